@@ -1,0 +1,43 @@
+"""Packaging; tool settings are in pyproject.toml."""
+
+import pathlib
+import re
+
+from setuptools import find_packages, setup
+
+HERE = pathlib.Path(__file__).parent
+VERSION = re.search(
+    r'__version__ = "([^"]+)"', (HERE / "tf_transformer" / "__init__.py").read_text()
+)[1]
+
+setup(
+    name="tf-transformer",
+    version=VERSION,
+    description="The Transformer for sequence-to-sequence work in TensorFlow and Keras",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=find_packages(include=["tf_transformer", "training", "export"]),
+    install_requires=[
+        "babel>=2.16",
+        "keras>=3.15,<4",
+        "matplotlib>=3.9",
+        "num2words>=0.5.14",
+        "numpy",
+        "pydantic>=2.11",
+        "pyyaml>=6",
+        "sacrebleu>=2.6",
+        "sentencepiece>=0.2.1",
+        "tensorboard>=2.20",
+        "tensorflow>=2.21,<2.22",
+        "tensorflow-text>=2.21,<2.22",
+        "tqdm>=4.66",
+    ],
+    extras_require={
+        "dev": ["hypothesis>=6", "keras-nlp>=0.32", "pytest>=8", "ruff>=0.12"],
+        # The tests that compare with PyTorch; this release has a CPU build.
+        "parity": ["torch==2.13.0"],
+    },
+    entry_points={"console_scripts": ["tf-transformer=tf_transformer.__main__:main"]},
+)

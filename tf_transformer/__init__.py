@@ -1,0 +1,24 @@
+"""The Transformer of "Attention Is All You Need" as Keras layers."""
+
+import importlib
+
+_PUBLIC = {
+    "Transformer": "model",
+    "TransformerConfig": "config",
+    "LabelSmoothedCrossEntropy": "loss",
+    "NoamSchedule": "schedule",
+    "TokenAccuracy": "metrics",
+    "Perplexity": "metrics",
+    "Tokenizer": "tokenizer",
+    "Translator": "translator",
+}
+
+__all__ = list(_PUBLIC)
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str):
+    """Imports TensorFlow only once something needs it, so that `--help` answers at once."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'tf_transformer' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"tf_transformer.{_PUBLIC[name]}"), name)

@@ -1,0 +1,53 @@
+"""Token embedding, and its transpose as the projection to logits."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class TokenEmbedding(keras.layers.Layer):
+    """Looks up token vectors and multiplies them by sqrt(d_model)   (section 3.4).
+
+    The matrix is Xavier-uniform, as every matrix of the Annotated Transformer; the paper does not
+    say. Look-up and logits are float32 under every dtype policy.
+
+    Args:
+        vocab_size: number of token ids.
+        d_model: width of the vectors.
+
+    Call arguments:
+        ids: `(batch, length)` integers.
+
+    Returns:
+        `(batch, length, d_model)` float32.
+    """
+
+    def __init__(self, *, vocab_size: int, d_model: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.d_model = d_model
+
+    def build(self, ids_shape=None):
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.vocab_size, self.d_model),
+            initializer="glorot_uniform",
+            autocast=False,
+        )
+        self.built = True
+
+    def call(self, ids):
+        return ops.take(self.embeddings, ids, axis=0) * math.sqrt(self.d_model)
+
+    def compute_output_spec(self, ids):
+        return keras.KerasTensor((*ids.shape, self.d_model), "float32")
+
+    def logits(self, hidden):
+        """`hidden E^T`: `(..., d_model)` to `(..., vocab_size)` float32."""
+        return ops.matmul(ops.cast(hidden, "float32"), ops.transpose(self.embeddings))
+
+    def get_config(self):
+        return super().get_config() | {"vocab_size": self.vocab_size, "d_model": self.d_model}

@@ -1,0 +1,139 @@
+"""A model directory: what it takes to translate, in files that hold data and never code.
+
+    config.json        format version, settings of the model
+    source.spm         SentencePiece model of the source side
+    target.spm         SentencePiece model of the target side, equal to it when joint
+    model.weights.h5   the weights
+
+Training adds its own files beside them. Every file appears whole: it is written under another name
+and renamed.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Iterator
+
+import keras
+
+from tf_transformer.config import TransformerConfig, nearest
+from tf_transformer.model import Transformer
+from tf_transformer.tokenizer import Tokenizer
+
+FORMAT_VERSION = 1
+
+CONFIG_NAME = "config.json"
+WEIGHTS_NAME = "model.weights.h5"
+
+
+@contextlib.contextmanager
+def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Gives a path beside `path` to write to, and renames it to `path` if all went well."""
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def describe_model(
+    model_dir: pathlib.Path, config: TransformerConfig, source_model: bytes, target_model: bytes
+) -> None:
+    """Writes everything but the weights."""
+    model_dir.mkdir(parents=True, exist_ok=True)
+    for name, model in (("source.spm", source_model), ("target.spm", target_model)):
+        with replacing(model_dir / name) as path:
+            path.write_bytes(model)
+    description = {"format_version": FORMAT_VERSION, "model": dataclasses.asdict(config)}
+    with replacing(model_dir / CONFIG_NAME) as path:
+        path.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+
+
+def write_weights(model_dir: pathlib.Path, model: keras.Model) -> None:
+    """Writes the model's weights, in place of former ones."""
+    with replacing(model_dir / WEIGHTS_NAME) as path:
+        model.save_weights(path)
+
+
+def read_config(model_dir: pathlib.Path) -> TransformerConfig:
+    """Reads the model's settings.
+
+    Raises:
+        ValueError: not a model directory, or one of another format version.
+    """
+    path = model_dir / CONFIG_NAME
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"{model_dir} is not a model directory: it has no {CONFIG_NAME}"
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON ({error})") from error
+    version = description.get("format_version") if isinstance(description, dict) else None
+    if version != FORMAT_VERSION:
+        raise ValueError(
+            f"{path}: this version reads model directories of format {FORMAT_VERSION}, "
+            f"got format {version!r}"
+        )
+    settings = description.get("model")
+    known = {field.name for field in dataclasses.fields(TransformerConfig)}
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path}: expected the model's settings, got {settings!r}")
+    for name in settings:
+        if name not in known:
+            raise ValueError(
+                f"{path}: unknown setting of the model: {name!r}{nearest(name, known)}"
+            )
+    try:
+        return TransformerConfig(**settings)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def read_tokenizers(model_dir: pathlib.Path) -> tuple[Tokenizer, Tokenizer]:
+    """Reads the tokenizers of source and target.
+
+    Raises:
+        ValueError: a file is missing or not a SentencePiece model.
+    """
+    tokenizers = []
+    for name in ("source.spm", "target.spm"):
+        path = model_dir / name
+        try:
+            tokenizers.append(Tokenizer(path.read_bytes()))
+        except (FileNotFoundError, ValueError) as error:
+            raise ValueError(f"{path}: missing or damaged ({error})") from error
+    return tokenizers[0], tokenizers[1]
+
+
+def load_model(model_dir: pathlib.Path) -> tuple[Transformer, Tokenizer, Tokenizer]:
+    """Loads the model in float32, and the tokenizers of source and target.
+
+    Raises:
+        ValueError: a file is missing, damaged, or does not fit the others.
+    """
+    config = read_config(model_dir)
+    source_tokenizer, target_tokenizer = read_tokenizers(model_dir)
+    for side, tokenizer, size in (
+        ("source", source_tokenizer, config.source_vocab_size),
+        ("target", target_tokenizer, config.target_vocab_size),
+    ):
+        if tokenizer.vocab_size != size:
+            raise ValueError(
+                f"{model_dir}: {side}.spm must have {side}_vocab_size={size} pieces, "
+                f"got {tokenizer.vocab_size}"
+            )
+    model = Transformer(config, dtype="float32")
+    path = model_dir / WEIGHTS_NAME
+    if not path.is_file():
+        raise ValueError(f"{model_dir}: no {WEIGHTS_NAME} yet; training has written no checkpoint")
+    try:
+        model.load_weights(path)
+    except (OSError, ValueError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{path}: damaged, or of another model ({reason})") from error
+    return model, source_tokenizer, target_tokenizer

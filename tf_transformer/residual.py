@@ -1,0 +1,66 @@
+"""The residual connection around each sublayer, with its dropout and layer norm."""
+
+from typing import Any
+
+import keras
+
+from tf_transformer.dropout import Dropout
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Residual(keras.layers.Layer):
+    """Joins a sublayer's output to its input.
+
+    "post", the paper (section 3.1):      y = norm(x + dropout(sublayer(x)))
+    "pre", the Annotated Transformer:     y = x + dropout(sublayer(norm(x)))
+
+    A layer calls `before` for the sublayer's input and the residual itself for its output:
+    `y = residual(x, sublayer(residual.before(x)))`.
+
+    Args:
+        norm_position: "post" or "pre".
+        dropout_rate: on the sublayer's output.
+        epsilon: of the layer norm.
+
+    Call arguments:
+        inputs: x, `(batch, length, d_model)`.
+        sublayer_outputs: `(batch, length, d_model)`.
+        training: True applies dropout.
+
+    Returns:
+        `(batch, length, d_model)`.
+    """
+
+    def __init__(
+        self, *, norm_position: str, dropout_rate: float = 0.0, epsilon: float = 1e-6, **kwargs: Any
+    ):
+        super().__init__(**kwargs)
+        self.norm_position = norm_position
+        self.dropout_rate = dropout_rate
+        self.epsilon = epsilon
+        self.norm = keras.layers.LayerNormalization(
+            epsilon=epsilon, dtype=self.dtype_policy, name="norm"
+        )
+        self.dropout = Dropout(dropout_rate, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, inputs_shape):
+        self.norm.build(inputs_shape)
+        self.built = True
+
+    def before(self, inputs):
+        """What the sublayer sees: x, or norm(x) where the norm comes first."""
+        return self.norm(inputs) if self.norm_position == "pre" else inputs
+
+    def call(self, inputs, sublayer_outputs, training=None):
+        outputs = inputs + self.dropout(sublayer_outputs, training=training)
+        return self.norm(outputs) if self.norm_position == "post" else outputs
+
+    def compute_output_shape(self, inputs_shape, sublayer_outputs_shape=None):
+        return inputs_shape
+
+    def get_config(self):
+        return super().get_config() | {
+            "norm_position": self.norm_position,
+            "dropout_rate": self.dropout_rate,
+            "epsilon": self.epsilon,
+        }

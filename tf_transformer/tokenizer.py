@@ -1,0 +1,68 @@
+"""SentencePiece inside the graph: the same ops tokenize for training, evaluation and serving."""
+
+import functools
+
+import sentencepiece
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from tf_transformer.masks import PAD_ID
+
+UNKNOWN_ID = 1
+BEGIN_ID = 2
+END_ID = 3
+
+
+class Tokenizer(tf.Module):
+    """Text to token ids and back, by a SentencePiece model that lives in the graph.
+
+    The special ids are fixed: 0 pads, 1 stands for the unknown, 2 begins and 3 ends a sentence.
+    `tokenize` adds none of them. Text that is not valid UTF-8 is read with U+FFFD in place of the
+    invalid bytes.
+
+    Set random seeds before making tokenizers: `tf.random.set_seed`, and so
+    `keras.utils.set_random_seed`, empties TensorFlow's kernel cache, which owns their models.
+
+    Args:
+        model: a serialised SentencePiece model.
+
+    Raises:
+        ValueError: `model` is not a SentencePiece model, or has other special ids.
+    """
+
+    def __init__(self, model: bytes):
+        super().__init__(name="tokenizer")
+        try:
+            processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            raise ValueError(f"Not a SentencePiece model ({len(model)} bytes).") from error
+        ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
+        expected = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
+        if ids != expected:
+            raise ValueError(
+                "The SentencePiece model must have (pad, unknown, begin, end) ids "
+                f"{expected}. Received: {ids}"
+            )
+        self.model = model
+        self.vocab_size = processor.vocab_size()
+        self._sentencepiece = tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Strings `(batch,)` to int32 ids, ragged `(batch, (length))`."""
+        return self._sentencepiece.tokenize(text)
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """Int32 ids `(batch, length)`, dense with padding or ragged, to UTF-8 strings `(batch,)`.
+
+        Special ids leave no trace in the text.
+        """
+        if isinstance(ids, tf.RaggedTensor):
+            ids = ids.to_tensor(PAD_ID)
+        text = self._sentencepiece.detokenize(ids)
+        return tf.ensure_shape(text, [ids.shape[0]])
+
+    @functools.cached_property
+    def pieces(self) -> list[str]:
+        """The piece of every id, for people to read."""
+        processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
+        return [processor.id_to_piece(number) for number in range(self.vocab_size)]

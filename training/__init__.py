@@ -1,0 +1,1 @@
+"""Parallel text in, a trained model directory out."""

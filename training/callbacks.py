@@ -1,0 +1,146 @@
+"""What happens beside the optimizer's steps: reports, checkpoints, an orderly stop."""
+
+import pathlib
+import signal
+import time
+
+import keras
+import tensorflow as tf
+
+from tf_transformer.model_dir import write_weights
+from training.checkpoints import Checkpoints
+
+REPORT_EVERY = 50
+
+
+def current_step(model: keras.Model) -> int:
+    """Optimizer updates done."""
+    return int(model.optimizer.iterations.numpy())
+
+
+class Report(keras.callbacks.Callback):
+    """Shows means since the last report, and writes them for TensorBoard by step.
+
+    Every `REPORT_EVERY` steps: loss, perplexity, accuracy, share of padding, learning rate and
+    target tokens a second under `logs/training`; after each validation its loss, perplexity and
+    accuracy under `logs/validation`.
+
+    Args:
+        log_dir: where TensorBoard's files go.
+    """
+
+    def __init__(self, log_dir: pathlib.Path):
+        super().__init__()
+        self._training = tf.summary.create_file_writer(str(log_dir / "training"))
+        self._validation = tf.summary.create_file_writer(str(log_dir / "validation"))
+        self._since = 0.0
+        self._start_anew = False
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._since = time.perf_counter()
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self._start_anew:
+            self.model.reset_metrics()
+            self._since = time.perf_counter()
+            self._start_anew = False
+
+    def on_train_batch_end(self, batch, logs=None):
+        tokens = logs.pop("target_tokens")
+        logs["tokens/s"] = round(tokens / (time.perf_counter() - self._since))
+        logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+        step = current_step(self.model)
+        if step % REPORT_EVERY == 0:
+            self._write(self._training, logs, step)
+            self._start_anew = True
+
+    def on_epoch_end(self, epoch, logs=None):
+        for name in ("target_tokens", "val_target_tokens", "val_padding"):
+            logs.pop(name, None)
+        validation = {
+            name.removeprefix("val_"): value
+            for name, value in logs.items()
+            if name.startswith("val_")
+        }
+        self._write(self._validation, validation, current_step(self.model))
+
+    def _write(self, writer, values, step):
+        with writer.as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(name.replace("tokens/s", "target_tokens_per_second"), value)
+        writer.flush()
+
+    def on_train_end(self, logs=None):
+        self._training.close()
+        self._validation.close()
+
+
+class SaveCheckpoints(keras.callbacks.Callback):
+    """Saves a checkpoint, and the weights for translating, whenever `fit` ends an epoch.
+
+    A stop saves at once, before the epoch's validation. Callbacks that stop come before this one.
+    """
+
+    def __init__(self, model_dir: pathlib.Path, checkpoints: Checkpoints):
+        super().__init__()
+        self._model_dir = model_dir
+        self._checkpoints = checkpoints
+        self._saved_step = None
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.model.stop_training:
+            self._save()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._save()
+
+    def _save(self):
+        step = current_step(self.model)
+        if step != self._saved_step:
+            self._checkpoints.save(step)
+            write_weights(self._model_dir, self.model)
+            self._saved_step = step
+
+
+class StopAtStep(keras.callbacks.Callback):
+    """Ends training after a number of steps in all."""
+
+    def __init__(self, steps: int):
+        super().__init__()
+        self._steps = steps
+
+    def on_train_batch_end(self, batch, logs=None):
+        if current_step(self.model) >= self._steps:
+            self.model.stop_training = True
+
+
+class StopOnSignal(keras.callbacks.Callback):
+    """Ends training in order after the running step at Ctrl-C or SIGTERM; at once at the second.
+
+    Attributes:
+        received: the signal that came, or None.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.received: signal.Signals | None = None
+        self._former = {}
+
+    def on_train_begin(self, logs=None):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._former[number] = signal.signal(number, self._receive)
+
+    def _receive(self, number, frame):
+        self.received = signal.Signals(number)
+        self._restore()
+
+    def _restore(self):
+        for number, handler in self._former.items():
+            signal.signal(number, handler)
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.received:
+            self.model.stop_training = True
+
+    def on_train_end(self, logs=None):
+        self._restore()

@@ -1,0 +1,102 @@
+"""Checkpoints of everything that training goes on from, and the average of their weights."""
+
+import pathlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.model import Transformer
+
+
+class Checkpoints:
+    """The last checkpoints of a training run, in `model_dir/checkpoints`.
+
+    A checkpoint holds the weights, the state of every dropout's random sequence and the
+    optimizer's state with the number of steps done. `tf.train.CheckpointManager` writes it beside
+    and renames it, so an interrupted save leaves the former ones as they were.
+
+    Args:
+        model_dir: where the folder lies.
+        model: compiled model, its optimizer built.
+        keep: how many of the last checkpoints stay.
+    """
+
+    def __init__(self, model_dir: pathlib.Path, model: keras.Model, keep: int):
+        weights, state = _weights_and_state(model)
+        # Lists of variables: tf.train.Checkpoint(model=...) would lose layers held in lists.
+        self._checkpoint = tf.train.Checkpoint(
+            weights=weights,
+            state=state,
+            optimizer=[variable.value for variable in model.optimizer.variables],
+        )
+        self._manager = tf.train.CheckpointManager(
+            self._checkpoint,
+            str(checkpoint_directory(model_dir)),
+            max_to_keep=keep,
+            checkpoint_name="step",
+        )
+
+    def save(self, step: int) -> None:
+        """Writes the state after `step` updates."""
+        self._manager.save(checkpoint_number=step)
+
+    def restore(self) -> None:
+        """Goes back to the newest checkpoint; does nothing where there is none.
+
+        Raises:
+            ValueError: the checkpoint is damaged or of another model.
+        """
+        path = self._manager.latest_checkpoint
+        if path is None:
+            return
+        try:
+            self._checkpoint.restore(path).assert_consumed()
+        except (AssertionError, ValueError, tf.errors.OpError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ValueError(f"{path}: damaged, or of another model ({reason})") from error
+
+
+def checkpoint_directory(model_dir: pathlib.Path) -> pathlib.Path:
+    """Where the checkpoints of a model directory lie."""
+    return model_dir / "checkpoints"
+
+
+def average_checkpoints(model_dir: pathlib.Path, last: int, model: Transformer) -> list[int]:
+    """Sets the model's weights to the mean of those of the last checkpoints.
+
+    Args:
+        model_dir: the model directory.
+        last: how many checkpoints.
+        model: receives the mean, summed in float64.
+
+    Returns:
+        The steps of the averaged checkpoints.
+
+    Raises:
+        ValueError: there are not so many checkpoints, or one is damaged.
+    """
+    directory = checkpoint_directory(model_dir)
+    state = tf.train.get_checkpoint_state(str(directory))
+    paths = list(state.all_model_checkpoint_paths) if state else []
+    if not 1 <= last <= len(paths):
+        raise ValueError(f"--last {last}: {directory} holds {len(paths)} checkpoints")
+    totals = [np.zeros(weight.shape, np.float64) for weight in model.weights]
+    for path in paths[-last:]:
+        try:
+            reader = tf.train.load_checkpoint(path)
+            for number, total in enumerate(totals):
+                total += reader.get_tensor(f"weights/{number}/.ATTRIBUTES/VARIABLE_VALUE")
+        except (ValueError, tf.errors.OpError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ValueError(f"{path}: damaged, or of another model ({reason})") from error
+    for weight, total in zip(model.weights, totals, strict=True):
+        weight.assign(total / last)
+    return [int(path.rpartition("-")[2]) for path in paths[-last:]]
+
+
+def _weights_and_state(model: keras.Model) -> tuple[list[tf.Variable], list[tf.Variable]]:
+    """The model's weights, and its other variables: the seeds of dropout."""
+    weights = {id(weight) for weight in model.weights}
+    state = [variable for variable in model.variables if id(variable) not in weights]
+    return [weight.value for weight in model.weights], [variable.value for variable in state]

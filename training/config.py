@@ -1,0 +1,182 @@
+"""The settings of a training run: defaults, a YAML file, overrides from the command line."""
+
+import dataclasses
+import pathlib
+from typing import Annotated, Any, Literal
+
+import pydantic
+import yaml
+
+from tf_transformer.config import PRESETS, TransformerConfig, nearest
+
+Positive = Annotated[int, pydantic.Field(gt=0)]
+NotNegative = Annotated[int, pydantic.Field(ge=0)]
+PositiveFloat = Annotated[float, pydantic.Field(gt=0)]
+
+_STRICT = pydantic.ConfigDict(extra="forbid")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabularyConfig:
+    """How SentencePiece cuts text into pieces.
+
+    Args:
+        size: pieces, the special ones included.
+        kind: "bpe", "unigram" or "char".
+        joint: one vocabulary for both sides, which lets all embeddings be tied.
+        byte_fallback: spells characters outside the vocabulary as bytes instead of losing them.
+        character_coverage: share of the corpus's characters that become pieces of their own.
+        normalization: SentencePiece's rule; "identity" keeps full-width forms, which matters when
+            the target is Chinese or Japanese.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    size: Positive = 8000
+    kind: Literal["bpe", "unigram", "char"] = "bpe"
+    joint: bool = True
+    byte_fallback: bool = True
+    character_coverage: Annotated[float, pydantic.Field(gt=0, le=1)] = 0.9999
+    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """How text becomes batches.
+
+    Args:
+        batch_tokens: a batch holds as many pairs as fit into this many tokens when each counts
+            with the upper end of its length bucket, for the longer of its two sides.
+        max_length: pairs with a side of more tokens, its end token included, are dropped.
+        shuffle_buffer: pairs among which the next one is drawn.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    batch_tokens: Positive = 4096
+    max_length: Positive = 128
+    shuffle_buffer: Positive = 200_000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OptimizationConfig:
+    """How the weights are trained.
+
+    Args:
+        steps: optimizer updates in all.
+        warmup_steps: updates until the learning rate's peak.
+        learning_rate_factor: scales `NoamSchedule`.
+        label_smoothing: mass of the label distribution spread over the vocabulary.
+        checkpoint_every: updates between two checkpoints, each followed by a validation.
+        keep_checkpoints: how many of the last checkpoints stay.
+        dtype: "float32" or "mixed_bfloat16".
+        seed: of weights, dropout and the order of the data.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    steps: Positive = 10_000
+    warmup_steps: Positive = 2000
+    learning_rate_factor: PositiveFloat = 2.0
+    label_smoothing: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.1
+    checkpoint_every: Positive = 500
+    keep_checkpoints: Positive = 10
+    dtype: Literal["float32", "mixed_bfloat16"] = "float32"
+    seed: NotNegative = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """All settings of a run, as the YAML file nests them.
+
+    Args:
+        preset: where the model's sizes start from.
+        model: settings of `TransformerConfig` that replace the preset's.
+        vocabulary, data, optimization: see their classes.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    preset: Literal[tuple(PRESETS)] = "tiny"
+    model: dict[str, Any] = dataclasses.field(default_factory=dict)
+    vocabulary: VocabularyConfig = dataclasses.field(default_factory=VocabularyConfig)
+    data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    optimization: OptimizationConfig = dataclasses.field(default_factory=OptimizationConfig)
+
+    def transformer_config(
+        self, source_vocab_size: int, target_vocab_size: int
+    ) -> TransformerConfig:
+        """The preset with its replacements, for vocabularies of these sizes."""
+        tied = "all" if self.vocabulary.joint else "target"
+        return TransformerConfig.preset(
+            self.preset,
+            source_vocab_size=source_vocab_size,
+            target_vocab_size=target_vocab_size,
+            **({"tied_embeddings": tied} | self.model),
+        )
+
+
+_ADAPTER = pydantic.TypeAdapter(TrainingConfig)
+
+
+def load_config(path: pathlib.Path | None, overrides: dict[str, Any]) -> TrainingConfig:
+    """Reads the YAML file, if any, and replaces single values in it.
+
+    Args:
+        path: a YAML file with the nesting of `TrainingConfig`.
+        overrides: dotted names and their values, as in `{"optimization.steps": 4000}`.
+
+    Raises:
+        ValueError: not YAML, an unknown name, or a value of the wrong type or range.
+    """
+    values: dict[str, Any] = {}
+    if path is not None:
+        try:
+            values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except FileNotFoundError as error:
+            raise ValueError(f"{path}: no such file") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
+        if not isinstance(values, dict):
+            raise ValueError(f"{path}: expected `name: value` lines, got {values!r}")
+    for name, value in overrides.items():
+        _replace(values, name.split("."), value)
+    try:
+        config = _ADAPTER.validate_python(values)
+    except pydantic.ValidationError as error:
+        raise ValueError(_explain(error)) from error
+    config.transformer_config(8, 8)  # its own checks, before anything is read or written
+    return config
+
+
+def dump_config(config: TrainingConfig) -> dict[str, Any]:
+    """The settings as plain values, in the nesting that `load_config` reads."""
+    return dataclasses.asdict(config)
+
+
+def _replace(values: dict[str, Any], names: list[str], value: Any) -> None:
+    for name in names[:-1]:
+        values = values.setdefault(name, {})
+        if not isinstance(values, dict):
+            raise ValueError(f"'{name}' is a single value and has no '{names[-1]}'")
+    values[names[-1]] = value
+
+
+def _explain(error: pydantic.ValidationError) -> str:
+    """One line on the first fault, with the nearest valid name where a name is unknown."""
+    fault = error.errors()[0]
+    name = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        return f"unknown setting '{name}'{nearest(name, _known_names())}"
+    message = fault["msg"][0].lower() + fault["msg"][1:]
+    return f"setting '{name}': {message}. Received: {fault['input']!r}"
+
+
+def _known_names() -> list[str]:
+    names = []
+    for field in dataclasses.fields(TrainingConfig):
+        if dataclasses.is_dataclass(field.type):
+            names += [f"{field.name}.{inner.name}" for inner in dataclasses.fields(field.type)]
+        else:
+            names.append(field.name)
+    return names

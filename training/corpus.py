@@ -1,0 +1,105 @@
+"""Text files as they come: plain or gzip-compressed lines, or a column of a TSV file."""
+
+import dataclasses
+import gzip
+import itertools
+import pathlib
+import re
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+_TSV = re.compile(r"(?P<path>.+\.tsv(\.gz)?)(:(?P<column>\d+))?", re.DOTALL)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextFile:
+    """One sentence a line, in UTF-8; lines end at a line feed, carriage returns are dropped.
+
+    Args:
+        path: the file; a name that ends in `.gz` is decompressed on the fly.
+        column: for TSV files, the column that holds the sentence, counted from 1; else None.
+    """
+
+    path: pathlib.Path
+    column: int | None = None
+
+    @classmethod
+    def parse(cls, name: str, default_column: int = 1) -> "TextFile":
+        """Reads a name from the command line: `F`, or `F.tsv:2` for column 2 of a TSV file.
+
+        Raises:
+            ValueError: there is no such file, or no such column number.
+        """
+        match = _TSV.fullmatch(name)
+        if match is None:
+            file = cls(pathlib.Path(name))
+        else:
+            column = int(match["column"] or default_column)
+            if column < 1:
+                raise ValueError(f"{name}: columns are counted from 1")
+            file = cls(pathlib.Path(match["path"]), column)
+        if not file.path.is_file():
+            raise ValueError(f"{file.path}: no such file")
+        return file
+
+    def __str__(self) -> str:
+        return str(self.path) if self.column is None else f"{self.path}:{self.column}"
+
+    def lines(self) -> Iterator[str]:
+        """The sentences one after the other.
+
+        Raises:
+            ValueError: a line is not UTF-8 or lacks the column; names the file and the line.
+        """
+        opener = gzip.open if self.path.suffix == ".gz" else open
+        try:
+            with opener(self.path, "rb") as file:
+                for number, line in enumerate(file, 1):
+                    yield self._sentence(number, line)
+        except (gzip.BadGzipFile, EOFError) as error:
+            raise ValueError(f"{self.path}: not a whole gzip file ({error})") from error
+
+    def _sentence(self, number: int, line: bytes) -> str:
+        try:
+            text = line.decode("utf-8").removesuffix("\n").replace("\r", "")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{self.path}:{number}: not UTF-8 ({error.reason})") from error
+        if self.column is None:
+            return text
+        columns = text.split("\t")
+        if len(columns) < self.column:
+            raise ValueError(
+                f"{self.path}:{number}: expected at least {self.column} columns separated by "
+                f"tabs, got {len(columns)}"
+            )
+        return columns[self.column - 1]
+
+    def dataset(self) -> tf.data.Dataset:
+        """The same sentences as a stream of string scalars, read as they are needed."""
+        compression = "GZIP" if self.path.suffix == ".gz" else None
+        lines = tf.data.TextLineDataset(str(self.path), compression_type=compression)
+        if self.column is None:
+            return lines
+        column = self.column - 1
+        return lines.map(lambda line: tf.strings.split(line, "\t")[column])
+
+
+def check_parallel(source: TextFile, target: TextFile) -> int:
+    """Reads both files once and returns the number of sentence pairs.
+
+    Raises:
+        ValueError: the files differ in length or are empty, or a line is faulty.
+    """
+    counts = [0, 0]
+    for pair in itertools.zip_longest(source.lines(), target.lines()):
+        for side, line in enumerate(pair):
+            counts[side] += line is not None
+    if counts[0] != counts[1]:
+        raise ValueError(
+            "source and target must have one line for each other: "
+            f"{source} has {counts[0]} lines, {target} has {counts[1]}"
+        )
+    if counts[0] == 0:
+        raise ValueError(f"{source} and {target} are empty")
+    return counts[0]

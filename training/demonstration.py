@@ -1,0 +1,249 @@
+"""The built-in English-German demonstration corpus: dates, times, money, counts, short sentences.
+
+Made from fixed templates, without a file or network. The German is a pure function of the English,
+so the share of exact matches is a fair measure of a translator.
+"""
+
+import datetime
+import functools
+import pathlib
+import random
+import re
+from decimal import Decimal
+
+from babel.dates import format_date, format_time
+from babel.numbers import format_decimal
+from num2words import num2words
+
+MAX_PAIRS = 100_000  # well below what the templates give: with more, the small ones fade away
+FIRST_DATE, NUM_DATES = datetime.date(1950, 1, 1), 36_525  # to the end of 2049
+Pair = tuple[str, str]  # the same words in English and in German
+Rows = tuple[tuple[str, ...], ...]
+
+
+def _rows(text: str) -> Rows:
+    """Reads a table: a row ends at ";" or at the line's end, "|" parts its cells."""
+    return tuple(tuple(map(str.strip, row.split("|"))) for row in re.split("[;\n]", text.strip()))
+
+
+# Nouns: English singular and plural, German singular and plural, gender.
+GOODS = _rows("""apple|apples|Apfel|Äpfel|m; pear|pears|Birne|Birnen|f; egg|eggs|Ei|Eier|n
+    chair|chairs|Stuhl|Stühle|m; lamp|lamps|Lampe|Lampen|f; book|books|Buch|Bücher|n
+    plate|plates|Teller|Teller|m; bottle|bottles|Flasche|Flaschen|f; glass|glasses|Glas|Gläser|n
+    dog|dogs|Hund|Hunde|m; cat|cats|Katze|Katzen|f; horse|horses|Pferd|Pferde|n""")
+PERIODS = _rows("""day|days|Tag|Tage|m; week|weeks|Woche|Wochen|f; year|years|Jahr|Jahre|n
+    month|months|Monat|Monate|m; hour|hours|Stunde|Stunden|f""")
+MONEY = _rows("dollar|dollars|Dollar|Dollar|m; euro|euros|Euro|Euro|m; pound|pounds|Pfund|Pfund|n")
+ARTICLES = {  # German for "one" and "the", by gender and case
+    "m": {"nom": ("ein", "der"), "acc": ("einen", "den"), "dat": ("einem", "dem")},
+    "f": {"nom": ("eine", "die"), "acc": ("eine", "die"), "dat": ("einer", "der")},
+    "n": {"nom": ("ein", "das"), "acc": ("ein", "das"), "dat": ("einem", "dem")},
+}
+NAMES = _rows("Anna|Anna; Paul|Paul; Maria|Maria; Peter|Peter; Julia|Julia; Jan|Jan; Laura|Laura")
+PERSONS = NAMES + _rows("he|er; she|sie; my brother|mein Bruder; my sister|meine Schwester")
+CITIES = _rows("Berlin|Berlin; Hamburg|Hamburg; Munich|München; Cologne|Köln; Vienna|Wien")
+CLOCK = _rows("""{this} o'clock|{this} Uhr; half past {this}|halb {next}
+    a quarter past {this}|Viertel nach {this}; a quarter to {next}|Viertel vor {next}""")
+# {slot2} is a second draw, different from {slot}; _acc and _dat give the German case.
+TEMPLATES = _rows("""
+    {date}|{date}; {short_date}|{short_date}; {weekday}, {day}|{weekday}, {day}; {time}|{time}
+    {clock}|{clock}; {money}|{money}; {goods}|{goods}; {count}|{count}; the {nth_day}|der {nth_day}
+    Today is {weekday_date}. | Heute ist {weekday_date}.
+    Today is {weekday}, {day}. | Heute ist {weekday}, der {day}.
+    Today is {name}'s {nth} birthday. | Heute ist {name}s {nth}r Geburtstag.
+    {name}'s birthday is the {nth_day}. | {name}s Geburtstag ist der {nth_day}.
+    {person} was born on {date}. | {person} wurde am {date} geboren.
+    {person} moved to {city} in {month}. | {person} zog im {month} nach {city}.
+    The letter of {date} arrived on {weekday}. | Der Brief vom {date} kam am {weekday} an.
+    The invoice of {short_date} is paid. | Die Rechnung vom {short_date} ist bezahlt.
+    The holidays last from {day} to {day2}. | Die Ferien dauern vom {day} bis zum {day2}.
+    The meeting is on {weekday_date_dat}. | Die Besprechung ist am {weekday_date_dat}.
+    The meeting on {weekday} begins at {time}. | Die Besprechung am {weekday} beginnt um {time}.
+    The train to {city} leaves at {time}. | Der Zug nach {city} fährt um {time} ab.
+    The course in {city} begins in {period_dat}. | Der Kurs in {city} beginnt in {period_dat}.
+    The museum opens at {time}. | Das Museum öffnet um {time}.
+    {person} has an appointment at {time}. | {person} hat um {time} einen Termin.
+    Dinner on {day} is at {clock}. | Das Abendessen am {day} ist um {clock}.
+    On {weekday} {person} came home at {clock}. | Am {weekday} kam {person} um {clock} nach Hause.
+    {the_good} costs {money}. | {the_good} kostet {money}.
+    Here {many_goods} cost {money}. | Hier kosten {many_goods} {money}.
+    {person} paid {money} for {the_good_acc}. | {person} bezahlte {money} für {the_good_acc}.
+    {person} owes {name} {money}. | {person} schuldet {name} {money}.
+    The price changed from {money} to {money2}. | Der Preis änderte sich von {money} auf {money2}.
+    The ticket to {city} costs {money}. | Die Fahrkarte nach {city} kostet {money}.
+    In {month} prices rose by {decimal}%. | Im {month} stiegen die Preise um {decimal} %.
+    {person} buys {goods_acc} and {goods_acc2}. | {person} kauft {goods_acc} und {goods_acc2}.
+    {person} saw {goods_acc} in the garden. | {person} sah im Garten {goods_acc}.
+    There are {count} children in the garden. | Im Garten sind {count} Kinder.
+    {person} stays in {city} for {period_acc}. | {person} bleibt {period_acc} in {city}.
+    {person} was in {city} {period_dat} ago. | {person} war vor {period_dat} in {city}.
+    {person} has {count} photos. | {person} hat {count} Fotos.
+    {thousands} people live in {city}. | In {city} leben {thousands} Menschen.
+    {person} took {nth} place. | {person} belegte den {nth}n Platz.
+    In {city} the office is on the {nth} floor. | In {city} ist das Büro im {nth}n Stock.
+    It is {decimal} degrees in {city}. | In {city} sind es {decimal} Grad.""")
+
+
+@functools.cache
+def _words(number: int, kind: str = "cardinal") -> Pair:
+    """Returns `number` in words; `kind` is "cardinal" or "ordinal" (German "dritte")."""
+    return num2words(number, lang="en", to=kind), num2words(number, lang="de", to=kind)
+
+
+def _count(rng: random.Random, low: int, high: int) -> int:
+    """Draws from `[low, high]`, often a small number; never 101, 201, ... ("hundertein(s)")."""
+    count = rng.randint(low, min(high, rng.choice((3, 20, 99, high))))
+    return count + 1 if count > 100 and count % 100 == 1 else count
+
+
+def _things(rng: random.Random, nouns: Rows, case: str, low: int = 1, high: int = 999) -> Pair:
+    """Draws "one pear", "23 pears" or "twenty-three pears"."""
+    singular, plural, german, german_plural, gender = rng.choice(nouns)
+    count = _count(rng, low, high)
+    if count == 1:
+        return f"one {singular}", f"{ARTICLES[gender][case][0]} {german}"
+    if case == "dat" and not german_plural.endswith("n"):
+        german_plural += "n"
+    english_count, german_count = rng.choice((_words(count), (str(count), str(count))))
+    return f"{english_count} {plural}", f"{german_count} {german_plural}"
+
+
+def _the(rng: random.Random, nouns: Rows, case: str) -> Pair:
+    singular, _, german, _, gender = rng.choice(nouns)
+    return f"the {singular}", f"{ARTICLES[gender][case][1]} {german}"
+
+
+def _date(rng: random.Random, english: str, german: str) -> Pair:
+    """Draws a date and writes it in two Unicode date patterns; a weekday is the true one."""
+    date = FIRST_DATE + datetime.timedelta(days=rng.randrange(NUM_DATES))
+    return format_date(date, english, locale="en"), format_date(date, german, locale="de")
+
+
+def _nth_day(rng: random.Random) -> Pair:
+    """Draws "third of May" and "dritte Mai"."""
+    english, german = (text.split() for text in _date(rng, "d MMMM", "d MMMM"))
+    english_nth, german_nth = _words(int(english[0]), "ordinal")
+    return f"{english_nth} of {english[1]}", f"{german_nth} {german[1]}"
+
+
+def _time(rng: random.Random) -> Pair:
+    """Draws "2:35 p.m." and "14:35 Uhr", or "2 p.m." and "14 Uhr"."""
+    time, pattern = datetime.time(rng.randrange(24), rng.randrange(60)), rng.choice(("h:mm", "h"))
+    english = format_time(time, pattern, locale="en") + (" a.m." if time.hour < 12 else " p.m.")
+    return english, format_time(time, pattern.replace("h", "H"), locale="de") + " Uhr"
+
+
+def _clock(rng: random.Random) -> Pair:
+    """Draws "half past two" and "halb drei"."""
+    hour, (english, german) = rng.randint(1, 12), rng.choice(CLOCK)
+    this, following = _words(hour), _words(hour % 12 + 1)
+    german = german.format(this=this[1], next=following[1]).replace("eins Uhr", "ein Uhr")
+    return english.format(this=this[0], next=following[0]), german
+
+
+def _decimal(rng: random.Random, low: int, high: int, english: str, german: str) -> Pair:
+    """Draws hundredths in `[low, high]` and writes them in two Unicode number patterns."""
+    number = Decimal(rng.randint(low, high)) / 100
+    return format_decimal(number, english, locale="en"), format_decimal(number, german, locale="de")
+
+
+def _money(rng: random.Random) -> Pair:
+    """Draws "$1,234.50", "$1,234", "234 dollars" or "twelve dollars", in three currencies."""
+    if rng.random() < 0.4:
+        return _things(rng, MONEY, "nom", low=2)
+    sign, digits = rng.choice("$€£"), rng.choice(("#,##0", "#,##0.00"))
+    return _decimal(rng, 100, 10 ** rng.randint(3, 6) - 1, f"{sign}{digits}", f"{digits} {sign}")
+
+
+SLOTS = {
+    "name": lambda rng: rng.choice(NAMES),
+    "person": lambda rng: rng.choice(PERSONS),
+    "city": lambda rng: rng.choice(CITIES),
+    "count": lambda rng: _words(_count(rng, 2, 999)),
+    "nth": lambda rng: _words(_count(rng, 1, 31), "ordinal"),
+    "decimal": lambda rng: _decimal(rng, 200, 3999, "0.#", "0.#"),
+    "thousands": lambda rng: _decimal(rng, 100_000, 9_999_999, "#,##0", "#,##0"),
+    "the_good": lambda rng: _the(rng, GOODS, "nom"),
+    "the_good_acc": lambda rng: _the(rng, GOODS, "acc"),
+    "goods": lambda rng: _things(rng, GOODS, "nom"),
+    "goods_acc": lambda rng: _things(rng, GOODS, "acc"),
+    "many_goods": lambda rng: _things(rng, GOODS, "nom", low=2),
+    "period_acc": lambda rng: _things(rng, PERIODS, "acc", high=99),
+    "period_dat": lambda rng: _things(rng, PERIODS, "dat", high=99),
+    "date": lambda rng: _date(rng, "MMMM d, y", "d. MMMM y"),
+    "short_date": lambda rng: _date(rng, "M/d/y", "dd.MM.y"),
+    "weekday_date": lambda rng: _date(rng, "EEEE, MMMM d, y", "EEEE, 'der' d. MMMM y"),
+    "weekday_date_dat": lambda rng: _date(rng, "EEEE, MMMM d, y", "EEEE, 'dem' d. MMMM y"),
+    "nth_day": _nth_day,
+    "weekday": lambda rng: _date(rng, "EEEE", "EEEE"),
+    "day": lambda rng: _date(rng, "MMMM d", "d. MMMM"),
+    "month": lambda rng: _date(rng, "MMMM y", "MMMM y"),
+    "time": _time,
+    "clock": _clock,
+    "money": _money,
+}
+
+
+def _draw_pair(rng: random.Random) -> Pair:
+    """Draws a template and fills its slots, no two with the same words."""
+    template = rng.choice(TEMPLATES)
+    names = re.findall(r"{(\w+)}", template[0])
+    drawn = {name: SLOTS[name.removesuffix("2")](rng) for name in names}
+    if len(set(drawn.values())) < len(drawn):
+        return _draw_pair(rng)
+    english = template[0].format(**{name: words[0] for name, words in drawn.items()})
+    german = template[1].format(**{name: words[1] for name, words in drawn.items()})
+    if template[0].endswith("."):
+        english, german = english[0].upper() + english[1:], german[0].upper() + german[1:]
+    return english.replace("m..", "m."), german
+
+
+def generate_pairs(num_pairs: int, seed: int) -> list[Pair]:
+    """Draws sentences with their translations.
+
+    Args:
+        num_pairs: How many, from 1 to `MAX_PAIRS`.
+        seed: The same seed gives the same pairs in the same order.
+
+    Returns:
+        `num_pairs` pairs `(english, german)`, no English sentence twice.
+
+    Raises:
+        ValueError: If `num_pairs` is out of range.
+    """
+    if not 1 <= num_pairs <= MAX_PAIRS:
+        raise ValueError(f"expected 1 <= `num_pairs` <= {MAX_PAIRS}. Received: {num_pairs=}")
+    rng, pairs = random.Random(seed), {}
+    while len(pairs) < num_pairs:
+        pairs.update([_draw_pair(rng)])
+    # Small templates run dry, so late draws differ from early ones: mix them.
+    return rng.sample(list(pairs.items()), num_pairs)
+
+
+def write_demonstration(
+    directory: pathlib.Path,
+    num_train: int = 20_000,
+    num_validation: int = 500,
+    num_test: int = 500,
+    seed: int = 1,
+) -> None:
+    """Writes train, validation and test, each `.en` and `.de`, no English sentence twice.
+
+    Args:
+        directory: Where to write; made if missing. Files are UTF-8, one sentence a line.
+        num_train, num_validation, num_test: Sentences in each set, at least 1.
+        seed: As in `generate_pairs`.
+
+    Raises:
+        ValueError: If a set would be empty or all together exceed `MAX_PAIRS`.
+    """
+    sizes = {"train": num_train, "validation": num_validation, "test": num_test}
+    if min(sizes.values()) < 1:
+        raise ValueError(f"expected at least 1 sentence in each set. Received: {sizes}")
+    pairs = generate_pairs(sum(sizes.values()), seed)
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, size in sizes.items():
+        for side, language in enumerate(("en", "de")):
+            text = "".join(f"{pair[side]}\n" for pair in pairs[:size])
+            (directory / f"{name}.{language}").write_text(text, encoding="utf-8", newline="\n")
+        pairs = pairs[size:]

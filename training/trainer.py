@@ -1,0 +1,255 @@
+"""From a parallel corpus and settings to a trained model directory."""
+
+import dataclasses
+import hashlib
+import json
+import logging
+import math
+import pathlib
+import signal
+import sys
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from tf_transformer.loss import LabelSmoothedCrossEntropy
+from tf_transformer.masks import padding_mask
+from tf_transformer.metrics import Perplexity, SmoothedLoss, TokenAccuracy
+from tf_transformer.model import Transformer
+from tf_transformer.model_dir import (
+    CONFIG_NAME,
+    describe_model,
+    read_tokenizers,
+    replacing,
+    write_weights,
+)
+from tf_transformer.schedule import NoamSchedule
+from tf_transformer.tokenizer import Tokenizer
+from training.callbacks import Report, SaveCheckpoints, StopAtStep, StopOnSignal, current_step
+from training.checkpoints import Checkpoints
+from training.config import OptimizationConfig, TrainingConfig, dump_config
+from training.corpus import TextFile, check_parallel
+from training.pipeline import ParallelText
+from training.strategy import make_strategy
+from training.vocabulary import train_vocabularies
+
+_log = logging.getLogger(__name__)
+
+TRAINING_NAME = "training.json"
+
+# What may change between two calls that train one model: none of it bears on a step's result.
+_FREE_SETTINGS = {
+    "optimization.steps",
+    "optimization.checkpoint_every",
+    "optimization.keep_checkpoints",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingResult:
+    """How a training run ended.
+
+    Args:
+        step: optimizer updates done in all.
+        stopped_by: the signal that ended it early, or None.
+    """
+
+    step: int
+    stopped_by: signal.Signals | None
+
+
+class TrainedTransformer(Transformer):
+    """A `Transformer` that also counts target tokens and the share of padding in its batches."""
+
+    def build(self, input_shape=None):
+        self.padding = keras.metrics.Mean(name="padding")
+        self.target_tokens = keras.metrics.Sum(name="target_tokens")
+        super().build(input_shape)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        for ids in (x["source"], y):
+            is_padding = ops.logical_not(padding_mask(ids))
+            self.padding.update_state(ops.cast(is_padding, "float32"))
+        self.target_tokens.update_state(ops.cast(padding_mask(y), "float32"))
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+
+def train(
+    config: TrainingConfig,
+    *,
+    source: TextFile,
+    target: TextFile,
+    validation_source: TextFile,
+    validation_target: TextFile,
+    model_dir: pathlib.Path,
+    num_devices: int | None = None,
+) -> TrainingResult:
+    """Trains a model, or goes on where an earlier call with the same arguments stopped.
+
+    Args:
+        config: all settings.
+        source, target: the training corpus.
+        validation_source, validation_target: read after each checkpoint.
+        model_dir: where everything is written.
+        num_devices: see `make_strategy`.
+
+    Raises:
+        ValueError: the corpus is faulty, or `model_dir` belongs to another run.
+    """
+    strategy = make_strategy(num_devices)
+    keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
+    num_pairs = check_parallel(source, target)
+    num_validation_pairs = check_parallel(validation_source, validation_target)
+    _begin_or_continue(model_dir, config, source, target)
+    tokenizers = read_tokenizers(model_dir)
+    corpus = ParallelText(source, target, *tokenizers, config.data)
+    validation = ParallelText(validation_source, validation_target, *tokenizers, config.data)
+    _report_corpus("training", corpus, num_pairs)
+    _report_corpus("validation", validation, num_validation_pairs)
+
+    with strategy.scope():
+        model = compiled_model(config, *(tokenizer.vocab_size for tokenizer in tokenizers))
+    checkpoints = Checkpoints(model_dir, model, config.optimization.keep_checkpoints)
+    checkpoints.restore()
+    return _fit(model, config.optimization, corpus, validation, model_dir, checkpoints)
+
+
+def compiled_model(
+    config: TrainingConfig, source_vocab_size: int, target_vocab_size: int
+) -> TrainedTransformer:
+    """The model with its loss, metrics and optimizer; call it in the strategy's scope."""
+    optimization = config.optimization
+    model = TrainedTransformer(
+        config.transformer_config(source_vocab_size, target_vocab_size), dtype=optimization.dtype
+    )
+    schedule = NoamSchedule(
+        model.config.d_model, optimization.warmup_steps, optimization.learning_rate_factor
+    )
+    model.compile(
+        # Beta and epsilon of the paper, section 5.3.
+        optimizer=keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9),
+        loss=LabelSmoothedCrossEntropy(optimization.label_smoothing),
+        metrics=[SmoothedLoss(optimization.label_smoothing), Perplexity(), TokenAccuracy()],
+        jit_compile=False if not tf.config.list_physical_devices("GPU") else "auto",
+    )
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def _fit(
+    model: TrainedTransformer,
+    optimization: OptimizationConfig,
+    corpus: ParallelText,
+    validation: ParallelText,
+    model_dir: pathlib.Path,
+    checkpoints: Checkpoints,
+) -> TrainingResult:
+    """Calls `fit` with one epoch from checkpoint to checkpoint.
+
+    After a stop between two checkpoints, the first call only catches up with the next multiple of
+    `checkpoint_every`, so that checkpoints lie at the same steps as without the stop.
+    """
+    stop = StopOnSignal()
+    callbacks = [
+        StopAtStep(optimization.steps),
+        stop,
+        Report(model_dir / "logs"),
+        SaveCheckpoints(model_dir, checkpoints),
+    ]
+    every = optimization.checkpoint_every
+    while (step := current_step(model)) < optimization.steps and not stop.received:
+        behind = step % every
+        model.fit(
+            corpus.training_batches(optimization.seed, step),
+            validation_data=validation.batches(),
+            steps_per_epoch=every - behind,
+            initial_epoch=step // every,
+            epochs=step // every + 1 if behind else math.ceil(optimization.steps / every),
+            callbacks=callbacks,
+            verbose=1 if sys.stdout.isatty() else 2,
+            shuffle=False,
+        )
+    write_weights(model_dir, model)
+    return TrainingResult(current_step(model), stop.received)
+
+
+def _begin_or_continue(
+    model_dir: pathlib.Path, config: TrainingConfig, source: TextFile, target: TextFile
+) -> None:
+    """Describes the run in `model_dir`, or checks that it is the run described there."""
+    path = model_dir / TRAINING_NAME
+    run = {"settings": dump_config(config), "corpus": _digest(source, target)}
+    if path.exists():
+        _check_same_run(path, json.loads(path.read_text(encoding="utf-8")), run)
+    elif (model_dir / CONFIG_NAME).exists():
+        raise ValueError(f"{model_dir} holds a model that this command did not train")
+    else:
+        models = train_vocabularies(source, target, config.vocabulary)
+        sizes = [Tokenizer(model).vocab_size for model in models]
+        describe_model(model_dir, config.transformer_config(*sizes), *models)
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
+
+
+def _check_same_run(path: pathlib.Path, former: dict, run: dict) -> None:
+    if former["corpus"] != run["corpus"]:
+        raise ValueError(
+            f"{path.parent} was trained on another corpus; give the same files or another "
+            "--model-dir"
+        )
+    before, now = _flatten(former["settings"]), _flatten(run["settings"])
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name) and name not in _FREE_SETTINGS:
+            raise ValueError(
+                f"{path.parent} was trained with {name}={before.get(name)!r}; "
+                f"received {now.get(name)!r}. Give the same settings or another --model-dir"
+            )
+
+
+def _flatten(values: dict, prefix: str = "") -> dict:
+    flat = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flatten(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _digest(*files: TextFile) -> str:
+    """BLAKE2 digest of the sentences of all files."""
+    digest = hashlib.blake2b(digest_size=16)
+    for file in files:
+        for line in file.lines():
+            digest.update(line.encode() + b"\n")
+        digest.update(b"\f")
+    return digest.hexdigest()
+
+
+def _report_corpus(name: str, corpus: ParallelText, num_pairs: int) -> None:
+    """Prints what the length filter keeps; refuses a corpus of which nothing is left."""
+    statistics = corpus.statistics(num_pairs, f"reading the {name} corpus")
+    if statistics.kept == 0:
+        raise ValueError(
+            f"no pair of the {name} corpus {corpus.source}, {corpus.target} is left: "
+            f"{statistics.empty} have an empty side, {statistics.too_long} are longer than "
+            f"data.max_length={corpus.config.max_length} tokens"
+        )
+    dropped = ", ".join(
+        f"{count:,} dropped as {reason}"
+        for count, reason in (
+            (statistics.empty, "empty on a side"),
+            (statistics.too_long, f"longer than {corpus.config.max_length} tokens"),
+        )
+        if count
+    )
+    _log.info(
+        "%s corpus: %s of %s pairs kept%s; %s source and %s target tokens",
+        name,
+        f"{statistics.kept:,}",
+        f"{statistics.pairs:,}",
+        f" ({dropped})" if dropped else "",
+        f"{statistics.source_tokens:,}",
+        f"{statistics.target_tokens:,}",
+    )
