@@ -1,8 +1,10 @@
 """Strings in, strings out: tokenizer, model and search in one graph."""
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
+import tqdm
 
 from tf_transformer.decoding import Hypotheses, beam_search, greedy_search
 from tf_transformer.masks import PAD_ID, padding_mask
@@ -23,6 +25,13 @@ class Translations(NamedTuple):
     text: tf.Tensor
     scores: tf.Tensor
     truncated: tf.Tensor
+
+
+class Translation(NamedTuple):
+    """One translation of one sentence, for Python."""
+
+    text: str
+    score: float
 
 
 class Translator(tf.Module):
@@ -109,6 +118,29 @@ class Translator(tf.Module):
             scores=tf.gather(scores.concat(), places),
             truncated=lengths > limit,
         )
+
+    def translate_lines(
+        self, lines: Sequence[str | bytes], batch_size: int = 256
+    ) -> Iterator[list[Translation]]:
+        """Translates any number of sentences, with a progress bar on standard error.
+
+        Args:
+            lines: the sentences.
+            batch_size: how many are translated before the first of them is yielded.
+
+        Yields:
+            The `num_best` translations of each sentence, in the order of `lines`.
+        """
+        with tqdm.tqdm(total=len(lines), unit=" sentences", disable=None) as progress:
+            for start in range(0, len(lines), batch_size):
+                batch = lines[start : start + batch_size]
+                found = self.translate(tf.constant(batch))
+                for texts, scores in zip(found.text.numpy(), found.scores.numpy(), strict=True):
+                    yield [
+                        Translation(text.decode(), float(score))
+                        for text, score in zip(texts, scores, strict=True)
+                    ]
+                progress.update(len(batch))
 
     def _chunks(self, dtype):
         return tf.TensorArray(

@@ -25,6 +25,7 @@ class VocabularyConfig:
         kind: "bpe", "unigram" or "char".
         joint: one vocabulary for both sides, which lets all embeddings be tied.
         byte_fallback: spells characters outside the vocabulary as bytes instead of losing them.
+        split_digits: cuts numbers into single digits.
         character_coverage: share of the corpus's characters that become pieces of their own.
         normalization: SentencePiece's rule; "identity" keeps full-width forms, which matters when
             the target is Chinese or Japanese.
@@ -36,6 +37,7 @@ class VocabularyConfig:
     kind: Literal["bpe", "unigram", "char"] = "bpe"
     joint: bool = True
     byte_fallback: bool = True
+    split_digits: bool = False
     character_coverage: Annotated[float, pydantic.Field(gt=0, le=1)] = 0.9999
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
 
@@ -169,7 +171,8 @@ def _explain(error: pydantic.ValidationError) -> str:
     if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         return f"unknown setting '{name}'{nearest(name, _known_names())}"
     message = fault["msg"][0].lower() + fault["msg"][1:]
-    return f"setting '{name}': {message}. Received: {fault['input']!r}"
+    suggestion = nearest(str(fault["input"]), PRESETS) if name == "preset" else ""
+    return f"setting '{name}': {message}. Received: {fault['input']!r}{suggestion}"
 
 
 def _known_names() -> list[str]:
@@ -177,6 +180,5 @@ def _known_names() -> list[str]:
     for field in dataclasses.fields(TrainingConfig):
         if dataclasses.is_dataclass(field.type):
             names += [f"{field.name}.{inner.name}" for inner in dataclasses.fields(field.type)]
-        else:
-            names.append(field.name)
+        names.append(field.name)
     return names

@@ -51,6 +51,7 @@ def train_sentencepiece(lines: Iterable[str], config: VocabularyConfig) -> bytes
             vocab_size=config.size,
             character_coverage=config.character_coverage,
             byte_fallback=config.byte_fallback,
+            split_digits=config.split_digits,
             normalization_rule_name=config.normalization,
             # A char model holds the characters there are; the size is its upper limit.
             hard_vocab_limit=config.kind == "bpe",

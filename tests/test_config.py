@@ -1,0 +1,164 @@
+"""The settings of the model: presets, defaults, and what is refused."""
+
+import dataclasses
+import re
+
+import pytest
+
+from tf_transformer import TransformerConfig
+
+VOCABULARIES = dict(source_vocab_size=100, target_vocab_size=100)
+# Vaswani et al., 2017, table 3 (base, big); Wu et al., 2021, appendix (tiny).
+PRESETS = {
+    "tiny": dict(N=4, d_model=128, d_ff=256, num_heads=4, dropout_rate=0.3),
+    "base": dict(N=6, d_model=512, d_ff=2048, num_heads=8, dropout_rate=0.1),
+    "big": dict(N=6, d_model=1024, d_ff=4096, num_heads=16, dropout_rate=0.3),
+}
+
+
+def make_config(**settings):
+    return TransformerConfig(**(VOCABULARIES | settings))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets(name):
+    expected = dict(PRESETS[name])
+    config = TransformerConfig.preset(name, **VOCABULARIES)
+    assert (config.num_encoder_layers, config.num_decoder_layers) == (expected["N"],) * 2
+    del expected["N"]
+    assert expected.items() <= dataclasses.asdict(config).items()
+    assert config.norm_position == "post"
+    assert config.tied_embeddings == "all"
+
+
+def test_preset_with_overrides():
+    config = TransformerConfig.preset(
+        "tiny", source_vocab_size=7, target_vocab_size=9, num_heads=8, dropout_rate=0.2
+    )
+    assert (config.source_vocab_size, config.target_vocab_size) == (7, 9)
+    assert (config.num_heads, config.dropout_rate, config.d_model) == (8, 0.2, 128)
+    # Nothing of it stays behind in the preset.
+    assert TransformerConfig.preset("tiny", **VOCABULARIES).num_heads == 4
+
+
+def test_defaults_are_the_base_model():
+    assert make_config() == TransformerConfig.preset("base", **VOCABULARIES)
+
+
+def test_dropout_rates_follow_the_main_one():
+    config = make_config(dropout_rate=0.25)
+    assert config.attention_dropout_rate == 0.25
+    assert config.feed_forward_dropout_rate == 0.25
+    config = make_config(
+        dropout_rate=0.25, attention_dropout_rate=0.0, feed_forward_dropout_rate=0.5
+    )
+    assert config.attention_dropout_rate == 0.0
+    assert config.feed_forward_dropout_rate == 0.5
+
+
+@pytest.mark.parametrize(("target_vocab_size", "tied"), [(100, "all"), (99, "target")])
+def test_tied_embeddings_follow_the_vocabularies(target_vocab_size, tied):
+    assert make_config(target_vocab_size=target_vocab_size).tied_embeddings == tied
+
+
+@pytest.mark.parametrize("tied", ["none", "target", "all"])
+def test_tied_embeddings_given(tied):
+    assert make_config(tied_embeddings=tied).tied_embeddings == tied
+
+
+def test_head_dim():
+    assert make_config(d_model=96, num_heads=6).head_dim == 16
+
+
+def test_config_survives_its_dictionary():
+    config = make_config(target_vocab_size=50, norm_position="pre", dropout_rate=0)
+    assert TransformerConfig(**dataclasses.asdict(config)) == config
+
+
+def test_config_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        make_config().d_model = 8
+
+
+SIZES = [
+    "source_vocab_size",
+    "target_vocab_size",
+    "num_encoder_layers",
+    "num_decoder_layers",
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "max_length",
+]
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("value", [0, -2, 2.0, "8", True, None])
+def test_sizes_must_be_positive_integers(name, value):
+    message = f"`{name}` must be a positive integer. Received: {name}={value!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make_config(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "name", ["dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"]
+)
+@pytest.mark.parametrize("value", [-0.1, 1, 1.5, "0.1", float("nan")])
+def test_rates_must_be_shares(name, value):
+    message = f"`{name}` must be at least 0 and less than 1. Received: {name}={value!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make_config(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            dict(num_heads=3, d_model=10),
+            "`num_heads` must divide `d_model`. Received: num_heads=3, d_model=10",
+        ),
+        (
+            dict(num_heads=3, d_model=9),
+            "`d_model` must be even: sines and cosines share it. Received: d_model=9",
+        ),
+        (
+            dict(layer_norm_epsilon=0.0),
+            "`layer_norm_epsilon` must be positive. Received: layer_norm_epsilon=0.0",
+        ),
+        (
+            dict(layer_norm_epsilon=float("nan")),
+            "`layer_norm_epsilon` must be positive. Received: layer_norm_epsilon=nan",
+        ),
+        (
+            dict(norm_position="middle"),
+            "`norm_position` must be one of ('post', 'pre'). Received: norm_position='middle'",
+        ),
+        (
+            dict(tied_embeddings="source"),
+            "`tied_embeddings` must be one of ('none', 'target', 'all'). "
+            "Received: tied_embeddings='source'",
+        ),
+        (
+            dict(tied_embeddings="all", source_vocab_size=7, target_vocab_size=9),
+            "`tied_embeddings='all'` needs one vocabulary for both sides. "
+            "Received: source_vocab_size=7, target_vocab_size=9",
+        ),
+    ],
+)
+def test_contradictions(settings, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make_config(**settings)
+
+
+def test_unknown_preset():
+    message = "`name` must be one of ('tiny', 'base', 'big'). Received: preset 'bass'"
+    with pytest.raises(ValueError, match=re.escape(message) + "; did you mean 'base'"):
+        TransformerConfig.preset("bass", **VOCABULARIES)
+
+
+def test_unknown_setting():
+    message = "Unknown setting of the model: 'num_head'; did you mean 'num_heads'?"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        TransformerConfig.preset("tiny", **VOCABULARIES, num_head=4)
+    with pytest.raises(ValueError, match="Unknown setting of the model: 'xyzzy'$"):
+        TransformerConfig.preset("tiny", **VOCABULARIES, xyzzy=4)

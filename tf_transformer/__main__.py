@@ -1,0 +1,75 @@
+"""The command `tf-transformer`; it only hands over to the command lines of the two rooms."""
+
+import argparse
+import os
+import pathlib
+import sys
+import traceback
+
+from tf_transformer import __version__
+
+_PROJECT = ("tf_transformer", "training", "export")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command and returns the exit status: 0, 2 for expected errors, 130 for Ctrl-C."""
+    from export import cli as export_cli
+    from training import cli as training_cli
+
+    parser = _Parser(
+        prog="tf-transformer",
+        description="The Transformer for sequence-to-sequence work in TensorFlow and Keras.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    training_cli.add_commands(commands)
+    export_cli.add_commands(commands)
+    options = parser.parse_args(arguments)
+    # Read by TensorFlow when it is imported. What matters comes as an exception; its log of errors
+    # also names every accelerator that is not there.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        return options.run(options) or 0
+    except KeyboardInterrupt:
+        print("tf-transformer: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone; nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if not _is_expected(error):
+            raise
+        print(f"tf-transformer: error: {_in_one_line(error)}", file=sys.stderr)
+        return 2
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a wrong command line in one line; subcommands inherit it."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def _is_expected(error: Exception) -> bool:
+    """True for faults of input, files and disks; others are ours and deserve a traceback.
+
+    A `ValueError` is expected where the project's own code raised it.
+    """
+    if isinstance(error, OSError) or type(error).__name__ == "ResourceExhaustedError":
+        return True
+    if not isinstance(error, ValueError):
+        return False
+    origin = pathlib.Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+    return origin.parent.name in _PROJECT
+
+
+def _in_one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        name = f"{error.filename}: " if error.filename else ""
+        return f"{name}{error.strerror[0].lower()}{error.strerror[1:]}"
+    return " ".join(str(error).split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

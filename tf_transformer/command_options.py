@@ -1,0 +1,23 @@
+"""Options that commands of both rooms share."""
+
+import argparse
+import pathlib
+
+
+def add_model_dir(parser: argparse.ArgumentParser, description: str) -> None:
+    """Adds `--model-dir`."""
+    parser.add_argument(
+        "--model-dir", type=pathlib.Path, required=True, metavar="DIR", help=description
+    )
+
+
+def add_search_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of beam search."""
+    parser.add_argument(
+        "--beam-size", type=int, default=4, metavar="N",
+        help="hypotheses kept for each sentence; 1 is greedy search (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--length-penalty", type=float, default=0.6, metavar="A",
+        help="alpha of the GNMT length penalty (default: %(default)s)",
+    )  # fmt: skip

@@ -1,0 +1,34 @@
+"""Keeps TensorFlow's start-up notices out of a command's output."""
+
+import contextlib
+import logging
+import os
+import warnings
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow and the op libraries with the process's standard error closed.
+
+    The notices come from C++ before any log level is read. Faults still show: they are exceptions.
+    """
+    with _standard_error_closed():
+        import absl.logging
+        import tensorflow as tf
+        import tensorflow_text  # noqa: F401
+
+    tf.get_logger().setLevel(logging.ERROR)
+    absl.logging.set_verbosity(absl.logging.ERROR)
+    warnings.filterwarnings("ignore", module="keras")
+
+
+@contextlib.contextmanager
+def _standard_error_closed():
+    kept = os.dup(2)
+    sink = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(sink, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(sink)

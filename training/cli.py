@@ -1,0 +1,188 @@
+"""The commands that train and judge: demo, train, evaluate, average.
+
+TensorFlow is imported inside the commands, so that `--help` answers at once.
+"""
+
+import argparse
+import json
+import logging
+import pathlib
+import shlex
+import sys
+
+import yaml
+
+from tf_transformer.command_options import add_model_dir, add_search_options
+from tf_transformer.config import PRESETS
+from tf_transformer.quiet import import_tensorflow
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parsers of this room's commands."""
+    _add_demo(commands)
+    _add_train(commands)
+    _add_evaluate(commands)
+    _add_average(commands)
+
+
+def _add_demo(commands):
+    parser = commands.add_parser(
+        "demo",
+        help="train, judge and export a small translator from built-in text",
+        description="Makes an English-German corpus of dates, times, amounts and counts, trains a "
+        "small model on it, reports its quality on unseen sentences, exports it and translates "
+        "with the export. Needs no file and no network, and a few minutes on 2 CPU cores.",
+    )
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=pathlib.Path("demo-out"), metavar="DIR",
+        help="where everything is written (default: %(default)s)",
+    )  # fmt: skip
+    parser.set_defaults(run=_run_demo)
+
+
+def _run_demo(options):
+    from training.demo import run_demo
+
+    run_demo(options.out)
+
+
+def _add_train(commands):
+    parser = commands.add_parser(
+        "train",
+        help="train a model on parallel text, or go on training it",
+        description="Trains a model. Files hold one sentence a line, plain or .gz; F.tsv:2 is "
+        "column 2 of a TSV file. Ctrl-C saves and stops; the same command goes on.",
+    )
+    for side in ("source", "target"):
+        parser.add_argument(f"--{side}", required=True, metavar="F", help=f"{side} sentences")
+    for side in ("source", "target"):
+        parser.add_argument(
+            f"--validation-{side}", required=True, metavar="F",
+            help=f"{side} sentences to judge by at each checkpoint",
+        )  # fmt: skip
+    add_model_dir(parser, "where the model is written")
+    parser.add_argument("--preset", metavar="NAME", help=f"sizes: {', '.join(PRESETS)}")
+    parser.add_argument("--steps", type=int, metavar="N", help="optimizer updates in all")
+    parser.add_argument("--vocab-size", type=int, metavar="N", help="pieces of the vocabulary")
+    parser.add_argument("--config", type=pathlib.Path, metavar="F", help="settings in YAML")
+    parser.add_argument(
+        "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
+        help="single settings, such as optimization.warmup_steps=4000 or model.dropout_rate=0.1",
+    )  # fmt: skip
+    parser.add_argument(
+        "--devices", type=int, metavar="N",
+        help="GPUs to train on (default: all); without GPUs, logical CPU devices (default: 1)",
+    )  # fmt: skip
+    parser.set_defaults(run=_run_train)
+
+
+def _run_train(options):
+    from training.config import load_config
+
+    overrides = dict(_parse_setting(setting) for setting in options.set)
+    for name, value in (
+        ("preset", options.preset),
+        ("optimization.steps", options.steps),
+        ("vocabulary.size", options.vocab_size),
+    ):
+        if value is not None:
+            overrides[name] = value
+    config = load_config(options.config, overrides)
+    if options.devices is not None and options.devices < 1:
+        raise ValueError(f"--devices {options.devices}: expected at least 1")
+    import_tensorflow()
+    from training.corpus import TextFile
+    from training.plots import plot_training
+    from training.trainer import train
+
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    logging.getLogger("training").setLevel(logging.INFO)
+    result = train(
+        config,
+        source=TextFile.parse(options.source, default_column=1),
+        target=TextFile.parse(options.target, default_column=2),
+        validation_source=TextFile.parse(options.validation_source, default_column=1),
+        validation_target=TextFile.parse(options.validation_target, default_column=2),
+        model_dir=options.model_dir,
+        num_devices=options.devices,
+    )
+    picture = options.model_dir / "training.png"
+    plot_training(options.model_dir / "logs").savefig(picture)
+    if result.stopped_by is not None:
+        again = shlex.join(["tf-transformer", *sys.argv[1:]])
+        print(f"Stopped and saved at step {result.step}. To go on, run again:\n  {again}")
+        return 128 + result.stopped_by
+    print(f"Trained for {result.step} steps: {options.model_dir} (curves: {picture})")
+
+
+def _parse_setting(setting: str) -> tuple[str, object]:
+    name, equals, value = setting.partition("=")
+    if not equals:
+        raise ValueError(f"--set {setting}: expected NAME=VALUE")
+    return name, yaml.safe_load(value)
+
+
+def _add_evaluate(commands):
+    parser = commands.add_parser(
+        "evaluate",
+        help="BLEU, chrF, exact matches and perplexity on a test set",
+        description="Translates the source and compares with the reference, on plain text.",
+    )
+    add_model_dir(parser, "the model")
+    parser.add_argument("--source", required=True, metavar="F", help="sentences to translate")
+    parser.add_argument("--reference", required=True, metavar="F", help="their translations")
+    add_search_options(parser)
+    parser.add_argument(
+        "--tokenize", default="13a", choices=("13a", "intl", "zh", "char", "none"),
+        help="how BLEU cuts words; zh for Chinese (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--output", type=pathlib.Path, metavar="F", help="write the translations")
+    parser.add_argument("--json", type=pathlib.Path, metavar="F", help="write the scores as JSON")
+    parser.set_defaults(run=_run_evaluate)
+
+
+def _run_evaluate(options):
+    import_tensorflow()
+    from tf_transformer.model_dir import replacing
+    from training.corpus import TextFile
+    from training.evaluation import evaluate
+
+    evaluation, translations = evaluate(
+        options.model_dir,
+        source=TextFile.parse(options.source, default_column=1),
+        reference=TextFile.parse(options.reference, default_column=2),
+        beam_size=options.beam_size,
+        length_penalty=options.length_penalty,
+        bleu_tokenizer=options.tokenize,
+    )
+    if options.output:
+        with replacing(options.output) as path:
+            path.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
+    if options.json:
+        with replacing(options.json) as path:
+            path.write_text(json.dumps(evaluation.as_dict(), indent=2) + "\n", encoding="utf-8")
+    print(evaluation)
+
+
+def _add_average(commands):
+    parser = commands.add_parser(
+        "average",
+        help="make the mean of the last checkpoints the model's weights",
+        description="The mean of the last N checkpoints' weights becomes the model's weights. The "
+        "checkpoints stay as they are.",
+    )
+    add_model_dir(parser, "the model")
+    parser.add_argument("--last", type=int, required=True, metavar="N", help="how many checkpoints")
+    parser.set_defaults(run=_run_average)
+
+
+def _run_average(options):
+    import_tensorflow()
+    from tf_transformer.model import Transformer
+    from tf_transformer.model_dir import read_config, write_weights
+    from training.checkpoints import average_checkpoints
+
+    model = Transformer(read_config(options.model_dir), dtype="float32")
+    steps = average_checkpoints(options.model_dir, options.last, model)
+    write_weights(options.model_dir, model)
+    print(f"The weights are now the mean of those at steps {', '.join(map(str, steps))}.")

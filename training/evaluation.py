@@ -1,0 +1,109 @@
+"""How good a model is: BLEU and chrF on plain text, exact matches, perplexity."""
+
+import dataclasses
+import pathlib
+
+import sacrebleu
+
+from tf_transformer.metrics import Perplexity
+from tf_transformer.model import Transformer
+from tf_transformer.model_dir import load_model
+from tf_transformer.translator import Translator
+from training.config import DataConfig
+from training.corpus import TextFile, check_parallel
+from training.pipeline import ParallelText
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """Scores of a model on a test set.
+
+    Args:
+        bleu, chrf: by sacreBLEU, from 0 to 100, with the signatures that say how.
+        exact: share of translations equal to their reference, from 0 to 1.
+        perplexity: of the reference, a token, without label smoothing; pairs longer than the
+            model's limit are left out.
+        sentences: in the test set.
+        beam_size, length_penalty: of the search.
+    """
+
+    bleu: float
+    bleu_signature: str
+    chrf: float
+    chrf_signature: str
+    exact: float
+    perplexity: float
+    sentences: int
+    beam_size: int
+    length_penalty: float
+
+    def as_dict(self) -> dict:
+        """All values, for JSON."""
+        return dataclasses.asdict(self)
+
+    def __str__(self) -> str:
+        return (
+            f"BLEU        {self.bleu:6.2f}   {self.bleu_signature}\n"
+            f"chrF        {self.chrf:6.2f}   {self.chrf_signature}\n"
+            f"exact       {100 * self.exact:6.2f} % of {self.sentences} sentences\n"
+            f"perplexity  {self.perplexity:6.2f}"
+        )
+
+
+def evaluate(
+    model_dir: pathlib.Path,
+    *,
+    source: TextFile,
+    reference: TextFile,
+    beam_size: int,
+    length_penalty: float,
+    bleu_tokenizer: str = "13a",
+) -> tuple[Evaluation, list[str]]:
+    """Translates the source and compares with the reference.
+
+    Args:
+        model_dir: the model.
+        source, reference: the test set.
+        beam_size, length_penalty: of the search, see `Translator`.
+        bleu_tokenizer: sacreBLEU's name of it.
+
+    Returns:
+        The scores, and the translations in the order of the source.
+
+    Raises:
+        ValueError: the test set or the model directory is faulty.
+    """
+    check_parallel(source, reference)
+    model, *tokenizers = load_model(model_dir)
+    translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
+    translations = [best[0].text for best in translator.translate_lines(list(source.lines()))]
+    references = list(reference.lines())
+    bleu = sacrebleu.BLEU(tokenize=bleu_tokenizer)
+    chrf = sacrebleu.CHRF()
+    # The signature is complete only once a score is computed.
+    bleu_score = bleu.corpus_score(translations, [references]).score
+    chrf_score = chrf.corpus_score(translations, [references]).score
+    exact = sum(map(str.__eq__, translations, references)) / len(references)
+    corpus = ParallelText(
+        source, reference, *tokenizers, DataConfig(max_length=model.config.max_length)
+    )
+    evaluation = Evaluation(
+        bleu=bleu_score,
+        bleu_signature=str(bleu.get_signature()),
+        chrf=chrf_score,
+        chrf_signature=str(chrf.get_signature()),
+        exact=exact,
+        perplexity=perplexity(model, corpus),
+        sentences=len(references),
+        beam_size=beam_size,
+        length_penalty=length_penalty,
+    )
+    return evaluation, translations
+
+
+def perplexity(model: Transformer, corpus: ParallelText) -> float:
+    """exp(mean of -log p) of the corpus's target tokens, given source and earlier tokens."""
+    metric = Perplexity()
+    for inputs, labels in corpus.batches():
+        metric.update_state(labels, model(inputs, training=False))
+    return float(metric.result())

@@ -1,0 +1,43 @@
+"""Pictures of training."""
+
+import pathlib
+
+from matplotlib.figure import Figure
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.util.tensor_util import make_ndarray
+
+
+def plot_training(log_dir: pathlib.Path) -> Figure:
+    """Draws loss, perplexity, accuracy and learning rate by step from TensorBoard's files.
+
+    Args:
+        log_dir: holds `training` and `validation`, as the trainer writes them.
+    """
+    figure = Figure(figsize=(10, 6), layout="constrained")
+    panels = (
+        ("loss", "label-smoothed loss (nats a token)", "linear"),
+        ("perplexity", "perplexity", "log"),
+        ("accuracy", "token accuracy", "linear"),
+        ("learning_rate", "learning rate", "linear"),
+    )
+    runs = {name: _read_scalars(log_dir / name) for name in ("training", "validation")}
+    for axes, (tag, title, scale) in zip(figure.subplots(2, 2).flat, panels, strict=True):
+        for name, scalars in runs.items():
+            if tag in scalars:
+                axes.plot(*zip(*sorted(scalars[tag].items()), strict=True), label=name)
+        axes.set(title=title, xlabel="step", yscale=scale)
+        axes.grid(alpha=0.3)
+        if axes.lines:
+            axes.legend()
+    return figure
+
+
+def _read_scalars(directory: pathlib.Path) -> dict[str, dict[int, float]]:
+    """Every scalar's values by step; where a step was run twice, the later value counts."""
+    accumulator = EventAccumulator(str(directory), size_guidance={"tensors": 0})
+    accumulator.Reload()
+    scalars: dict[str, dict[int, float]] = {}
+    for tag in accumulator.Tags()["tensors"]:
+        events = accumulator.Tensors(tag)
+        scalars[tag] = {event.step: make_ndarray(event.tensor_proto).item() for event in events}
+    return scalars
