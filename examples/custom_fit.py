@@ -16,7 +16,7 @@ from tf_transformer import (
     TransformerConfig,
 )
 
-PAD, BEGIN, END, VOCAB_SIZE = 0, 2, 3, 14
+BEGIN, END, VOCAB_SIZE = 2, 3, 14
 
 
 def batches(num_batches, seed):
@@ -30,7 +30,7 @@ def batches(num_batches, seed):
             source[row, : length + 1] = [*digits, END]
             labels[row, : length + 1] = [*digits[::-1], END]
         target = np.concatenate([np.full((64, 1), BEGIN), labels[:, :-1]], axis=1)
-        yield {"source": source, "target": np.where(target == END, PAD, target)}, labels
+        yield {"source": source, "target": target}, labels
 
 
 def main(steps=600):

@@ -4,6 +4,7 @@ TensorFlow is imported inside the commands, so that `--help` answers at once.
 """
 
 import argparse
+import contextlib
 import pathlib
 import sys
 from typing import BinaryIO
@@ -41,8 +42,9 @@ def _add_translate(commands):
 
 def _run_translate(options):
     lines = _read_lines(options.input)
+    translator = _load_translator(options, num_best=options.n_best or 1)
+    # Opened last: a former file survives everything that can be wrong with the rest.
     with _open_output(options.output) as output:
-        translator = _load_translator(options, num_best=options.n_best or 1)
         for number, best in enumerate(translator.translate_lines(lines), 1):
             for translation in best:
                 text = " ".join(translation.text.splitlines())
@@ -58,8 +60,8 @@ def _read_lines(path: pathlib.Path | None) -> list[bytes]:
     return data.replace(b"\r", b"").removesuffix(b"\n").split(b"\n") if data else []
 
 
-def _open_output(path: pathlib.Path | None) -> BinaryIO:
-    return path.open("wb") if path else open(sys.stdout.fileno(), "wb", closefd=False)
+def _open_output(path: pathlib.Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
+    return path.open("wb") if path else contextlib.nullcontext(sys.stdout.buffer)
 
 
 def _add_export(commands):

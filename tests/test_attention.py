@@ -4,14 +4,14 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from numpy_reference import (
+
+from tests.numpy_reference import (
     Attention,
     Linear,
     multi_head_attention,
     read_attention,
     scaled_dot_product_attention,
 )
-
 from tf_transformer import attention
 from tf_transformer.attention import CrossAttention, SelfAttention
 

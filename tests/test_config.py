@@ -160,5 +160,5 @@ def test_unknown_setting():
     message = "Unknown setting of the model: 'num_head'; did you mean 'num_heads'?"
     with pytest.raises(ValueError, match=re.escape(message)):
         TransformerConfig.preset("tiny", **VOCABULARIES, num_head=4)
-    with pytest.raises(ValueError, match="Unknown setting of the model: 'xyzzy'$"):
+    with pytest.raises(ValueError, match=r"Unknown setting of the model: 'xyzzy'$"):
         TransformerConfig.preset("tiny", **VOCABULARIES, xyzzy=4)

@@ -37,7 +37,8 @@ class ScriptedModel:
 
     def __init__(self, vocab_size, biases=(), end_id=END):
         rng = np.random.default_rng(vocab_size)
-        scale = rng.uniform(0.5, 4.0, (NUM_CODES, 1))
+        # From almost uniform to almost certain, so that long outputs may win.
+        scale = np.exp(rng.uniform(math.log(0.5), math.log(15.0), (NUM_CODES, 1)))
         table = rng.normal(size=(NUM_CODES, vocab_size)) * scale
         for token, bias in dict(biases).items():
             table[:, token] += bias
@@ -384,8 +385,8 @@ def test_a_beam_of_one_is_greedy_search(alpha, suppressed_ids):
     ],
 )
 def test_a_batch_is_as_its_rows_alone(search, options):
-    model = scripted_model(10, ((END, -1.0),))
-    max_lengths = [0, 30, 1, 12, 0, 5, 30, 2, 8, 1]
+    model = scripted_model(10)
+    max_lengths = [0, 30, 1, 12, 0, 5, 30, 2, 8, 1] * 6
     rows = range(100, 100 + len(max_lengths))
     options = dict(alpha=0.6, suppressed_ids=SPECIAL, **options)
     together = find(model, rows, max_lengths, search, **options)
@@ -602,12 +603,15 @@ def test_a_model_that_never_ends_is_cut_off(search):
 
 @pytest.mark.parametrize(
     ("alpha", "ids", "score", "steps"),
-    [(0.0, (), math.log(0.5), 1), (1.0, (3, 4, 3, 4, 3, 4), math.log(0.4) / 2, 7)],
+    [(0.0, (), math.log(0.5), 1), (1.0, (3, 4, 3, 4, 3, 4), math.log(0.26) / 2, 7)],
 )
 def test_a_finished_hypothesis_waits_for_a_longer_one_that_may_win(alpha, ids, score, steps):
-    """The end at once has 0.5; 3 has 0.4, and from there 4 and 3 follow each other for certain."""
+    """The end at once has 0.5; 3 has 0.26, and then 4 and 3 follow each other for certain.
+
+    ln 0.26 / 2 is barely above ln 0.5, and only an output of full length has the penalty 2.
+    """
     probabilities = np.zeros((5, 5), np.float32)
-    probabilities[BEGIN, [END, 3, 4]] = 0.5, 0.4, 0.1
+    probabilities[BEGIN, [END, 3, 4]] = 0.5, 0.26, 0.24
     probabilities[3, [4, END]] = 1.0, 1e-30
     probabilities[4, [3, END]] = 1.0, 1e-30
     probabilities[[PAD, END], END] = 1.0

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
-from numpy_reference import (
+
+from tests.numpy_reference import (
     finite_differences,
     smoothed_cross_entropy,
     smoothed_cross_entropy_gradient,
     smoothed_distribution,
     token_losses,
 )
-
 from tf_transformer import loss as loss_module
 from tf_transformer.loss import LabelSmoothedCrossEntropy
 

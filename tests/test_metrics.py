@@ -6,8 +6,8 @@ import keras
 import keras_nlp
 import numpy as np
 import pytest
-from numpy_reference import token_losses
 
+from tests.numpy_reference import token_losses
 from tf_transformer.metrics import Perplexity, SmoothedLoss, TokenAccuracy
 
 VOCAB = 6

@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from numpy_reference import sinusoids
 
+from tests.numpy_reference import sinusoids
 from tf_transformer.positions import sinusoidal_positions
 
 

@@ -6,8 +6,8 @@ import math
 import keras
 import numpy as np
 import pytest
-from numpy_reference import noam_rate
 
+from tests.numpy_reference import noam_rate
 from tf_transformer.schedule import NoamSchedule
 
 

@@ -89,10 +89,15 @@ class Translator(tf.Module):
         self.max_length_factor = max_length_factor
         self.max_length_constant = max_length_constant
         self.chunk_size = chunk_size
+        self._translate_function = tf.function(
+            self._translate, input_signature=[tf.TensorSpec([None], tf.string)]
+        )
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def translate(self, text: tf.Tensor) -> Translations:
-        """Translates sentences, `(batch,)` strings."""
+        """Translates sentences, `(batch,)` strings, in one call of a `tf.function`."""
+        return self._translate_function(text)
+
+    def _translate(self, text):
         source = self.source_tokenizer.tokenize(text)
         lengths = tf.cast(source.row_lengths(), tf.int32)
         limit = self.model.config.max_length - 1  # the end token takes one place

@@ -70,10 +70,6 @@ class Report(keras.callbacks.Callback):
                 tf.summary.scalar(name.replace("tokens/s", "target_tokens_per_second"), value)
         writer.flush()
 
-    def on_train_end(self, logs=None):
-        self._training.close()
-        self._validation.close()
-
 
 class SaveCheckpoints(keras.callbacks.Callback):
     """Saves a checkpoint, and the weights for translating, whenever `fit` ends an epoch.

@@ -8,6 +8,9 @@ import tensorflow as tf
 
 from tf_transformer.model import Transformer
 
+# What TensorFlow raises over a damaged checkpoint, or one with other variables.
+_UNREADABLE = (AssertionError, IndexError, ValueError, tf.errors.OpError)
+
 
 class Checkpoints:
     """The last checkpoints of a training run, in `model_dir/checkpoints`.
@@ -52,9 +55,8 @@ class Checkpoints:
             return
         try:
             self._checkpoint.restore(path).assert_consumed()
-        except (AssertionError, ValueError, tf.errors.OpError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise ValueError(f"{path}: damaged, or of another model ({reason})") from error
+        except _UNREADABLE as error:
+            raise _damaged(path, error) from error
 
 
 def checkpoint_directory(model_dir: pathlib.Path) -> pathlib.Path:
@@ -87,9 +89,8 @@ def average_checkpoints(model_dir: pathlib.Path, last: int, model: Transformer) 
             reader = tf.train.load_checkpoint(path)
             for number, total in enumerate(totals):
                 total += reader.get_tensor(f"weights/{number}/.ATTRIBUTES/VARIABLE_VALUE")
-        except (ValueError, tf.errors.OpError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise ValueError(f"{path}: damaged, or of another model ({reason})") from error
+        except _UNREADABLE as error:
+            raise _damaged(path, error) from error
     for weight, total in zip(model.weights, totals, strict=True):
         weight.assign(total / last)
     return [int(path.rpartition("-")[2]) for path in paths[-last:]]
@@ -100,3 +101,8 @@ def _weights_and_state(model: keras.Model) -> tuple[list[tf.Variable], list[tf.V
     weights = {id(weight) for weight in model.weights}
     state = [variable for variable in model.variables if id(variable) not in weights]
     return [weight.value for weight in model.weights], [variable.value for variable in state]
+
+
+def _damaged(path: str, error: Exception) -> ValueError:
+    reason = " ".join(str(error).split())[:200]
+    return ValueError(f"{path}: damaged, or of another model ({reason})")

@@ -158,11 +158,17 @@ def _fit(
         SaveCheckpoints(model_dir, checkpoints),
     ]
     every = optimization.checkpoint_every
+    validation_batches = validation.batches()
+    # A dataset of unknown cardinality makes `fit` warn that it ended.
+    num_batches = sum(1 for _ in validation_batches)
+    validation_batches = validation_batches.apply(
+        tf.data.experimental.assert_cardinality(num_batches)
+    )
     while (step := current_step(model)) < optimization.steps and not stop.received:
         behind = step % every
         model.fit(
             corpus.training_batches(optimization.seed, step),
-            validation_data=validation.batches(),
+            validation_data=validation_batches,
             steps_per_epoch=every - behind,
             initial_epoch=step // every,
             epochs=step // every + 1 if behind else math.ceil(optimization.steps / every),

@@ -1,0 +1,93 @@
+"""A small corpus and a small trained model that many tests share."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import dataclasses
+import pathlib
+
+import pytest
+
+from training.config import TrainingConfig, load_config
+from training.corpus import TextFile
+from training.demonstration import write_demonstration
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """Files of a parallel corpus; keyword arguments of `train`, and options of the command."""
+
+    directory: pathlib.Path
+
+    def path(self, name: str) -> str:
+        return str(self.directory / name)
+
+    @property
+    def arguments(self) -> dict[str, TextFile]:
+        return {
+            "source": TextFile.parse(self.path("train.en")),
+            "target": TextFile.parse(self.path("train.de")),
+            "validation_source": TextFile.parse(self.path("validation.en")),
+            "validation_target": TextFile.parse(self.path("validation.de")),
+        }
+
+    @property
+    def options(self) -> list[str]:
+        return [
+            *("--source", self.path("train.en"), "--target", self.path("train.de")),
+            *("--validation-source", self.path("validation.en")),
+            *("--validation-target", self.path("validation.de")),
+        ]
+
+
+SMALL_SETTINGS = {
+    "model.num_encoder_layers": 1,
+    "model.num_decoder_layers": 1,
+    "model.d_model": 32,
+    "model.d_ff": 64,
+    "model.num_heads": 2,
+    "model.norm_position": "pre",
+    "model.dropout_rate": 0.1,
+    "model.max_length": 40,
+    "vocabulary.size": 400,
+    "data.batch_tokens": 512,
+    "optimization.steps": 30,
+    "optimization.warmup_steps": 100,
+    "optimization.learning_rate_factor": 0.3,
+    "optimization.checkpoint_every": 10,
+}
+
+
+def small_config(**changes: object) -> TrainingConfig:
+    """Settings of a model that trains in seconds; `changes` are dotted names with `__` for dots."""
+    overrides = {name.replace("__", "."): value for name, value in changes.items()}
+    return load_config(None, SMALL_SETTINGS | overrides)
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> Corpus:
+    directory = tmp_path_factory.mktemp("corpus")
+    write_demonstration(directory, num_train=600, num_validation=40, num_test=200, seed=3)
+    return Corpus(directory)
+
+
+@pytest.fixture(scope="session")
+def trained(corpus, tmp_path_factory) -> pathlib.Path:
+    """A model directory after 30 steps, with three checkpoints; tests only read it."""
+    from training.trainer import train
+
+    model_dir = tmp_path_factory.mktemp("trained") / "model"
+    train(small_config(), model_dir=model_dir, **corpus.arguments)
+    return model_dir
+
+
+@pytest.fixture(scope="session")
+def talkative(corpus, tmp_path_factory) -> pathlib.Path:
+    """A model directory after 300 steps, enough to give every sentence another translation."""
+    from training.trainer import train
+
+    model_dir = tmp_path_factory.mktemp("talkative") / "model"
+    config = small_config(optimization__steps=300, optimization__checkpoint_every=300)
+    train(config, model_dir=model_dir, **corpus.arguments)
+    return model_dir

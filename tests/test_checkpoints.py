@@ -1,0 +1,61 @@
+"""Averaging: the mean of the last checkpoints, and nothing else touched."""
+
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.__main__ import main
+from tf_transformer.model import Transformer
+from tf_transformer.model_dir import load_model, read_config
+from training.checkpoints import average_checkpoints
+
+
+def test_average_is_the_mean_of_the_checkpoints(trained):
+    model = Transformer(read_config(trained))
+    assert average_checkpoints(trained, 2, model) == [20, 30]
+    readers = [
+        tf.train.load_checkpoint(str(trained / "checkpoints" / f"step-{n}")) for n in (20, 30)
+    ]
+    for number, weight in enumerate(model.weights):
+        name = f"weights/{number}/.ATTRIBUTES/VARIABLE_VALUE"
+        mean = (readers[0].get_tensor(name) + readers[1].get_tensor(name)) / 2
+        np.testing.assert_allclose(weight.numpy(), mean, atol=1e-6)
+    assert not np.allclose(readers[0].get_tensor(name), readers[1].get_tensor(name))
+
+
+def test_average_of_the_last_is_the_trained_model(trained):
+    model = Transformer(read_config(trained))
+    average_checkpoints(trained, 1, model)
+    for ours, theirs in zip(model.weights, load_model(trained)[0].weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_command_keeps_the_checkpoints(trained, tmp_path, capsys):
+    model_dir = tmp_path / "model"
+    shutil.copytree(trained, model_dir)
+    before = {path.name: path.read_bytes() for path in (model_dir / "checkpoints").iterdir()}
+    assert main(["average", "--model-dir", str(model_dir), "--last", "3"]) == 0
+    assert "steps 10, 20, 30" in capsys.readouterr().out
+    assert {
+        path.name: path.read_bytes() for path in (model_dir / "checkpoints").iterdir()
+    } == before
+    last, averaged = (load_model(path)[0].weights for path in (trained, model_dir))
+    assert any(
+        not np.array_equal(a.numpy(), b.numpy()) for a, b in zip(last, averaged, strict=True)
+    )
+
+
+@pytest.mark.parametrize("last", [0, 4])
+def test_refuses_more_checkpoints_than_there_are(trained, last):
+    with pytest.raises(ValueError, match=f"--last {last}: .* holds 3 checkpoints"):
+        average_checkpoints(trained, last, Transformer(read_config(trained)))
+
+
+def test_damaged_checkpoint_is_named(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "model")
+    damaged = tmp_path / "model" / "checkpoints" / "step-30.data-00000-of-00001"
+    damaged.write_bytes(damaged.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"step-30: damaged, or of another model"):
+        average_checkpoints(tmp_path / "model", 2, Transformer(read_config(trained)))

@@ -1,0 +1,163 @@
+"""The command: what users type, and one line with status 2 for what they mistype."""
+
+import io
+import json
+import shutil
+
+import pytest
+
+from tf_transformer.__main__ import main
+
+
+def fails(capsys, *arguments):
+    """Runs a command that must fail, and returns its one line on standard error."""
+    try:
+        status = main([str(argument) for argument in arguments])
+    except SystemExit as exit:  # argparse
+        status = exit.code
+    captured = capsys.readouterr()
+    assert status == 2
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+def train_options(corpus, model_dir, **changes):
+    options = dict(zip(corpus.options[::2], corpus.options[1::2], strict=True))
+    options |= {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    return ["train", *(word for pair in options.items() for word in pair), "--model-dir", model_dir]
+
+
+def test_unknown_command_and_option(capsys):
+    assert "invalid choice: 'trian'" in fails(capsys, "trian")
+    assert "unrecognized arguments: --beam" in fails(capsys, "average", "--model-dir", "x",
+                                                     "--last", "1", "--beam")  # fmt: skip
+    assert "required: --last" in fails(capsys, "average", "--model-dir", "x")
+
+
+def test_missing_corpus(capsys, corpus, tmp_path):
+    line = fails(capsys, *train_options(corpus, tmp_path / "m", source=tmp_path / "none.en"))
+    assert line == f"tf-transformer: error: {tmp_path}/none.en: no such file\n"
+    assert not (tmp_path / "m").exists()
+
+
+def test_source_and_target_of_different_length(capsys, corpus, tmp_path):
+    line = fails(capsys, *train_options(corpus, tmp_path / "m", target=corpus.path("test.de")))
+    assert "train.en has 600 lines" in line and "test.de has 200" in line
+    assert not (tmp_path / "m").exists()
+
+
+def test_corpus_that_is_not_utf8(capsys, corpus, tmp_path):
+    lines = (corpus.directory / "train.en").read_bytes().splitlines()
+    lines[16] = b"caf\xe9"
+    (tmp_path / "bad.en").write_bytes(b"\n".join(lines) + b"\n")
+    line = fails(capsys, *train_options(corpus, tmp_path / "m", source=tmp_path / "bad.en"))
+    assert "bad.en:17: not UTF-8" in line
+
+
+def test_unknown_preset_and_settings(capsys, corpus, tmp_path):
+    command = train_options(corpus, tmp_path / "m")
+    assert "did you mean 'tiny'?" in fails(capsys, *command, "--preset", "tinny")
+    assert "did you mean 'd_model'?" in fails(capsys, *command, "--set", "model.d_modle=8")
+    line = fails(capsys, *command, "--set", "optimization.warmup=8")
+    assert (
+        "unknown setting 'optimization.warmup'; did you mean 'optimization.warmup_steps'?" in line
+    )
+    assert "expected NAME=VALUE" in fails(capsys, *command, "--set", "steps")
+    assert "num_heads" in fails(capsys, *command, "--set", "model.num_heads=3")
+    assert "greater than 0" in fails(capsys, *command, "--steps", "0")
+    (tmp_path / "c.yaml").write_text("data:\n  batch_token: 12\n")
+    line = fails(capsys, *command, "--config", tmp_path / "c.yaml")
+    assert "'data.batch_token'; did you mean 'data.batch_tokens'?" in line
+
+
+def test_vocabulary_larger_than_the_corpus_fills(capsys, corpus, tmp_path):
+    line = fails(capsys, *train_options(corpus, tmp_path / "m", vocab_size="30000"))
+    assert "the corpus is too small for a vocabulary of 30000 bpe pieces" in line
+
+
+def test_model_directory_that_is_none(capsys, corpus, tmp_path):
+    (tmp_path / "in").write_text("x\n")
+    command = ("translate", "--input", tmp_path / "in", "--model-dir")
+    assert "is not a model directory" in fails(capsys, *command, tmp_path)
+
+
+def test_model_directory_of_another_version(capsys, trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "model")
+    config = json.loads((trained / "config.json").read_text())
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config | {"format_version": 99}))
+    line = fails(capsys, "export", "--model-dir", tmp_path / "model", "--output", tmp_path / "out")
+    assert "reads model directories of format 1, got format 99" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_truncated_weights(capsys, trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "model")
+    weights = tmp_path / "model" / "model.weights.h5"
+    weights.write_bytes(weights.read_bytes()[:5000])
+    (tmp_path / "in").write_text("x\n")
+    line = fails(capsys, "translate", "--model-dir", tmp_path / "model", "--input", tmp_path / "in")
+    assert "model.weights.h5: damaged, or of another model" in line
+
+
+def test_full_disk(capsys, trained, tmp_path):
+    (tmp_path / "in").write_text("ten horses\n")
+    line = fails(capsys, "translate", "--model-dir", trained, "--input", tmp_path / "in",
+                 "--output", "/dev/full")  # fmt: skip
+    assert line == "tf-transformer: error: no space left on device\n"
+
+
+def test_beam_size_out_of_range(capsys, trained, tmp_path):
+    (tmp_path / "in").write_text("x\n")
+    command = ("translate", "--model-dir", trained, "--input", tmp_path / "in")
+    assert "`beam_size` must be at least 1" in fails(capsys, *command, "--beam-size", "0")
+
+
+@pytest.mark.parametrize("error", [KeyError("bug"), ValueError("from elsewhere")])
+def test_programming_errors_keep_their_traceback(monkeypatch, error):
+    """Only the project's own `ValueError`s are for users; this one is raised in a test file."""
+
+    def broken(model_dir):
+        raise error
+
+    monkeypatch.setattr("tf_transformer.model_dir.read_config", broken)
+    with pytest.raises(type(error)):
+        main(["average", "--model-dir", "x", "--last", "1"])
+
+
+def test_translate_keeps_order_and_empty_lines(trained, tmp_path, capsys):
+    (tmp_path / "in").write_bytes(b"ten horses\n\n   \r\nthe third of May\r\nlast line")
+    output = tmp_path / "out"
+    command = ["translate", "--model-dir", str(trained), "--input", str(tmp_path / "in")]
+    assert main([*command, "--output", str(output)]) == 0
+    lines = output.read_text(encoding="utf-8").split("\n")
+    assert len(lines) == 6 and lines[5] == ""
+    assert lines[1] == lines[2] == ""
+
+    assert main([*command, "--n-best", "2", "--output", str(output)]) == 0
+    rows = [line.split("\t") for line in output.read_text(encoding="utf-8").splitlines()]
+    assert [row[0] for row in rows] == [str(number) for number in (1, 1, 2, 2, 3, 3, 4, 4, 5, 5)]
+    assert [row[2] for row in rows[::2]] == lines[:5]
+
+
+def test_translate_standard_input_and_output(trained, monkeypatch, capfdbinary):
+    stream = io.TextIOWrapper(io.BytesIO(b"ten horses\n"))
+    monkeypatch.setattr("sys.stdin", stream)
+    assert main(["translate", "--model-dir", str(trained), "--beam-size", "1"]) == 0
+    assert capfdbinary.readouterr().out.count(b"\n") == 1
+
+
+def test_evaluate_writes_scores_with_signatures(trained, corpus, tmp_path, capsys):
+    output, scores_file = tmp_path / "out", tmp_path / "scores.json"
+    command = [
+        *("evaluate", "--model-dir", str(trained), "--beam-size", "2"),
+        *("--source", corpus.path("validation.en"), "--reference", corpus.path("validation.de")),
+        *("--output", str(output), "--json", str(scores_file)),
+    ]
+    assert main(command) == 0
+    scores = json.loads(scores_file.read_text())
+    assert "tok:13a" in scores["bleu_signature"] and "nc:6" in scores["chrf_signature"]
+    assert scores["sentences"] == 40 and scores["beam_size"] == 2
+    assert scores["perplexity"] > 1
+    assert len(output.read_text().splitlines()) == 40
+    assert scores["bleu_signature"] in capsys.readouterr().out

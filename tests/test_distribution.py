@@ -1,0 +1,75 @@
+"""One device = two devices: `two_devices.py` runs in a process of its own and is judged here."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = pathlib.Path(__file__).with_name("two_devices.py")
+COMPARISONS = [
+    "even",
+    "odd",
+    "several_steps",
+    "padding_alone_on_one_device",
+    "a_row_for_one_device_alone",
+]
+
+
+@pytest.fixture(scope="module")
+def results():
+    root = str(SCRIPT.parent.parent)
+    process = subprocess.run(
+        [sys.executable, str(SCRIPT)],
+        env=os.environ | {"PYTHONPATH": root, "CUDA_VISIBLE_DEVICES": "-1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr[-4000:]
+    results = json.loads(process.stdout)
+    assert results["replicas"] == 2
+    assert list(results["comparisons"]) == COMPARISONS
+    return results
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_one_device_is_two_devices(results, name):
+    """The same update, though the two hold different numbers of tokens, or none at all."""
+    comparison = results["comparisons"][name]
+    assert comparison["steps"] == [comparison["expected_steps"]] * 2
+    assert comparison["largest_update"] > 0.01
+    assert comparison["relative_difference"] < 1e-5
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_metrics_of_one_device_are_those_of_two(results, name):
+    one, two = results["comparisons"][name]["metrics"]
+    assert one == pytest.approx(two, rel=1e-5)
+
+
+def test_evaluate_on_one_device_is_that_on_two(results):
+    one, two = results["evaluated"]
+    assert one == pytest.approx(two, rel=1e-4)
+
+
+def test_dropout_differs_between_replicas_and_steps(results):
+    masks = [np.array(mask) for step in results["dropout"] for mask in step]
+    assert len(masks) == 4
+    for number, mask in enumerate(masks):
+        assert set(np.unique(mask)) == {0.0, 2.0}
+        assert all((mask != earlier).any() for earlier in masks[:number])
+
+
+def test_first_batch_may_be_uneven(results):
+    """Keras' own trainer builds a model from its first batch, and fails where that is uneven."""
+    result = results["uneven_first_batch"]
+    assert result["first_batch"] % 2 == 1
+    assert result["iterations"] == 8 * 3
+    assert np.isfinite(result["smoothed"]).all()
+    assert result["smoothed"][-1] < result["smoothed"][0] - 0.3

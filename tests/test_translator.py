@@ -1,0 +1,104 @@
+"""Strings in, strings out."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.model_dir import load_model
+from tf_transformer.translator import Translator
+
+ODD = [
+    b"",
+    b"   ",
+    b"\xff\xfe\xe4",
+    "😀 e\u0301".encode(),
+    b"word " * 1000,
+    b"x" * 5000,
+    b"\x00\t\r",
+]
+
+
+@pytest.fixture(scope="module")
+def loaded(talkative):
+    return load_model(talkative)
+
+
+@pytest.fixture(scope="module", params=[1, 4], ids=["greedy", "beam"])
+def translator(loaded, request):
+    return Translator(*loaded, beam_size=request.param)
+
+
+@pytest.fixture(scope="module")
+def sentences(corpus):
+    return (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:70]
+
+
+def test_one_answer_a_row_for_odd_strings(translator):
+    found = translator.translate(tf.constant(ODD))
+    assert found.text.shape == (len(ODD), 1)
+    for text in found.text.numpy()[:, 0]:
+        text.decode("utf-8")
+    assert np.all(np.isfinite(found.scores))
+    assert found.text.numpy()[:2, 0].tolist() == [b"", b""]
+    assert found.scores.numpy()[:2, 0].tolist() == [0.0, 0.0]
+    assert found.truncated.numpy().tolist() == [False, False, False, False, True, True, False]
+
+
+def test_truncation_keeps_the_beginning(loaded, translator):
+    """The limit is the config's 40 tokens, one of them the end."""
+    tokenizer = loaded[1]
+    ids = tokenizer.tokenize(tf.constant(["the train to Vienna " * 20])).values
+    whole = tokenizer.detokenize(ids[tf.newaxis, :39])
+    found = translator.translate(tf.concat([["the train to Vienna " * 20], whole], 0))
+    assert found.truncated.numpy().tolist() == [True, False]
+    assert found.text[0, 0] == found.text[1, 0]
+
+
+@pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 70])
+def test_any_batch_size(translator, sentences, size):
+    found = translator.translate(tf.constant(sentences[:size], tf.string))
+    assert found.text.shape == (size, 1)
+    assert found.truncated.shape == (size,)
+
+
+def test_batch_equals_sentences_one_by_one(translator, sentences):
+    together = translator.translate(tf.constant(sentences))
+    for row, sentence in enumerate(sentences):
+        alone = translator.translate(tf.constant([sentence]))
+        assert alone.text[0, 0] == together.text[row, 0]
+        np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-4)
+
+
+def test_order_does_not_matter(translator, sentences):
+    mixed = ODD + [sentence.encode() for sentence in sentences]
+    order = np.random.default_rng(0).permutation(len(mixed))
+    there = translator.translate(tf.constant(mixed)).text.numpy()
+    back = translator.translate(tf.constant([mixed[place] for place in order])).text.numpy()
+    np.testing.assert_array_equal(there[order], back)
+
+
+def test_n_best_is_sorted_and_starts_with_the_best(loaded, sentences):
+    best = Translator(*loaded, beam_size=4).translate(tf.constant(sentences))
+    found = Translator(*loaded, beam_size=4, num_best=4).translate(tf.constant(sentences))
+    assert found.text.shape == (70, 4)
+    np.testing.assert_array_equal(found.text[:, 0], best.text[:, 0])
+    assert np.all(np.diff(found.scores, axis=1) <= 0)
+
+
+def test_translate_lines_keeps_order_over_batches(translator, sentences):
+    lines = list(translator.translate_lines(sentences, batch_size=16))
+    found = translator.translate(tf.constant(sentences)).text.numpy()
+    assert [best[0].text.encode() for best in lines] == found[:, 0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"beam_size": 0}, "`beam_size` must be at least 1. Received: beam_size=0"),
+        ({"beam_size": 2, "num_best": 3}, "Received: num_best=3, beam_size=2"),
+        ({"length_penalty": -1.0}, "`length_penalty` must not be negative"),
+    ],
+)
+def test_refuses(loaded, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Translator(*loaded, **arguments)
