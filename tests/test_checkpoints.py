@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.conftest import small_config
 from tf_transformer.__main__ import main
 from tf_transformer.model import Transformer
 from tf_transformer.model_dir import load_model, read_config
-from training.checkpoints import average_checkpoints
+from training.checkpoints import Checkpoints, average_checkpoints
+from training.trainer import compiled_model
 
 
 def test_average_is_the_mean_of_the_checkpoints(trained):
@@ -59,3 +61,34 @@ def test_damaged_checkpoint_is_named(trained, tmp_path):
     damaged.write_bytes(damaged.read_bytes()[:1000])
     with pytest.raises(ValueError, match=r"step-30: damaged, or of another model"):
         average_checkpoints(tmp_path / "model", 2, Transformer(read_config(trained)))
+
+
+def test_full_disk_is_said_and_leaves_the_former_checkpoints(trained, tmp_path, monkeypatch):
+    model_dir = tmp_path / "model"
+    shutil.copytree(trained, model_dir)
+    model = compiled_model(small_config(), 400, 400)
+    checkpoints = Checkpoints(model_dir, model, keep=10)
+    checkpoints.restore()
+    (model_dir / "checkpoints" / "step-40_temp").mkdir()
+
+    def no_space(*_, **__):
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    monkeypatch.setattr(tf.train.CheckpointManager, "save", no_space)
+    before = {path.name for path in (trained / "checkpoints").iterdir()}
+    with pytest.raises(OSError, match="No space left on device"):
+        checkpoints.save(40)
+    assert {path.name for path in (model_dir / "checkpoints").iterdir()} == before
+
+
+def test_restore_brings_back_every_variable(trained):
+    model = compiled_model(small_config(), 400, 400)
+    Checkpoints(trained, model, keep=10).restore()
+    assert int(model.optimizer.iterations.numpy()) == 30
+    for ours, theirs in zip(model.weights, load_model(trained)[0].weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    seeds = [v for v in model.variables if "seed_generator_state" in v.path]
+    assert len(seeds) > 5
+    # The dropout on embeddings draws twice a step, for source and target.
+    assert sorted(int(seed.numpy()[1]) for seed in seeds) == [30] * (len(seeds) - 1) + [60]
+    assert all(np.any(variable.numpy()) for variable in model.optimizer.variables)

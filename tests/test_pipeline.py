@@ -2,6 +2,7 @@
 
 import bisect
 import collections
+import dataclasses
 import gzip
 import itertools
 
@@ -31,23 +32,36 @@ def model() -> bytes:
     return train_sentencepiece(lines, VocabularyConfig(kind="char", normalization="identity"))
 
 
-@pytest.fixture
-def make(tmp_path, model):
+@pytest.fixture(scope="module")
+def make(tmp_path_factory, model):
     """A function that writes pairs and returns their `ParallelText`."""
 
     def make_text(pairs=tuple(PAIRS), **settings) -> ParallelText:
+        directory = tmp_path_factory.mktemp("pairs")
         for side, name in enumerate(("source", "target")):
             text = "".join(f"{pair[side]}\n" for pair in pairs)
-            (tmp_path / name).write_text(text, encoding="utf-8")
+            (directory / name).write_text(text, encoding="utf-8")
         return ParallelText(
-            TextFile(tmp_path / "source"),
-            TextFile(tmp_path / "target"),
+            TextFile(directory / "source"),
+            TextFile(directory / "target"),
             Tokenizer(model),
             Tokenizer(model),
             DataConfig(**({"batch_tokens": 200, "max_length": 40} | settings)),
         )
 
     return make_text
+
+
+@pytest.fixture(scope="module")
+def batches(make):
+    """The batches of `PAIRS`."""
+    return collect(make().batches())
+
+
+@pytest.fixture(scope="module")
+def training_batches(make):
+    """The first training batches of `PAIRS`, more than two epochs."""
+    return collect(make().training_batches(1), 85)
 
 
 @pytest.fixture
@@ -86,9 +100,8 @@ def equal(left: list[Batch], right: list[Batch]) -> bool:
 # ---- One batch ----
 
 
-def test_form_of_batches(make):
-    batches = collect(make().batches())
-    for batch in batches:
+def test_form_of_batches(batches, training_batches):
+    for batch in (*batches, *training_batches):
         for ids in batch:
             assert ids.dtype == np.int32
             assert ids.ndim == 2
@@ -122,25 +135,24 @@ def test_batches_and_training_batches_have_one_form(make):
     assert text.training_batches(1).element_spec == text.batches().element_spec
 
 
-@pytest.mark.parametrize("batch_tokens", [10, 100, 1000])
+@pytest.mark.parametrize("batch_tokens", [10, 200, 1000])
 def test_batches_keep_the_token_budget(make, batch_tokens):
-    text = make(batch_tokens=batch_tokens)
+    batches = collect(make(batch_tokens=batch_tokens).batches())
     boundaries = bucket_boundaries(40)
     sizes = bucket_batch_sizes(boundaries, batch_tokens)
-    for batches in (collect(text.batches()), collect(text.training_batches(1), 40)):
-        for source, _, labels in batches:
-            longest = max(source.shape[1], labels.shape[1])
-            assert len(source) == 1 or len(source) * longest <= batch_tokens
-            # All of one bucket, so there is little padding.
-            lengths = np.maximum((source != 0).sum(1), (labels != 0).sum(1))
-            (bucket,) = set(np.searchsorted(boundaries, lengths, side="right").tolist())
-            assert len(source) <= sizes[bucket]
+    for source, _, labels in batches:
+        longest = max(source.shape[1], labels.shape[1])
+        assert len(source) == 1 or len(source) * longest <= batch_tokens
+        # All of one bucket, so there is little padding.
+        lengths = np.maximum((source != 0).sum(1), (labels != 0).sum(1))
+        (bucket,) = set(np.searchsorted(boundaries, lengths, side="right").tolist())
+        assert len(source) <= sizes[bucket]
 
 
-def test_training_batches_are_full(make):
-    sizes = bucket_batch_sizes(bucket_boundaries(40), 200)
+def test_training_batches_are_full(training_batches):
     boundaries = bucket_boundaries(40)
-    for source, _, labels in collect(make().training_batches(1), 40):
+    sizes = bucket_batch_sizes(boundaries, 200)
+    for source, _, labels in training_batches:
         longest = max(source.shape[1], labels.shape[1])
         assert len(source) == sizes[np.searchsorted(boundaries, longest, side="right")]
 
@@ -148,15 +160,14 @@ def test_training_batches_are_full(make):
 # ---- Every pair once; what is dropped ----
 
 
-def test_every_pair_is_in_the_batches_once(make, ids_of):
-    assert sorted(pairs_of(collect(make().batches()))) == sorted(map(ids_of, PAIRS))
+def test_every_pair_is_in_the_batches_once(batches, ids_of):
+    assert sorted(pairs_of(batches)) == sorted(map(ids_of, PAIRS))
 
 
-def test_batches_are_the_same_each_time(make):
+def test_batches_are_the_same_each_time(make, batches):
     dataset = make().batches()
-    first = collect(dataset)
-    assert equal(first, collect(dataset))
-    assert equal(first, collect(make().batches()))
+    assert equal(batches, collect(dataset))
+    assert equal(batches, collect(dataset))
 
 
 # Empty, and at the limit of 10 tokens: 8 characters, a blank before and the end.
@@ -201,7 +212,7 @@ def test_statistics_count_what_is_dropped(make, ids_of):
     assert found.kept == len(KEPT) == 5
 
 
-@pytest.mark.parametrize("max_length", [1, 2, 15, 16, 1000])
+@pytest.mark.parametrize("max_length", [1, 15, 1000])
 def test_statistics_agree_with_the_batches(make, max_length):
     text = make(max_length=max_length)
     found = text.statistics(len(PAIRS), "training")
@@ -257,19 +268,46 @@ def test_every_epoch_has_every_pair_in_every_bucket(make, ids_of):
             assert sorted(found[start : start + len(pairs)]) == sorted(pairs)
 
 
-def test_training_batches_are_a_function_of_the_seed(make):
-    first = collect(make().training_batches(1), 20)
-    assert equal(first, collect(make().training_batches(1), 20))
-    others = [collect(make().training_batches(seed), 20) for seed in (0, 2, 2**40)]
-    for left, right in itertools.combinations([first, *others], 2):
+def test_training_batches_are_a_function_of_the_seed(make, training_batches):
+    dataset = make().training_batches(1)
+    assert equal(training_batches, collect(dataset, 85))
+    assert equal(training_batches[:20], collect(dataset, 20))
+
+
+def test_other_seeds_give_other_batches(make, training_batches):
+    found = [collect(make().training_batches(seed), 20) for seed in (0, 2**40)]
+    for left, right in itertools.combinations([training_batches[:20], *found], 2):
         assert not equal(left, right)
 
 
-def test_the_dataset_starts_over_with_the_same_batches(make):
-    dataset = make().training_batches(1)
-    assert equal(collect(dataset, 20), collect(dataset, 20))
+@pytest.mark.parametrize("first_step", [1, 75])
+def test_training_goes_on_where_it_stopped(make, training_batches, first_step):
+    resumed = collect(make().training_batches(1, first_step), 10)
+    assert equal(training_batches[first_step : first_step + 10], resumed)
+    assert not equal(training_batches[:10], resumed)
 
 
+# ---- Files of all kinds ----
+
+
+@pytest.mark.parametrize(
+    "names", [("source.gz", "target.gz"), ("both.tsv:2", "both.tsv:1"), ("both.tsv.gz:2", "target")]
+)
+def test_other_files_give_the_same_batches(make, batches, training_batches, names):
+    plain = make()
+    directory = plain.source.path.parent
+    for name in ("source", "target"):
+        (directory / f"{name}.gz").write_bytes(gzip.compress((directory / name).read_bytes()))
+    rows = "".join(f"{target}\t{source}\r\n" for source, target in PAIRS)
+    (directory / "both.tsv").write_text(rows, encoding="utf-8", newline="")
+    (directory / "both.tsv.gz").write_bytes(gzip.compress(rows.encode()))
+    source, target = (TextFile.parse(f"{directory}/{name}") for name in names)
+    text = dataclasses.replace(plain, source=source, target=target)
+    assert equal(batches, collect(text.batches()))
+    assert equal(training_batches[:10], collect(text.training_batches(1), 10))
+
+
+# Last, since it leaves another global seed behind.
 @pytest.mark.xfail(
     strict=True, reason="tf.random.set_seed goes into Dataset.shuffle, beside its own seed"
 )
@@ -279,30 +317,3 @@ def test_training_batches_do_not_depend_on_the_global_seed(make):
         tf.random.set_seed(seed)
         found.append(collect(make().training_batches(1), 20))
     assert equal(*found)
-
-
-@pytest.mark.parametrize("first_step", [1, 29, 75])
-def test_training_goes_on_where_it_stopped(make, first_step):
-    uninterrupted = collect(make().training_batches(1), first_step + 10)
-    resumed = collect(make().training_batches(1, first_step), 10)
-    assert equal(uninterrupted[first_step:], resumed)
-    assert not equal(uninterrupted[:10], resumed)
-
-
-# ---- Files of all kinds ----
-
-
-@pytest.mark.parametrize(
-    "names", [("source.gz", "target.gz"), ("both.tsv:2", "both.tsv:1"), ("both.tsv.gz:2", "target")]
-)
-def test_other_files_give_the_same_batches(make, tmp_path, names):
-    plain = make()
-    for name in ("source", "target"):
-        (tmp_path / f"{name}.gz").write_bytes(gzip.compress((tmp_path / name).read_bytes()))
-    rows = "".join(f"{target}\t{source}\r\n" for source, target in PAIRS)
-    (tmp_path / "both.tsv").write_text(rows, encoding="utf-8", newline="")
-    (tmp_path / "both.tsv.gz").write_bytes(gzip.compress(rows.encode()))
-    files = [TextFile.parse(f"{tmp_path}/{name}") for name in names]
-    text = ParallelText(*files, plain.source_tokenizer, plain.target_tokenizer, plain.config)
-    assert equal(collect(text.batches()), collect(plain.batches()))
-    assert equal(collect(text.training_batches(1), 10), collect(plain.training_batches(1), 10))

@@ -56,7 +56,7 @@ def _is_expected(error: Exception) -> bool:
 
     A `ValueError` is expected where the project's own code raised it.
     """
-    if isinstance(error, OSError) or type(error).__name__ == "ResourceExhaustedError":
+    if isinstance(error, OSError):
         return True
     if not isinstance(error, ValueError):
         return False

@@ -35,6 +35,7 @@ class Report(keras.callbacks.Callback):
         self._validation = tf.summary.create_file_writer(str(log_dir / "validation"))
         self._since = 0.0
         self._start_anew = False
+        self._pace = {}
 
     def on_epoch_begin(self, epoch, logs=None):
         self._since = time.perf_counter()
@@ -47,8 +48,11 @@ class Report(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         tokens = logs.pop("target_tokens")
-        logs["tokens/s"] = round(tokens / (time.perf_counter() - self._since))
-        logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+        self._pace = {
+            "tokens/s": round(tokens / (time.perf_counter() - self._since)),
+            "learning_rate": float(self.model.optimizer.learning_rate),
+        }
+        logs.update(self._pace)
         step = current_step(self.model)
         if step % REPORT_EVERY == 0:
             self._write(self._training, logs, step)
@@ -57,6 +61,7 @@ class Report(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         for name in ("target_tokens", "val_target_tokens", "val_padding"):
             logs.pop(name, None)
+        logs.update(self._pace)
         validation = {
             name.removeprefix("val_"): value
             for name, value in logs.items()

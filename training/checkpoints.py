@@ -1,6 +1,9 @@
 """Checkpoints of everything that training goes on from, and the average of their weights."""
 
+import errno
+import os
 import pathlib
+import shutil
 
 import keras
 import numpy as np
@@ -26,6 +29,8 @@ class Checkpoints:
     """
 
     def __init__(self, model_dir: pathlib.Path, model: keras.Model, keep: int):
+        self._directory = checkpoint_directory(model_dir)
+        self._remove_leftovers()
         weights, state = _weights_and_state(model)
         # Lists of variables: tf.train.Checkpoint(model=...) would lose layers held in lists.
         self._checkpoint = tf.train.Checkpoint(
@@ -35,14 +40,27 @@ class Checkpoints:
         )
         self._manager = tf.train.CheckpointManager(
             self._checkpoint,
-            str(checkpoint_directory(model_dir)),
+            str(self._directory),
             max_to_keep=keep,
             checkpoint_name="step",
         )
 
     def save(self, step: int) -> None:
-        """Writes the state after `step` updates."""
-        self._manager.save(checkpoint_number=step)
+        """Writes the state after `step` updates.
+
+        Raises:
+            OSError: the disk is full; the former checkpoints are as they were.
+        """
+        try:
+            self._manager.save(checkpoint_number=step)
+        except tf.errors.ResourceExhaustedError as error:
+            self._remove_leftovers()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._directory)) from error
+
+    def _remove_leftovers(self) -> None:
+        """Removes what interrupted saves have left beside the checkpoints."""
+        for leftover in self._directory.glob("step-*_temp"):
+            shutil.rmtree(leftover, ignore_errors=True)
 
     def restore(self) -> None:
         """Goes back to the newest checkpoint; does nothing where there is none.

@@ -131,7 +131,7 @@ def compiled_model(
         optimizer=keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9),
         loss=LabelSmoothedCrossEntropy(optimization.label_smoothing),
         metrics=[SmoothedLoss(optimization.label_smoothing), Perplexity(), TokenAccuracy()],
-        jit_compile=False if not tf.config.list_physical_devices("GPU") else "auto",
+        jit_compile=False,  # XLA would compile anew for every shape of batch
     )
     model.optimizer.build(model.trainable_variables)
     return model
@@ -186,16 +186,19 @@ def _begin_or_continue(
     """Describes the run in `model_dir`, or checks that it is the run described there."""
     path = model_dir / TRAINING_NAME
     run = {"settings": dump_config(config), "corpus": _digest(source, target)}
+    described = (model_dir / CONFIG_NAME).exists()
     if path.exists():
         _check_same_run(path, json.loads(path.read_text(encoding="utf-8")), run)
-    elif (model_dir / CONFIG_NAME).exists():
+    elif described:
         raise ValueError(f"{model_dir} holds a model that this command did not train")
-    else:
+    if not described:
         models = train_vocabularies(source, target, config.vocabulary)
-        sizes = [Tokenizer(model).vocab_size for model in models]
-        describe_model(model_dir, config.transformer_config(*sizes), *models)
+    model_dir.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
+    if not described:
+        sizes = [Tokenizer(model).vocab_size for model in models]
+        describe_model(model_dir, config.transformer_config(*sizes), *models)
 
 
 def _check_same_run(path: pathlib.Path, former: dict, run: dict) -> None:

@@ -1,0 +1,390 @@
+"""The settings of a run: defaults, the YAML file, single overrides, and one-line faults."""
+
+import dataclasses
+import re
+
+import pytest
+import yaml
+
+from tf_transformer import TransformerConfig
+from training.config import (
+    DataConfig,
+    OptimizationConfig,
+    TrainingConfig,
+    VocabularyConfig,
+    dump_config,
+    load_config,
+)
+
+ALL_SETTINGS = """
+preset: base
+model: {d_model: 64, num_heads: 4, norm_position: pre}
+vocabulary:
+  size: 500
+  kind: unigram
+  joint: false
+  byte_fallback: false
+  split_digits: true
+  character_coverage: 0.99
+  normalization: identity
+data: {batch_tokens: 100, max_length: 50, shuffle_buffer: 7}
+optimization:
+  steps: 30
+  warmup_steps: 20
+  learning_rate_factor: 0.5
+  label_smoothing: 0
+  checkpoint_every: 10
+  keep_checkpoints: 2
+  dtype: mixed_bfloat16
+  seed: 0
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    """A function that loads the text of a YAML file."""
+
+    def load_text(text: str | bytes, **overrides) -> TrainingConfig:
+        path = tmp_path / "config.yaml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return load_config(path, overrides)
+
+    return load_text
+
+
+# ---- What is read ----
+
+
+def test_defaults():
+    assert load_config(None, {}) == TrainingConfig(
+        preset="tiny",
+        model={},
+        vocabulary=VocabularyConfig(
+            size=8000,
+            kind="bpe",
+            joint=True,
+            byte_fallback=True,
+            split_digits=False,
+            character_coverage=0.9999,
+            normalization="nmt_nfkc",
+        ),
+        data=DataConfig(batch_tokens=4096, max_length=128, shuffle_buffer=200_000),
+        optimization=OptimizationConfig(
+            steps=10_000,
+            warmup_steps=2000,
+            learning_rate_factor=2.0,
+            label_smoothing=0.1,
+            checkpoint_every=500,
+            keep_checkpoints=10,
+            dtype="float32",
+            seed=1,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "# nothing\n", "model: {}\n", "data: {}\nvocabulary: {}"]
+)
+def test_a_file_that_sets_nothing(load, text):
+    assert load(text) == load_config(None, {})
+
+
+def test_a_file_that_sets_everything(load):
+    assert load(ALL_SETTINGS) == TrainingConfig(
+        preset="base",
+        model={"d_model": 64, "num_heads": 4, "norm_position": "pre"},
+        vocabulary=VocabularyConfig(
+            size=500,
+            kind="unigram",
+            joint=False,
+            byte_fallback=False,
+            split_digits=True,
+            character_coverage=0.99,
+            normalization="identity",
+        ),
+        data=DataConfig(batch_tokens=100, max_length=50, shuffle_buffer=7),
+        optimization=OptimizationConfig(
+            steps=30,
+            warmup_steps=20,
+            learning_rate_factor=0.5,
+            label_smoothing=0.0,
+            checkpoint_every=10,
+            keep_checkpoints=2,
+            dtype="mixed_bfloat16",
+            seed=0,
+        ),
+    )
+
+
+def test_single_values_of_a_file(load):
+    assert load("optimization:\n  steps: 7\n") == load_config(None, {"optimization.steps": 7})
+
+
+def test_overrides_win(load):
+    overrides = {
+        "preset": "big",
+        "optimization.steps": 5,
+        "model.d_ff": 99,
+        "vocabulary.kind": "char",
+    }
+    config = load(ALL_SETTINGS, **overrides)
+    expected = dump_config(load(ALL_SETTINGS))
+    expected["preset"] = "big"
+    expected["optimization"]["steps"] = 5
+    expected["model"]["d_ff"] = 99
+    expected["vocabulary"]["kind"] = "char"
+    assert dump_config(config) == expected
+
+
+def test_overrides_without_a_file():
+    config = load_config(None, {"data.max_length": 9, "model.dropout_rate": 0.5})
+    expected = TrainingConfig(model={"dropout_rate": 0.5}, data=DataConfig(max_length=9))
+    assert config == expected
+
+
+def test_nothing_of_an_override_stays_behind():
+    load_config(None, {"model.d_ff": 99, "data.max_length": 9})
+    assert load_config(None, {}) == TrainingConfig()
+
+
+@pytest.mark.parametrize("text", ["", ALL_SETTINGS])
+def test_dumped_settings_load_again(load, text):
+    config = load(text)
+    dumped = dump_config(config)
+    assert load(yaml.safe_dump(dumped)) == config
+    assert load(yaml.safe_dump(yaml.safe_load(str(dumped)))) == config  # JSON-like values only
+    assert TrainingConfig(**{**dumped, **sections(config)}) == config
+
+
+def sections(config: TrainingConfig) -> dict[str, object]:
+    return {name: getattr(config, name) for name in ("vocabulary", "data", "optimization")}
+
+
+# ---- What the model gets ----
+
+
+def test_preset_and_model_settings_reach_the_model():
+    overrides = {"preset": "base", "model.d_ff": 99, "model.num_heads": 4, "model.dropout_rate": 0}
+    found = load_config(None, overrides).transformer_config(70, 70)
+    expected = TransformerConfig.preset("base", source_vocab_size=70, target_vocab_size=70)
+    assert found == dataclasses.replace(
+        expected,
+        d_ff=99,
+        num_heads=4,
+        dropout_rate=0,
+        attention_dropout_rate=0,
+        feed_forward_dropout_rate=0,
+        tied_embeddings="all",
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sizes", "tied"),
+    [
+        ({}, (70, 70), "all"),
+        ({"vocabulary.joint": False}, (70, 80), "target"),
+        # Two vocabularies of one size are still two.
+        ({"vocabulary.joint": False}, (70, 70), "target"),
+        ({"model.tied_embeddings": "none"}, (70, 70), "none"),
+        ({"model.tied_embeddings": "target"}, (70, 70), "target"),
+    ],
+)
+def test_embeddings_are_tied_as_vocabularies_are_joined(overrides, sizes, tied):
+    config = load_config(None, overrides).transformer_config(*sizes)
+    assert config.tied_embeddings == tied
+    assert (config.source_vocab_size, config.target_vocab_size) == sizes
+
+
+# ---- What is refused ----
+
+
+def assert_refused(message: str, load, *arguments, **overrides):
+    """One line, and exactly this one; `{path}` stands for a file's name."""
+    with pytest.raises(ValueError, match="") as raised:
+        load(*arguments, **overrides)
+    found = re.sub(r"\S*config\.yaml", "{path}", str(raised.value))
+    assert found == message
+    assert "\n" not in found
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("presett", "preset"),
+        ("vocab", "vocabulary"),
+        ("optimisation", "optimization"),
+        ("models", "model"),
+        ("vocabulary.sise", "vocabulary.size"),
+        ("vocabulary.byte_fall_back", "vocabulary.byte_fallback"),
+        ("data.batch_token", "data.batch_tokens"),
+        ("data.maxlength", "data.max_length"),
+        ("optimization.warm_up_steps", "optimization.warmup_steps"),
+        ("optimization.lerning_rate_factor", "optimization.learning_rate_factor"),
+        ("xyzzy", None),
+    ],
+)
+def test_unknown_settings(load, name, nearest):
+    suggestion = f"; did you mean '{nearest}'?" if nearest else ""
+    message = f"unknown setting '{name}'{suggestion}"
+    assert_refused(message, load_config, None, {name: 3})
+    outer, _, inner = name.partition(".")
+    assert_refused(message, load, f"{outer}: {{{inner}: 3}}" if inner else f"{outer}: 3")
+
+
+@pytest.mark.parametrize("name", ["vocabulary", "data", "optimization"])
+def test_unknown_settings_far_from_all_others(load, name):
+    with pytest.raises(ValueError, match=rf"^unknown setting '{name}\.q'"):
+        load(f"{name}: {{q: 3}}")
+
+
+def test_unknown_settings_of_the_model(load):
+    message = "Unknown setting of the model: 'num_head'; did you mean 'num_heads'?"
+    assert_refused(message, load, "model: {num_head: 4}")
+    assert_refused(message, load_config, None, {"model.num_head": 4})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("vocabulary.size", 0, "input should be greater than 0"),
+        ("vocabulary.size", "many", "input should be a valid integer, unable to parse string as an integer"),  # noqa: E501
+        ("vocabulary.size", None, "input should be a valid integer"),
+        ("vocabulary.kind", "word", "input should be 'bpe', 'unigram' or 'char'"),
+        ("vocabulary.joint", 2, "input should be a valid boolean, unable to interpret input"),
+        ("vocabulary.character_coverage", 0, "input should be greater than 0"),
+        ("vocabulary.character_coverage", 1.1, "input should be less than or equal to 1"),
+        ("data.batch_tokens", -5, "input should be greater than 0"),
+        ("data.max_length", 1.5, "input should be a valid integer, got a number with a fractional part"),  # noqa: E501
+        ("data.shuffle_buffer", [3], "input should be a valid integer"),
+        ("optimization.steps", 0, "input should be greater than 0"),
+        ("optimization.learning_rate_factor", 0, "input should be greater than 0"),
+        ("optimization.learning_rate_factor", float("nan"), "input should be greater than 0"),
+        ("optimization.label_smoothing", 1, "input should be less than 1"),
+        ("optimization.label_smoothing", -0.1, "input should be greater than or equal to 0"),
+        ("optimization.dtype", "float16", "input should be 'float32' or 'mixed_bfloat16'"),
+        ("optimization.seed", -1, "input should be greater than or equal to 0"),
+        ("model", 3, "input should be a valid dictionary"),
+        ("data", 3, "input should be a dictionary or an instance of DataConfig"),
+    ],
+)  # fmt: skip
+def test_wrong_values(load, name, value, message):
+    message = f"setting '{name}': {message}. Received: {value!r}"
+    assert_refused(message, load_config, None, {name: value})
+    outer, _, inner = name.partition(".")
+    assert_refused(message, load, yaml.safe_dump({outer: {inner: value} if inner else value}))
+
+
+def test_unknown_preset(load):
+    message = "setting 'preset': input should be 'tiny', 'base' or 'big'. Received: "
+    assert_refused(message + "'bas'; did you mean 'base'?", load, "preset: bas")
+    assert_refused(message + "7", load, "preset: 7")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"model.num_heads": 3},
+            "`num_heads` must divide `d_model`. Received: num_heads=3, d_model=128",
+        ),
+        (
+            {"model.d_model": "8"},
+            "`d_model` must be a positive integer. Received: d_model='8'",
+        ),
+        (
+            {"model.dropout_rate": 1},
+            "`dropout_rate` must be at least 0 and less than 1. Received: dropout_rate=1",
+        ),
+        (
+            {"model.norm_position": "mid"},
+            "`norm_position` must be one of ('post', 'pre'). Received: norm_position='mid'",
+        ),
+    ],
+)
+def test_settings_of_the_model_are_checked_at_once(settings, message):
+    assert_refused(message, load_config, None, settings)
+
+
+@pytest.mark.xfail(strict=True, raises=TypeError, reason="TypeError, which the command shows raw")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model.source_vocab_size": 7},
+        {"model.target_vocab_size": 7},
+        {"model.layer_norm_epsilon": "small"},
+    ],
+)
+def test_more_settings_of_the_model_are_checked_at_once(settings):
+    (name,) = (name.removeprefix("model.") for name in settings)
+    with pytest.raises(ValueError, match=name):
+        load_config(None, settings)
+
+
+@pytest.mark.xfail(strict=True, reason="passes the check with equal sizes; fails in training")
+def test_one_matrix_for_two_vocabularies_is_refused():
+    with pytest.raises(ValueError, match="tied_embeddings"):
+        load_config(None, {"vocabulary.joint": False, "model.tied_embeddings": "all"})
+
+
+@pytest.mark.xfail(strict=True, reason="accepted here, refused by the libraries in training")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("vocabulary.character_coverage", 0.5),  # SentencePiece: at least 0.98
+        ("optimization.seed", 2**32),  # NumPy, by keras.utils.set_random_seed
+        ("optimization.learning_rate_factor", float("inf")),
+    ],
+)
+def test_values_out_of_the_range_of_libraries_are_refused(name, value):
+    with pytest.raises(ValueError, match=name):
+        load_config(None, {name: value})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "{path}: not YAML ("),
+        ("\ta: 1", "{path}: not YAML ("),
+        ("a: b: c", "{path}: not YAML ("),
+        ("? [a]\n: b", "{path}: not YAML ("),
+        ("!!python/object/apply:os.getcwd []", "{path}: not YAML ("),
+        (b"\xff\xfe\xfd", "{path}: not YAML ("),
+        ("a: \0", "{path}: not YAML ("),
+        ("tiny", "{path}: expected `name: value` lines, got 'tiny'"),
+        ("- preset", "{path}: expected `name: value` lines, got ['preset']"),
+        ("7", "{path}: expected `name: value` lines, got 7"),
+        ("1: 2", "setting '1': keys should be strings. Received: 1"),
+        ("vocabulary:", "setting 'vocabulary': input should be a dictionary or an instance of "),
+    ],
+)
+def test_files_that_are_not_settings(load, text, message):
+    with pytest.raises(ValueError, match="") as raised:
+        load(text)
+    found = re.sub(r"\S*config\.yaml", "{path}", str(raised.value))
+    assert found.startswith(message)
+    assert "\n" not in found
+
+
+@pytest.mark.xfail(strict=True, reason="`or {}` takes them for an empty file")
+@pytest.mark.parametrize("text", ["[]", "0", "false", "''"])
+def test_more_files_that_are_not_settings(load, text):
+    with pytest.raises(ValueError, match="expected `name: value` lines"):
+        load(text)
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(ValueError, match=f"^{re.escape(str(tmp_path))}/nowhere: no such file$"):
+        load_config(tmp_path / "nowhere", {})
+
+
+def test_overrides_of_values_that_hold_no_others(load):
+    message = "'preset' is a single value and has no 'size'"
+    assert_refused(message, load, "preset: tiny", **{"preset.size": 3})
+    message = "'data' is a single value and has no 'max_length'"
+    assert_refused(message, load, "data: 3", **{"data.max_length": 3})
+
+
+@pytest.mark.parametrize("name", ["", ".", "data.", ".data", "data..max_length"])
+def test_overrides_without_a_name(name):
+    with pytest.raises(ValueError, match="^unknown setting '"):
+        load_config(None, {name: 3})
