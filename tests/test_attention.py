@@ -102,6 +102,24 @@ def test_query_without_any_key_stays_finite(rng):
     assert np.isfinite(computed).all()
 
 
+def test_bfloat16_stays_bfloat16(rng):
+    """Weights and result; only the softmax is wider. 200 keys, so that its sum matters."""
+    arrays = [ops.convert_to_tensor(rng.normal(size=(200, 4)), "bfloat16") for _ in range(3)]
+    dtypes = []
+
+    def watch(weights):
+        dtypes.append(keras.backend.standardize_dtype(weights.dtype))
+        return weights
+
+    computed = attention.scaled_dot_product_attention(*arrays, np.ones((1, 200), bool), watch)
+    assert dtypes == ["bfloat16"]
+    assert keras.backend.standardize_dtype(computed.dtype) == "bfloat16"
+    expected = scaled_dot_product_attention(
+        *(np.asarray(ops.cast(array, "float32")) for array in arrays)
+    )
+    np.testing.assert_allclose(ops.cast(computed, "float32"), expected, atol=0.01)
+
+
 def test_dropout_is_applied_to_the_weights(rng):
     arrays = [rng.normal(size=(3, 4)).astype("float32") for _ in range(3)]
     computed = attention.scaled_dot_product_attention(*arrays, dropout=lambda weights: 0 * weights)

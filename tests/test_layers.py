@@ -312,7 +312,6 @@ def test_residual_equation(rng, norm_position):
     np.testing.assert_allclose(computed, expected, atol=1e-5)
 
 
-@pytest.mark.xfail(strict=True, reason="`before` builds the norm, and `build` builds it again")
 def test_residual_is_built_by_its_first_use(rng):
     """As its docstring has it: `before`, the sublayer, the residual."""
     inputs = make_inputs(rng)["source"]
@@ -321,9 +320,6 @@ def test_residual_is_built_by_its_first_use(rng):
     assert len(layer.weights) == 2
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Keras takes the argument `memory_mask` for the Keras mask of `memory`"
-)
 @pytest.mark.parametrize("masks", [[], [None, None]])
 def test_decoder_without_masks(rng, masks):
     """Masks default to none, as in the encoder."""

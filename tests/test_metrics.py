@@ -134,7 +134,6 @@ def test_sample_weight(make, rng, batches):
     np.testing.assert_allclose(metric.result(), reference(metric, copies), rtol=1e-5)
 
 
-@pytest.mark.xfail(strict=True, reason="`result` divides by 1 where the weights sum to less")
 @pytest.mark.parametrize("make", METRICS)
 def test_equal_sample_weights_change_nothing(make, batches):
     labels, logits = batches[0]

@@ -229,7 +229,7 @@ def test_start_decoding_shapes():
 
 def test_decoding_in_a_loop_of_a_graph():
     """The cache grows, and the position counts, where no size is known before the run."""
-    model = make_model()
+    model = make_model(num_encoder_layers=1)
     length = TARGET.shape[1]
 
     @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32)] * 2)
@@ -292,7 +292,7 @@ def test_mixed_bfloat16(model):
 
 @pytest.mark.parametrize("tied", ["none", "target", "all"])
 def test_tied_matrices_are_one_variable(tied):
-    model = make_model(tied_embeddings=tied)
+    model = make_model(tied_embeddings=tied, source_vocab_size=VOCAB)
     matrices = [weight for weight in model.weights if weight.name == "embeddings"]
     assert len(matrices) == (1 if tied == "all" else 2)
     assert (model.source_embedding is model.target_embedding) == (tied == "all")

@@ -20,20 +20,20 @@ from training.vocabulary import train_sentencepiece
 
 BEGIN, END = 2, 3
 # Of 5 to 29 tokens, where both sides differ in length; more than are tokenized at once.
-PAIRS = [(f"{n:03}" + "ab" * (n % 13), f"{n:03}" + "ba" * (n * 7 % 13)) for n in range(300)]
+PAIRS = [(f"{n:03}" + "ab" * (n % 13), f"{n:03}" + "XY" * (n * 7 % 13)) for n in range(300)]
 # Pairs of one length, so that all fall into one bucket.
-EVEN_PAIRS = [(f"a{n:03}", f"b{n:03}") for n in range(20)]
+EVEN_PAIRS = [(f"a{n:03}", f"X{n:03}") for n in range(20)]
 
 
 @pytest.fixture(scope="module")
-def model() -> bytes:
-    """Its tokens are the characters, and one blank before the first word."""
-    lines = [line for pair in (*PAIRS, *EVEN_PAIRS) for line in pair]
-    return train_sentencepiece(lines, VocabularyConfig(kind="char", normalization="identity"))
+def models() -> list[bytes]:
+    """One for each side. Their tokens are the characters, and one blank before the first word."""
+    settings = VocabularyConfig(kind="char", normalization="identity")
+    return [train_sentencepiece(side, settings) for side in zip(*PAIRS, strict=True)]
 
 
 @pytest.fixture(scope="module")
-def make(tmp_path_factory, model):
+def make(tmp_path_factory, models):
     """A function that writes pairs and returns their `ParallelText`."""
 
     def make_text(pairs=tuple(PAIRS), **settings) -> ParallelText:
@@ -44,8 +44,7 @@ def make(tmp_path_factory, model):
         return ParallelText(
             TextFile(directory / "source"),
             TextFile(directory / "target"),
-            Tokenizer(model),
-            Tokenizer(model),
+            *map(Tokenizer, models),
             DataConfig(**({"batch_tokens": 200, "max_length": 40} | settings)),
         )
 
@@ -65,12 +64,13 @@ def training_batches(make):
 
 
 @pytest.fixture
-def ids_of(model):
+def ids_of(models):
     """A function that gives the ids of a pair, end ids included, as SentencePiece has them."""
-    processor = SentencePieceProcessor(model_proto=model)
+    processors = [SentencePieceProcessor(model_proto=model) for model in models]
 
-    def ids_of_pair(pair) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return tuple((*processor.encode(line), END) for line in pair)
+    def ids_of_pair(pair) -> tuple[tuple[int, ...], ...]:
+        sides = zip(processors, pair, strict=True)
+        return tuple((*processor.encode(line), END) for processor, line in sides)
 
     return ids_of_pair
 
@@ -120,8 +120,8 @@ def test_form_of_batches(batches, training_batches):
 
 
 def test_a_batch_by_hand(make, ids_of):
-    (batch,) = collect(make([("a1", "b")]).batches())
-    source, labels = ids_of(("a1", "b"))
+    (batch,) = collect(make([("a1", "X")]).batches())
+    source, labels = ids_of(("a1", "X"))
     assert (len(source), len(labels)) == (4, 3)
     assert batch.source.tolist() == [list(source)]
     assert batch.labels.tolist() == [list(labels)]
@@ -172,21 +172,21 @@ def test_batches_are_the_same_each_time(make, batches):
 
 # Empty, and at the limit of 10 tokens: 8 characters, a blank before and the end.
 ODD_PAIRS = [
-    ("a1", "b1"),
-    ("", "b2"),
+    ("a1", "X1"),
+    ("", "X2"),
     ("a3", ""),
     ("", ""),
-    ("   ", "b4"),
+    ("   ", "X4"),
     ("a5", " "),
-    ("a" * 8, "b"),
-    ("a", "b" * 8),
-    ("a" * 8, "b" * 8),
-    ("a" * 9, "b"),
-    ("a", "b" * 9),
-    ("a" * 50, "b" * 50),
-    ("", "b" * 50),
+    ("a" * 8, "X"),
+    ("a", "X" * 8),
+    ("a" * 8, "X" * 8),
+    ("a" * 9, "X"),
+    ("a", "X" * 9),
+    ("a" * 50, "X" * 50),
+    ("", "X" * 50),
     ("a" * 50, ""),
-    ("a6", "b6"),
+    ("a6", "X6"),
 ]
 KEPT = [ODD_PAIRS[place] for place in (0, 6, 7, 8, 14)]
 

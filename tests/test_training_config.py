@@ -1,6 +1,7 @@
 """The settings of a run: defaults, the YAML file, single overrides, and one-line faults."""
 
 import dataclasses
+import json
 import re
 
 import pytest
@@ -14,6 +15,7 @@ from training.config import (
     VocabularyConfig,
     dump_config,
     load_config,
+    make_config,
 )
 
 ALL_SETTINGS = """
@@ -82,9 +84,7 @@ def test_defaults():
     )
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\n", "# nothing\n", "model: {}\n", "data: {}\nvocabulary: {}"]
-)
+@pytest.mark.parametrize("text", ["", "\n", "# nothing\n", "model: {}\n", "data: {}"])
 def test_a_file_that_sets_nothing(load, text):
     assert load(text) == load_config(None, {})
 
@@ -151,13 +151,9 @@ def test_nothing_of_an_override_stays_behind():
 def test_dumped_settings_load_again(load, text):
     config = load(text)
     dumped = dump_config(config)
+    assert make_config(dumped) == config
     assert load(yaml.safe_dump(dumped)) == config
-    assert load(yaml.safe_dump(yaml.safe_load(str(dumped)))) == config  # JSON-like values only
-    assert TrainingConfig(**{**dumped, **sections(config)}) == config
-
-
-def sections(config: TrainingConfig) -> dict[str, object]:
-    return {name: getattr(config, name) for name in ("vocabulary", "data", "optimization")}
+    assert json.loads(json.dumps(dumped)) == dumped
 
 
 # ---- What the model gets ----
@@ -199,12 +195,11 @@ def test_embeddings_are_tied_as_vocabularies_are_joined(overrides, sizes, tied):
 
 
 def assert_refused(message: str, load, *arguments, **overrides):
-    """One line, and exactly this one; `{path}` stands for a file's name."""
-    with pytest.raises(ValueError, match="") as raised:
+    """Exactly this message; `{path}` stands for a file's name, `...` for some words."""
+    with pytest.raises(ValueError) as raised:
         load(*arguments, **overrides)
     found = re.sub(r"\S*config\.yaml", "{path}", str(raised.value))
-    assert found == message
-    assert "\n" not in found
+    assert re.fullmatch(re.escape(message).replace(re.escape("..."), ".+"), found), found
 
 
 @pytest.mark.parametrize(
@@ -244,34 +239,49 @@ def test_unknown_settings_of_the_model(load):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "message"),
+    ("name", "value"),
     [
-        ("vocabulary.size", 0, "input should be greater than 0"),
-        ("vocabulary.size", "many", "input should be a valid integer, unable to parse string as an integer"),  # noqa: E501
-        ("vocabulary.size", None, "input should be a valid integer"),
-        ("vocabulary.kind", "word", "input should be 'bpe', 'unigram' or 'char'"),
-        ("vocabulary.joint", 2, "input should be a valid boolean, unable to interpret input"),
-        ("vocabulary.character_coverage", 0, "input should be greater than 0"),
-        ("vocabulary.character_coverage", 1.1, "input should be less than or equal to 1"),
-        ("data.batch_tokens", -5, "input should be greater than 0"),
-        ("data.max_length", 1.5, "input should be a valid integer, got a number with a fractional part"),  # noqa: E501
-        ("data.shuffle_buffer", [3], "input should be a valid integer"),
-        ("optimization.steps", 0, "input should be greater than 0"),
-        ("optimization.learning_rate_factor", 0, "input should be greater than 0"),
-        ("optimization.learning_rate_factor", float("nan"), "input should be greater than 0"),
-        ("optimization.label_smoothing", 1, "input should be less than 1"),
-        ("optimization.label_smoothing", -0.1, "input should be greater than or equal to 0"),
-        ("optimization.dtype", "float16", "input should be 'float32' or 'mixed_bfloat16'"),
-        ("optimization.seed", -1, "input should be greater than or equal to 0"),
-        ("model", 3, "input should be a valid dictionary"),
-        ("data", 3, "input should be a dictionary or an instance of DataConfig"),
+        ("vocabulary.size", 0),
+        ("vocabulary.size", "many"),
+        ("vocabulary.size", None),
+        ("vocabulary.kind", "word"),
+        ("vocabulary.joint", 2),
+        ("vocabulary.byte_fallback", "perhaps"),
+        ("vocabulary.character_coverage", 0),
+        ("vocabulary.character_coverage", 1.1),
+        ("vocabulary.normalization", "none"),
+        ("data.batch_tokens", -5),
+        ("data.max_length", 1.5),
+        ("data.shuffle_buffer", [3]),
+        ("optimization.steps", 0),
+        ("optimization.warmup_steps", 0),
+        ("optimization.learning_rate_factor", 0),
+        ("optimization.learning_rate_factor", float("nan")),
+        ("optimization.label_smoothing", 1),
+        ("optimization.label_smoothing", -0.1),
+        ("optimization.checkpoint_every", {"steps": 3}),
+        ("optimization.keep_checkpoints", 0),
+        ("optimization.dtype", "float16"),
+        ("optimization.seed", -1),
+        ("model", 3),
+        ("vocabulary", [3]),
+        ("data", None),
+        ("optimization", "fast"),
     ],
-)  # fmt: skip
-def test_wrong_values(load, name, value, message):
-    message = f"setting '{name}': {message}. Received: {value!r}"
+)
+def test_wrong_values(load, name, value):
+    message = f"setting '{name}': input should .... Received: {value!r}"
     assert_refused(message, load_config, None, {name: value})
     outer, _, inner = name.partition(".")
     assert_refused(message, load, yaml.safe_dump({outer: {inner: value} if inner else value}))
+
+
+def test_messages_say_what_is_expected():
+    message = "setting 'optimization.steps': input should be greater than 0. Received: 0"
+    assert_refused(message, load_config, None, {"optimization.steps": 0})
+    kinds = "'bpe', 'unigram' or 'char'"
+    message = f"setting 'vocabulary.kind': input should be {kinds}. Received: 'word'"
+    assert_refused(message, load_config, None, {"vocabulary.kind": "word"})
 
 
 def test_unknown_preset(load):
@@ -343,26 +353,22 @@ def test_values_out_of_the_range_of_libraries_are_refused(name, value):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [", "{path}: not YAML ("),
-        ("\ta: 1", "{path}: not YAML ("),
-        ("a: b: c", "{path}: not YAML ("),
-        ("? [a]\n: b", "{path}: not YAML ("),
-        ("!!python/object/apply:os.getcwd []", "{path}: not YAML ("),
-        (b"\xff\xfe\xfd", "{path}: not YAML ("),
-        ("a: \0", "{path}: not YAML ("),
+        ("a: [", "{path}: not YAML (...)"),
+        ("\ta: 1", "{path}: not YAML (...)"),
+        ("a: b: c", "{path}: not YAML (...)"),
+        ("? [a]\n: b", "{path}: not YAML (...)"),
+        ("!!python/object/apply:os.getcwd []", "{path}: not YAML (...)"),
+        (b"\xff\xfe\xfd", "{path}: not YAML (...)"),
+        ("a: \0", "{path}: not YAML (...)"),
         ("tiny", "{path}: expected `name: value` lines, got 'tiny'"),
         ("- preset", "{path}: expected `name: value` lines, got ['preset']"),
         ("7", "{path}: expected `name: value` lines, got 7"),
-        ("1: 2", "setting '1': keys should be strings. Received: 1"),
-        ("vocabulary:", "setting 'vocabulary': input should be a dictionary or an instance of "),
+        ("1: 2", "setting '1': .... Received: 1"),
+        ("vocabulary:", "setting 'vocabulary': input should .... Received: None"),
     ],
 )
 def test_files_that_are_not_settings(load, text, message):
-    with pytest.raises(ValueError, match="") as raised:
-        load(text)
-    found = re.sub(r"\S*config\.yaml", "{path}", str(raised.value))
-    assert found.startswith(message)
-    assert "\n" not in found
+    assert_refused(message, load, text)
 
 
 @pytest.mark.xfail(strict=True, reason="`or {}` takes them for an empty file")
@@ -386,5 +392,5 @@ def test_overrides_of_values_that_hold_no_others(load):
 
 @pytest.mark.parametrize("name", ["", ".", "data.", ".data", "data..max_length"])
 def test_overrides_without_a_name(name):
-    with pytest.raises(ValueError, match="^unknown setting '"):
+    with pytest.raises(ValueError, match=r"^unknown setting '"):
         load_config(None, {name: 3})

@@ -45,6 +45,23 @@ def length_penalty(length: Any, alpha: float) -> tf.Tensor:
     return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** alpha
 
 
+def check_search_arguments(beam_size: int, num_best: int, alpha: float) -> None:
+    """Refuses what a beam search cannot do.
+
+    Raises:
+        ValueError: names the argument, what is expected and what came.
+    """
+    if beam_size < 1:
+        raise ValueError(f"`beam_size` must be at least 1. Received: beam_size={beam_size}")
+    if not 1 <= num_best <= beam_size:
+        raise ValueError(
+            "`num_best` must be between 1 and `beam_size`. "
+            f"Received: num_best={num_best}, beam_size={beam_size}"
+        )
+    if not alpha >= 0:
+        raise ValueError(f"The length penalty's alpha must not be negative. Received: {alpha}")
+
+
 def greedy_search(
     step_function: StepFunction,
     cache: Any,
@@ -126,8 +143,8 @@ def beam_search(
         beam_size: width of the beam.
         begin_id: first input of the step function.
         end_id: ends a hypothesis.
-        max_lengths: `(batch,)` int32, most tokens of an output, not counting the end token; a
-            hypothesis that reaches it can only end.
+        max_lengths: `(batch,)` int32, most tokens of an output, at least 0, not counting the end
+            token; a hypothesis that reaches it can only end.
         alpha: exponent of the length penalty, at least 0.
         num_best: how many hypotheses of each sentence the caller wants, at most `beam_size`.
         suppressed_ids: never chosen; probabilities are not renormalised.
@@ -135,8 +152,13 @@ def beam_search(
     Returns:
         The finished hypotheses, best first; the first `num_best` are exact, the rest depend on when
         the sentence was done.
+
+    Raises:
+        ValueError: `beam_size`, `num_best` or `alpha` is out of range.
     """
-    batch_size = tf.shape(max_lengths)[0]
+    check_search_arguments(beam_size, num_best, alpha)
+    # The static size where there is one: inside the loop's body tf.shape would hide it.
+    batch_size = max_lengths.shape[0] or tf.shape(max_lengths)[0]
     longest_penalty = length_penalty(max_lengths + 1, alpha)[:, tf.newaxis]
 
     def unfinished(step, live, finished, cache):
@@ -204,8 +226,7 @@ def beam_search(
     _, _, finished, _ = tf.while_loop(
         unfinished, advance, state, shape_invariants=tf.nest.map_structure(_growing_shape, state)
     )
-    within = tf.range(tf.shape(finished.ids)[2]) < finished.lengths[:, :, tf.newaxis]
-    return finished._replace(ids=tf.where(within, finished.ids, 0))
+    return finished
 
 
 class _Live(NamedTuple):

@@ -12,9 +12,13 @@ def _label_logits(labels, logits):
     return ops.take_along_axis(logits, ops.cast(labels, "int32")[..., None], axis=-1)[..., 0]
 
 
-def _log_normalizer(logits, probabilities):
-    """log sum_k exp z_k = z_max - log p_max, which is exact: p_max is never smaller than 1 / V."""
-    return ops.max(logits, axis=-1) - ops.log(ops.max(probabilities, axis=-1))
+def _surprisal(labels, logits, probabilities):
+    """-log p(label) = (z_max - z_label) - log p_max.
+
+    p_max, at least 1 / V, has a logarithm where p(label) may have underflowed.
+    """
+    gaps = ops.max(logits, axis=-1) - _label_logits(labels, logits)
+    return gaps - ops.log(ops.max(probabilities, axis=-1))
 
 
 def cross_entropy(labels, logits):
@@ -27,8 +31,7 @@ def cross_entropy(labels, logits):
     Returns:
         `(batch, length)` float32, in nats; values at padding must be masked out.
     """
-    normalizer = _log_normalizer(logits, ops.softmax(logits, axis=-1))
-    return normalizer - _label_logits(labels, logits)
+    return _surprisal(labels, logits, ops.softmax(logits, axis=-1))
 
 
 def smoothed_cross_entropy(labels, logits, label_smoothing: float):
@@ -36,7 +39,7 @@ def smoothed_cross_entropy(labels, logits, label_smoothing: float):
 
     q(k) = (1 - e) [k = label] + e / V   (Szegedy et al., 2016, section 7), so for logits z
 
-    -sum_k q(k) log p(k) = log sum_k exp z_k - (1 - e) z_label - e mean_k z_k
+    -sum_k q(k) log p(k) = -log p(label) + e (z_label - mean_k z_k)
     d/dz_k               = p(k) - q(k)
 
     The gradient is written out: it reuses the softmax and touches the vocabulary-wide array twice,
@@ -57,10 +60,10 @@ def smoothed_cross_entropy(labels, logits, label_smoothing: float):
     @ops.custom_gradient
     def losses(logits):
         probabilities = ops.softmax(logits, axis=-1)
-        label_logits = _label_logits(labels, logits)
-        value = _log_normalizer(logits, probabilities) - (1.0 - label_smoothing) * label_logits
+        value = _surprisal(labels, logits, probabilities)
         if label_smoothing:
-            value = value - label_smoothing * ops.mean(logits, axis=-1)
+            mean_gaps = _label_logits(labels, logits) - ops.mean(logits, axis=-1)
+            value = value + label_smoothing * mean_gaps
 
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream

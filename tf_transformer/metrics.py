@@ -30,12 +30,12 @@ class TokenMean(keras.metrics.Metric):
         self.tokens.assign_add(ops.sum(real))
 
     def result(self):
-        return self.total / ops.maximum(self.tokens, 1.0)
+        return ops.divide_no_nan(self.total, self.tokens)
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class TokenAccuracy(TokenMean):
-    """Share of real tokens whose most probable prediction is the label.
+    """Share of real tokens for which no other token is more probable than the label.
 
     Call arguments:
         y_true: labels, `(batch, target_length)` ids padded with 0.

@@ -44,7 +44,8 @@ class Residual(keras.layers.Layer):
         self.dropout = Dropout(dropout_rate, dtype=self.dtype_policy, name="dropout")
 
     def build(self, inputs_shape):
-        self.norm.build(inputs_shape)
+        if not self.norm.built:  # `before` may have been first
+            self.norm.build(inputs_shape)
         self.built = True
 
     def before(self, inputs):

@@ -6,7 +6,12 @@ from typing import NamedTuple
 import tensorflow as tf
 import tqdm
 
-from tf_transformer.decoding import Hypotheses, beam_search, greedy_search
+from tf_transformer.decoding import (
+    Hypotheses,
+    beam_search,
+    check_search_arguments,
+    greedy_search,
+)
 from tf_transformer.masks import PAD_ID, padding_mask
 from tf_transformer.model import Transformer
 from tf_transformer.tokenizer import BEGIN_ID, END_ID, UNKNOWN_ID, Tokenizer
@@ -69,17 +74,14 @@ class Translator(tf.Module):
         chunk_size: int = 32,
     ):
         super().__init__(name="translator")
-        if beam_size < 1:
-            raise ValueError(f"`beam_size` must be at least 1. Received: beam_size={beam_size}")
-        if not 1 <= num_best <= beam_size:
-            raise ValueError(
-                "`num_best` must be between 1 and `beam_size`. "
-                f"Received: num_best={num_best}, beam_size={beam_size}"
-            )
-        if length_penalty < 0:
-            raise ValueError(
-                f"`length_penalty` must not be negative. Received: length_penalty={length_penalty}"
-            )
+        check_search_arguments(beam_size, num_best, length_penalty)
+        for name, value, least in (
+            ("max_length_factor", max_length_factor, 0),
+            ("max_length_constant", max_length_constant, 0),
+            ("chunk_size", chunk_size, 1),
+        ):
+            if not value >= least:
+                raise ValueError(f"`{name}` must be at least {least}. Received: {name}={value}")
         self.model = model
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer

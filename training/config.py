@@ -143,6 +143,15 @@ def load_config(path: pathlib.Path | None, overrides: dict[str, Any]) -> Trainin
             raise ValueError(f"{path}: expected `name: value` lines, got {values!r}")
     for name, value in overrides.items():
         _replace(values, name.split("."), value)
+    return make_config(values)
+
+
+def make_config(values: dict[str, Any]) -> TrainingConfig:
+    """Checks plain values, nested as `TrainingConfig` is; what is missing takes its default.
+
+    Raises:
+        ValueError: an unknown name, or a value of the wrong type or range.
+    """
     try:
         config = _ADAPTER.validate_python(values)
     except pydantic.ValidationError as error:
@@ -152,7 +161,7 @@ def load_config(path: pathlib.Path | None, overrides: dict[str, Any]) -> Trainin
 
 
 def dump_config(config: TrainingConfig) -> dict[str, Any]:
-    """The settings as plain values, in the nesting that `load_config` reads."""
+    """The settings as plain values, for `make_config` to read again."""
     return dataclasses.asdict(config)
 
 

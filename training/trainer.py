@@ -28,7 +28,7 @@ from tf_transformer.schedule import NoamSchedule
 from tf_transformer.tokenizer import Tokenizer
 from training.callbacks import Report, SaveCheckpoints, StopAtStep, StopOnSignal, current_step
 from training.checkpoints import Checkpoints
-from training.config import OptimizationConfig, TrainingConfig, dump_config
+from training.config import OptimizationConfig, TrainingConfig, dump_config, make_config
 from training.corpus import TextFile, check_parallel
 from training.pipeline import ParallelText
 from training.strategy import make_strategy
@@ -207,7 +207,9 @@ def _check_same_run(path: pathlib.Path, former: dict, run: dict) -> None:
             f"{path.parent} was trained on another corpus; give the same files or another "
             "--model-dir"
         )
-    before, now = _flatten(former["settings"]), _flatten(run["settings"])
+    # Through the configuration, so that settings which are new since then take their defaults.
+    before = _flatten(dump_config(make_config(former["settings"])))
+    now = _flatten(run["settings"])
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name) and name not in _FREE_SETTINGS:
             raise ValueError(
