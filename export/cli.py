@@ -44,14 +44,22 @@ def _run_translate(options):
     lines = _read_lines(options.input)
     translator = _load_translator(options, num_best=options.n_best or 1)
     # Opened last: a former file survives everything that can be wrong with the rest.
+    num_truncated = 0
     with _open_output(options.output) as output:
         for number, best in enumerate(translator.translate_lines(lines), 1):
+            num_truncated += best[0].truncated
             for translation in best:
                 text = " ".join(translation.text.splitlines())
                 if options.n_best:
                     text = f"{number}\t{translation.score:.4f}\t{text}"
                 output.write(f"{text}\n".encode())
             output.flush()
+    if num_truncated:
+        print(
+            f"tf-transformer: {num_truncated} sentences were longer than the model's limit of "
+            f"{translator.source_limit} tokens; their ends were cut off",
+            file=sys.stderr,
+        )
 
 
 def _read_lines(path: pathlib.Path | None) -> list[bytes]:

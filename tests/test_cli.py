@@ -138,6 +138,13 @@ def test_translate_keeps_order_and_empty_lines(trained, tmp_path, capsys):
     rows = [line.split("\t") for line in output.read_text(encoding="utf-8").splitlines()]
     assert [row[0] for row in rows] == [str(number) for number in (1, 1, 2, 2, 3, 3, 4, 4, 5, 5)]
     assert [row[2] for row in rows[::2]] == lines[:5]
+    assert capsys.readouterr().err == ""
+
+    (tmp_path / "in").write_text("word " * 300 + "\nten horses\n")
+    assert main(command) == 0
+    notice = capsys.readouterr().err
+    assert notice.endswith("1 sentences were longer than the model's limit of 39 tokens; "
+                           "their ends were cut off\n")  # fmt: skip
 
 
 def test_translate_standard_input_and_output(trained, monkeypatch, capfdbinary):

@@ -33,10 +33,11 @@ class Translations(NamedTuple):
 
 
 class Translation(NamedTuple):
-    """One translation of one sentence, for Python."""
+    """One translation of one sentence, for Python; the attributes are those of `Translations`."""
 
     text: str
     score: float
+    truncated: bool
 
 
 class Translator(tf.Module):
@@ -95,6 +96,11 @@ class Translator(tf.Module):
             self._translate, input_signature=[tf.TensorSpec([None], tf.string)]
         )
 
+    @property
+    def source_limit(self) -> int:
+        """Most source tokens that are translated, not counting the end token."""
+        return self.model.config.max_length - 1
+
     def translate(self, text: tf.Tensor) -> Translations:
         """Translates sentences, `(batch,)` strings, in one call of a `tf.function`."""
         return self._translate_function(text)
@@ -102,10 +108,9 @@ class Translator(tf.Module):
     def _translate(self, text):
         source = self.source_tokenizer.tokenize(text)
         lengths = tf.cast(source.row_lengths(), tf.int32)
-        limit = self.model.config.max_length - 1  # the end token takes one place
         order = tf.argsort(lengths, stable=True)
         num_chunks = (tf.size(lengths) + self.chunk_size - 1) // self.chunk_size
-        source = tf.gather(source, order)[:, :limit]
+        source = tf.gather(source, order)[:, : self.source_limit]
 
         def translate_chunk(number, texts, scores):
             rows = source[number * self.chunk_size : (number + 1) * self.chunk_size]
@@ -123,7 +128,7 @@ class Translator(tf.Module):
         return Translations(
             text=tf.gather(texts.concat(), places),
             scores=tf.gather(scores.concat(), places),
-            truncated=lengths > limit,
+            truncated=lengths > self.source_limit,
         )
 
     def translate_lines(
@@ -142,9 +147,11 @@ class Translator(tf.Module):
             for start in range(0, len(lines), batch_size):
                 batch = lines[start : start + batch_size]
                 found = self.translate(tf.constant(batch))
-                for texts, scores in zip(found.text.numpy(), found.scores.numpy(), strict=True):
+                for texts, scores, truncated in zip(
+                    *(values.numpy().tolist() for values in found), strict=True
+                ):
                     yield [
-                        Translation(text.decode(), float(score))
+                        Translation(text.decode(), score, truncated)
                         for text, score in zip(texts, scores, strict=True)
                     ]
                 progress.update(len(batch))

@@ -1,0 +1,30 @@
+"""The demonstration's stages fit together; how well it learns is measured by running it."""
+
+import functools
+
+import pytest
+
+from training import demo
+from training.demonstration import write_demonstration
+
+
+@pytest.mark.slow
+def test_goes_the_whole_way_and_ends_with_translations(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(demo, "_STEPS", 4)
+    small = functools.partial(write_demonstration, num_train=2000, num_validation=20, num_test=20)
+    monkeypatch.setattr(demo, "write_demonstration", small)
+    demo.run_demo(tmp_path)
+    output = capfd.readouterr().out
+    for command in ("train", "evaluate", "export"):
+        assert f"\n$ tf-transformer {command} " in output
+    assert "BLEU" in output and "exact" in output and "tensorboard --logdir" in output
+    last = output.splitlines()[-len(demo._SENTENCES) :]
+    for line, sentence in zip(last, demo._SENTENCES, strict=True):
+        assert line.startswith(f"{sentence} -> ")
+    assert (tmp_path / "served" / "1" / "saved_model.pb").exists()
+
+
+def test_a_failing_command_ends_the_demonstration(tmp_path):
+    with pytest.raises(SystemExit) as exit:
+        demo._run("average", "--model-dir", tmp_path, "--last", 1)
+    assert exit.value.code == 2
