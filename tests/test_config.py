@@ -123,11 +123,11 @@ def test_rates_must_be_shares(name, value):
         ),
         (
             dict(layer_norm_epsilon=0.0),
-            "`layer_norm_epsilon` must be positive. Received: layer_norm_epsilon=0.0",
+            "`layer_norm_epsilon` must be a positive float. Received: layer_norm_epsilon=0.0",
         ),
         (
             dict(layer_norm_epsilon=float("nan")),
-            "`layer_norm_epsilon` must be positive. Received: layer_norm_epsilon=nan",
+            "`layer_norm_epsilon` must be a positive float. Received: layer_norm_epsilon=nan",
         ),
         (
             dict(norm_position="middle"),

@@ -286,9 +286,6 @@ def damage_names(data: bytes) -> bytes:
     return data.replace(b"HEAP", b"heap")
 
 
-@pytest.mark.xfail(
-    strict=True, raises=RuntimeError, reason="h5py raises RuntimeError for most damages inside"
-)
 def test_weights_damaged_inside(model_dir, contents):
     data = damage_names(contents["model.weights.h5"])
     replace_file(model_dir / "model.weights.h5", data)

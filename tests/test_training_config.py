@@ -315,7 +315,6 @@ def test_settings_of_the_model_are_checked_at_once(settings, message):
     assert_refused(message, load_config, None, settings)
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="TypeError, which the command shows raw")
 @pytest.mark.parametrize(
     "settings",
     [
@@ -330,13 +329,11 @@ def test_more_settings_of_the_model_are_checked_at_once(settings):
         load_config(None, settings)
 
 
-@pytest.mark.xfail(strict=True, reason="passes the check with equal sizes; fails in training")
 def test_one_matrix_for_two_vocabularies_is_refused():
     with pytest.raises(ValueError, match="tied_embeddings"):
         load_config(None, {"vocabulary.joint": False, "model.tied_embeddings": "all"})
 
 
-@pytest.mark.xfail(strict=True, reason="accepted here, refused by the libraries in training")
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -371,7 +368,6 @@ def test_files_that_are_not_settings(load, text, message):
     assert_refused(message, load, text)
 
 
-@pytest.mark.xfail(strict=True, reason="`or {}` takes them for an empty file")
 @pytest.mark.parametrize("text", ["[]", "0", "false", "''"])
 def test_more_files_that_are_not_settings(load, text):
     with pytest.raises(ValueError, match="expected `name: value` lines"):

@@ -136,9 +136,9 @@ class TransformerConfig:
                 "`d_model` must be even: sines and cosines share it. "
                 f"Received: d_model={self.d_model}"
             )
-        if not self.layer_norm_epsilon > 0:
+        if not isinstance(self.layer_norm_epsilon, float) or not self.layer_norm_epsilon > 0:
             raise ValueError(
-                "`layer_norm_epsilon` must be positive. "
+                "`layer_norm_epsilon` must be a positive float. "
                 f"Received: layer_norm_epsilon={self.layer_norm_epsilon!r}"
             )
 

@@ -133,7 +133,7 @@ def load_model(model_dir: pathlib.Path) -> tuple[Transformer, Tokenizer, Tokeniz
         raise ValueError(f"{model_dir}: no {WEIGHTS_NAME} yet; training has written no checkpoint")
     try:
         model.load_weights(path)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"{path}: damaged, or of another model ({reason})") from error
     return model, source_tokenizer, target_tokenizer

@@ -54,7 +54,7 @@ class Tokenizer(tf.Module):
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
         """Int32 ids `(batch, length)`, dense with padding or ragged, to UTF-8 strings `(batch,)`.
 
-        Special ids leave no trace in the text.
+        Pad, begin and end ids leave no trace in the text; the unknown id becomes " ⁇ ".
         """
         if isinstance(ids, tf.RaggedTensor):
             ids = ids.to_tensor(PAD_ID)

@@ -10,8 +10,8 @@ import yaml
 from tf_transformer.config import PRESETS, TransformerConfig, nearest
 
 Positive = Annotated[int, pydantic.Field(gt=0)]
-NotNegative = Annotated[int, pydantic.Field(ge=0)]
-PositiveFloat = Annotated[float, pydantic.Field(gt=0)]
+Seed = Annotated[int, pydantic.Field(ge=0, lt=2**32)]
+PositiveFloat = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
 _STRICT = pydantic.ConfigDict(extra="forbid")
 
@@ -38,7 +38,7 @@ class VocabularyConfig:
     joint: bool = True
     byte_fallback: bool = True
     split_digits: bool = False
-    character_coverage: Annotated[float, pydantic.Field(gt=0, le=1)] = 0.9999
+    character_coverage: Annotated[float, pydantic.Field(ge=0.98, le=1)] = 0.9999
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
 
 
@@ -84,7 +84,7 @@ class OptimizationConfig:
     checkpoint_every: Positive = 500
     keep_checkpoints: Positive = 10
     dtype: Literal["float32", "mixed_bfloat16"] = "float32"
-    seed: NotNegative = 1
+    seed: Seed = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,12 @@ class TrainingConfig:
         self, source_vocab_size: int, target_vocab_size: int
     ) -> TransformerConfig:
         """The preset with its replacements, for vocabularies of these sizes."""
+        for name in ("source_vocab_size", "target_vocab_size"):
+            if name in self.model:
+                raise ValueError(f"'model.{name}' follows from the corpus; set 'vocabulary.size'")
         tied = "all" if self.vocabulary.joint else "target"
+        if self.model.get("tied_embeddings") == "all" and not self.vocabulary.joint:
+            raise ValueError("'model.tied_embeddings: all' needs 'vocabulary.joint: true'")
         return TransformerConfig.preset(
             self.preset,
             source_vocab_size=source_vocab_size,
@@ -134,11 +139,13 @@ def load_config(path: pathlib.Path | None, overrides: dict[str, Any]) -> Trainin
     values: dict[str, Any] = {}
     if path is not None:
         try:
-            values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+            values = yaml.safe_load(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise ValueError(f"{path}: no such file") from error
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
+        if values is None:  # nothing but comments
+            values = {}
         if not isinstance(values, dict):
             raise ValueError(f"{path}: expected `name: value` lines, got {values!r}")
     for name, value in overrides.items():
@@ -168,6 +175,8 @@ def dump_config(config: TrainingConfig) -> dict[str, Any]:
 def _replace(values: dict[str, Any], names: list[str], value: Any) -> None:
     for name in names[:-1]:
         values = values.setdefault(name, {})
+        if values is None:  # nothing but comments
+            values = {}
         if not isinstance(values, dict):
             raise ValueError(f"'{name}' is a single value and has no '{names[-1]}'")
     values[names[-1]] = value

@@ -5,6 +5,7 @@ import gzip
 import itertools
 import pathlib
 import re
+import zlib
 from collections.abc import Iterator
 
 import tensorflow as tf
@@ -56,8 +57,9 @@ class TextFile:
         try:
             with opener(self.path, "rb") as file:
                 for number, line in enumerate(file, 1):
-                    yield self._sentence(number, line)
-        except (gzip.BadGzipFile, EOFError) as error:
+                    if line.strip(b"\r"):  # else a last line without text or line feed
+                        yield self._sentence(number, line)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise ValueError(f"{self.path}: not a whole gzip file ({error})") from error
 
     def _sentence(self, number: int, line: bytes) -> str:

@@ -61,6 +61,8 @@ class ParallelText:
         lines = tf.data.Dataset.zip(self.source.dataset(), self.target.dataset())
 
         def epoch(number):
+            # Of this function's graph alone: the process's own seed would go into the shuffle too.
+            tf.random.set_seed(1)
             return lines.shuffle(
                 self.config.shuffle_buffer,
                 seed=tf.random.stateless_uniform(

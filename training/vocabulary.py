@@ -76,5 +76,12 @@ def _explain(error: RuntimeError, config: VocabularyConfig) -> str:
             f"the corpus is too small for a vocabulary of {config.size} {config.kind} pieces: "
             f"it fills at most {limit[1]}; set --vocab-size {limit[1]} or less"
         )
+    characters = re.search(r"required_chars. \d+ vs (\d+)", str(error))
+    if characters:
+        return (
+            f"a vocabulary of {config.size} pieces is too small for the corpus's characters"
+            f"{' and the 256 bytes' if config.byte_fallback else ''}: set --vocab-size "
+            f"{characters[1]} or more"
+        )
     reason = str(error).rpartition("] ")[2] or str(error)
     return f"no vocabulary of {config.size} {config.kind} pieces can be trained: {reason.strip()}"
