@@ -42,7 +42,7 @@ def main(steps=600):
     ).repeat()
     config = TransformerConfig.preset(
         "tiny", source_vocab_size=VOCAB_SIZE, target_vocab_size=VOCAB_SIZE, dropout_rate=0.0,
-        num_encoder_layers=2, num_decoder_layers=2, d_model=64, norm_position="pre",
+        num_encoder_layers=2, num_decoder_layers=2, d_model=64,
     )  # fmt: skip
     model = Transformer(config)
     model.compile(

@@ -10,9 +10,18 @@ from tf_transformer import TransformerConfig
 VOCABULARIES = dict(source_vocab_size=100, target_vocab_size=100)
 # Vaswani et al., 2017, table 3 (base, big); Wu et al., 2021, appendix (tiny).
 PRESETS = {
-    "tiny": dict(N=4, d_model=128, d_ff=256, num_heads=4, dropout_rate=0.3),
-    "base": dict(N=6, d_model=512, d_ff=2048, num_heads=8, dropout_rate=0.1),
-    "big": dict(N=6, d_model=1024, d_ff=4096, num_heads=16, dropout_rate=0.3),
+    "tiny": dict(
+        N=4,
+        d_model=128,
+        d_ff=256,
+        num_heads=4,
+        dropout_rate=0.3,
+        attention_dropout_rate=0.0,
+        feed_forward_dropout_rate=0.0,
+        norm_position="pre",
+    ),
+    "base": dict(N=6, d_model=512, d_ff=2048, num_heads=8, dropout_rate=0.1, norm_position="post"),
+    "big": dict(N=6, d_model=1024, d_ff=4096, num_heads=16, dropout_rate=0.3, norm_position="post"),
 }
 
 
@@ -27,7 +36,6 @@ def test_presets(name):
     assert (config.num_encoder_layers, config.num_decoder_layers) == (expected["N"],) * 2
     del expected["N"]
     assert expected.items() <= dataclasses.asdict(config).items()
-    assert config.norm_position == "post"
     assert config.tied_embeddings == "all"
 
 

@@ -31,8 +31,7 @@ def scaled_dot_product_attention(query, key, value, attention_mask=None, dropout
     scores = ops.cast(ops.matmul(query, ops.swapaxes(key, -1, -2)), "float32")
     if attention_mask is not None:
         scores = scores + (1.0 - ops.cast(attention_mask, "float32")) * _MASKED
-    # Not `ops.softmax`, which warns of a single key, as the first decoding step has.
-    weights = ops.cast(keras.activations.softmax(scores, axis=-1), value.dtype)
+    weights = ops.cast(ops.softmax(scores, axis=-1), value.dtype)
     if dropout is not None:
         weights = dropout(weights)
     return ops.matmul(weights, value)

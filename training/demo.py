@@ -13,7 +13,6 @@ _SETTINGS = (
     "model.num_encoder_layers=2",
     "model.num_decoder_layers=2",
     "model.d_ff=512",
-    "model.norm_position=pre",
     "model.dropout_rate=0.0",
     "vocabulary.kind=unigram",
     "vocabulary.split_digits=true",
