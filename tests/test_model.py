@@ -308,8 +308,8 @@ def test_tied_matrices_are_one_variable(tied):
     assert moved.tolist() == [tied != "none" and token == 10 for token in range(VOCAB)]
 
 
-def test_xavier_limits():
-    """Each projection is a matrix of its own, also where several lie side by side."""
+def test_initial_weights():
+    """Xavier-uniform projections, each a matrix of its own; normal embeddings of variance 1/d."""
     model = Transformer(
         TransformerConfig(
             source_vocab_size=50,
@@ -349,8 +349,10 @@ def test_xavier_limits():
     for layer in (encoder, decoder):
         check(np.asarray(layer.feed_forward.inner.kernel), 32, 64)
         check(np.asarray(layer.feed_forward.outer.kernel), 64, 32)
-    check(np.asarray(model.source_embedding.embeddings), 50, 32)
-    check(np.asarray(model.target_embedding.embeddings), 60, 32)
+    for embedding, rows in ((model.source_embedding, 50), (model.target_embedding, 60)):
+        matrix = np.asarray(embedding.embeddings)
+        assert matrix.shape == (rows, 32)
+        np.testing.assert_allclose(np.std(matrix), 32**-0.5, rtol=0.1)
     check(np.asarray(model.logits_projection.kernel), 32, 60)
     # No two of them the same draw.
     assert len({float(matrix[0, 0]) for matrix in matrices}) == len(matrices)
