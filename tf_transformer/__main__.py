@@ -28,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     # Read by TensorFlow when it is imported. What matters comes as an exception; its log of errors
     # also names every accelerator that is not there.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.stdout.reconfigure(line_buffering=True)  # a log file shows progress as it is made
     try:
         return options.run(options) or 0
     except KeyboardInterrupt:

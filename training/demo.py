@@ -24,13 +24,7 @@ _SETTINGS = (
 )
 _STEPS = 2500
 _VOCAB_SIZE = 500
-
-_SENTENCES = (
-    "The train to Vienna leaves at 2:35 p.m.",
-    "Today is Wednesday, September 25, 1985.",
-    "Julia saw nine hundred and forty-two glasses in the garden.",
-    "He paid £115 for the plate.",
-)
+_NUM_SHOWN = 5
 
 # What a user of the SavedModel writes, and nothing of this project.
 _FIVE_LINES = """\
@@ -74,7 +68,8 @@ def run_demo(directory: pathlib.Path) -> None:
     minutes = (time.monotonic() - started) / 60
     print(f"\nAll that took {minutes:.1f} minutes. Watch the training's curves with")
     print(f"  tensorboard --logdir {model / 'logs'}")
-    _translate_with(max(served.iterdir(), key=lambda version: int(version.name)))
+    sentences = (data / "test.en").read_text(encoding="utf-8").splitlines()[:_NUM_SHOWN]
+    _translate_with(max(served.iterdir(), key=lambda version: int(version.name)), sentences)
 
 
 def _run(*command: object) -> None:
@@ -85,9 +80,9 @@ def _run(*command: object) -> None:
         raise SystemExit(status)
 
 
-def _translate_with(saved_model: pathlib.Path) -> None:
-    print("Translations by the SavedModel in a fresh process:", flush=True)
-    program = _FIVE_LINES.format(saved_model=str(saved_model), sentences=list(_SENTENCES))
+def _translate_with(saved_model: pathlib.Path, sentences: list[str]) -> None:
+    print("Unseen sentences, translated by the SavedModel in a fresh process:", flush=True)
+    program = _FIVE_LINES.format(saved_model=str(saved_model), sentences=sentences)
     process = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True)
     if process.returncode != 0:
         sys.stderr.write(process.stderr)
