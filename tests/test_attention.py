@@ -215,3 +215,44 @@ def test_heads_must_divide_the_width(layer_class):
         ValueError, match=r"`num_heads` must divide .* Received: num_heads=3, width=8"
     ):
         layer_class(num_heads=3).build((None, None, D_MODEL))
+
+
+@pytest.mark.parametrize("relative_positions", ["keys", "keys_values"])
+def test_relative_positions(rng, relative_positions):
+    """Shaw et al., 2018, equations 3 and 4, in loops, with k = 2."""
+    layer = SelfAttention(
+        num_heads=2, relative_positions=relative_positions, max_relative_distance=2
+    )
+    layer.build((None, None, D_MODEL))
+    inputs = rng.normal(size=(1, 6, D_MODEL)).astype("float32")
+    head_dim = D_MODEL // 2
+    projected = inputs[0] @ np.asarray(layer.query_key_value.kernel)
+    query, key, value = projected.reshape(6, 3, 2, head_dim).transpose(1, 2, 0, 3)
+    keys = np.asarray(layer.relative_keys.vectors)
+    values = np.zeros_like(keys)
+    if relative_positions == "keys_values":
+        values = np.asarray(layer.relative_values.vectors)
+    attended = np.zeros((6, 2, head_dim))
+    for head in range(2):
+        for i in range(6):
+            places = [max(-2, min(2, j - i)) + 2 for j in range(6)]
+            scores = [query[head, i] @ (key[head, j] + keys[places[j]]) for j in range(6)]
+            weights = np.exp(np.array(scores) / np.sqrt(head_dim))
+            weights /= weights.sum()
+            attended[i, head] = sum(
+                weights[j] * (value[head, j] + values[places[j]]) for j in range(6)
+            )
+    expected = attended.reshape(6, D_MODEL) @ np.asarray(layer.output_projection.kernel)
+    np.testing.assert_allclose(layer(inputs)[0], expected, atol=1e-5)
+
+
+def test_scaled_dot_products_have_unit_variance():
+    """q.k of independent unit normals has variance d_k, and 1 once scaled (section 3.2.1)."""
+    rng = np.random.default_rng(1)
+    query, key = rng.normal(size=(2, 400, 64))
+    products = query @ key.T
+    assert abs(np.var(products) / 64 - 1) < 0.05
+    weights = np.asarray(attention.attention_weights(query, key))
+    # A softmax row tells its scores up to a constant.
+    scores = np.log(weights) - np.log(weights).mean(axis=1, keepdims=True)
+    assert abs(np.var(scores) - 1) < 0.05

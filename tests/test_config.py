@@ -74,10 +74,6 @@ def test_tied_embeddings_given(tied):
     assert make_config(tied_embeddings=tied).tied_embeddings == tied
 
 
-def test_head_dim():
-    assert make_config(d_model=96, num_heads=6).head_dim == 16
-
-
 def test_config_survives_its_dictionary():
     config = make_config(target_vocab_size=50, norm_position="pre", dropout_rate=0)
     assert TransformerConfig(**dataclasses.asdict(config)) == config
@@ -143,7 +139,7 @@ def test_rates_must_be_shares(name, value):
         ),
         (
             dict(tied_embeddings="source"),
-            "`tied_embeddings` must be one of ('none', 'target', 'all'). "
+            "`tied_embeddings` must be one of ('none', 'target', 'inputs', 'all'). "
             "Received: tied_embeddings='source'",
         ),
         (
@@ -159,8 +155,8 @@ def test_contradictions(settings, message):
 
 
 def test_unknown_preset():
-    message = "`name` must be one of ('tiny', 'base', 'big'). Received: preset 'bass'"
-    with pytest.raises(ValueError, match=re.escape(message) + "; did you mean 'base'"):
+    message = r"`name` must be one of .'tiny', 'base', 'big', .*. Received: preset 'bass'"
+    with pytest.raises(ValueError, match=message + "; did you mean 'base'"):
         TransformerConfig.preset("bass", **VOCABULARIES)
 
 

@@ -161,7 +161,9 @@ def test_decoder_ignores_memory_at_padding(model, rng):
 def test_no_gradient_flows_into_source_padding(model):
     """Neither from the memory of real tokens nor from the logits of real tokens."""
     ids = SOURCE
-    hidden = tf.Variable(model._embed(model.source_embedding, ids, training=False))
+    hidden = tf.Variable(
+        model._embed(ids, model.source_embedding, model.source_positions, training=False)
+    )
     mask = padding_mask(ids)
     with tf.GradientTape() as tape:
         memory = model.encoder(hidden, mask[:, None, None, :])
@@ -290,13 +292,13 @@ def test_mixed_bfloat16(model):
 # Weights
 
 
-@pytest.mark.parametrize("tied", ["none", "target", "all"])
+@pytest.mark.parametrize("tied", ["none", "target", "inputs", "all"])
 def test_tied_matrices_are_one_variable(tied):
     model = make_model(tied_embeddings=tied, source_vocab_size=VOCAB)
     matrices = [weight for weight in model.weights if weight.name == "embeddings"]
-    assert len(matrices) == (1 if tied == "all" else 2)
-    assert (model.source_embedding is model.target_embedding) == (tied == "all")
-    assert hasattr(model, "logits_projection") == (tied == "none")
+    assert len(matrices) == (1 if tied in ("inputs", "all") else 2)
+    assert (model.source_embedding is model.target_embedding) == (tied in ("inputs", "all"))
+    assert (model.logits_projection is not None) == (tied in ("none", "inputs"))
     assert len({id(weight) for weight in model.weights}) == len(model.weights)
     # A token of neither sentence: its vector moves its own logits, if the two are tied.
     assert not (SOURCE == 10).any() and not (TARGET == 10).any()
@@ -305,7 +307,8 @@ def test_tied_matrices_are_one_variable(tied):
     matrix[10] += 0.5
     model.target_embedding.embeddings.assign(matrix)
     moved = (run_model(model) != before).any(axis=(0, 1))
-    assert moved.tolist() == [tied != "none" and token == 10 for token in range(VOCAB)]
+    tied_to_logits = tied in ("target", "all")
+    assert moved.tolist() == [tied_to_logits and token == 10 for token in range(VOCAB)]
 
 
 def test_initial_weights():

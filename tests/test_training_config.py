@@ -285,7 +285,7 @@ def test_messages_say_what_is_expected():
 
 
 def test_unknown_preset(load):
-    message = "setting 'preset': input should be 'tiny', 'base' or 'big'. Received: "
+    message = "setting 'preset': input should be 'tiny', 'base', 'big', .... Received: "
     assert_refused(message + "'bas'; did you mean 'base'?", load, "preset: bas")
     assert_refused(message + "7", load, "preset: 7")
 

@@ -7,34 +7,72 @@ import keras
 from keras import ops
 
 from tf_transformer.dropout import Dropout
+from tf_transformer.positions import RelativePositions
+from tf_transformer.projection import projection
 
 # Added to the scores of masked keys: far below any score, and finite, so that a row with every
 # key masked stays finite too.
 _MASKED = -1e9
 
 
-def scaled_dot_product_attention(query, key, value, attention_mask=None, dropout=None):
-    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V   (equation 1).
+def attention_weights(query, key, attention_mask=None, relative_keys=None):
+    """softmax(Q K^T / sqrt(d_k))   (in equation 1).
+
+    With relative positions, Q K^T becomes q_i (k_j + a_ij)^T (Shaw et al., 2018, equation 4).
 
     Args:
         query: `(..., query_length, head_dim)`.
         key: `(..., key_length, head_dim)`.
-        value: `(..., key_length, head_dim)`.
         attention_mask: boolean, True = may attend, broadcasts to
             `(..., query_length, key_length)`.
+        relative_keys: a, `(query_length, key_length, head_dim)`, or None.
+
+    Returns:
+        `(..., query_length, key_length)`, in the dtype of `query`; the softmax is computed in
+        float32.
+    """
+    query = query * ops.cast(1.0 / math.sqrt(query.shape[-1]), query.dtype)
+    scores = ops.matmul(query, ops.swapaxes(key, -1, -2))
+    if relative_keys is not None:
+        scores = scores + ops.einsum("...qd,qkd->...qk", query, relative_keys)
+    scores = ops.cast(scores, "float32")
+    if attention_mask is not None:
+        scores = scores + (1.0 - ops.cast(attention_mask, "float32")) * _MASKED
+    return ops.cast(ops.softmax(scores, axis=-1), query.dtype)
+
+
+def weighted_values(weights, value, relative_values=None):
+    """weights V   (in equation 1); with relative positions sum_j weights_ij (v_j + b_ij).
+
+    Args:
+        weights: `(..., query_length, key_length)`.
+        value: `(..., key_length, head_dim)`.
+        relative_values: b, `(query_length, key_length, head_dim)`, or None.
+
+    Returns:
+        `(..., query_length, head_dim)`.
+    """
+    attended = ops.matmul(weights, value)
+    if relative_values is not None:
+        attended = attended + ops.einsum("...qk,qkd->...qd", weights, relative_values)
+    return attended
+
+
+def scaled_dot_product_attention(query, key, value, attention_mask=None, dropout=None):
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V   (equation 1).
+
+    Args:
+        query, key, attention_mask: see `attention_weights`.
+        value: `(..., key_length, head_dim)`.
         dropout: callable applied to the attention weights, or None.
 
     Returns:
-        `(..., query_length, head_dim)`. The softmax is computed in float32.
+        `(..., query_length, head_dim)`.
     """
-    query = query * ops.cast(1.0 / math.sqrt(query.shape[-1]), query.dtype)
-    scores = ops.cast(ops.matmul(query, ops.swapaxes(key, -1, -2)), "float32")
-    if attention_mask is not None:
-        scores = scores + (1.0 - ops.cast(attention_mask, "float32")) * _MASKED
-    weights = ops.cast(ops.softmax(scores, axis=-1), value.dtype)
+    weights = attention_weights(query, key, attention_mask)
     if dropout is not None:
         weights = dropout(weights)
-    return ops.matmul(weights, value)
+    return weighted_values(weights, value)
 
 
 class MultiHeadAttention(keras.layers.Layer):
@@ -46,25 +84,32 @@ class MultiHeadAttention(keras.layers.Layer):
     Args:
         num_heads: h; must divide the width of the input.
         dropout_rate: on the attention weights.
+        initial_gain: scales the initial weights, see `projection`.
     """
 
-    def __init__(self, *, num_heads: int, dropout_rate: float = 0.0, **kwargs: Any):
+    def __init__(
+        self,
+        *,
+        num_heads: int,
+        dropout_rate: float = 0.0,
+        initial_gain: float = 1.0,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.dropout_rate = dropout_rate
+        self.initial_gain = initial_gain
         self.dropout = Dropout(dropout_rate, dtype=self.dtype_policy, name="dropout")
 
-    def _projection(self, num_parts: int, name: str) -> keras.layers.Dense:
-        """`num_parts` square projections side by side, each Xavier-uniform by itself."""
-        limit = math.sqrt(6.0 / (2 * self.d_model))
-        projection = keras.layers.Dense(
-            num_parts * self.d_model,
-            kernel_initializer=keras.initializers.RandomUniform(-limit, limit),
+    def _projection(self, num_parts: int, name: str, num_inputs: int | None = None):
+        return projection(
+            num_inputs or self.d_model,
+            self.d_model,
+            num_parts=num_parts,
+            gain=self.initial_gain,
             dtype=self.dtype_policy,
             name=name,
         )
-        projection.build((None, self.d_model))
-        return projection
 
     def build(self, inputs_shape):
         self.d_model = inputs_shape[-1]
@@ -82,18 +127,8 @@ class MultiHeadAttention(keras.layers.Layer):
         inputs = ops.reshape(inputs, (batch, length, num_parts, self.num_heads, self.head_dim))
         return ops.unstack(ops.transpose(inputs, (2, 0, 3, 1, 4)), num_parts)
 
-    def _attend(self, query, key, value, attention_mask, training):
-        """Attends head by head, joins the heads and projects: to `(batch, query_length, d_model)`.
-
-        query, key and value are `(batch, heads, length, head_dim)`.
-        """
-        attended = scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attention_mask,
-            dropout=lambda weights: self.dropout(weights, training=training),
-        )
+    def _join_heads(self, attended):
+        """Joins the heads and projects: `(batch, heads, length, head_dim)` to three axes."""
         batch, _, length, _ = ops.shape(attended)
         # (batch, heads, length, head_dim) -> (batch, length, d_model)
         joined = ops.reshape(
@@ -101,10 +136,18 @@ class MultiHeadAttention(keras.layers.Layer):
         )
         return self.output_projection(joined)
 
+    def _finish_weights(self, weights, training, head_mask):
+        """Dropout, and the heads that are masked out; `(batch, heads, queries, keys)`."""
+        weights = self.dropout(weights, training=training)
+        if head_mask is not None:
+            weights = weights * ops.cast(head_mask, weights.dtype)[:, None, None]
+        return weights
+
     def get_config(self):
         return super().get_config() | {
             "num_heads": self.num_heads,
             "dropout_rate": self.dropout_rate,
+            "initial_gain": self.initial_gain,
         }
 
 
@@ -112,24 +155,79 @@ class MultiHeadAttention(keras.layers.Layer):
 class SelfAttention(MultiHeadAttention):
     """Multi-head attention of a sequence to itself, with queries, keys and values in one product.
 
+    Args:
+        num_heads, dropout_rate, initial_gain: see `MultiHeadAttention`.
+        relative_positions: "none", "keys" or "keys_values": where vectors of relative positions
+            are added (Shaw et al., 2018).
+        max_relative_distance: see `RelativePositions`.
+
     Call arguments:
         inputs: `(batch, length, d_model)`.
         attention_mask: boolean, True = may attend, broadcasts to
             `(batch, num_heads, length, length)`.
         training: True applies dropout.
+        head_mask: `(num_heads,)`, 0 takes a head out; None keeps all.
+        return_attention: True also returns the attention weights.
 
     Returns:
-        `(batch, length, d_model)`.
+        `(batch, length, d_model)`; with `return_attention` a pair of it and the weights
+        `(batch, num_heads, length, length)`.
     """
+
+    def __init__(
+        self,
+        *,
+        relative_positions: str = "none",
+        max_relative_distance: int = 16,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.relative_positions = relative_positions
+        self.max_relative_distance = max_relative_distance
 
     def build(self, inputs_shape):
         super().build(inputs_shape)
         self.query_key_value = self._projection(3, "query_key_value")
+        if self.relative_positions != "none":
+            self.relative_keys = self._relative("relative_keys")
+        if self.relative_positions == "keys_values":
+            self.relative_values = self._relative("relative_values")
         self.built = True
 
-    def call(self, inputs, attention_mask=None, training=None):
+    def _relative(self, name):
+        layer = RelativePositions(
+            max_distance=self.max_relative_distance,
+            head_dim=self.head_dim,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        layer.build()
+        return layer
+
+    def call(
+        self,
+        inputs,
+        attention_mask=None,
+        training=None,
+        head_mask=None,
+        return_attention=False,
+    ):
         query, key, value = self._split_heads(self.query_key_value(inputs), 3)
-        return self._attend(query, key, value, attention_mask, training)
+        positions = ops.arange(ops.shape(inputs)[1])
+        relative_keys, relative_values = self._relative_vectors(positions, positions)
+        weights = attention_weights(query, key, attention_mask, relative_keys)
+        finished = self._finish_weights(weights, training, head_mask)
+        outputs = self._join_heads(weighted_values(finished, value, relative_values))
+        return (outputs, weights) if return_attention else outputs
+
+    def _relative_vectors(self, query_positions, key_positions):
+        """What is added to keys and to values, None where nothing is."""
+        if self.relative_positions == "none":
+            return None, None
+        keys = self.relative_keys(query_positions, key_positions)
+        if self.relative_positions == "keys":
+            return keys, None
+        return keys, self.relative_values(query_positions, key_positions)
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
@@ -159,9 +257,18 @@ class SelfAttention(MultiHeadAttention):
         query, key, value = projected[:, :, 0], projected[:, :, 1], projected[:, :, 2]
         key = ops.concatenate([cache["key"], key], axis=3)
         value = ops.concatenate([cache["value"], value], axis=3)
-        attended = scaled_dot_product_attention(query, key, value)
+        positions = ops.arange(ops.shape(key)[3])
+        relative_keys, relative_values = self._relative_vectors(positions[-1:], positions)
+        weights = attention_weights(query, key, relative_keys=relative_keys)
+        attended = weighted_values(weights, value, relative_values)
         joined = ops.reshape(attended, (batch, beam, self.num_heads * self.head_dim))
         return self.output_projection(joined), {"key": key, "value": value}
+
+    def get_config(self):
+        return super().get_config() | {
+            "relative_positions": self.relative_positions,
+            "max_relative_distance": self.max_relative_distance,
+        }
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -171,25 +278,46 @@ class CrossAttention(MultiHeadAttention):
     Keys and values depend on the memory alone, so decoding computes them once a sentence with
     `project_memory` and attends to them in `attend` at every step.
 
+    Args: those of `MultiHeadAttention`.
+
     Call arguments:
         inputs: `(batch, target_length, d_model)`.
-        memory: `(batch, source_length, d_model)`.
+        memory: `(batch, source_length, memory_width)`.
         attention_mask: boolean, True = may attend, broadcasts to
             `(batch, num_heads, target_length, source_length)`.
         training: True applies dropout.
+        head_mask: `(num_heads,)`, 0 takes a head out; None keeps all.
+        return_attention: True also returns the attention weights.
 
     Returns:
-        `(batch, target_length, d_model)`.
+        `(batch, target_length, d_model)`; with `return_attention` a pair of it and the weights
+        `(batch, num_heads, target_length, source_length)`.
     """
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape, memory_shape=None):
         super().build(inputs_shape)
         self.query = self._projection(1, "query")
-        self.key_value = self._projection(2, "key_value")
+        memory_width = memory_shape[-1] if memory_shape else self.d_model
+        self.key_value = self._projection(2, "key_value", memory_width)
         self.built = True
 
-    def call(self, inputs, memory, attention_mask=None, training=None):
-        return self.attend(inputs, self.project_memory(memory), attention_mask, training)
+    def call(
+        self,
+        inputs,
+        memory,
+        attention_mask=None,
+        training=None,
+        head_mask=None,
+        return_attention=False,
+    ):
+        return self.attend(
+            inputs,
+            self.project_memory(memory),
+            attention_mask,
+            training,
+            head_mask,
+            return_attention,
+        )
 
     def compute_output_shape(self, inputs_shape, memory_shape=None):
         return inputs_shape
@@ -199,9 +327,18 @@ class CrossAttention(MultiHeadAttention):
         key, value = self._split_heads(self.key_value(memory), 2)
         return {"key": key, "value": value}
 
-    def attend(self, inputs, projected_memory, attention_mask=None, training=None):
+    def attend(
+        self,
+        inputs,
+        projected_memory,
+        attention_mask=None,
+        training=None,
+        head_mask=None,
+        return_attention=False,
+    ):
         """Attends to projected memory; the inputs' second axis may be target positions or beams."""
         (query,) = self._split_heads(self.query(inputs), 1)
-        return self._attend(
-            query, projected_memory["key"], projected_memory["value"], attention_mask, training
-        )
+        weights = attention_weights(query, projected_memory["key"], attention_mask)
+        finished = self._finish_weights(weights, training, head_mask)
+        outputs = self._join_heads(weighted_values(finished, projected_memory["value"]))
+        return (outputs, weights) if return_attention else outputs

@@ -1,45 +1,11 @@
-"""The sizes and switches of a Transformer, and the presets known from the literature."""
+"""The sizes and switches of a Transformer, checked."""
 
 import dataclasses
 import difflib
 from typing import Any
 
-NORM_POSITIONS = ("post", "pre")
-TIED_EMBEDDINGS = ("none", "target", "all")
-
-PRESETS: dict[str, dict[str, Any]] = {
-    # Wu et al., 2021, "Good for Misconceived Reasons", for corpora of the size of Multi30k; they
-    # have no dropout inside attention and feed-forward either. Their norms come last; first is
-    # what learned faster here.
-    "tiny": dict(
-        num_encoder_layers=4,
-        num_decoder_layers=4,
-        d_model=128,
-        d_ff=256,
-        num_heads=4,
-        dropout_rate=0.3,
-        attention_dropout_rate=0.0,
-        feed_forward_dropout_rate=0.0,
-        norm_position="pre",
-    ),
-    # Vaswani et al., 2017, table 3.
-    "base": dict(
-        num_encoder_layers=6,
-        num_decoder_layers=6,
-        d_model=512,
-        d_ff=2048,
-        num_heads=8,
-        dropout_rate=0.1,
-    ),
-    "big": dict(
-        num_encoder_layers=6,
-        num_decoder_layers=6,
-        d_model=1024,
-        d_ff=4096,
-        num_heads=16,
-        dropout_rate=0.3,
-    ),
-}
+from tf_transformer.config_checks import check_config
+from tf_transformer.presets import PRESETS
 
 
 def nearest(name: str, known: Any) -> str:
@@ -49,11 +15,31 @@ def nearest(name: str, known: Any) -> str:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TransformerConfig:
-    """Everything that decides the weights and the equations of a `Transformer`.
+class SideConfig:
+    """What encoder or decoder have of their own; None stands for the model's common value.
 
     Args:
-        source_vocab_size: number of source token ids, the special ones included.
+        d_model, d_ff, num_heads, norm_position, final_norm, layer_history: see
+            `TransformerConfig`.
+        cross_num_heads: heads of the decoder's cross-attention; its `num_heads` when None.
+    """
+
+    d_model: int | None = None
+    d_ff: int | None = None
+    num_heads: int | None = None
+    cross_num_heads: int | None = None
+    norm_position: str | None = None
+    final_norm: bool | None = None
+    layer_history: bool | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """Everything that decides the weights and the equations of a model.
+
+    Args:
+        source_vocab_size: number of source token ids, the special ones included; None for a
+            decoder-only model, which has no source.
         target_vocab_size: number of target token ids, the special ones included.
         num_encoder_layers: N of the encoder.
         num_decoder_layers: N of the decoder.
@@ -65,18 +51,36 @@ class TransformerConfig:
             its own code and the Annotated Transformer do.
         feed_forward_dropout_rate: on the inner activations; `dropout_rate` when None. As above.
         norm_position: "post" is the paper's `norm(x + sublayer(x))`, "pre" is
-            `x + sublayer(norm(x))` with one more norm after each stack.
+            `x + sublayer(norm(x))`.
+        final_norm: one more norm after each stack; None stands for True where norms come first.
+        norm_type: "layer", "sample_std" (the Annotated Transformer's), "l1" or "rms"; see
+            `make_norm`.
+        positions: what is added to the embeddings: sinusoids "interleaved" (the paper),
+            "concatenated" (NiuTensor, Tensor2Tensor) or "marian" (Hugging Face's Marian), a
+            "learned" vector for each position up to `max_length`, or "none".
+        relative_positions: learned vectors of relative positions in self-attention (Shaw et al.,
+            2018), added to "keys" or to "keys_values", or "none".
+        max_relative_distance: positions further apart than this share one vector.
+        activation: of the feed-forward sublayers; what ends in "glu" is gated (Shazeer, 2020).
+        layer_history: every layer sees a learned mix of all layers below it (Wang et al., 2019).
         tied_embeddings: "all" shares one matrix among source embedding, target embedding and
-            logits (the paper, section 3.4), "target" shares the latter two, "none" shares nothing.
-            None stands for "all" where both vocabularies have one size, else for "target".
-        layer_norm_epsilon: added to the variance in every layer norm.
+            logits (the paper, section 3.4), "target" shares the latter two, "inputs" the former
+            two, "none" shares nothing. None stands for "all" where both vocabularies have one
+            size, else for "target".
+        trainable_embeddings: False keeps embeddings as they start, for vectors that are given.
+        logits_bias: adds a bias to the logits; None stands for True where nothing else ties them.
+        depth_scaled_initialization: weights of layer l start smaller by 1 / sqrt(l) (Zhang et al.,
+            2019).
+        layer_norm_epsilon: of every norm.
         max_length: the longest source or target that a translator handles, in tokens.
+        decoder_only: a language model: no encoder, no cross-attention.
+        encoder, decoder: what differs on one side, a `SideConfig` or its fields in a dictionary.
 
     Raises:
         ValueError: a value is out of range or contradicts another one.
     """
 
-    source_vocab_size: int
+    source_vocab_size: int | None = None
     target_vocab_size: int
     num_encoder_layers: int = 6
     num_decoder_layers: int = 6
@@ -87,79 +91,51 @@ class TransformerConfig:
     attention_dropout_rate: float | None = None
     feed_forward_dropout_rate: float | None = None
     norm_position: str = "post"
+    final_norm: bool | None = None
+    norm_type: str = "layer"
+    positions: str = "interleaved"
+    relative_positions: str = "none"
+    max_relative_distance: int = 16
+    activation: str = "relu"
+    layer_history: bool = False
     tied_embeddings: str | None = None
+    trainable_embeddings: bool = True
+    logits_bias: bool | None = None
+    depth_scaled_initialization: bool = False
     layer_norm_epsilon: float = 1e-6
     max_length: int = 256
+    decoder_only: bool = False
+    encoder: SideConfig = SideConfig()
+    decoder: SideConfig = SideConfig()
 
     def __post_init__(self):
-        same_size = self.source_vocab_size == self.target_vocab_size
-        for name, value in (
+        for name in ("encoder", "decoder"):
+            object.__setattr__(self, name, _side_config(name, getattr(self, name)))
+        for name, default in (
             ("attention_dropout_rate", self.dropout_rate),
             ("feed_forward_dropout_rate", self.dropout_rate),
-            ("tied_embeddings", "all" if same_size else "target"),
+            ("tied_embeddings", "all" if self._sides_can_share() else "target"),
         ):
             if getattr(self, name) is None:
-                object.__setattr__(self, name, value)
-        self._check_sizes()
-        self._check_rates()
-        for name, allowed in (
-            ("norm_position", NORM_POSITIONS),
-            ("tied_embeddings", TIED_EMBEDDINGS),
-        ):
-            if getattr(self, name) not in allowed:
-                raise ValueError(
-                    f"`{name}` must be one of {allowed}. Received: {name}={getattr(self, name)!r}"
-                )
-        if self.tied_embeddings == "all" and not same_size:
-            raise ValueError(
-                "`tied_embeddings='all'` needs one vocabulary for both sides. Received: "
-                f"source_vocab_size={self.source_vocab_size}, "
-                f"target_vocab_size={self.target_vocab_size}"
-            )
+                object.__setattr__(self, name, default)
+        if self.logits_bias is None:
+            object.__setattr__(self, "logits_bias", not self.logits_tied)
+        check_config(self)
 
-    def _check_sizes(self):
-        for name in (
-            "source_vocab_size",
-            "target_vocab_size",
-            "num_encoder_layers",
-            "num_decoder_layers",
-            "d_model",
-            "d_ff",
-            "num_heads",
-            "max_length",
-        ):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
-        if self.d_model % self.num_heads:
-            raise ValueError(
-                "`num_heads` must divide `d_model`. Received: "
-                f"num_heads={self.num_heads}, d_model={self.d_model}"
-            )
-        if self.d_model % 2:
-            raise ValueError(
-                "`d_model` must be even: sines and cosines share it. "
-                f"Received: d_model={self.d_model}"
-            )
-        if not isinstance(self.layer_norm_epsilon, float) or not self.layer_norm_epsilon > 0:
-            raise ValueError(
-                "`layer_norm_epsilon` must be a positive float. "
-                f"Received: layer_norm_epsilon={self.layer_norm_epsilon!r}"
-            )
-
-    def _check_rates(self):
-        for name in ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 <= value < 1:
-                raise ValueError(
-                    f"`{name}` must be at least 0 and less than 1. Received: {name}={value!r}"
-                )
+    def _sides_can_share(self) -> bool:
+        widths = {self.side(name).d_model for name in ("encoder", "decoder")}
+        return self.source_vocab_size == self.target_vocab_size and len(widths) == 1
 
     @classmethod
     def preset(
-        cls, name: str, *, source_vocab_size: int, target_vocab_size: int, **overrides: Any
+        cls,
+        name: str,
+        *,
+        source_vocab_size: int | None = None,
+        target_vocab_size: int,
+        **overrides: Any,
     ) -> "TransformerConfig":
-        """Returns the named preset ("tiny", "base", "big") with single values replaced.
+        """Returns the named preset, such as "tiny" or "base", with single values replaced.
 
         Raises:
             ValueError: no such preset, or no such value to replace.
@@ -179,7 +155,36 @@ class TransformerConfig:
             **(PRESETS[name] | overrides),
         )
 
+    def side(self, name: str) -> SideConfig:
+        """What holds for the "encoder" or the "decoder", with every common value filled in."""
+        own = getattr(self, name)
+        values = {
+            field.name: getattr(self, field.name, None)
+            if getattr(own, field.name) is None
+            else getattr(own, field.name)
+            for field in dataclasses.fields(SideConfig)
+        }
+        if values["final_norm"] is None:
+            values["final_norm"] = values["norm_position"] == "pre"
+        if values["cross_num_heads"] is None:
+            values["cross_num_heads"] = values["num_heads"]
+        return SideConfig(**values)
+
     @property
-    def head_dim(self) -> int:
-        """Width of one head, d_k = d_v = d_model / h."""
-        return self.d_model // self.num_heads
+    def logits_tied(self) -> bool:
+        """Whether the logits are computed with the matrix of the target embedding."""
+        return self.tied_embeddings in ("target", "all")
+
+
+def _side_config(name: str, value: Any) -> SideConfig:
+    if isinstance(value, SideConfig):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError(f"`{name}` must hold settings of one side. Received: {name}={value!r}")
+    known = {field.name for field in dataclasses.fields(SideConfig)}
+    for key in value:
+        if key not in known:
+            raise ValueError(
+                f"Unknown setting of the model: {f'{name}.{key}'!r}{nearest(str(key), known)}"
+            )
+    return SideConfig(**value)

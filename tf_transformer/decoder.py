@@ -4,58 +4,95 @@ from typing import Any
 
 import keras
 
-from tf_transformer.attention import CrossAttention, SelfAttention
+from tf_transformer.attention import CrossAttention
 from tf_transformer.stack import Stack, SublayeredLayer
+from tf_transformer.states import DecoderStates
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class DecoderLayer(SublayeredLayer):
     """Masked self-attention, cross-attention and feed-forward, each in a residual connection.
 
-    Args: those of `SublayeredLayer`.
+    Args: those of `SublayeredLayer`, and
+        cross_attention: False leaves it out, as in a language model.
+        cross_num_heads: heads of the cross-attention; `num_heads` when None.
 
     Call arguments:
         inputs: `(batch, target_length, d_model)`.
-        memory: `(batch, source_length, d_model)`.
+        memory: `(batch, source_length, memory_width)`; None without cross-attention.
         attention_mask: for self-attention; boolean, True = may attend, broadcasts to
             `(batch, num_heads, target_length, target_length)`.
         cross_attention_mask: for cross-attention, broadcasts to
             `(batch, num_heads, target_length, source_length)`.
         training: True applies dropout.
+        head_mask, cross_head_mask: `(num_heads,)`, 0 takes a head out; None keeps all.
+        return_attention: True also returns the attention weights.
 
     Returns:
-        `(batch, target_length, d_model)`.
+        `(batch, target_length, d_model)`; with `return_attention` a triple of it and the weights of
+        self-attention, `(batch, num_heads, target_length, target_length)`, and of cross-attention,
+        `(batch, cross_num_heads, target_length, source_length)` or None.
     """
 
-    def __init__(self, **kwargs: Any):
+    def __init__(
+        self, *, cross_attention: bool = True, cross_num_heads: int | None = None, **kwargs: Any
+    ):
         super().__init__(**kwargs)
-        self.self_attention = self._attention(SelfAttention, "self_attention")
-        self.self_attention_residual = self._residual("self_attention_residual")
-        self.cross_attention = self._attention(CrossAttention, "cross_attention")
-        self.cross_attention_residual = self._residual("cross_attention_residual")
+        self.has_cross_attention = cross_attention
+        self.cross_num_heads = cross_num_heads or self.num_heads
+        if cross_attention:
+            self.cross_attention = CrossAttention(
+                num_heads=self.cross_num_heads,
+                dropout_rate=self.attention_dropout_rate,
+                initial_gain=self.initial_gain,
+                dtype=self.dtype_policy,
+                name="cross_attention",
+            )
+            self.cross_attention_residual = self._residual("cross_attention_residual")
 
     def build(self, inputs_shape, memory_shape=None):
+        if self.has_cross_attention:
+            self.cross_attention.build(inputs_shape, memory_shape)
         super().build(inputs_shape)
 
-    def call(self, inputs, memory, attention_mask=None, cross_attention_mask=None, training=None):
+    def call(
+        self,
+        inputs,
+        memory=None,
+        attention_mask=None,
+        cross_attention_mask=None,
+        training=None,
+        head_mask=None,
+        cross_head_mask=None,
+        return_attention=False,
+    ):
         # 1. masked self-attention
-        attended = self.self_attention(
-            self.self_attention_residual.before(inputs), attention_mask, training=training
+        attended, weights = self.self_attention(
+            self.self_attention_residual.before(inputs),
+            attention_mask,
+            training=training,
+            head_mask=head_mask,
+            return_attention=True,
         )
         hidden = self.self_attention_residual(inputs, attended, training=training)
         # 2. cross-attention
-        attended = self.cross_attention(
-            self.cross_attention_residual.before(hidden),
-            memory,
-            cross_attention_mask,
-            training=training,
-        )
-        hidden = self.cross_attention_residual(hidden, attended, training=training)
+        cross_weights = None
+        if self.has_cross_attention:
+            attended, cross_weights = self.cross_attention(
+                self.cross_attention_residual.before(hidden),
+                memory,
+                cross_attention_mask,
+                training=training,
+                head_mask=cross_head_mask,
+                return_attention=True,
+            )
+            hidden = self.cross_attention_residual(hidden, attended, training=training)
         # 3. feed-forward
-        return self._apply_feed_forward(hidden, training)
+        outputs = self._apply_feed_forward(hidden, training)
+        return (outputs, weights, cross_weights) if return_attention else outputs
 
-    def step(self, inputs, cache, projected_memory, cross_attention_mask):
-        """The same three sublayers for the newest token of every hypothesis.
+    def step(self, inputs, cache, projected_memory=None, cross_attention_mask=None):
+        """The same sublayers for the newest token of every hypothesis.
 
         Args:
             inputs: `(batch, beam, d_model)`.
@@ -72,39 +109,76 @@ class DecoderLayer(SublayeredLayer):
         )
         hidden = self.self_attention_residual(inputs, attended)
         # 2. cross-attention: the hypotheses of a sentence are so many queries to one memory
-        attended = self.cross_attention.attend(
-            self.cross_attention_residual.before(hidden), projected_memory, cross_attention_mask
-        )
-        hidden = self.cross_attention_residual(hidden, attended)
+        if self.has_cross_attention:
+            attended = self.cross_attention.attend(
+                self.cross_attention_residual.before(hidden), projected_memory, cross_attention_mask
+            )
+            hidden = self.cross_attention_residual(hidden, attended)
         # 3. feed-forward
         return self._apply_feed_forward(hidden, training=False), cache
+
+    def get_config(self):
+        return super().get_config() | {
+            "cross_attention": self.has_cross_attention,
+            "cross_num_heads": self.cross_num_heads,
+        }
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Decoder(Stack):
     """A stack of `DecoderLayer`s.
 
-    Args: `num_layers`, and those of `DecoderLayer`.
+    Args: those of `Stack` and of `DecoderLayer`.
 
     Call arguments:
         inputs: embedded target, `(batch, target_length, d_model)`.
-        memory: `(batch, source_length, d_model)`.
+        memory: `(batch, source_length, memory_width)`; None without cross-attention.
         attention_mask, cross_attention_mask, training: see `DecoderLayer`.
+        head_masks, cross_head_masks: `(num_layers, num_heads)`, 0 takes a head out; None keeps all.
+        return_states: True also returns what lies between the layers, see `DecoderStates`.
 
     Returns:
-        `(batch, target_length, d_model)`.
+        `(batch, target_length, d_model)`; with `return_states` a pair of it and `DecoderStates`.
     """
 
     layer_class = DecoderLayer
 
     def build(self, inputs_shape, memory_shape=None):
-        super().build(inputs_shape)
+        super().build(inputs_shape, memory_shape)
 
-    def call(self, inputs, memory, attention_mask=None, cross_attention_mask=None, training=None):
-        hidden = inputs
-        for layer in self.stacked_layers:
-            hidden = layer(hidden, memory, attention_mask, cross_attention_mask, training=training)
-        return self._finish(hidden)
+    def call(
+        self,
+        inputs,
+        memory=None,
+        attention_mask=None,
+        cross_attention_mask=None,
+        training=None,
+        head_masks=None,
+        cross_head_masks=None,
+        return_states=False,
+    ):
+        attention, cross_attention = [], []
+
+        def run_layer(number, layer, hidden):
+            hidden, weights, cross_weights = layer(
+                hidden,
+                memory,
+                attention_mask,
+                cross_attention_mask,
+                training=training,
+                head_mask=None if head_masks is None else head_masks[number],
+                cross_head_mask=None if cross_head_masks is None else cross_head_masks[number],
+                return_attention=True,
+            )
+            attention.append(weights)
+            if cross_weights is not None:
+                cross_attention.append(cross_weights)
+            return hidden
+
+        outputs, hidden = self._run(inputs, run_layer)
+        if not return_states:
+            return outputs
+        return outputs, DecoderStates(hidden, attention, cross_attention)
 
     def empty_cache(self, batch_size, beam_size):
         """One empty self-attention cache a layer."""
@@ -116,15 +190,18 @@ class Decoder(Stack):
         """One pair of cross-attention keys and values a layer."""
         return [layer.cross_attention.project_memory(memory) for layer in self.stacked_layers]
 
-    def step(self, inputs, cache, projected_memory, cross_attention_mask):
+    def step(self, inputs, cache, projected_memory=None, cross_attention_mask=None):
         """`DecoderLayer.step` through the stack, with lists of caches and projected memories."""
-        hidden = inputs
         new_cache = []
-        for layer, layer_cache, layer_memory in zip(
-            self.stacked_layers, cache, projected_memory, strict=True
-        ):
+
+        def run_layer(number, layer, hidden):
             hidden, layer_cache = layer.step(
-                hidden, layer_cache, layer_memory, cross_attention_mask
+                hidden,
+                cache[number],
+                None if projected_memory is None else projected_memory[number],
+                cross_attention_mask,
             )
             new_cache.append(layer_cache)
-        return self._finish(hidden), new_cache
+            return hidden
+
+        return self._run(inputs, run_layer)[0], new_cache

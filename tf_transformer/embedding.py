@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 
@@ -40,6 +41,22 @@ class TokenEmbedding(keras.layers.Layer):
             autocast=False,
         )
         self.built = True
+
+    def set_vectors(self, vectors):
+        """Starts from given vectors.
+
+        Args:
+            vectors: `(vocab_size, d_model)`; rows of NaN leave their token as it is.
+
+        Raises:
+            ValueError: the shape is another.
+        """
+        vectors = np.asarray(vectors, "float32")
+        expected = (self.vocab_size, self.d_model)
+        if vectors.shape != expected:
+            raise ValueError(f"Expected vectors of shape {expected}. Received: {vectors.shape}")
+        own = ops.convert_to_numpy(self.embeddings)
+        self.embeddings.assign(np.where(np.isnan(vectors), own, vectors))
 
     def call(self, ids):
         return ops.take(self.embeddings, ids, axis=0) * math.sqrt(self.d_model)

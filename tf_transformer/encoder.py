@@ -1,11 +1,9 @@
 """The encoder ("Attention Is All You Need", 3.1)."""
 
-from typing import Any
-
 import keras
 
-from tf_transformer.attention import SelfAttention
 from tf_transformer.stack import Stack, SublayeredLayer
+from tf_transformer.states import EncoderStates
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -19,46 +17,76 @@ class EncoderLayer(SublayeredLayer):
         attention_mask: boolean, True = may attend, broadcasts to
             `(batch, num_heads, source_length, source_length)`.
         training: True applies dropout.
+        head_mask: `(num_heads,)`, 0 takes a head out; None keeps all.
+        return_attention: True also returns the attention weights.
 
     Returns:
-        `(batch, source_length, d_model)`.
+        `(batch, source_length, d_model)`; with `return_attention` a pair of it and the weights
+        `(batch, num_heads, source_length, source_length)`.
     """
 
-    def __init__(self, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.self_attention = self._attention(SelfAttention, "self_attention")
-        self.self_attention_residual = self._residual("self_attention_residual")
-
-    def call(self, inputs, attention_mask=None, training=None):
+    def call(
+        self,
+        inputs,
+        attention_mask=None,
+        training=None,
+        head_mask=None,
+        return_attention=False,
+    ):
         # 1. self-attention
-        attended = self.self_attention(
-            self.self_attention_residual.before(inputs), attention_mask, training=training
+        attended, weights = self.self_attention(
+            self.self_attention_residual.before(inputs),
+            attention_mask,
+            training=training,
+            head_mask=head_mask,
+            return_attention=True,
         )
         hidden = self.self_attention_residual(inputs, attended, training=training)
         # 2. feed-forward
-        return self._apply_feed_forward(hidden, training)
+        outputs = self._apply_feed_forward(hidden, training)
+        return (outputs, weights) if return_attention else outputs
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Encoder(Stack):
     """A stack of `EncoderLayer`s; its output is the memory that the decoder attends to.
 
-    Args: `num_layers`, and those of `EncoderLayer`.
+    Args: those of `Stack` and of `EncoderLayer`.
 
     Call arguments:
         inputs: embedded source, `(batch, source_length, d_model)`.
         attention_mask: boolean, True = may attend, broadcasts to
             `(batch, num_heads, source_length, source_length)`.
         training: True applies dropout.
+        head_masks: `(num_layers, num_heads)`, 0 takes a head out; None keeps all.
+        return_states: True also returns what lies between the layers, see `EncoderStates`.
 
     Returns:
-        `(batch, source_length, d_model)`.
+        `(batch, source_length, d_model)`; with `return_states` a pair of it and `EncoderStates`.
     """
 
     layer_class = EncoderLayer
 
-    def call(self, inputs, attention_mask=None, training=None):
-        hidden = inputs
-        for layer in self.stacked_layers:
-            hidden = layer(hidden, attention_mask, training=training)
-        return self._finish(hidden)
+    def call(
+        self,
+        inputs,
+        attention_mask=None,
+        training=None,
+        head_masks=None,
+        return_states=False,
+    ):
+        attention = []
+
+        def run_layer(number, layer, hidden):
+            hidden, weights = layer(
+                hidden,
+                attention_mask,
+                training=training,
+                head_mask=None if head_masks is None else head_masks[number],
+                return_attention=True,
+            )
+            attention.append(weights)
+            return hidden
+
+        memory, outputs = self._run(inputs, run_layer)
+        return (memory, EncoderStates(outputs, attention)) if return_states else memory

@@ -1,22 +1,19 @@
 """The Transformer as a Keras model."""
 
-import dataclasses
 from typing import Any
 
 import keras
 from keras import ops
 
 from tf_transformer.config import TransformerConfig
-from tf_transformer.decoder import Decoder
-from tf_transformer.dropout import Dropout
-from tf_transformer.embedding import TokenEmbedding
+from tf_transformer.decoder_model import DecoderModel
 from tf_transformer.encoder import Encoder
 from tf_transformer.masks import causal_attention_mask, padding_attention_mask, padding_mask
-from tf_transformer.positions import sinusoidal_positions
+from tf_transformer.states import AttentionWeights, HeadMasks
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
-class Transformer(keras.Model):
+class Transformer(DecoderModel):
     """The encoder-decoder model of "Attention Is All You Need".
 
     `call` is the parallel pass of training; `encode`, then `start_decoding` once and `decode_step`
@@ -31,70 +28,69 @@ class Transformer(keras.Model):
         inputs: `{"source": (batch, source_length), "target": (batch, target_length)}` int32 ids
             padded with 0 at the end; the target is the labels shifted right behind the begin id.
         training: True applies dropout.
+        head_masks: `HeadMasks`, to see what single heads do; None keeps all heads.
+        return_attention: True also returns the attention weights.
 
     Returns:
-        logits, `(batch, target_length, target_vocab_size)` float32.
+        logits, `(batch, target_length, target_vocab_size)` float32; with `return_attention` a pair
+        of them and `AttentionWeights`.
+
+    Raises:
+        ValueError: the configuration is that of a decoder-only model.
     """
 
     def __init__(self, config: TransformerConfig, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.config = config
-        layer_arguments = dict(
-            num_heads=config.num_heads,
-            d_ff=config.d_ff,
-            dropout_rate=config.dropout_rate,
-            attention_dropout_rate=config.attention_dropout_rate,
-            feed_forward_dropout_rate=config.feed_forward_dropout_rate,
-            norm_position=config.norm_position,
-            layer_norm_epsilon=config.layer_norm_epsilon,
-            dtype=self.dtype_policy,
+        if config.decoder_only:
+            raise ValueError("A `decoder_only` configuration makes a `LanguageModel`")
+        super().__init__(config, **kwargs)
+        self.encoder = self._stack(Encoder, "encoder", num_layers=config.num_encoder_layers)
+        self.source_embedding = (
+            self.target_embedding
+            if config.tied_embeddings in ("inputs", "all")
+            else self._embedding("encoder", config.source_vocab_size, "source")
         )
-        self.source_embedding = self._embedding(config.source_vocab_size, "source_embedding")
-        self.target_embedding = (
-            self.source_embedding
-            if config.tied_embeddings == "all"
-            else self._embedding(config.target_vocab_size, "target_embedding")
-        )
-        self.embedding_dropout = Dropout(
-            config.dropout_rate, dtype=self.dtype_policy, name="embedding_dropout"
-        )
-        self.encoder = Encoder(
-            num_layers=config.num_encoder_layers, name="encoder", **layer_arguments
-        )
-        self.decoder = Decoder(
-            num_layers=config.num_decoder_layers, name="decoder", **layer_arguments
-        )
-        if config.tied_embeddings == "none":
-            self.logits_projection = keras.layers.Dense(
-                config.target_vocab_size, dtype="float32", name="logits_projection"
-            )
+        self.source_positions = self._positions("encoder", "source")
         self.build()
 
-    def _embedding(self, vocab_size: int, name: str) -> TokenEmbedding:
-        return TokenEmbedding(
-            vocab_size=vocab_size, d_model=self.config.d_model, dtype=self.dtype_policy, name=name
+    def build(self, input_shape=None):
+        if not self.source_embedding.built:
+            self.source_embedding.build()
+        if self.source_positions is not None:
+            self.source_positions.build()
+        self.encoder.build((None, None, self.config.side("encoder").d_model))
+        super().build(input_shape)
+
+    def call(self, inputs, training=None, head_masks=None, return_attention=False):
+        source, target = inputs["source"], inputs["target"]
+        head_masks = head_masks or HeadMasks()
+        memory, encoder_states = self._encode(source, training, head_masks)
+        logits, decoder_states = self._decode(
+            target, memory, padding_mask(source), training, head_masks
+        )
+        if not return_attention:
+            return logits
+        return logits, AttentionWeights(
+            encoder=encoder_states.attention,
+            decoder=decoder_states.self_attention,
+            cross=decoder_states.cross_attention,
         )
 
-    def build(self, input_shape=None):
-        hidden_shape = (None, None, self.config.d_model)
-        self.source_embedding.build()
-        if self.target_embedding is not self.source_embedding:
-            self.target_embedding.build()
-        self.encoder.build(hidden_shape)
-        self.decoder.build(hidden_shape)
-        if self.config.tied_embeddings == "none":
-            self.logits_projection.build(hidden_shape)
-        self.built = True
+    def encode(self, source, training=None, return_states=False):
+        """Source ids `(batch, source_length)` to memory `(batch, source_length, d_model)`.
 
-    def call(self, inputs, training=None):
-        source, target = inputs["source"], inputs["target"]
-        memory = self.encode(source, training=training)
-        return self.decode(target, memory, padding_mask(source), training=training)
+        With `return_states` a pair of the memory and `EncoderStates`.
+        """
+        memory, states = self._encode(source, training, HeadMasks())
+        return (memory, states) if return_states else memory
 
-    def encode(self, source, training=None):
-        """Source ids `(batch, source_length)` to memory `(batch, source_length, d_model)`."""
-        hidden = self._embed(self.source_embedding, source, training)
-        return self.encoder(hidden, padding_attention_mask(padding_mask(source)), training=training)
+    def _encode(self, source, training, head_masks):
+        return self.encoder(
+            self._embed(source, self.source_embedding, self.source_positions, training),
+            padding_attention_mask(padding_mask(source)),
+            training=training,
+            head_masks=head_masks.encoder,
+            return_states=True,
+        )
 
     def decode(self, target, memory, memory_padding_mask, training=None):
         """Logits of every target position at once.
@@ -108,14 +104,20 @@ class Transformer(keras.Model):
         Returns:
             `(batch, target_length, target_vocab_size)` float32.
         """
-        hidden = self.decoder(
-            self._embed(self.target_embedding, target, training),
+        return self._decode(target, memory, memory_padding_mask, training, HeadMasks())[0]
+
+    def _decode(self, target, memory, memory_padding_mask, training, head_masks):
+        hidden, states = self.decoder(
+            self._embed(target, self.target_embedding, self.target_positions, training),
             memory,
             causal_attention_mask(padding_mask(target)),
             padding_attention_mask(memory_padding_mask),
             training=training,
+            head_masks=head_masks.decoder,
+            cross_head_masks=head_masks.cross,
+            return_states=True,
         )
-        return self._logits(hidden)
+        return self._logits(hidden), states
 
     def start_decoding(self, memory, beam_size: int = 1):
         """Prepares token-by-token decoding.
@@ -132,55 +134,3 @@ class Transformer(keras.Model):
         """
         cache = self.decoder.empty_cache(ops.shape(memory)[0], beam_size)
         return cache, self.decoder.project_memory(memory)
-
-    def decode_step(self, ids, cache, projected_memory, memory_padding_mask):
-        """Logits of the token that follows `ids`.
-
-        Args:
-            ids: `(batch, beam)`, the newest token of every hypothesis, the begin id first.
-            cache: of `start_decoding` or of the step before.
-            projected_memory: of `start_decoding`.
-            memory_padding_mask: `(batch, source_length)` bool, True at real tokens.
-
-        Returns:
-            logits `(batch, beam, target_vocab_size)` float32, and the cache with these tokens.
-        """
-        position = ops.shape(cache[0]["key"])[3]
-        encoding = sinusoidal_positions(ops.reshape(position, (1,)), self.config.d_model)
-        hidden = ops.cast(self.target_embedding(ids) + encoding, self.compute_dtype)
-        hidden, cache = self.decoder.step(
-            hidden, cache, projected_memory, padding_attention_mask(memory_padding_mask)
-        )
-        return self._logits(hidden), cache
-
-    def _embed(self, embedding, ids, training):
-        positions = ops.arange(ops.shape(ids)[1])
-        hidden = embedding(ids) + sinusoidal_positions(positions, self.config.d_model)
-        return self.embedding_dropout(ops.cast(hidden, self.compute_dtype), training=training)
-
-    def _logits(self, hidden):
-        if self.config.tied_embeddings == "none":
-            return self.logits_projection(hidden)
-        return self.target_embedding.logits(hidden)
-
-    def compute_output_shape(self, input_shape):
-        return (*input_shape["target"], self.config.target_vocab_size)
-
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Builds the optimizer, all that is not built yet, inside the strategy's scope.
-
-        Keras would take a batch from the data and average it over the replicas, which fails where
-        the batch does not split evenly, and on several workers.
-        """
-        if self._distribute_strategy is not None and self.optimizer is not None:
-            with self._distribute_strategy.scope():
-                if not self.optimizer.built:
-                    self.optimizer.build(self.trainable_variables)
-
-    def get_config(self):
-        return super().get_config() | {"config": dataclasses.asdict(self.config)}
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        config = dict(config)
-        return cls(TransformerConfig(**config.pop("config")), **config)

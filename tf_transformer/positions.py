@@ -1,26 +1,146 @@
-"""Positional encoding ("Attention Is All You Need", 3.5)."""
+"""What tells positions apart: sinusoids, learned vectors, vectors of relative positions."""
 
 import math
+from typing import Any
 
+import keras
 from keras import ops
 
 
-def sinusoidal_positions(positions, d_model: int):
-    """Interleaved sinusoids, computed in float32.
+def sinusoidal_positions(positions, d_model: int, layout: str = "interleaved"):
+    """Sinusoids of geometrically falling rates ("Attention Is All You Need", 3.5), in float32.
 
-    PE(pos, 2i)   = sin(pos / 10000^(2i / d_model))
-    PE(pos, 2i+1) = cos(pos / 10000^(2i / d_model))
+    For i = 0 ... d_model / 2 - 1, at position pos:
+
+    "interleaved", the paper:
+        PE(pos, 2i)               = sin(pos / 10000^(2i / d_model))
+        PE(pos, 2i + 1)           = cos(pos / 10000^(2i / d_model))
+    "concatenated", NiuTensor and Tensor2Tensor, whose slowest rate is exactly 1 / 10000:
+        PE(pos, i)                = sin(pos / 10000^(2i / (d_model - 2)))
+        PE(pos, d_model / 2 + i)  = cos(pos / 10000^(2i / (d_model - 2)))
+    "marian", Hugging Face's MarianMTModel: concatenated, with the rates of the paper.
 
     Args:
         positions: `(length,)`, counted from 0.
         d_model: width of the encoding, even.
+        layout: "interleaved", "concatenated" or "marian".
 
     Returns:
         `(length, d_model)` float32.
     """
     positions = ops.cast(positions, "float32")
-    rates = ops.exp(ops.arange(0, d_model, 2, dtype="float32") * (-math.log(10000.0) / d_model))
+    exponents = ops.arange(0, d_model, 2, dtype="float32")
+    # At d_model = 2 there is one rate, 1, whatever it is divided by.
+    divisor = max(d_model - 2, 1) if layout == "concatenated" else d_model
+    rates = ops.exp(exponents * (-math.log(10000.0) / divisor))
     angles = positions[:, None] * rates[None, :]
+    sines_and_cosines = [ops.sin(angles), ops.cos(angles)]
+    if layout != "interleaved":
+        return ops.concatenate(sines_and_cosines, axis=-1)
     # (length, d_model / 2, 2) -> (length, d_model): sine and cosine of one rate side by side.
-    pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)
-    return ops.reshape(pairs, (-1, d_model))
+    return ops.reshape(ops.stack(sines_and_cosines, axis=-1), (-1, d_model))
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class PositionalEncoding(keras.layers.Layer):
+    """What is added to the token vectors to tell positions apart.
+
+    Learned vectors start normal with variance 1 / d_model.
+
+    Args:
+        kind: a layout of `sinusoidal_positions`, or "learned" for one learned vector a position.
+        d_model: width of the vectors.
+        max_length: how many positions can be learned.
+
+    Call arguments:
+        positions: `(length,)` integers, counted from 0; below `max_length` where learned.
+
+    Returns:
+        `(length, d_model)` float32.
+
+    Raises:
+        ValueError: there are more positions than were learned.
+    """
+
+    def __init__(self, *, kind: str, d_model: int, max_length: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.kind = kind
+        self.d_model = d_model
+        self.max_length = max_length
+
+    def build(self, positions_shape=None):
+        if self.kind == "learned":
+            self.vectors = self.add_weight(
+                name="vectors",
+                shape=(self.max_length, self.d_model),
+                initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+                autocast=False,
+            )
+        self.built = True
+
+    def call(self, positions):
+        if self.kind != "learned":
+            return sinusoidal_positions(positions, self.d_model, self.kind)
+        if (positions.shape[0] or 0) > self.max_length:
+            raise ValueError(
+                f"Learned positions end at `max_length={self.max_length}`. "
+                f"Received: {positions.shape[0]} positions"
+            )
+        return ops.take(self.vectors, positions, axis=0)
+
+    def compute_output_spec(self, positions):
+        return keras.KerasTensor((*positions.shape, self.d_model), "float32")
+
+    def get_config(self):
+        return super().get_config() | {
+            "kind": self.kind,
+            "d_model": self.d_model,
+            "max_length": self.max_length,
+        }
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class RelativePositions(keras.layers.Layer):
+    """One learned vector for each distance from query to key   (Shaw et al., 2018, section 3.2).
+
+    a_ij = w_clip(j - i, k), the same for all heads, with k = max_distance.
+
+    Args:
+        max_distance: k; keys further away share the vector of this distance.
+        head_dim: width of the vectors.
+
+    Call arguments:
+        query_positions: `(query_length,)` integers.
+        key_positions: `(key_length,)` integers.
+
+    Returns:
+        `(query_length, key_length, head_dim)`.
+    """
+
+    def __init__(self, *, max_distance: int, head_dim: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.max_distance = max_distance
+        self.head_dim = head_dim
+
+    def build(self, *_):
+        self.vectors = self.add_weight(
+            name="vectors",
+            shape=(2 * self.max_distance + 1, self.head_dim),
+            initializer="glorot_uniform",
+        )
+        self.built = True
+
+    def call(self, query_positions, key_positions):
+        distances = key_positions[None, :] - query_positions[:, None]
+        clipped = ops.clip(distances, -self.max_distance, self.max_distance)
+        return ops.take(self.vectors, clipped + self.max_distance, axis=0)
+
+    def compute_output_spec(self, query_positions, key_positions):
+        shape = (*query_positions.shape, *key_positions.shape, self.head_dim)
+        return keras.KerasTensor(shape, self.compute_dtype)
+
+    def get_config(self):
+        return super().get_config() | {
+            "max_distance": self.max_distance,
+            "head_dim": self.head_dim,
+        }

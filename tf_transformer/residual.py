@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from tf_transformer.dropout import Dropout
+from tf_transformer.norm import make_norm
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -19,8 +20,9 @@ class Residual(keras.layers.Layer):
 
     Args:
         norm_position: "post" or "pre".
+        norm_type: which norm, see `make_norm`.
         dropout_rate: on the sublayer's output.
-        epsilon: of the layer norm.
+        epsilon: of the norm.
 
     Call arguments:
         inputs: x, `(batch, length, d_model)`.
@@ -32,15 +34,20 @@ class Residual(keras.layers.Layer):
     """
 
     def __init__(
-        self, *, norm_position: str, dropout_rate: float = 0.0, epsilon: float = 1e-6, **kwargs: Any
+        self,
+        *,
+        norm_position: str,
+        norm_type: str = "layer",
+        dropout_rate: float = 0.0,
+        epsilon: float = 1e-6,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.norm_position = norm_position
         self.dropout_rate = dropout_rate
         self.epsilon = epsilon
-        self.norm = keras.layers.LayerNormalization(
-            epsilon=epsilon, dtype=self.dtype_policy, name="norm"
-        )
+        self.norm_type = norm_type
+        self.norm = make_norm(norm_type, epsilon, self.dtype_policy, "norm")
         self.dropout = Dropout(dropout_rate, dtype=self.dtype_policy, name="dropout")
 
     def build(self, inputs_shape):
@@ -62,6 +69,7 @@ class Residual(keras.layers.Layer):
     def get_config(self):
         return super().get_config() | {
             "norm_position": self.norm_position,
+            "norm_type": self.norm_type,
             "dropout_rate": self.dropout_rate,
             "epsilon": self.epsilon,
         }

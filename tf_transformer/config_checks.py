@@ -1,0 +1,160 @@
+"""What a `TransformerConfig` refuses, with the reason."""
+
+from typing import Any
+
+SIDES = ("encoder", "decoder")
+
+SWITCHES: dict[str, tuple[str, ...]] = {
+    "norm_position": ("post", "pre"),
+    "norm_type": ("layer", "sample_std", "l1", "rms"),
+    "positions": ("interleaved", "concatenated", "marian", "learned", "none"),
+    "relative_positions": ("none", "keys", "keys_values"),
+    "activation": ("relu", "gelu", "swish", "glu", "reglu", "geglu", "swiglu"),
+    "tied_embeddings": ("none", "target", "inputs", "all"),
+}
+
+
+def check_config(config: Any) -> None:
+    """Checks every value of a `TransformerConfig`, then what they mean together.
+
+    Raises:
+        ValueError: names the setting, what is expected and what came.
+    """
+    _check_sizes(config)
+    _check_rates(config)
+    _check_switches(config)
+    _check_widths(config)
+    _check_sharing(config)
+    _check_meaning(config)
+    if config.decoder_only:
+        _check_decoder_only(config)
+
+
+def _given(config, name):
+    """The value of `name` and of each side that has one of its own, by the name of the setting."""
+    values = {name: getattr(config, name)} if hasattr(config, name) else {}
+    for side in SIDES:
+        value = getattr(getattr(config, side), name, None)
+        if value is not None:
+            values[f"{side}.{name}"] = value
+    return values
+
+
+def _check_sizes(config):
+    names = [
+        "target_vocab_size",
+        "num_encoder_layers",
+        "num_decoder_layers",
+        "d_model",
+        "d_ff",
+        "num_heads",
+        "cross_num_heads",
+        "max_length",
+        "max_relative_distance",
+    ]
+    if not config.decoder_only:
+        names.insert(0, "source_vocab_size")
+    for setting in names:
+        for name, value in _given(config, setting).items():
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
+
+
+def _check_rates(config):
+    for name in ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"):
+        value = getattr(config, name)
+        if not isinstance(value, int | float) or not 0 <= value < 1:
+            raise ValueError(
+                f"`{name}` must be at least 0 and less than 1. Received: {name}={value!r}"
+            )
+    epsilon = config.layer_norm_epsilon
+    if not isinstance(epsilon, float) or not epsilon > 0:
+        raise ValueError(
+            "`layer_norm_epsilon` must be a positive float. "
+            f"Received: layer_norm_epsilon={epsilon!r}"
+        )
+
+
+def _check_switches(config):
+    for setting, allowed in SWITCHES.items():
+        for name, value in _given(config, setting).items():
+            if value not in allowed:
+                raise ValueError(f"`{name}` must be one of {allowed}. Received: {name}={value!r}")
+    for setting in (
+        "final_norm",
+        "layer_history",
+        "trainable_embeddings",
+        "logits_bias",
+        "depth_scaled_initialization",
+        "decoder_only",
+    ):
+        for name, value in _given(config, setting).items():
+            if not isinstance(value, bool) and (name, value) != ("final_norm", None):
+                raise ValueError(f"`{name}` must be true or false. Received: {name}={value!r}")
+
+
+def _check_widths(config):
+    for side in SIDES:
+        resolved = config.side(side)
+        for heads in ("num_heads", "cross_num_heads"):
+            number = getattr(resolved, heads)
+            if resolved.d_model % number:
+                name = f"{side}.{heads}" if getattr(getattr(config, side), heads) else "num_heads"
+                raise ValueError(
+                    f"`{name}` must divide `d_model`. "
+                    f"Received: {name}={number}, d_model={resolved.d_model}"
+                )
+        if resolved.d_model % 2:
+            raise ValueError(
+                "`d_model` must be even: sines and cosines share it. "
+                f"Received: d_model={resolved.d_model}"
+            )
+
+
+def _check_sharing(config):
+    if config.tied_embeddings not in ("inputs", "all") or config.decoder_only:
+        return
+    widths = {side: config.side(side).d_model for side in SIDES}
+    for what, source, target in (
+        (
+            "vocabulary",
+            f"source_vocab_size={config.source_vocab_size}",
+            f"target_vocab_size={config.target_vocab_size}",
+        ),
+        ("width", f"encoder.d_model={widths['encoder']}", f"decoder.d_model={widths['decoder']}"),
+    ):
+        if source.partition("=")[2] != target.partition("=")[2]:
+            raise ValueError(
+                f"`tied_embeddings={config.tied_embeddings!r}` needs one {what} for both sides. "
+                f"Received: {source}, {target}"
+            )
+
+
+def _check_meaning(config):
+    if config.encoder.cross_num_heads is not None:
+        raise ValueError(
+            "Only the decoder has cross-attention. "
+            f"Received: encoder.cross_num_heads={config.encoder.cross_num_heads!r}"
+        )
+    if config.positions == "none" and config.relative_positions == "none":
+        raise ValueError(
+            "`positions='none'` needs `relative_positions`: without either, a model cannot tell "
+            "the order of its words"
+        )
+
+
+def _check_decoder_only(config):
+    given = {"source_vocab_size": config.source_vocab_size}
+    given |= {f"encoder.{name}": value for name, value in vars(config.encoder).items()}
+    given["decoder.cross_num_heads"] = config.decoder.cross_num_heads
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"`decoder_only` models have no encoder and no use for `{name}`. "
+                f"Received: {name}={value!r}"
+            )
+    if config.tied_embeddings not in ("none", "target"):
+        raise ValueError(
+            "`tied_embeddings` of a `decoder_only` model must be 'none' or 'target'. "
+            f"Received: tied_embeddings={config.tied_embeddings!r}"
+        )

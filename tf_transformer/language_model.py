@@ -1,0 +1,66 @@
+"""A decoder alone: the probability of each token given those before it."""
+
+from typing import Any
+
+import keras
+
+from tf_transformer.config import TransformerConfig
+from tf_transformer.decoder_model import DecoderModel
+from tf_transformer.masks import causal_attention_mask, padding_mask
+from tf_transformer.states import AttentionWeights, HeadMasks
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class LanguageModel(DecoderModel):
+    """The Transformer's decoder without cross-attention, as a language model.
+
+    Args:
+        config: sizes and switches, with `decoder_only=True`.
+
+    Call arguments:
+        inputs: `{"target": (batch, target_length)}` int32 ids padded with 0 at the end: the labels
+            shifted right behind the begin id.
+        training: True applies dropout.
+        head_masks: `HeadMasks`, to see what single heads do; None keeps all heads.
+        return_attention: True also returns the attention weights.
+
+    Returns:
+        logits, `(batch, target_length, target_vocab_size)` float32; with `return_attention` a pair
+        of them and `AttentionWeights`.
+
+    Raises:
+        ValueError: the configuration is that of an encoder-decoder model.
+    """
+
+    def __init__(self, config: TransformerConfig, **kwargs: Any):
+        if not config.decoder_only:
+            raise ValueError("A `LanguageModel` needs a configuration with `decoder_only=True`")
+        super().__init__(config, **kwargs)
+        self.build()
+
+    def call(self, inputs, training=None, head_masks=None, return_attention=False):
+        target = inputs["target"]
+        hidden, states = self.decoder(
+            self._embed(target, self.target_embedding, self.target_positions, training),
+            attention_mask=causal_attention_mask(padding_mask(target)),
+            training=training,
+            head_masks=(head_masks or HeadMasks()).decoder,
+            return_states=True,
+        )
+        logits = self._logits(hidden)
+        if not return_attention:
+            return logits
+        return logits, AttentionWeights([], states.self_attention, [])
+
+    def start_decoding(self, batch_size, beam_size: int = 1):
+        """Prepares token-by-token decoding.
+
+        Args:
+            batch_size: texts.
+            beam_size: hypotheses a text.
+
+        Returns:
+            cache: a list of one dict a layer, empty keys and values
+                `(batch, beam_size, num_heads, 0, head_dim)`.
+        """
+        return self.decoder.empty_cache(batch_size, beam_size)

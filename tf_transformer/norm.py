@@ -1,0 +1,73 @@
+"""Normalisation of every position's vector by itself."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class DeviationNormalization(keras.layers.Layer):
+    """y = gamma (x - mean(x)) / (deviation(x) + epsilon) + beta
+
+    Layer normalization with another measure of spread, for parity with two of the sources:
+
+    "sample_std": sqrt(sum (x - mean)^2 / (d - 1)), as in the Annotated Transformer, which also adds
+        epsilon outside the root.
+    "l1": sum |x - mean| / d, NiuTensor's L1 norm.
+
+    Args:
+        deviation: "sample_std" or "l1".
+        epsilon: added to the deviation.
+
+    Call arguments:
+        inputs: `(..., d_model)`.
+
+    Returns:
+        Of the same shape. Computed in float32.
+    """
+
+    def __init__(self, *, deviation: str, epsilon: float = 1e-6, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.deviation = deviation
+        self.epsilon = epsilon
+
+    def build(self, inputs_shape):
+        shape = inputs_shape[-1:]
+        self.gamma = self.add_weight(name="gamma", shape=shape, initializer="ones", autocast=False)
+        self.beta = self.add_weight(name="beta", shape=shape, initializer="zeros", autocast=False)
+        self.built = True
+
+    def call(self, inputs):
+        width = inputs.shape[-1]
+        inputs = ops.cast(inputs, "float32")
+        centred = inputs - ops.mean(inputs, axis=-1, keepdims=True)
+        if self.deviation == "l1":
+            deviation = ops.mean(ops.abs(centred), axis=-1, keepdims=True)
+        else:
+            # A root has no gradient at 0: a constant vector keeps a tiny deviation.
+            variance = ops.sum(ops.square(centred), axis=-1, keepdims=True) / (width - 1)
+            deviation = ops.sqrt(ops.maximum(variance, 1e-30))
+        outputs = self.gamma * centred / (deviation + self.epsilon) + self.beta
+        return ops.cast(outputs, self.compute_dtype)
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape
+
+    def get_config(self):
+        return super().get_config() | {"deviation": self.deviation, "epsilon": self.epsilon}
+
+
+def make_norm(kind: str, epsilon: float, dtype: Any, name: str) -> keras.layers.Layer:
+    """A layer that normalises the last axis.
+
+    Args:
+        kind: "layer" (Ba et al., 2016), "rms" (Zhang and Sennrich, 2019: no mean, no bias),
+            "sample_std" or "l1" (`DeviationNormalization`).
+        epsilon: added to the variance, or to the deviation.
+    """
+    if kind == "layer":
+        return keras.layers.LayerNormalization(epsilon=epsilon, dtype=dtype, name=name)
+    if kind == "rms":
+        return keras.layers.RMSNormalization(epsilon=epsilon, dtype=dtype, name=name)
+    return DeviationNormalization(deviation=kind, epsilon=epsilon, dtype=dtype, name=name)

@@ -1,0 +1,56 @@
+"""The sizes and switches of Transformers known from the literature, by name."""
+
+from typing import Any
+
+_BASE_SIZES = dict(num_encoder_layers=6, num_decoder_layers=6, d_model=512, d_ff=2048, num_heads=8)
+_BIG_SIZES = dict(num_encoder_layers=6, num_decoder_layers=6, d_model=1024, d_ff=4096, num_heads=16)
+# The paper's text drops out sublayer outputs and embeddings; its code also what is inside.
+_DROPOUT_AS_WRITTEN = dict(attention_dropout_rate=0.0, feed_forward_dropout_rate=0.0)
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # Wu et al., 2021, "Good for Misconceived Reasons", for corpora of the size of Multi30k; they
+    # have no dropout inside attention and feed-forward either. Their norms come last; first is
+    # what learned faster here.
+    "tiny": dict(
+        num_encoder_layers=4,
+        num_decoder_layers=4,
+        d_model=128,
+        d_ff=256,
+        num_heads=4,
+        dropout_rate=0.3,
+        attention_dropout_rate=0.0,
+        feed_forward_dropout_rate=0.0,
+        norm_position="pre",
+    ),
+    # Vaswani et al., 2017, table 3, with dropout where their code has it.
+    "base": dict(_BASE_SIZES, dropout_rate=0.1),
+    "big": dict(_BIG_SIZES, dropout_rate=0.3),
+    # The same with dropout where their text has it.
+    "paper_base": dict(_BASE_SIZES, dropout_rate=0.1, **_DROPOUT_AS_WRITTEN),
+    "paper_big": dict(_BIG_SIZES, dropout_rate=0.3, **_DROPOUT_AS_WRITTEN),
+    # Harvard's Annotated Transformer, `make_model` with its defaults.
+    "annotated": dict(
+        _BASE_SIZES,
+        dropout_rate=0.1,
+        norm_position="pre",
+        norm_type="sample_std",
+        tied_embeddings="none",
+        max_length=5000,
+    ),
+    # NiuTensor's sample program with its defaults.
+    "niutensor": dict(
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        d_model=512,
+        d_ff=1024,
+        num_heads=4,
+        dropout_rate=0.3,
+        attention_dropout_rate=0.1,
+        feed_forward_dropout_rate=0.1,
+        norm_position="pre",
+        positions="concatenated",
+        tied_embeddings="none",
+        logits_bias=False,
+        max_length=200,
+    ),
+}
