@@ -37,7 +37,7 @@ setup(
     extras_require={
         "dev": ["hypothesis>=6", "keras-nlp>=0.32", "pytest>=8", "ruff>=0.12"],
         # The tests that compare with PyTorch; this release has a CPU build.
-        "parity": ["torch==2.13.0"],
+        "parity": ["torch==2.13.0", "transformers>=5"],
     },
     entry_points={"console_scripts": ["tf-transformer=tf_transformer.__main__:main"]},
 )

@@ -196,7 +196,7 @@ def test_cross_entropy_for_reading(logits, scale):
 def test_config_round_trip():
     loss = LabelSmoothedCrossEntropy(0.3, name="smoothed")
     config = json.loads(json.dumps(loss.get_config()))
-    assert config == {"name": "smoothed", "label_smoothing": 0.3}
+    assert config == {"name": "smoothed", "label_smoothing": 0.3, "smoothed_over": "all"}
     assert LabelSmoothedCrossEntropy.from_config(config).get_config() == config
 
 
@@ -220,3 +220,50 @@ def test_label_smoothing_must_be_a_share(label_smoothing):
         f"Received: label_smoothing={label_smoothing}",
     ):
         LabelSmoothedCrossEntropy(label_smoothing)
+
+
+@pytest.mark.parametrize("smoothed_over", ["all", "others", "others_but_padding"])
+def test_conventions(rng, logits, smoothed_over):
+    """Value and gradient against the distribution written out; values of whole rows."""
+    labels = np.where(LABELS == 0, 3, LABELS)
+    q = np.zeros(logits.shape)
+    for place in np.ndindex(*labels.shape):
+        for k in range(VOCAB):
+            if k == labels[place]:
+                q[place][k] = 0.8 + (0.2 / VOCAB if smoothed_over == "all" else 0)
+            elif smoothed_over == "others":
+                q[place][k] = 0.2 / (VOCAB - 1)
+            elif smoothed_over == "all":
+                q[place][k] = 0.2 / VOCAB
+            elif k != 0:
+                q[place][k] = 0.2 / (VOCAB - 2)
+    np.testing.assert_allclose(q.sum(axis=-1), 1.0)
+    log_p = logits - np.log(np.exp(logits.astype("float64")).sum(axis=-1, keepdims=True))
+
+    def weighted(labels, logits):
+        losses = loss_module.smoothed_cross_entropy(labels, logits, 0.2, smoothed_over)
+        return tf.reduce_sum(losses * tf.constant(weights, tf.float32))
+
+    weights = rng.normal(size=labels.shape)
+    value, gradient = value_and_gradient(weighted, labels, logits)
+    expected = -(q * log_p).sum(axis=-1)
+    computed = loss_module.smoothed_cross_entropy(labels, logits, 0.2, smoothed_over)
+    np.testing.assert_allclose(computed, expected, rtol=1e-5)
+    np.testing.assert_allclose(gradient, (np.exp(log_p) - q) * weights[..., None], atol=1e-5)
+    np.testing.assert_allclose(value, (expected * weights).sum(), rtol=1e-4)
+    # The distribution by itself, and its entropy.
+    label = int(labels[0, 0])
+    distribution = loss_module.label_distribution(label, VOCAB, 0.2, smoothed_over)
+    np.testing.assert_allclose(distribution, q[0, 0], rtol=1e-6)
+    positive = q[0, 0][q[0, 0] > 0]
+    np.testing.assert_allclose(
+        loss_module.label_entropy(VOCAB, 0.2, smoothed_over),
+        -(positive * np.log(positive)).sum(),
+        rtol=1e-6,
+    )
+
+
+def test_unknown_convention():
+    message = "`smoothed_over` must be one of .*Received: smoothed_over='some'"
+    with pytest.raises(ValueError, match=message):
+        LabelSmoothedCrossEntropy(smoothed_over="some")

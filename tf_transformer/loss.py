@@ -1,11 +1,15 @@
 """Label-smoothed cross-entropy over the real tokens of the global batch."""
 
+import math
 from typing import Any
 
 import keras
 from keras import ops
 
-from tf_transformer.masks import padding_mask
+from tf_transformer.masks import PAD_ID, padding_mask
+
+# Which entries of the vocabulary share the smoothed mass: V, V - 1 or V - 2 of them.
+SMOOTHED_OVER = ("all", "others", "others_but_padding")
 
 
 def _label_logits(labels, logits):
@@ -34,46 +38,87 @@ def cross_entropy(labels, logits):
     return _surprisal(labels, logits, ops.softmax(logits, axis=-1))
 
 
-def smoothed_cross_entropy(labels, logits, label_smoothing: float):
+def smoothed_cross_entropy(labels, logits, label_smoothing: float, smoothed_over: str = "all"):
     """Cross-entropy against a label distribution with some mass spread over the vocabulary.
 
-    q(k) = (1 - e) [k = label] + e / V   (Szegedy et al., 2016, section 7), so for logits z
+    -sum_k q(k) log p(k), where the label y has 1 - e and the rest is spread evenly over n entries:
 
-    -sum_k q(k) log p(k) = -log p(label) + e (z_label - mean_k z_k)
-    d/dz_k               = p(k) - q(k)
+    "all":                 n = V, the label too (Szegedy et al., 2016, section 7; the paper)
+    "others":              n = V - 1, all but the label (translations of the Annotated Transformer)
+    "others_but_padding":  n = V - 2, neither label nor padding (the Annotated Transformer)
+
+    With s = e / n and logits z, [.] being 1 where it holds and 0 elsewhere,
+
+    q(k)    = (1 - e) [k = y] + s, without s at the entries left out
+    d/dz_k  = p(k) - q(k)
 
     The gradient is written out: it reuses the softmax and touches the vocabulary-wide array twice,
     where the derived one takes most of a small model's training step. The Annotated Transformer
-    spreads e over the V - 2 entries that are neither label nor padding, and reports the KL
-    divergence, which is smaller by the entropy of q.
+    reports the KL divergence, which is smaller by the entropy of q, `label_entropy`.
 
     Args:
         labels: `(batch, length)` ids.
         logits: `(batch, length, vocab)` float32.
         label_smoothing: e.
+        smoothed_over: "all", "others" or "others_but_padding".
 
     Returns:
         `(batch, length)` float32, in nats; values at padding must be masked out.
     """
-    uniform = label_smoothing / logits.shape[-1]
+    vocab_size = logits.shape[-1]
+    share = label_smoothing / _num_smoothed(vocab_size, smoothed_over)
+    label_mass = 1.0 - label_smoothing + (share if smoothed_over == "all" else 0.0)
 
     @ops.custom_gradient
     def losses(logits):
         probabilities = ops.softmax(logits, axis=-1)
-        value = _surprisal(labels, logits, probabilities)
-        if label_smoothing:
-            mean_gaps = _label_logits(labels, logits) - ops.mean(logits, axis=-1)
-            value = value + label_smoothing * mean_gaps
+        surprisal = _surprisal(labels, logits, probabilities)
+        # -log p(k) = -log p(y) + z_y - z_k, so any sum of them needs one logarithm alone.
+        label_logits = _label_logits(labels, logits)
+        gaps = vocab_size * (label_logits - ops.mean(logits, axis=-1))
+        if smoothed_over == "others_but_padding":
+            gaps = gaps - (label_logits - logits[..., PAD_ID])
+        value = surprisal + share * gaps if label_smoothing else surprisal
 
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
-            at_labels = _label_logits(labels, probabilities) - uniform - (1.0 - label_smoothing)
-            everywhere = (probabilities - uniform) * upstream[..., None]
+            at_labels = _label_logits(labels, probabilities) - label_mass
+            everywhere = probabilities - share
+            if smoothed_over == "others_but_padding":
+                is_padding = ops.arange(vocab_size) == PAD_ID
+                everywhere = everywhere + ops.where(is_padding, share, 0.0)
+            everywhere = everywhere * upstream[..., None]
             return _replace_at_labels(everywhere, labels, at_labels * upstream)
 
         return value, gradient
 
     return losses(logits)
+
+
+def _num_smoothed(vocab_size: int, smoothed_over: str) -> int:
+    return vocab_size - SMOOTHED_OVER.index(smoothed_over)
+
+
+def label_distribution(
+    label: int, vocab_size: int, label_smoothing: float, smoothed_over: str = "all"
+):
+    """The distribution q that `smoothed_cross_entropy` compares with, `(vocab_size,)` float32."""
+    ids = ops.arange(vocab_size)
+    share = label_smoothing / _num_smoothed(vocab_size, smoothed_over)
+    spread = ops.where(ids == PAD_ID, 0.0, share) if smoothed_over == SMOOTHED_OVER[2] else share
+    own = 1.0 - label_smoothing + (share if smoothed_over == "all" else 0.0)
+    return ops.where(ids == label, own, spread)
+
+
+def label_entropy(vocab_size: int, label_smoothing: float, smoothed_over: str = "all") -> float:
+    """-sum_k q(k) log q(k): what cross-entropy exceeds KL divergence by, in nats a token."""
+    number = _num_smoothed(vocab_size, smoothed_over)
+    share = label_smoothing / number
+    own = 1.0 - label_smoothing + (share if smoothed_over == "all" else 0.0)
+    others = number - (smoothed_over == "all")
+    return -sum(
+        count * mass * math.log(mass) for count, mass in ((1, own), (others, share)) if mass > 0
+    )
 
 
 def _replace_at_labels(values, labels, replacements):
@@ -108,6 +153,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
     Args:
         label_smoothing: e in [0, 1), see `smoothed_cross_entropy`.
+        smoothed_over: "all", "others" or "others_but_padding", see there.
 
     Call arguments:
         y_true: labels, `(batch, target_length)` ids padded with 0.
@@ -117,13 +163,14 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         This replica's share of the mean loss, in nats a token.
 
     Raises:
-        ValueError: `label_smoothing` is out of range.
+        ValueError: `label_smoothing` is out of range, or `smoothed_over` unknown.
     """
 
     def __init__(
         self,
         label_smoothing: float = 0.1,
         *,
+        smoothed_over: str = "all",
         name: str = "label_smoothed_cross_entropy",
         **kwargs: Any,
     ):
@@ -132,17 +179,26 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
                 "`label_smoothing` must be at least 0 and less than 1. "
                 f"Received: label_smoothing={label_smoothing!r}"
             )
+        if smoothed_over not in SMOOTHED_OVER:
+            raise ValueError(
+                f"`smoothed_over` must be one of {SMOOTHED_OVER}. "
+                f"Received: smoothed_over={smoothed_over!r}"
+            )
         kwargs["reduction"] = "sum"
         super().__init__(name=name, **kwargs)
         self.label_smoothing = label_smoothing
+        self.smoothed_over = smoothed_over
 
     def call(self, y_true, y_pred):
         real = ops.cast(padding_mask(y_true), "float32")
-        losses = smoothed_cross_entropy(y_true, y_pred, self.label_smoothing)
+        losses = smoothed_cross_entropy(y_true, y_pred, self.label_smoothing, self.smoothed_over)
         tokens = _sum_over_replicas(ops.sum(real))
         return losses * real / ops.maximum(tokens, 1.0)
 
     def get_config(self):
-        config = super().get_config() | {"label_smoothing": self.label_smoothing}
+        config = super().get_config() | {
+            "label_smoothing": self.label_smoothing,
+            "smoothed_over": self.smoothed_over,
+        }
         del config["reduction"]
         return config

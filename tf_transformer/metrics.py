@@ -80,19 +80,30 @@ class SmoothedLoss(TokenMean):
     different size.
 
     Args:
-        label_smoothing: as in `LabelSmoothedCrossEntropy`.
+        label_smoothing, smoothed_over: as in `LabelSmoothedCrossEntropy`.
 
     Call arguments:
         y_true: labels, `(batch, target_length)` ids padded with 0.
         y_pred: logits, `(batch, target_length, target_vocab_size)`.
     """
 
-    def __init__(self, label_smoothing: float = 0.1, *, name: str = "loss", **kwargs: Any):
+    def __init__(
+        self,
+        label_smoothing: float = 0.1,
+        *,
+        smoothed_over: str = "all",
+        name: str = "loss",
+        **kwargs: Any,
+    ):
         super().__init__(name=name, **kwargs)
         self.label_smoothing = label_smoothing
+        self.smoothed_over = smoothed_over
 
     def values(self, y_true, y_pred):
-        return smoothed_cross_entropy(y_true, y_pred, self.label_smoothing)
+        return smoothed_cross_entropy(y_true, y_pred, self.label_smoothing, self.smoothed_over)
 
     def get_config(self):
-        return super().get_config() | {"label_smoothing": self.label_smoothing}
+        return super().get_config() | {
+            "label_smoothing": self.label_smoothing,
+            "smoothed_over": self.smoothed_over,
+        }

@@ -69,6 +69,7 @@ class OptimizationConfig:
         warmup_steps: updates until the learning rate's peak.
         learning_rate_factor: scales `NoamSchedule`.
         label_smoothing: mass of the label distribution spread over the vocabulary.
+        smoothed_over: which entries share it, see `smoothed_cross_entropy`.
         checkpoint_every: updates between two checkpoints, each followed by a validation.
         keep_checkpoints: how many of the last checkpoints stay.
         dtype: "float32" or "mixed_bfloat16".
@@ -81,6 +82,7 @@ class OptimizationConfig:
     warmup_steps: Positive = 2000
     learning_rate_factor: PositiveFloat = 2.0
     label_smoothing: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.1
+    smoothed_over: Literal["all", "others", "others_but_padding"] = "all"
     checkpoint_every: Positive = 500
     keep_checkpoints: Positive = 10
     dtype: Literal["float32", "mixed_bfloat16"] = "float32"

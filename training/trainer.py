@@ -126,11 +126,14 @@ def compiled_model(
     schedule = NoamSchedule(
         model.config.d_model, optimization.warmup_steps, optimization.learning_rate_factor
     )
+    smoothing = dict(
+        label_smoothing=optimization.label_smoothing, smoothed_over=optimization.smoothed_over
+    )
     model.compile(
         # Beta and epsilon of the paper, section 5.3.
         optimizer=keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9),
-        loss=LabelSmoothedCrossEntropy(optimization.label_smoothing),
-        metrics=[SmoothedLoss(optimization.label_smoothing), Perplexity(), TokenAccuracy()],
+        loss=LabelSmoothedCrossEntropy(**smoothing),
+        metrics=[SmoothedLoss(**smoothing), Perplexity(), TokenAccuracy()],
         jit_compile=False,  # XLA would compile anew for every shape of batch
     )
     model.optimizer.build(model.trainable_variables)
