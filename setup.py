@@ -35,7 +35,9 @@ setup(
         "tqdm>=4.66",
     ],
     extras_require={
-        "dev": ["hypothesis>=6", "keras-nlp>=0.32", "pytest>=8", "ruff>=0.12"],
+        "dev": ["hypothesis>=6", "keras-nlp>=0.32", "mplfonts", "pytest>=8", "ruff>=0.12"],
+        # Chinese characters in pictures, where the system has no font for them.
+        "fonts": ["mplfonts"],
         # The tests that compare with PyTorch; this release has a CPU build.
         "parity": ["torch==2.13.0", "transformers>=5"],
     },

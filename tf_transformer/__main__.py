@@ -1,4 +1,4 @@
-"""The command `tf-transformer`; it only hands over to the command lines of the two rooms."""
+"""The command `tf-transformer`; it only hands over to the rooms' command lines."""
 
 import argparse
 import os
@@ -15,6 +15,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command and returns the exit status: 0, 2 for expected errors, 130 for Ctrl-C."""
     from export import cli as export_cli
     from training import cli as training_cli
+    from training import picture_cli
 
     parser = _Parser(
         prog="tf-transformer",
@@ -23,6 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     training_cli.add_commands(commands)
+    picture_cli.add_commands(commands)
     export_cli.add_commands(commands)
     options = parser.parse_args(arguments)
     # Read by TensorFlow when it is imported. What matters comes as an exception; its log of errors

@@ -1,13 +1,14 @@
 """Strings in, strings out: tokenizer, model and search in one graph."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tqdm
 
 from tf_transformer.decoding import (
     Hypotheses,
+    StepFunction,
     beam_search,
     check_search_arguments,
     greedy_search,
@@ -181,6 +182,26 @@ class Translator(tf.Module):
         Returns:
             Hypotheses with a beam of `beam_size`.
         """
+        step_function, cache, arguments = self.start_search(source)
+        if self.beam_size == 1:
+            return greedy_search(step_function, cache, **arguments)
+        return beam_search(
+            step_function,
+            cache,
+            beam_size=self.beam_size,
+            num_best=self.num_best,
+            **arguments,
+        )
+
+    def start_search(self, source: tf.RaggedTensor) -> tuple[StepFunction, Any, dict[str, Any]]:
+        """Encodes the source: what a search needs to begin.
+
+        Args:
+            source: as for `search`.
+
+        Returns:
+            The step function, the empty cache, and the other arguments of `greedy_search`.
+        """
         lengths = tf.cast(source.row_lengths(), tf.int32)
         ends = tf.fill(tf.stack([source.nrows(), 1]), END_ID)
         ids = tf.concat([source, ends], axis=1).to_tensor(PAD_ID)
@@ -201,12 +222,4 @@ class Translator(tf.Module):
         def step_function(newest, cache):
             return self.model.decode_step(newest, cache, projected_memory, mask)
 
-        if self.beam_size == 1:
-            return greedy_search(step_function, cache, **arguments)
-        return beam_search(
-            step_function,
-            cache,
-            beam_size=self.beam_size,
-            num_best=self.num_best,
-            **arguments,
-        )
+        return step_function, cache, arguments

@@ -34,6 +34,10 @@ def _add_demo(commands):
         "with the export. Needs no file and no network, and a few minutes on 2 CPU cores.",
     )
     parser.add_argument(
+        "--task", default="translate", choices=("translate", "copy"),
+        help="copy: learn to repeat ten symbols, as in the Annotated Transformer; writes nothing",
+    )  # fmt: skip
+    parser.add_argument(
         "--out", type=pathlib.Path, default=pathlib.Path("demo-out"), metavar="DIR",
         help="where everything is written (default: %(default)s)",
     )  # fmt: skip
@@ -41,9 +45,15 @@ def _add_demo(commands):
 
 
 def _run_demo(options):
-    from training.demo import run_demo
+    if options.task == "copy":
+        import_tensorflow()
+        from training.copy_task import run_copy_task
 
-    run_demo(options.out)
+        run_copy_task()
+    else:
+        from training.demo import run_demo
+
+        run_demo(options.out)
 
 
 def _add_train(commands):

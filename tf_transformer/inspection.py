@@ -1,0 +1,59 @@
+"""Attention of a model on one sentence, with the pieces that stand on its axes."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.states import AttentionWeights
+from tf_transformer.tokenizer import BEGIN_ID, END_ID, Tokenizer
+from tf_transformer.translator import Translator
+
+
+class InspectedSentence(NamedTuple):
+    """A sentence, its translation, and who attended to what.
+
+    Attributes:
+        source: pieces that the encoder saw, the end symbol last.
+        target: pieces that the decoder saw, the begin symbol first.
+        translation: as text.
+        attention: arrays without a batch axis: the encoder's `(num_heads, source, source)`, the
+            decoder's `(num_heads, target, target)`, cross `(num_heads, target, source)`, one a
+            layer. Row t of the latter two chose the piece after `target[t]`.
+    """
+
+    source: list[str]
+    target: list[str]
+    translation: str
+    attention: AttentionWeights
+
+
+def inspect_attention(translator: Translator, text: str) -> InspectedSentence:
+    """Translates a sentence, then looks at all attention weights of source and translation.
+
+    Raises:
+        ValueError: there is nothing in the sentence.
+    """
+    source = translator.source_tokenizer.tokenize(tf.constant([text]))
+    source = source[:, : translator.source_limit]
+    if source.row_lengths()[0] == 0:
+        raise ValueError(f"No words to look at in {text!r}")
+    found = translator.search(source)
+    source_ids = [*source[0].numpy().tolist(), END_ID]
+    target_ids = [BEGIN_ID, *found.ids[0, 0, : int(found.lengths[0, 0])].numpy().tolist()]
+    inputs = {"source": np.array([source_ids]), "target": np.array([target_ids])}
+    _, attention = translator.model(inputs, return_attention=True)
+    return InspectedSentence(
+        source=_pieces(translator.source_tokenizer, source_ids),
+        target=_pieces(translator.target_tokenizer, target_ids),
+        translation=translator.target_tokenizer.detokenize(tf.constant([target_ids]))[0]
+        .numpy()
+        .decode(),
+        attention=AttentionWeights(
+            *([np.asarray(weights)[0] for weights in part] for part in attention)
+        ),
+    )
+
+
+def _pieces(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
+    return [tokenizer.pieces[number] for number in ids]
