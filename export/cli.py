@@ -5,11 +5,15 @@ TensorFlow is imported inside the commands, so that `--help` answers at once.
 
 import argparse
 import contextlib
+import gzip
 import pathlib
 import sys
+import zlib
+from collections.abc import Iterator
 from typing import BinaryIO
 
 from tf_transformer.command_options import add_model_dir, add_search_options
+from tf_transformer.files import check_writable
 from tf_transformer.quiet import import_tensorflow
 
 
@@ -27,11 +31,15 @@ def _add_translate(commands):
     )
     add_model_dir(parser, "the trained model")
     parser.add_argument(
-        "--input", type=pathlib.Path, metavar="F", help="text (default: standard input)"
-    )
+        "--input",
+        type=pathlib.Path,
+        metavar="F",
+        help="text, plain or .gz (default: standard input)",
+    )  # fmt: skip
     parser.add_argument(
-        "--output", type=pathlib.Path, metavar="F", help="translations (default: standard output)"
-    )
+        "--output", type=pathlib.Path, metavar="F",
+        help="translations (default: standard output); F.partial until all are there",
+    )  # fmt: skip
     add_search_options(parser)
     parser.add_argument(
         "--n-best", type=int, metavar="N",
@@ -41,9 +49,14 @@ def _add_translate(commands):
 
 
 def _run_translate(options):
+    if options.n_best is not None and options.n_best < 1:
+        raise ValueError(f"--n-best {options.n_best}: expected at least 1")
+    if options.output:
+        check_writable(options.output)
+        if options.input and options.output.exists() and options.output.samefile(options.input):
+            raise ValueError(f"--output {options.output} is the input")
     lines = _read_lines(options.input)
     translator = _load_translator(options, num_best=options.n_best or 1)
-    # Opened last: a former file survives everything that can be wrong with the rest.
     num_truncated = 0
     with _open_output(options.output) as output:
         for number, best in enumerate(translator.translate_lines(lines), 1):
@@ -64,12 +77,36 @@ def _run_translate(options):
 
 def _read_lines(path: pathlib.Path | None) -> list[bytes]:
     """Lines end at a line feed; carriage returns are dropped, as in training."""
-    data = path.read_bytes() if path else sys.stdin.buffer.read()
+    if path is None:
+        data = sys.stdin.buffer.read()
+    else:
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            try:
+                data = gzip.decompress(data)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                raise ValueError(f"{path}: not a whole gzip file ({error})") from error
     return data.replace(b"\r", b"").removesuffix(b"\n").split(b"\n") if data else []
 
 
-def _open_output(path: pathlib.Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
-    return path.open("wb") if path else contextlib.nullcontext(sys.stdout.buffer)
+@contextlib.contextmanager
+def _open_output(path: pathlib.Path | None) -> Iterator[BinaryIO]:
+    """Opens what a run writes bit by bit.
+
+    A file grows under the name `F.partial` and takes its own when it is whole, so that a former
+    one survives until then, and what was done survives a stop.
+    """
+    if path is None:
+        yield sys.stdout.buffer
+    elif path.exists() and not path.is_file():  # a pipe, a device
+        with path.open("wb") as output:
+            yield output
+    else:
+        path = path.resolve()
+        partial = path.with_name(f"{path.name}.partial")
+        with partial.open("wb") as output:
+            yield output
+        partial.replace(path)
 
 
 def _add_export(commands):

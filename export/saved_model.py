@@ -1,6 +1,7 @@
 """A translator as a SavedModel: written beside, verified in a fresh process, renamed into place."""
 
 import base64
+import errno
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.files import remove_leftovers
 from tf_transformer.translator import Translator
 
 _PROBE = pathlib.Path(__file__).with_name("probe.py")
@@ -76,16 +78,24 @@ def export_translator(translator: Translator, directory: pathlib.Path) -> pathli
         ValueError: the SavedModel's answers differ from the translator's.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(directory)
     temporary = directory / f".writing-{os.getpid()}"
     served = ServedTranslator(translator)
     try:
-        tf.saved_model.save(
-            served, str(temporary), signatures={"serving_default": served.serving_default}
-        )
+        _save(served, temporary)
         verify(translator, temporary)
         return _rename_to_next_version(temporary, directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _save(served: ServedTranslator, path: pathlib.Path) -> None:
+    try:
+        tf.saved_model.save(
+            served, str(path), signatures={"serving_default": served.serving_default}
+        )
+    except tf.errors.OpError as error:  # of the files it writes, as on a full disk
+        raise OSError(errno.EIO, error.message.partition(" [Op")[0], str(path.parent)) from error
 
 
 def _rename_to_next_version(temporary: pathlib.Path, directory: pathlib.Path) -> pathlib.Path:
@@ -95,8 +105,10 @@ def _rename_to_next_version(temporary: pathlib.Path, directory: pathlib.Path) ->
         try:
             temporary.rename(version)
             return version
-        except FileExistsError:  # another export took the number in between
-            continue
+        except OSError as error:
+            # Another export took the number in between.
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
 
 
 def verify(translator: Translator, saved_model: pathlib.Path) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 import re
 
 import keras
@@ -176,10 +177,10 @@ def test_not_a_model_directory(tmp_path):
             load_model(path)
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
+@pytest.mark.parametrize("version", [0, 1, 3, "2", None])
 def test_another_format_version(model_dir, version):
     rewrite_config(model_dir, lambda description: description.update(format_version=version))
-    reason = f"this version reads model directories of format 1, got format {version!r}$"
+    reason = f"this version reads model directories of format 2, got format {version!r}$"
     with refuses(model_dir / "config.json", reason):
         load_model(model_dir)
 
@@ -187,7 +188,7 @@ def test_another_format_version(model_dir, version):
 @pytest.mark.parametrize("text", ["{}", "[]", "3", "null", '"text"', '{"model": {}}'])
 def test_no_format_version(model_dir, text):
     replace_file(model_dir / "config.json", text)
-    reason = "this version reads model directories of format 1, got format None$"
+    reason = "this version reads model directories of format 2, got format None$"
     with refuses(model_dir / "config.json", reason):
         load_model(model_dir)
 
@@ -350,17 +351,37 @@ def test_replacing_keeps_the_old_file_when_writing_fails(tmp_path, error, has_be
 
 
 def test_weights_are_kept_when_saving_fails(model_dir, model, contents, monkeypatch):
-    def save_half(path):
-        path.write_bytes(contents["model.weights.h5"][:1000])
-        raise OSError(28, "No space left on device")
+    def write_half(path, content):
+        with path.open("wb") as file:
+            file.write(content[:1000])
+        raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(model, "save_weights", save_half)
-    with pytest.raises(OSError, match="No space left"):
+    monkeypatch.setattr(pathlib.Path, "write_bytes", write_half)
+    with pytest.raises(OSError, match=r"No space left on device: '\S+/model.weights.h5'"):
         write_weights(model_dir, model)
     assert (model_dir / "model.weights.h5").read_bytes() == contents["model.weights.h5"]
     assert sorted(os.listdir(model_dir)) == FILES
 
 
+def test_weights_of_another_model_are_refused(model_dir, model):
+    """Also where the other model merely lacks some: nothing in the file may be left over."""
+    path = model_dir / "config.json"
+    description = json.loads(path.read_text())
+    description["model"] |= {"norm_position": "pre", "final_norm": False, "activation": "swiglu"}
+    path.write_text(json.dumps(description))
+    with pytest.raises(ValueError, match=r"of another model \(decoder/\S+ has the shape"):
+        load_model(model_dir)
+    description["model"] |= {"final_norm": True, "activation": "relu"}
+    path.write_text(json.dumps(description))
+    with pytest.raises(ValueError, match=r"of another model \(decoder/final_norm/\S+ is missing\)"):
+        load_model(model_dir)
+    write_weights(model_dir, Transformer(TransformerConfig(**description["model"])))
+    description["model"]["final_norm"] = False
+    path.write_text(json.dumps(description))
+    with pytest.raises(ValueError, match=r"final_norm/\S+ is not in this model\)"):
+        load_model(model_dir)
+
+
 def test_config_holds_data_alone(contents, model):
     description = json.loads(contents["config.json"])
-    assert description == {"format_version": 1, "model": dataclasses.asdict(model.config)}
+    assert description == {"format_version": 2, "model": dataclasses.asdict(model.config)}

@@ -142,7 +142,7 @@ def test_chinese_characters_show(caplog):
 
 def test_characters_of_no_font_are_named(caplog):
     font_families("a\U00012000")  # a cuneiform sign
-    assert "No font here has the characters" in caplog.text
+    assert "No font here has the characters \U00012000" in caplog.text
 
 
 # Search

@@ -4,18 +4,20 @@ import importlib
 
 _PUBLIC = {
     "Transformer": "model",
+    "LanguageModel": "language_model",
     "TransformerConfig": "config",
     "LabelSmoothedCrossEntropy": "loss",
     "NoamSchedule": "schedule",
     "TokenAccuracy": "metrics",
     "Perplexity": "metrics",
+    "SmoothedLoss": "metrics",
     "Tokenizer": "tokenizer",
     "Translator": "translator",
 }
 
 # Their classes are registered with Keras when they are imported: any public name brings them all,
 # so that a saved model with its loss, metrics and schedule can be loaded.
-_REGISTERING = ("model", "loss", "metrics", "schedule")
+_REGISTERING = ("model", "language_model", "loss", "metrics", "schedule")
 
 __all__ = list(_PUBLIC)
 __version__ = "0.1.0"

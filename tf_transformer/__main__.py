@@ -30,6 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     # Read by TensorFlow when it is imported. What matters comes as an exception; its log of errors
     # also names every accelerator that is not there.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    _open_standard_streams()
     sys.stdout.reconfigure(line_buffering=True)  # a log file shows progress as it is made
     try:
         return options.run(options) or 0
@@ -54,12 +55,20 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
+def _open_standard_streams() -> None:
+    """Gives those that the caller has closed something harmless: numbers 0 to 2, as all expect."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, they stay open
+
+
 def _is_expected(error: Exception) -> bool:
     """True for faults of input, files and disks; others are ours and deserve a traceback.
 
-    A `ValueError` is expected where the project's own code raised it.
+    A `ValueError` is expected where the project's own code raised it. TensorFlow reports a full
+    disk, and memory that does not suffice, as exhausted resources.
     """
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) or type(error).__name__ == "ResourceExhaustedError":
         return True
     if not isinstance(error, ValueError):
         return False

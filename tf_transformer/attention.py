@@ -85,6 +85,9 @@ class MultiHeadAttention(keras.layers.Layer):
         num_heads: h; must divide the width of the input.
         dropout_rate: on the attention weights.
         initial_gain: scales the initial weights, see `projection`.
+
+    Raises:
+        ValueError: when built, if `num_heads` does not divide the width of the input.
     """
 
     def __init__(
@@ -113,7 +116,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def build(self, inputs_shape):
         self.d_model = inputs_shape[-1]
-        if self.d_model % self.num_heads:
+        if self.num_heads < 1 or self.d_model % self.num_heads:
             raise ValueError(
                 "`num_heads` must divide the width of the input. Received: "
                 f"num_heads={self.num_heads}, width={self.d_model}"

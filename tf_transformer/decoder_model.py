@@ -22,9 +22,14 @@ class DecoderModel(keras.Model):
 
     Args:
         config: sizes and switches.
+
+    Raises:
+        ValueError: `config` is something else.
     """
 
     def __init__(self, config: TransformerConfig, **kwargs: Any):
+        if not isinstance(config, TransformerConfig):
+            raise ValueError(f"`config` must be a TransformerConfig. Received: {config!r}")
         super().__init__(**kwargs)
         self.config = config
         self.decoder = self._stack(

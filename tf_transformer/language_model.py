@@ -33,9 +33,9 @@ class LanguageModel(DecoderModel):
     """
 
     def __init__(self, config: TransformerConfig, **kwargs: Any):
+        super().__init__(config, **kwargs)
         if not config.decoder_only:
             raise ValueError("A `LanguageModel` needs a configuration with `decoder_only=True`")
-        super().__init__(config, **kwargs)
         self.build()
 
     def call(self, inputs, training=None, head_masks=None, return_attention=False):

@@ -40,9 +40,9 @@ class Transformer(DecoderModel):
     """
 
     def __init__(self, config: TransformerConfig, **kwargs: Any):
+        super().__init__(config, **kwargs)
         if config.decoder_only:
             raise ValueError("A `decoder_only` configuration makes a `LanguageModel`")
-        super().__init__(config, **kwargs)
         self.encoder = self._stack(Encoder, "encoder", num_layers=config.num_encoder_layers)
         self.source_embedding = (
             self.target_embedding

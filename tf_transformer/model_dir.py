@@ -3,40 +3,30 @@
     config.json        format version, settings of the model
     source.spm         SentencePiece model of the source side
     target.spm         SentencePiece model of the target side, equal to it when joint
-    model.weights.h5   the weights
+    model.weights.h5   the weights, by their names
 
 Training adds its own files beside them. Every file appears whole: it is written under another name
 and renamed.
 """
 
-import contextlib
 import dataclasses
+import io
 import json
-import os
 import pathlib
-from collections.abc import Iterator
 
+import h5py
 import keras
+import numpy as np
 
 from tf_transformer.config import TransformerConfig, nearest
+from tf_transformer.files import replacing
 from tf_transformer.model import Transformer
 from tf_transformer.tokenizer import Tokenizer
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.weights.h5"
-
-
-@contextlib.contextmanager
-def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Gives a path beside `path` to write to, and renames it to `path` if all went well."""
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def describe_model(
@@ -53,9 +43,43 @@ def describe_model(
 
 
 def write_weights(model_dir: pathlib.Path, model: keras.Model) -> None:
-    """Writes the model's weights, in place of former ones."""
+    """Writes the model's weights, in place of former ones: one HDF5 dataset each, by its name.
+
+    HDF5 ends the process when a disk is full, so it writes to memory.
+    """
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        for name, weight in _named_weights(model).items():
+            file.create_dataset(name, data=np.asarray(weight))
     with replacing(model_dir / WEIGHTS_NAME) as path:
-        model.save_weights(path)
+        path.write_bytes(content.getbuffer())
+
+
+def _read_weights(path: pathlib.Path, model: keras.Model) -> None:
+    """Gives the model the weights in the file: all of the model's, all of the file's."""
+    arrays = {}
+
+    def read(name, item):
+        if isinstance(item, h5py.Dataset):
+            arrays[name] = item[()]
+
+    with h5py.File(path, "r") as file:
+        file.visititems(read)
+    weights = _named_weights(model)
+    for name in sorted(weights.keys() ^ arrays.keys()):
+        raise ValueError(f"{name} is {'missing' if name in weights else 'not in this model'}")
+    for name, weight in weights.items():
+        if arrays[name].shape != tuple(weight.shape):
+            raise ValueError(
+                f"{name} has the shape {arrays[name].shape}, not {tuple(weight.shape)}"
+            )
+    for name, weight in weights.items():
+        weight.assign(arrays[name])
+
+
+def _named_weights(model: keras.Model) -> dict[str, keras.Variable]:
+    """Weights by their paths without the model's own name."""
+    return {weight.path.partition("/")[2]: weight for weight in model.weights}
 
 
 def read_config(model_dir: pathlib.Path) -> TransformerConfig:
@@ -132,7 +156,7 @@ def load_model(model_dir: pathlib.Path) -> tuple[Transformer, Tokenizer, Tokeniz
     if not path.is_file():
         raise ValueError(f"{model_dir}: no {WEIGHTS_NAME} yet; training has written no checkpoint")
     try:
-        model.load_weights(path)
+        _read_weights(path, model)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"{path}: damaged, or of another model ({reason})") from error

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from tf_transformer.config_checks import SWITCHES
 from tf_transformer.dropout import Dropout
 from tf_transformer.norm import make_norm
 
@@ -31,6 +32,9 @@ class Residual(keras.layers.Layer):
 
     Returns:
         `(batch, length, d_model)`.
+
+    Raises:
+        ValueError: `norm_position` is neither.
     """
 
     def __init__(
@@ -43,6 +47,11 @@ class Residual(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        if norm_position not in SWITCHES["norm_position"]:
+            raise ValueError(
+                f"`norm_position` must be one of {SWITCHES['norm_position']}. "
+                f"Received: norm_position={norm_position!r}"
+            )
         self.norm_position = norm_position
         self.dropout_rate = dropout_rate
         self.epsilon = epsilon

@@ -62,12 +62,16 @@ class Report(keras.callbacks.Callback):
         for name in ("target_tokens", "val_target_tokens", "val_padding"):
             logs.pop(name, None)
         logs.update(self._pace)
+        step = current_step(self.model)
+        if step % REPORT_EVERY:  # the steps since the last report
+            training = {name: value for name, value in logs.items() if not name.startswith("val_")}
+            self._write(self._training, training, step)
         validation = {
             name.removeprefix("val_"): value
             for name, value in logs.items()
             if name.startswith("val_")
         }
-        self._write(self._validation, validation, current_step(self.model))
+        self._write(self._validation, validation, step)
 
     def _write(self, writer, values, step):
         with writer.as_default(step=step):

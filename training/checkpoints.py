@@ -31,6 +31,7 @@ class Checkpoints:
     def __init__(self, model_dir: pathlib.Path, model: keras.Model, keep: int):
         self._directory = checkpoint_directory(model_dir)
         self._remove_leftovers()
+        _list_checkpoints_anew(self._directory)
         weights, state = _weights_and_state(model)
         # Lists of variables: tf.train.Checkpoint(model=...) would lose layers held in lists.
         self._checkpoint = tf.train.Checkpoint(
@@ -82,6 +83,29 @@ def checkpoint_directory(model_dir: pathlib.Path) -> pathlib.Path:
     return model_dir / "checkpoints"
 
 
+def checkpoint_paths(directory: pathlib.Path) -> list[str]:
+    """The checkpoints in a folder, oldest first, without their endings.
+
+    The files themselves are asked: TensorFlow's list of them, `checkpoint`, may be lost or damaged.
+    """
+    steps = [
+        int(path.stem.removeprefix("step-"))
+        for path in directory.glob("step-*.index")
+        if path.stem.removeprefix("step-").isdigit()
+    ]
+    return [str(directory / f"step-{step}") for step in sorted(steps)]
+
+
+def _list_checkpoints_anew(directory: pathlib.Path) -> None:
+    """Writes TensorFlow's list of the checkpoints where it does not name those there are."""
+    paths = checkpoint_paths(directory)
+    state = tf.train.get_checkpoint_state(str(directory))
+    if paths and (state is None or list(state.all_model_checkpoint_paths) != paths):
+        tf.compat.v1.train.update_checkpoint_state(
+            str(directory), paths[-1], all_model_checkpoint_paths=paths
+        )
+
+
 def average_checkpoints(model_dir: pathlib.Path, last: int, model: Transformer) -> list[int]:
     """Sets the model's weights to the mean of those of the last checkpoints.
 
@@ -97,8 +121,7 @@ def average_checkpoints(model_dir: pathlib.Path, last: int, model: Transformer) 
         ValueError: there are not so many checkpoints, or one is damaged.
     """
     directory = checkpoint_directory(model_dir)
-    state = tf.train.get_checkpoint_state(str(directory))
-    paths = list(state.all_model_checkpoint_paths) if state else []
+    paths = checkpoint_paths(directory)
     if not 1 <= last <= len(paths):
         raise ValueError(f"--last {last}: {directory} holds {len(paths)} checkpoints")
     totals = [np.zeros(weight.shape, np.float64) for weight in model.weights]

@@ -10,10 +10,9 @@ import pathlib
 import shlex
 import sys
 
-import yaml
-
 from tf_transformer.command_options import add_model_dir, add_search_options
-from tf_transformer.config import PRESETS
+from tf_transformer.files import check_writable, replacing
+from tf_transformer.presets import PRESETS
 from tf_transformer.quiet import import_tensorflow
 
 
@@ -129,7 +128,9 @@ def _parse_setting(setting: str) -> tuple[str, object]:
     name, equals, value = setting.partition("=")
     if not equals:
         raise ValueError(f"--set {setting}: expected NAME=VALUE")
-    return name, yaml.safe_load(value)
+    from training.config import read_yaml
+
+    return name, read_yaml(value, f"--set {setting}")
 
 
 def _add_evaluate(commands):
@@ -152,8 +153,10 @@ def _add_evaluate(commands):
 
 
 def _run_evaluate(options):
+    for output in (options.output, options.json):
+        if output:
+            check_writable(output)
     import_tensorflow()
-    from tf_transformer.model_dir import replacing
     from training.corpus import TextFile
     from training.evaluation import evaluate
 
@@ -165,13 +168,13 @@ def _run_evaluate(options):
         length_penalty=options.length_penalty,
         bleu_tokenizer=options.tokenize,
     )
+    print(evaluation)
     if options.output:
         with replacing(options.output) as path:
             path.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
     if options.json:
         with replacing(options.json) as path:
             path.write_text(json.dumps(evaluation.as_dict(), indent=2) + "\n", encoding="utf-8")
-    print(evaluation)
 
 
 def _add_average(commands):

@@ -1,16 +1,19 @@
 """The settings of a training run: defaults, a YAML file, overrides from the command line."""
 
 import dataclasses
+import difflib
 import pathlib
+import re
 from typing import Annotated, Any, Literal
 
 import pydantic
 import yaml
 
-from tf_transformer.config import PRESETS, TransformerConfig, nearest
+from tf_transformer.config import TransformerConfig, nearest
+from tf_transformer.presets import PRESETS
 
-Positive = Annotated[int, pydantic.Field(gt=0)]
-Seed = Annotated[int, pydantic.Field(ge=0, lt=2**32)]
+Positive = Annotated[int, pydantic.Field(gt=0, strict=True)]
+Seed = Annotated[int, pydantic.Field(ge=0, lt=2**32, strict=True)]
 PositiveFloat = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
 _STRICT = pydantic.ConfigDict(extra="forbid")
@@ -141,18 +144,42 @@ def load_config(path: pathlib.Path | None, overrides: dict[str, Any]) -> Trainin
     values: dict[str, Any] = {}
     if path is not None:
         try:
-            values = yaml.safe_load(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
         except FileNotFoundError as error:
             raise ValueError(f"{path}: no such file") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: not YAML ({error})") from error
+        values = read_yaml(text, path)
         if values is None:  # nothing but comments
             values = {}
         if not isinstance(values, dict):
             raise ValueError(f"{path}: expected `name: value` lines, got {values!r}")
+        # Sections of nothing but comments.
+        values = {name: value for name, value in values.items() if value is not None}
     for name, value in overrides.items():
         _replace(values, name.split("."), value)
     return make_config(values)
+
+
+class _YamlLoader(yaml.SafeLoader):
+    """Reads 1e-5 as the number that it is; YAML 1.1 wants 1.0e-5."""
+
+
+_YamlLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
+)
+
+
+def read_yaml(text: str, where: object) -> Any:
+    """Reads plain data from YAML.
+
+    Raises:
+        ValueError: not YAML; names `where` it stands.
+    """
+    try:
+        return yaml.load(text, _YamlLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{where}: not YAML ({' '.join(str(error).split())})") from error
 
 
 def make_config(values: dict[str, Any]) -> TrainingConfig:
@@ -189,10 +216,22 @@ def _explain(error: pydantic.ValidationError) -> str:
     fault = error.errors()[0]
     name = ".".join(str(part) for part in fault["loc"])
     if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return f"unknown setting '{name}'{nearest(name, _known_names())}"
+        return f"unknown setting '{name}'{_nearest_setting(name)}"
     message = fault["msg"][0].lower() + fault["msg"][1:]
     suggestion = nearest(str(fault["input"]), PRESETS) if name == "preset" else ""
     return f"setting '{name}': {message}. Received: {fault['input']!r}{suggestion}"
+
+
+def _nearest_setting(name: str) -> str:
+    """A suggestion: the same name in another section first, then names that look alike."""
+    leaf = name.rpartition(".")[2]
+    known = _known_names()
+    elsewhere = [full for full in known if full.rpartition(".")[2] == leaf]
+    if elsewhere:
+        return f"; did you mean '{elsewhere[0]}'?"
+    leaves = {full.rpartition(".")[2]: full for full in known}
+    close = difflib.get_close_matches(leaf, leaves, n=1)
+    return nearest(name, known) or (close and f"; did you mean '{leaves[close[0]]}'?") or ""
 
 
 def _known_names() -> list[str]:
@@ -201,4 +240,4 @@ def _known_names() -> list[str]:
         if dataclasses.is_dataclass(field.type):
             names += [f"{field.name}.{inner.name}" for inner in dataclasses.fields(field.type)]
         names.append(field.name)
-    return names
+    return names + [f"model.{field.name}" for field in dataclasses.fields(TransformerConfig)]

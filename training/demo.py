@@ -75,7 +75,13 @@ def run_demo(directory: pathlib.Path) -> None:
 def _run(*command: object) -> None:
     words = [str(word) for word in command]
     print(f"\n$ {shlex.join(['tf-transformer', *words])}", flush=True)
-    status = subprocess.run([sys.executable, "-m", "tf_transformer", *words]).returncode
+    process = subprocess.Popen([sys.executable, "-m", "tf_transformer", *words])
+    while True:
+        try:
+            status = process.wait()
+            break
+        except KeyboardInterrupt:
+            continue  # the command got it too, and takes its time to save
     if status != 0:
         raise SystemExit(status)
 

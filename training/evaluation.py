@@ -22,7 +22,7 @@ class Evaluation:
         bleu, chrf: by sacreBLEU, from 0 to 100, with the signatures that say how.
         exact: share of translations equal to their reference, from 0 to 1.
         perplexity: of the reference, a token, without label smoothing; pairs longer than the
-            model's limit are left out.
+            model's limit, or with an empty side, are left out; not a number where none is left.
         sentences: in the test set.
         beam_size, length_penalty: of the search.
     """
@@ -106,4 +106,4 @@ def perplexity(model: Transformer, corpus: ParallelText) -> float:
     metric = Perplexity()
     for inputs, labels in corpus.batches():
         metric.update_state(labels, model(inputs, training=False))
-    return float(metric.result())
+    return float(metric.result()) if metric.tokens > 0 else float("nan")

@@ -55,4 +55,6 @@ def _fonts() -> list[tuple[str, str]]:
         for path in sorted(folder.glob("NotoSansCJKsc-*.otf")):
             font_manager.fontManager.addfont(path)
     fonts = {font.fname: font.name for font in font_manager.fontManager.ttflist}
+    # Last Resort has a box with a number for every character there is.
+    fonts = {path: name for path, name in fonts.items() if not name.startswith("Last Resort")}
     return sorted(fonts.items(), key=lambda font: ("CJK SC" not in font[1], "CJK" not in font[1]))

@@ -4,6 +4,7 @@ import argparse
 import pathlib
 
 from tf_transformer.command_options import add_model_dir, add_search_options
+from tf_transformer.files import check_writable, replacing
 from tf_transformer.quiet import import_tensorflow
 
 _LAYOUTS = ("interleaved", "concatenated", "marian")
@@ -38,7 +39,6 @@ def _run_attention(options):
     _check_output(options.output, (".html",))
     translator = _load_translator(options)
     from tf_transformer.inspection import inspect_attention
-    from tf_transformer.model_dir import replacing
     from training.attention_maps import attention_page, draw_attention
 
     sentence = inspect_attention(translator, options.text)
@@ -203,10 +203,9 @@ def _check_output(output, more=()):
     allowed = (".png", ".svg", ".pdf", *more)
     if output.suffix not in allowed:
         raise ValueError(f"--output {output}: expected a name that ends in {', '.join(allowed)}")
+    check_writable(output)
 
 
 def _save(figure, output):
-    from tf_transformer.model_dir import replacing
-
     with replacing(output) as path:
         figure.savefig(path, format=output.suffix[1:], dpi=120)

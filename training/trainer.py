@@ -13,15 +13,16 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from tf_transformer.files import remove_leftovers, replacing
 from tf_transformer.loss import LabelSmoothedCrossEntropy
 from tf_transformer.masks import padding_mask
 from tf_transformer.metrics import Perplexity, SmoothedLoss, TokenAccuracy
 from tf_transformer.model import Transformer
 from tf_transformer.model_dir import (
     CONFIG_NAME,
+    WEIGHTS_NAME,
     describe_model,
     read_tokenizers,
-    replacing,
     write_weights,
 )
 from tf_transformer.schedule import NoamSchedule
@@ -179,7 +180,8 @@ def _fit(
             verbose=1 if sys.stdout.isatty() else 2,
             shuffle=False,
         )
-    write_weights(model_dir, model)
+    if not (model_dir / WEIGHTS_NAME).exists():
+        write_weights(model_dir, model)
     return TrainingResult(current_step(model), stop.received)
 
 
@@ -190,8 +192,9 @@ def _begin_or_continue(
     path = model_dir / TRAINING_NAME
     run = {"settings": dump_config(config), "corpus": _digest(source, target)}
     described = (model_dir / CONFIG_NAME).exists()
+    remove_leftovers(model_dir)
     if path.exists():
-        _check_same_run(path, json.loads(path.read_text(encoding="utf-8")), run)
+        _check_same_run(path, run)
     elif described:
         raise ValueError(f"{model_dir} holds a model that this command did not train")
     if not described:
@@ -204,14 +207,21 @@ def _begin_or_continue(
         describe_model(model_dir, config.transformer_config(*sizes), *models)
 
 
-def _check_same_run(path: pathlib.Path, former: dict, run: dict) -> None:
-    if former["corpus"] != run["corpus"]:
+def _check_same_run(path: pathlib.Path, run: dict) -> None:
+    try:
+        former = json.loads(path.read_text(encoding="utf-8"))
+        former_corpus, former_settings = former["corpus"], former["settings"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{path}: damaged; it should say what this model is trained on ({error!r})"
+        ) from error
+    if former_corpus != run["corpus"]:
         raise ValueError(
             f"{path.parent} was trained on another corpus; give the same files or another "
             "--model-dir"
         )
     # Through the configuration, so that settings which are new since then take their defaults.
-    before = _flatten(dump_config(make_config(former["settings"])))
+    before = _flatten(dump_config(make_config(former_settings)))
     now = _flatten(run["settings"])
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name) and name not in _FREE_SETTINGS:

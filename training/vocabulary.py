@@ -83,5 +83,7 @@ def _explain(error: RuntimeError, config: VocabularyConfig) -> str:
             f"{' and the 256 bytes' if config.byte_fallback else ''}: set --vocab-size "
             f"{characters[1]} or more"
         )
+    if "all_chars_count" in str(error):
+        return "the corpus holds nothing but blanks"
     reason = str(error).rpartition("] ")[2] or str(error)
     return f"no vocabulary of {config.size} {config.kind} pieces can be trained: {reason.strip()}"

@@ -1,0 +1,70 @@
+"""Files that appear whole or not at all."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator
+
+_PREFIX = ".writing-"
+
+
+@contextlib.contextmanager
+def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Gives a path beside `path` to write to, and renames it to `path` if all went well.
+
+    A symbolic link is followed. What is no regular file, such as a pipe or a device, is written to
+    as it is.
+
+    Raises:
+        OSError: as writing does, with the name of `path`; a former file is as it was.
+    """
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    real = pathlib.Path(os.path.realpath(path))
+    temporary = real.with_name(f"{_PREFIX}{os.getpid()}.{real.name}")
+    try:
+        yield temporary
+        os.replace(temporary, real)
+    except OSError as error:
+        if error.filename in (None, str(temporary)):
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: pathlib.Path) -> None:
+    """Refuses what `replacing` could not write, before any work is done.
+
+    Raises:
+        OSError: the folder is missing or not writable, or `path` is a folder.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: is a directory")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PermissionError(f"{path}: not writable")
+
+
+def remove_leftovers(directory: pathlib.Path) -> None:
+    """Removes what processes that were killed while writing have left in a folder."""
+    for path in directory.glob(f"{_PREFIX}[0-9]*"):
+        pid = path.name.removeprefix(_PREFIX).partition(".")[0]
+        if pid.isdigit() and not _is_running(int(pid)):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
