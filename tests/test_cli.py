@@ -87,7 +87,7 @@ def test_model_directory_of_another_version(capsys, trained, tmp_path):
     config = json.loads((trained / "config.json").read_text())
     (tmp_path / "model" / "config.json").write_text(json.dumps(config | {"format_version": 99}))
     line = fails(capsys, "export", "--model-dir", tmp_path / "model", "--output", tmp_path / "out")
-    assert "reads model directories of format 1, got format 99" in line
+    assert "reads model directories of format 2, got format 99" in line
     assert not (tmp_path / "out").exists()
 
 

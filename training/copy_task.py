@@ -35,11 +35,12 @@ def copy_batches(rng: np.random.Generator, count: int):
     )
 
 
-def copy_model(**sizes: int) -> Transformer:
+def copy_model() -> Transformer:
     """The model of the text, `make_model(11, 11, N=2)`, compiled with its optimizer and loss.
 
-    Adam with beta 0.9 and 0.98, and half the paper's learning rate with a warm-up of 400 updates;
-    no label smoothing.
+    Adam with beta 0.9 and 0.98, half the paper's learning rate with a warm-up of 400 updates; no
+    label smoothing. One deviation: `d_model` 128 and `d_ff` 512 instead of 512 and 2048, which
+    learns the task surely and in a sixth of the time.
     """
     config = TransformerConfig.preset(
         "annotated",
@@ -47,7 +48,8 @@ def copy_model(**sizes: int) -> Transformer:
         target_vocab_size=VOCAB_SIZE,
         num_encoder_layers=2,
         num_decoder_layers=2,
-        **sizes,
+        d_model=128,
+        d_ff=512,
     )
     model = Transformer(config)
     schedule = NoamSchedule(config.d_model, warmup_steps=400, factor=0.5)
@@ -62,8 +64,8 @@ def copy_model(**sizes: int) -> Transformer:
 class NotebookLog(keras.callbacks.Callback):
     """Prints the line of the notebook after the first batch of every epoch.
 
-    The loss is in nats a token, since this batch alone; the notebook's accumulation step counts
-    updates made, here one a batch.
+    The loss is that batch's, in nats a token. The notebook counts updates as accumulation steps;
+    here each batch is one.
     """
 
     def on_epoch_begin(self, epoch, logs=None):
