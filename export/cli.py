@@ -1,4 +1,4 @@
-"""The commands that use a trained model: translate, export.
+"""The commands that use a trained model: translate, complete, export.
 
 TensorFlow is imported inside the commands, so that `--help` answers at once.
 """
@@ -20,6 +20,7 @@ from tf_transformer.quiet import import_tensorflow
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Adds the parsers of this room's commands."""
     _add_translate(commands)
+    _add_complete(commands)
     _add_export(commands)
 
 
@@ -107,6 +108,43 @@ def _open_output(path: pathlib.Path | None) -> Iterator[BinaryIO]:
         with partial.open("wb") as output:
             yield output
         partial.replace(path)
+
+
+def _add_complete(commands):
+    parser = commands.add_parser(
+        "complete",
+        help="continue text with a language model",
+        description="Continues one text a line until the model ends it.",
+    )
+    add_model_dir(parser, "the language model")
+    parser.add_argument(
+        "--input", type=pathlib.Path, metavar="F",
+        help="beginnings, plain or .gz (default: standard input)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-tokens", type=int, default=100, metavar="N",
+        help="most tokens of a continuation (default: %(default)s)",
+    )  # fmt: skip
+    add_search_options(parser)
+    parser.set_defaults(run=_run_complete)
+
+
+def _run_complete(options):
+    lines = _read_lines(options.input)
+    import_tensorflow()
+    from tf_transformer.completer import Completer
+    from tf_transformer.model_dir import load_model
+
+    model, _, tokenizer = load_model(options.model_dir)
+    completer = Completer(
+        model,
+        tokenizer,
+        beam_size=options.beam_size,
+        length_penalty=options.length_penalty,
+        max_new_tokens=options.max_tokens,
+    )
+    for line in lines:
+        print(" ".join(completer.complete(line).text.splitlines()))
 
 
 def _add_export(commands):

@@ -1,7 +1,7 @@
 """A model directory: what it takes to translate, in files that hold data and never code.
 
     config.json        format version, settings of the model
-    source.spm         SentencePiece model of the source side
+    source.spm         SentencePiece model of the source side; a language model has none
     target.spm         SentencePiece model of the target side, equal to it when joint
     model.weights.h5   the weights, by their names
 
@@ -19,7 +19,9 @@ import keras
 import numpy as np
 
 from tf_transformer.config import TransformerConfig, nearest
+from tf_transformer.decoder_model import DecoderModel
 from tf_transformer.files import replacing
+from tf_transformer.language_model import LanguageModel
 from tf_transformer.model import Transformer
 from tf_transformer.tokenizer import Tokenizer
 
@@ -30,11 +32,16 @@ WEIGHTS_NAME = "model.weights.h5"
 
 
 def describe_model(
-    model_dir: pathlib.Path, config: TransformerConfig, source_model: bytes, target_model: bytes
+    model_dir: pathlib.Path,
+    config: TransformerConfig,
+    source_model: bytes | None,
+    target_model: bytes,
 ) -> None:
     """Writes everything but the weights."""
     model_dir.mkdir(parents=True, exist_ok=True)
     for name, model in (("source.spm", source_model), ("target.spm", target_model)):
+        if model is None:
+            continue
         with replacing(model_dir / name) as path:
             path.write_bytes(model)
     description = {"format_version": FORMAT_VERSION, "model": dataclasses.asdict(config)}
@@ -118,23 +125,30 @@ def read_config(model_dir: pathlib.Path) -> TransformerConfig:
         raise ValueError(f"{path}: {error}") from error
 
 
-def read_tokenizers(model_dir: pathlib.Path) -> tuple[Tokenizer, Tokenizer]:
-    """Reads the tokenizers of source and target.
+def read_tokenizers(model_dir: pathlib.Path) -> tuple[Tokenizer | None, Tokenizer]:
+    """Reads the tokenizers of source and target; a language model has no source.
 
     Raises:
         ValueError: a file is missing or not a SentencePiece model.
     """
-    tokenizers = []
-    for name in ("source.spm", "target.spm"):
-        path = model_dir / name
-        try:
-            tokenizers.append(Tokenizer(path.read_bytes()))
-        except (FileNotFoundError, ValueError) as error:
-            raise ValueError(f"{path}: missing or damaged ({error})") from error
-    return tokenizers[0], tokenizers[1]
+    if read_config(model_dir).decoder_only:
+        return None, _read_tokenizer(model_dir / "target.spm")
+    return _read_tokenizer(model_dir / "source.spm"), _read_tokenizer(model_dir / "target.spm")
 
 
-def load_model(model_dir: pathlib.Path) -> tuple[Transformer, Tokenizer, Tokenizer]:
+def _read_tokenizer(path: pathlib.Path) -> Tokenizer:
+    try:
+        return Tokenizer(path.read_bytes())
+    except (FileNotFoundError, ValueError) as error:
+        raise ValueError(f"{path}: missing or damaged ({error})") from error
+
+
+def make_model(config: TransformerConfig, dtype: str = "float32") -> DecoderModel:
+    """A `LanguageModel` for decoder-only configurations, a `Transformer` for all others."""
+    return (LanguageModel if config.decoder_only else Transformer)(config, dtype=dtype)
+
+
+def load_model(model_dir: pathlib.Path) -> tuple[DecoderModel, Tokenizer | None, Tokenizer]:
     """Loads the model in float32, and the tokenizers of source and target.
 
     Raises:
@@ -146,12 +160,12 @@ def load_model(model_dir: pathlib.Path) -> tuple[Transformer, Tokenizer, Tokeniz
         ("source", source_tokenizer, config.source_vocab_size),
         ("target", target_tokenizer, config.target_vocab_size),
     ):
-        if tokenizer.vocab_size != size:
+        if tokenizer is not None and tokenizer.vocab_size != size:
             raise ValueError(
                 f"{model_dir}: {side}.spm must have {side}_vocab_size={size} pieces, "
                 f"got {tokenizer.vocab_size}"
             )
-    model = Transformer(config, dtype="float32")
+    model = make_model(config)
     path = model_dir / WEIGHTS_NAME
     if not path.is_file():
         raise ValueError(f"{model_dir}: no {WEIGHTS_NAME} yet; training has written no checkpoint")

@@ -76,6 +76,10 @@ class Translator(tf.Module):
         chunk_size: int = 32,
     ):
         super().__init__(name="translator")
+        if not isinstance(model, Transformer):
+            raise ValueError(
+                f"A {type(model).__name__} has no source to translate; complete text with it"
+            )
         check_search_arguments(beam_size, num_best, length_penalty)
         for name, value, least in (
             ("max_length_factor", max_length_factor, 0),

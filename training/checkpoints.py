@@ -9,8 +9,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.model import Transformer
-
 # What TensorFlow raises over a damaged checkpoint, or one with other variables.
 _UNREADABLE = (AssertionError, IndexError, ValueError, tf.errors.OpError)
 
@@ -106,7 +104,7 @@ def _list_checkpoints_anew(directory: pathlib.Path) -> None:
         )
 
 
-def average_checkpoints(model_dir: pathlib.Path, last: int, model: Transformer) -> list[int]:
+def average_checkpoints(model_dir: pathlib.Path, last: int, model: keras.Model) -> list[int]:
     """Sets the model's weights to the mean of those of the last checkpoints.
 
     Args:

@@ -55,6 +55,9 @@ def _run_demo(options):
         run_demo(options.out)
 
 
+_NO_SOURCE = "; without, a language model of the target is trained"
+
+
 def _add_train(commands):
     parser = commands.add_parser(
         "train",
@@ -63,10 +66,13 @@ def _add_train(commands):
         "column 2 of a TSV file. Ctrl-C saves and stops; the same command goes on.",
     )
     for side in ("source", "target"):
-        parser.add_argument(f"--{side}", required=True, metavar="F", help=f"{side} sentences")
+        parser.add_argument(
+            f"--{side}", required=side == "target", metavar="F",
+            help=f"{side} sentences{_NO_SOURCE if side == 'source' else ''}",
+        )  # fmt: skip
     for side in ("source", "target"):
         parser.add_argument(
-            f"--validation-{side}", required=True, metavar="F",
+            f"--validation-{side}", required=side == "target", metavar="F",
             help=f"{side} sentences to judge by at each checkpoint",
         )  # fmt: skip
     add_model_dir(parser, "where the model is written")
@@ -96,6 +102,8 @@ def _run_train(options):
     ):
         if value is not None:
             overrides[name] = value
+    if options.source is None:
+        overrides["model.decoder_only"] = True
     config = load_config(options.config, overrides)
     if options.devices is not None and options.devices < 1:
         raise ValueError(f"--devices {options.devices}: expected at least 1")
@@ -108,9 +116,10 @@ def _run_train(options):
     logging.getLogger("training").setLevel(logging.INFO)
     result = train(
         config,
-        source=TextFile.parse(options.source, default_column=1),
+        source=options.source and TextFile.parse(options.source, default_column=1),
         target=TextFile.parse(options.target, default_column=2),
-        validation_source=TextFile.parse(options.validation_source, default_column=1),
+        validation_source=options.validation_source
+        and TextFile.parse(options.validation_source, default_column=1),
         validation_target=TextFile.parse(options.validation_target, default_column=2),
         model_dir=options.model_dir,
         num_devices=options.devices,
@@ -137,10 +146,11 @@ def _add_evaluate(commands):
     parser = commands.add_parser(
         "evaluate",
         help="BLEU, chrF, exact matches and perplexity on a test set",
-        description="Translates the source and compares with the reference, on plain text.",
+        description="Translates the source and compares with the reference, on plain text. Of a "
+        "language model, which has no source, reports the reference's perplexity.",
     )
     add_model_dir(parser, "the model")
-    parser.add_argument("--source", required=True, metavar="F", help="sentences to translate")
+    parser.add_argument("--source", metavar="F", help="sentences to translate")
     parser.add_argument("--reference", required=True, metavar="F", help="their translations")
     add_search_options(parser)
     parser.add_argument(
@@ -158,8 +168,16 @@ def _run_evaluate(options):
             check_writable(output)
     import_tensorflow()
     from training.corpus import TextFile
-    from training.evaluation import evaluate
+    from training.evaluation import evaluate, evaluate_language_model
 
+    if options.source is None:
+        reference = TextFile.parse(options.reference, default_column=2)
+        value = evaluate_language_model(options.model_dir, reference)
+        print(f"perplexity  {value:6.2f}")
+        if options.json:
+            with replacing(options.json) as path:
+                path.write_text(json.dumps({"perplexity": value}) + "\n", encoding="utf-8")
+        return
     evaluation, translations = evaluate(
         options.model_dir,
         source=TextFile.parse(options.source, default_column=1),
@@ -191,11 +209,10 @@ def _add_average(commands):
 
 def _run_average(options):
     import_tensorflow()
-    from tf_transformer.model import Transformer
-    from tf_transformer.model_dir import read_config, write_weights
+    from tf_transformer.model_dir import make_model, read_config, write_weights
     from training.checkpoints import average_checkpoints
 
-    model = Transformer(read_config(options.model_dir), dtype="float32")
+    model = make_model(read_config(options.model_dir))
     steps = average_checkpoints(options.model_dir, options.last, model)
     write_weights(options.model_dir, model)
     print(f"The weights are now the mean of those at steps {', '.join(map(str, steps))}.")

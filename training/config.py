@@ -111,21 +111,35 @@ class TrainingConfig:
     optimization: OptimizationConfig = dataclasses.field(default_factory=OptimizationConfig)
 
     def transformer_config(
-        self, source_vocab_size: int, target_vocab_size: int
+        self, source_vocab_size: int | None, target_vocab_size: int
     ) -> TransformerConfig:
-        """The preset with its replacements, for vocabularies of these sizes."""
+        """The preset with its replacements, for vocabularies of these sizes.
+
+        Raises:
+            ValueError: the settings contradict each other.
+        """
         for name in ("source_vocab_size", "target_vocab_size"):
             if name in self.model:
                 raise ValueError(f"'model.{name}' follows from the corpus; set 'vocabulary.size'")
-        tied = "all" if self.vocabulary.joint else "target"
-        if self.model.get("tied_embeddings") == "all" and not self.vocabulary.joint:
-            raise ValueError("'model.tied_embeddings: all' needs 'vocabulary.joint: true'")
+        if not self.vocabulary.joint and self.model.get("tied_embeddings") in ("inputs", "all"):
+            raise ValueError(
+                f"'model.tied_embeddings: {self.model['tied_embeddings']}' needs "
+                "'vocabulary.joint: true'"
+            )
+        # Two vocabularies may have one size and still nothing to share.
+        shares_nothing = not self.vocabulary.joint and "tied_embeddings" not in PRESETS[self.preset]
+        defaults = {"tied_embeddings": "target"} if shares_nothing else {}
         return TransformerConfig.preset(
             self.preset,
-            source_vocab_size=source_vocab_size,
+            source_vocab_size=None if self.is_language_model else source_vocab_size,
             target_vocab_size=target_vocab_size,
-            **({"tied_embeddings": tied} | self.model),
+            **(defaults | self.model),
         )
+
+    @property
+    def is_language_model(self) -> bool:
+        """Whether the model is a decoder alone, which is trained on a target without a source."""
+        return bool(self.model.get("decoder_only", False))
 
 
 _ADAPTER = pydantic.TypeAdapter(TrainingConfig)

@@ -116,7 +116,7 @@ def run_copy_task(seed: int = 1) -> list[int]:
     model = copy_model()
     for epoch in range(EPOCHS):
         print(f"Epoch {epoch} Training ====")
-        model.fit(copy_batches(rng, BATCHES), verbose=0, callbacks=[NotebookLog()])
+        model.fit(copy_batches(rng, BATCHES), verbose=0, shuffle=False, callbacks=[NotebookLog()])
         print(f"Epoch {epoch} Validation ====")
         print(f"Loss: {model.evaluate(copy_batches(rng, 5), verbose=0):.4f}")
     source = np.arange(1, VOCAB_SIZE, dtype="int32")[np.newaxis]

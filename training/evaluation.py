@@ -5,8 +5,8 @@ import pathlib
 
 import sacrebleu
 
+from tf_transformer.decoder_model import DecoderModel
 from tf_transformer.metrics import Perplexity
-from tf_transformer.model import Transformer
 from tf_transformer.model_dir import load_model
 from tf_transformer.translator import Translator
 from training.config import DataConfig
@@ -101,8 +101,22 @@ def evaluate(
     return evaluation, translations
 
 
-def perplexity(model: Transformer, corpus: ParallelText) -> float:
-    """exp(mean of -log p) of the corpus's target tokens, given source and earlier tokens."""
+def evaluate_language_model(model_dir: pathlib.Path, text: TextFile) -> float:
+    """Perplexity of a text, a token, with a language model.
+
+    Raises:
+        ValueError: the text or the model directory is faulty, or the model needs a source.
+    """
+    check_parallel(text, text)
+    model, source_tokenizer, tokenizer = load_model(model_dir)
+    if source_tokenizer is not None:
+        raise ValueError(f"{model_dir} holds a model that translates; give it a --source")
+    config = DataConfig(max_length=model.config.max_length)
+    return perplexity(model, ParallelText(None, text, None, tokenizer, config))
+
+
+def perplexity(model: DecoderModel, corpus: ParallelText) -> float:
+    """exp(mean of -log p) of the corpus's target tokens, given earlier ones and the source."""
     metric = Perplexity()
     for inputs, labels in corpus.batches():
         metric.update_state(labels, model(inputs, training=False))

@@ -41,14 +41,17 @@ class CorpusStatistics:
 class ParallelText:
     """A parallel corpus, the tokenizers of its sides, and how it becomes batches.
 
+    For a language model there is no source: `source` and `source_tokenizer` are None, and so are
+    the batches' sources and the counts of source tokens.
+
     Every batch is `({"source": (batch, source_length), "target": (batch, target_length)},
     labels (batch, target_length))`, int32, padded with 0. The source ends in the end id; the
     target is the labels shifted right behind the begin id, the labels end in the end id.
     """
 
-    source: TextFile
+    source: TextFile | None
     target: TextFile
-    source_tokenizer: Tokenizer
+    source_tokenizer: Tokenizer | None
     target_tokenizer: Tokenizer
     config: DataConfig
 
@@ -58,7 +61,7 @@ class ParallelText:
         Every epoch is shuffled anew with a seed made from the epoch's number. A run that goes on
         at `first_step` gets the batches that an uninterrupted one would.
         """
-        lines = tf.data.Dataset.zip(self.source.dataset(), self.target.dataset())
+        lines = self._lines()
 
         def epoch(number):
             # Of this function's graph alone: the process's own seed would go into the shuffle too.
@@ -79,12 +82,12 @@ class ParallelText:
 
     def batches(self) -> tf.data.Dataset:
         """Every pair once, in batches of like lengths."""
-        lines = tf.data.Dataset.zip(self.source.dataset(), self.target.dataset())
+        lines = self._lines()
         return self._batches(lines).prefetch(tf.data.AUTOTUNE)
 
     def statistics(self, num_pairs: int, label: str) -> CorpusStatistics:
         """Counts in one pass what the filter keeps and drops, with a progress bar."""
-        lines = tf.data.Dataset.zip(self.source.dataset(), self.target.dataset())
+        lines = self._lines()
         empty = too_long = source_tokens = target_tokens = 0
         with tqdm.tqdm(
             total=num_pairs, desc=label, unit=" pairs", leave=False, disable=None
@@ -97,25 +100,28 @@ class ParallelText:
                 keep = tf.cast(~(is_empty | is_long), tf.int64)
                 empty += int(tf.math.count_nonzero(is_empty))
                 too_long += int(tf.math.count_nonzero(is_long))
-                source_tokens += int(tf.reduce_sum(source * keep))
+                source_tokens += int(tf.reduce_sum(source * keep)) if self.source else 0
                 target_tokens += int(tf.reduce_sum(target * keep))
                 progress.update(int(tf.size(keep)))
         return CorpusStatistics(num_pairs, empty, too_long, source_tokens, target_tokens)
 
+    def _lines(self) -> tf.data.Dataset:
+        """Pairs of lines; without a source, the target stands in for it until `_batches` ends."""
+        target = self.target.dataset()
+        return tf.data.Dataset.zip(self.source.dataset() if self.source else target, target)
+
     def _tokenized_chunks(self, lines: tf.data.Dataset) -> tf.data.Dataset:
-        return lines.batch(_CHUNK).map(
-            lambda source, target: (
-                self.source_tokenizer.tokenize(source),
-                self.target_tokenizer.tokenize(target),
-            ),
-            num_parallel_calls=tf.data.AUTOTUNE,
-        )
+        def tokenize(source, target):
+            target = self.target_tokenizer.tokenize(target)
+            return self.source_tokenizer.tokenize(source) if self.source else target, target
+
+        return lines.batch(_CHUNK).map(tokenize, num_parallel_calls=tf.data.AUTOTUNE)
 
     def _batches(self, lines: tf.data.Dataset) -> tf.data.Dataset:
         max_length = self.config.max_length
         boundaries = bucket_boundaries(max_length)
         pairs = self._tokenized_chunks(lines).unbatch().map(_to_example)
-        return pairs.filter(
+        batches = pairs.filter(
             lambda inputs, labels: (
                 (_length(inputs, labels) <= max_length)
                 & (tf.minimum(tf.size(inputs["source"]), tf.size(labels)) > 1)
@@ -125,6 +131,9 @@ class ParallelText:
             bucket_boundaries=boundaries,
             bucket_batch_sizes=bucket_batch_sizes(boundaries, self.config.batch_tokens),
         )
+        if self.source is None:
+            return batches.map(lambda inputs, labels: ({"target": inputs["target"]}, labels))
+        return batches
 
 
 def _to_example(source, target):

@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras import ops
 
 from tf_transformer.files import remove_leftovers, replacing
+from tf_transformer.language_model import LanguageModel
 from tf_transformer.loss import LabelSmoothedCrossEntropy
 from tf_transformer.masks import padding_mask
 from tf_transformer.metrics import Perplexity, SmoothedLoss, TokenAccuracy
@@ -60,8 +61,8 @@ class TrainingResult:
     stopped_by: signal.Signals | None
 
 
-class TrainedTransformer(Transformer):
-    """A `Transformer` that also counts target tokens and the share of padding in its batches."""
+class _CountsTokens:
+    """Counts target tokens and the share of padding in a model's batches."""
 
     def build(self, input_shape=None):
         self.padding = keras.metrics.Mean(name="padding")
@@ -69,20 +70,29 @@ class TrainedTransformer(Transformer):
         super().build(input_shape)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        for ids in (x["source"], y):
-            is_padding = ops.logical_not(padding_mask(ids))
-            self.padding.update_state(ops.cast(is_padding, "float32"))
+        for ids in (x.get("source"), y):
+            if ids is not None:
+                is_padding = ops.logical_not(padding_mask(ids))
+                self.padding.update_state(ops.cast(is_padding, "float32"))
         self.target_tokens.update_state(ops.cast(padding_mask(y), "float32"))
         return super().compute_metrics(x, y, y_pred, sample_weight)
+
+
+class TrainedTransformer(_CountsTokens, Transformer):
+    """A `Transformer` that counts."""
+
+
+class TrainedLanguageModel(_CountsTokens, LanguageModel):
+    """A `LanguageModel` that counts."""
 
 
 def train(
     config: TrainingConfig,
     *,
-    source: TextFile,
     target: TextFile,
-    validation_source: TextFile,
     validation_target: TextFile,
+    source: TextFile | None = None,
+    validation_source: TextFile | None = None,
     model_dir: pathlib.Path,
     num_devices: int | None = None,
 ) -> TrainingResult:
@@ -90,7 +100,7 @@ def train(
 
     Args:
         config: all settings.
-        source, target: the training corpus.
+        source, target: the training corpus; a language model has no source.
         validation_source, validation_target: read after each checkpoint.
         model_dir: where everything is written.
         num_devices: see `make_strategy`.
@@ -98,10 +108,17 @@ def train(
     Raises:
         ValueError: the corpus is faulty, or `model_dir` belongs to another run.
     """
+    for name, file in (("source", source), ("validation source", validation_source)):
+        if (file is None) != config.is_language_model:
+            raise ValueError(
+                f"a language model (model.decoder_only) has no {name}"
+                if file
+                else f"no {name} is given, which only a language model (model.decoder_only) lacks"
+            )
     strategy = make_strategy(num_devices)
     keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
-    num_pairs = check_parallel(source, target)
-    num_validation_pairs = check_parallel(validation_source, validation_target)
+    num_pairs = check_parallel(source or target, target)
+    num_validation_pairs = check_parallel(validation_source or validation_target, validation_target)
     _begin_or_continue(model_dir, config, source, target)
     tokenizers = read_tokenizers(model_dir)
     corpus = ParallelText(source, target, *tokenizers, config.data)
@@ -110,18 +127,21 @@ def train(
     _report_corpus("validation", validation, num_validation_pairs)
 
     with strategy.scope():
-        model = compiled_model(config, *(tokenizer.vocab_size for tokenizer in tokenizers))
+        model = compiled_model(
+            config, *(tokenizer and tokenizer.vocab_size for tokenizer in tokenizers)
+        )
     checkpoints = Checkpoints(model_dir, model, config.optimization.keep_checkpoints)
     checkpoints.restore()
     return _fit(model, config.optimization, corpus, validation, model_dir, checkpoints)
 
 
 def compiled_model(
-    config: TrainingConfig, source_vocab_size: int, target_vocab_size: int
-) -> TrainedTransformer:
+    config: TrainingConfig, source_vocab_size: int | None, target_vocab_size: int
+) -> TrainedTransformer | TrainedLanguageModel:
     """The model with its loss, metrics and optimizer; call it in the strategy's scope."""
     optimization = config.optimization
-    model = TrainedTransformer(
+    model_class = TrainedLanguageModel if config.is_language_model else TrainedTransformer
+    model = model_class(
         config.transformer_config(source_vocab_size, target_vocab_size), dtype=optimization.dtype
     )
     schedule = NoamSchedule(
@@ -142,7 +162,7 @@ def compiled_model(
 
 
 def _fit(
-    model: TrainedTransformer,
+    model: TrainedTransformer | TrainedLanguageModel,
     optimization: OptimizationConfig,
     corpus: ParallelText,
     validation: ParallelText,
@@ -186,7 +206,7 @@ def _fit(
 
 
 def _begin_or_continue(
-    model_dir: pathlib.Path, config: TrainingConfig, source: TextFile, target: TextFile
+    model_dir: pathlib.Path, config: TrainingConfig, source: TextFile | None, target: TextFile
 ) -> None:
     """Describes the run in `model_dir`, or checks that it is the run described there."""
     path = model_dir / TRAINING_NAME
@@ -203,7 +223,7 @@ def _begin_or_continue(
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
     if not described:
-        sizes = [Tokenizer(model).vocab_size for model in models]
+        sizes = [model and Tokenizer(model).vocab_size for model in models]
         describe_model(model_dir, config.transformer_config(*sizes), *models)
 
 
@@ -241,11 +261,11 @@ def _flatten(values: dict, prefix: str = "") -> dict:
     return flat
 
 
-def _digest(*files: TextFile) -> str:
+def _digest(*files: TextFile | None) -> str:
     """BLAKE2 digest of the sentences of all files."""
     digest = hashlib.blake2b(digest_size=16)
     for file in files:
-        for line in file.lines():
+        for line in file.lines() if file else ():
             digest.update(line.encode() + b"\n")
         digest.update(b"\f")
     return digest.hexdigest()
@@ -256,7 +276,7 @@ def _report_corpus(name: str, corpus: ParallelText, num_pairs: int) -> None:
     statistics = corpus.statistics(num_pairs, f"reading the {name} corpus")
     if statistics.kept == 0:
         raise ValueError(
-            f"no pair of the {name} corpus {corpus.source}, {corpus.target} is left: "
+            f"no pair of the {name} corpus {corpus.source or ''}, {corpus.target} is left: "
             f"{statistics.empty} have an empty side, {statistics.too_long} are longer than "
             f"data.max_length={corpus.config.max_length} tokens"
         )
@@ -269,11 +289,12 @@ def _report_corpus(name: str, corpus: ParallelText, num_pairs: int) -> None:
         if count
     )
     _log.info(
-        "%s corpus: %s of %s pairs kept%s; %s source and %s target tokens",
+        "%s corpus: %s of %s %s kept%s%s %s target tokens",
         name,
         f"{statistics.kept:,}",
         f"{statistics.pairs:,}",
+        "pairs" if corpus.source else "sentences",
         f" ({dropped})" if dropped else "",
-        f"{statistics.source_tokens:,}",
+        f"; {statistics.source_tokens:,} source and" if corpus.source else ";",
         f"{statistics.target_tokens:,}",
     )

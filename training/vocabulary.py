@@ -17,16 +17,19 @@ MAX_SENTENCES = 2_000_000
 
 
 def train_vocabularies(
-    source: TextFile, target: TextFile, config: VocabularyConfig
-) -> tuple[bytes, bytes]:
+    source: TextFile | None, target: TextFile, config: VocabularyConfig
+) -> tuple[bytes | None, bytes]:
     """Trains one model for both sides, or one for each.
 
     Returns:
-        The serialised SentencePiece models of source and target, equal when joint.
+        The serialised SentencePiece models of source and target, equal when joint; None for a
+        source that is not there.
 
     Raises:
         ValueError: the corpus cannot fill the vocabulary.
     """
+    if source is None:
+        return None, train_sentencepiece(target.lines(), config)
     if config.joint:
         model = train_sentencepiece(itertools.chain(source.lines(), target.lines()), config)
         return model, model

@@ -1,0 +1,136 @@
+"""A language model from a text to a completion, by the commands."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import SMALL_SETTINGS
+from tf_transformer.__main__ import main
+from tf_transformer.completer import Completer
+from tf_transformer.language_model import LanguageModel
+from tf_transformer.model_dir import load_model
+from tf_transformer.tokenizer import BEGIN_ID, END_ID
+from training.corpus import TextFile
+
+SETTINGS = SMALL_SETTINGS | {"optimization.steps": 60, "optimization.checkpoint_every": 30}
+
+
+@pytest.fixture(scope="module")
+def language_model_dir(corpus, tmp_path_factory):
+    model_dir = tmp_path_factory.mktemp("language") / "model"
+    settings = [f"{name}={value}" for name, value in SETTINGS.items()]
+    files = ["--target", corpus.path("train.de")]
+    files += ["--validation-target", corpus.path("validation.de")]
+    assert main(["train", *files, "--model-dir", str(model_dir), "--set", *settings]) == 0
+    return model_dir
+
+
+@pytest.fixture
+def loaded(language_model_dir):
+    model, source_tokenizer, tokenizer = load_model(language_model_dir)
+    assert isinstance(model, LanguageModel)
+    assert source_tokenizer is None
+    return model, tokenizer
+
+
+def log_probs(model, ids):
+    """log p of every next token after `ids`, by the parallel pass."""
+    logits = model({"target": np.array([ids], "int32")})
+    return np.array(tf.nn.log_softmax(logits))[0]
+
+
+def test_it_learned_something(language_model_dir, loaded, corpus, tmp_path, capsys):
+    scores = tmp_path / "scores.json"
+    model_dir = str(language_model_dir)
+    arguments = ["evaluate", "--model-dir", model_dir, "--reference", corpus.path("test.de")]
+    assert main([*arguments, "--json", str(scores)]) == 0
+    perplexity = json.loads(scores.read_text())["perplexity"]
+    assert capsys.readouterr().out == f"perplexity  {perplexity:6.2f}\n"
+    model, tokenizer = loaded
+    losses = []
+    for line in TextFile.parse(corpus.path("test.de")).lines():
+        ids = tokenizer.tokenize([line])[0].numpy().tolist()
+        if len(ids) >= model.config.max_length:
+            continue
+        table = log_probs(model, [BEGIN_ID, *ids])
+        losses += [-table[place, label] for place, label in enumerate([*ids, END_ID])]
+    assert perplexity == pytest.approx(math.exp(np.mean(losses)), rel=1e-4)
+    assert perplexity < tokenizer.vocab_size / 4
+
+
+@pytest.mark.parametrize("text", ["", "Der", "Am Montag kauft"])
+def test_greedy_completion(loaded, text):
+    """The most probable token at every step of the parallel pass, and nothing before changed."""
+    model, tokenizer = loaded
+    prompt = tokenizer.tokenize([text])[0].numpy().tolist()
+    ids = list(prompt)
+    total = 0.0
+    for step in itertools.count():
+        table = log_probs(model, [BEGIN_ID, *ids])[-1]
+        table[[0, 1, BEGIN_ID]] = -np.inf
+        best = END_ID if step == 8 else int(table.argmax())
+        total += table[best]
+        if best == END_ID:
+            break
+        ids.append(best)
+    found = Completer(model, tokenizer, beam_size=1, length_penalty=0.0, max_new_tokens=8).complete(
+        text
+    )
+    assert found.text == tokenizer.detokenize([ids])[0].numpy().decode()
+    assert found.text.startswith(text)
+    assert found.score == pytest.approx(total, abs=1e-3)
+
+
+def test_a_beam_never_finds_worse(loaded):
+    scores = [
+        Completer(*loaded, beam_size=beam_size, length_penalty=0.0, max_new_tokens=6)
+        .complete("Der")
+        .score
+        for beam_size in (1, 8)
+    ]
+    assert scores[1] >= scores[0] - 1e-5
+
+
+def test_commands(language_model_dir, tmp_path, capsys):
+    model_dir = ["--model-dir", str(language_model_dir)]
+    text = tmp_path / "text"
+    text.write_text("Der\n\nAm Montag\n")
+    assert main(["complete", *model_dir, "--input", str(text), "--max-tokens", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("Der")
+    assert lines[2].startswith("Am Montag")
+    assert main(["average", *model_dir, "--last", "2"]) == 0
+
+
+@pytest.mark.parametrize("command", ["translate", "export", "attention"])
+def test_it_does_not_translate(language_model_dir, command, tmp_path, capsys):
+    options = {
+        "translate": ["--input", __file__],
+        "export": ["--output", str(tmp_path / "served")],
+        "attention": ["--text", "Der", "--output", str(tmp_path / "a.html")],
+    }[command]
+    assert main([command, "--model-dir", str(language_model_dir), *options]) == 2
+    assert "LanguageModel has no source to translate" in capsys.readouterr().err
+
+
+def test_misuse(corpus, trained, loaded, tmp_path, capsys):
+    with pytest.raises(ValueError, match="A Transformer needs a source; translate with it"):
+        Completer(load_model(trained)[0], loaded[1])
+    with pytest.raises(ValueError, match=r"The text has \d+ tokens; the model holds 39"):
+        Completer(*loaded).complete("Montag " * 60)
+    reference = ["--reference", corpus.path("test.de")]
+    assert main(["evaluate", "--model-dir", str(trained), *reference]) == 2
+    assert "holds a model that translates; give it a --source" in capsys.readouterr().err
+    model_dir = ["--model-dir", str(tmp_path / "model")]
+    assert main(["train", *corpus.options[2:], *model_dir]) == 2
+    assert "a language model (model.decoder_only) has no validation source" in (
+        capsys.readouterr().err
+    )
+    decoder_only = ["--set", "model.decoder_only=true"]
+    assert main(["train", *corpus.options, *model_dir, *decoder_only]) == 2
+    assert "a language model (model.decoder_only) has no source" in capsys.readouterr().err
