@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tf_transformer import TransformerConfig
+from tf_transformer.config import SideConfig
 
 VOCABULARIES = dict(source_vocab_size=100, target_vocab_size=100)
 # Vaswani et al., 2017, table 3 (base, big); Wu et al., 2021, appendix (tiny).
@@ -22,6 +23,57 @@ PRESETS = {
     ),
     "base": dict(N=6, d_model=512, d_ff=2048, num_heads=8, dropout_rate=0.1, norm_position="post"),
     "big": dict(N=6, d_model=1024, d_ff=4096, num_heads=16, dropout_rate=0.3, norm_position="post"),
+    "paper_base": dict(
+        N=6,
+        d_model=512,
+        d_ff=2048,
+        num_heads=8,
+        dropout_rate=0.1,
+        attention_dropout_rate=0.0,
+        feed_forward_dropout_rate=0.0,
+        norm_position="post",
+        positions="interleaved",
+    ),
+    "paper_big": dict(
+        N=6,
+        d_model=1024,
+        d_ff=4096,
+        num_heads=16,
+        dropout_rate=0.3,
+        attention_dropout_rate=0.0,
+        feed_forward_dropout_rate=0.0,
+    ),
+    # `make_model` of the Annotated Transformer.
+    "annotated": dict(
+        N=6,
+        d_model=512,
+        d_ff=2048,
+        num_heads=8,
+        dropout_rate=0.1,
+        attention_dropout_rate=0.1,
+        feed_forward_dropout_rate=0.1,
+        norm_position="pre",
+        norm_type="sample_std",
+        positions="interleaved",
+        tied_embeddings="none",
+        logits_bias=True,
+        max_length=5000,
+    ),
+    # The defaults of NiuTensor's sample program.
+    "niutensor": dict(
+        N=6,
+        d_model=512,
+        d_ff=1024,
+        num_heads=4,
+        dropout_rate=0.3,
+        attention_dropout_rate=0.1,
+        feed_forward_dropout_rate=0.1,
+        norm_position="pre",
+        positions="concatenated",
+        tied_embeddings="none",
+        logits_bias=False,
+        max_length=200,
+    ),
 }
 
 
@@ -35,8 +87,8 @@ def test_presets(name):
     config = TransformerConfig.preset(name, **VOCABULARIES)
     assert (config.num_encoder_layers, config.num_decoder_layers) == (expected["N"],) * 2
     del expected["N"]
+    expected.setdefault("tied_embeddings", "all")
     assert expected.items() <= dataclasses.asdict(config).items()
-    assert config.tied_embeddings == "all"
 
 
 def test_preset_with_overrides():
@@ -166,3 +218,58 @@ def test_unknown_setting():
         TransformerConfig.preset("tiny", **VOCABULARIES, num_head=4)
     with pytest.raises(ValueError, match=r"Unknown setting of the model: 'xyzzy'$"):
         TransformerConfig.preset("tiny", **VOCABULARIES, xyzzy=4)
+
+
+def test_sides_have_values_of_their_own():
+    config = make_config(
+        d_ff=64,
+        norm_position="pre",
+        encoder={"d_ff": 32, "norm_position": "post"},
+        decoder=SideConfig(num_heads=4, layer_history=True),
+    )
+    encoder, decoder = config.side("encoder"), config.side("decoder")
+    assert (encoder.d_ff, encoder.norm_position, encoder.final_norm) == (32, "post", False)
+    assert (decoder.d_ff, decoder.norm_position, decoder.final_norm) == (64, "pre", True)
+    assert (encoder.num_heads, encoder.layer_history) == (8, False)
+    assert (decoder.num_heads, decoder.cross_num_heads, decoder.layer_history) == (4, 4, True)
+
+
+def test_sides_of_two_widths_share_nothing():
+    assert make_config(encoder={"d_model": 64}).tied_embeddings == "target"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (dict(positions="none"), "`positions='none'` needs `relative_positions`"),
+        (dict(encoder={"cross_num_heads": 2}), "Only the decoder has cross-attention"),
+        (dict(decoder={"num_heads": 5}), "`decoder.num_heads` must divide `d_model`"),
+        (dict(decoder={"cross_num_heads": 7}), "`decoder.cross_num_heads` must divide `d_model`"),
+        (dict(encoder={"d_ff": 0}), "`encoder.d_ff` must be a positive integer"),
+        (dict(encoder={"norm_position": "mid"}), "`encoder.norm_position` must be one of"),
+        (dict(encoder={"heads": 4}), "'encoder.heads'; did you mean 'num_heads'?"),
+        (dict(encoder=4), "`encoder` must hold settings of one side. Received: encoder=4"),
+        (dict(final_norm="yes"), "`final_norm` must be true or false"),
+        (dict(layer_history=1), "`layer_history` must be true or false"),
+        (
+            dict(encoder={"d_model": 64}, tied_embeddings="inputs"),
+            "`tied_embeddings='inputs'` needs one width for both sides. "
+            "Received: encoder.d_model=64, decoder.d_model=512",
+        ),
+        (
+            dict(decoder_only=True),
+            "no use for `source_vocab_size`. Received: source_vocab_size=100",
+        ),
+        (
+            dict(decoder_only=True, source_vocab_size=None, encoder={"d_ff": 8}),
+            "no use for `encoder.d_ff`",
+        ),
+        (
+            dict(decoder_only=True, source_vocab_size=None, tied_embeddings="all"),
+            "`tied_embeddings` of a `decoder_only` model must be 'none' or 'target'",
+        ),
+    ],
+)
+def test_combinations_without_sense(settings, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make_config(**settings)

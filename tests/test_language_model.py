@@ -80,7 +80,7 @@ def test_greedy_completion(loaded, text):
     found = Completer(model, tokenizer, beam_size=1, length_penalty=0.0, max_new_tokens=8).complete(
         text
     )
-    assert found.text == tokenizer.detokenize([ids])[0].numpy().decode()
+    assert found.text == tokenizer.detokenize(tf.constant([ids], tf.int32))[0].numpy().decode()
     assert found.text.startswith(text)
     assert found.score == pytest.approx(total, abs=1e-3)
 

@@ -11,8 +11,8 @@ from tf_transformer import __version__
 _PROJECT = ("tf_transformer", "training", "export")
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Runs one command and returns the exit status: 0, 2 for expected errors, 130 for Ctrl-C."""
+def make_parser() -> argparse.ArgumentParser:
+    """The command line; what it parses has the function to `run`."""
     from export import cli as export_cli
     from training import cli as training_cli
     from training import picture_cli
@@ -26,7 +26,12 @@ def main(arguments: list[str] | None = None) -> int:
     training_cli.add_commands(commands)
     picture_cli.add_commands(commands)
     export_cli.add_commands(commands)
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command and returns the exit status: 0, 2 for expected errors, 130 for Ctrl-C."""
+    options = make_parser().parse_args(arguments)
     # Read by TensorFlow when it is imported. What matters comes as an exception; its log of errors
     # also names every accelerator that is not there.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -1,0 +1,62 @@
+"""What README, guide and tables name exists: files, tests, commands, settings."""
+
+import pathlib
+import re
+import shlex
+
+import pytest
+
+from tf_transformer.__main__ import make_parser
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def commands(text):
+    """Every command that is written out, in a block or by itself in backticks."""
+    text = text.replace("\\\n", " ")
+    for match in re.finditer(r"^(?:`)?(tf-transformer (?!\.\.\.)[^`\n]+)`?", text, re.MULTILINE):
+        yield match[1].partition("  #")[0].strip()
+
+
+@PAGE
+def test_links(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+@PAGE
+def test_named_tests(page):
+    for path, name in re.findall(
+        r"(tests/[\w/]+\.py)(?:::(\w+))?", page.read_text(encoding="utf-8")
+    ):
+        source = (ROOT / path).read_text(encoding="utf-8")
+        assert f"def {name}" in source, f"{path}::{name}"
+
+
+@PAGE
+def test_commands_parse(page):
+    for command in commands(page.read_text(encoding="utf-8")):
+        words = shlex.split(command)[1:]
+        if "..." in words:
+            continue
+        assert callable(make_parser().parse_args(words).run), command
+
+
+def test_there_are_commands_to_parse():
+    found = [command for page in PAGES for command in commands(page.read_text(encoding="utf-8"))]
+    assert len(found) > 25
+    assert any(command.startswith("tf-transformer picture search") for command in found)
+
+
+def test_both_guides_show_the_same():
+    """Pictures, commands and files, in the same order; Chinese may add."""
+    english, chinese = (
+        (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("guide.md", "guide.zh.md")
+    )
+    for pattern in (r"images/[\w-]+\.png", r"\.\./\w+/\w+\.py", r"^tf-transformer.*$"):
+        ours, theirs = (re.findall(pattern, text, re.MULTILINE) for text in (english, chinese))
+        assert [name for name in theirs if name in ours] == ours
+    assert len(re.findall("^## ", english, re.M)) == len(re.findall("^## ", chinese, re.M))
