@@ -11,11 +11,12 @@ from training.demonstration import write_demonstration
 @pytest.mark.slow
 def test_goes_the_whole_way_and_ends_with_translations(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(demo, "_STEPS", 4)
+    monkeypatch.setattr(demo, "_NUM_AVERAGED", 1)
     small = functools.partial(write_demonstration, num_train=2000, num_validation=20, num_test=20)
     monkeypatch.setattr(demo, "write_demonstration", small)
     demo.run_demo(tmp_path)
     output = capfd.readouterr().out
-    for command in ("train", "evaluate", "export"):
+    for command in ("train", "average", "evaluate", "export"):
         assert f"\n$ tf-transformer {command} " in output
     assert "BLEU" in output and "exact" in output and "tensorboard --logdir" in output
     sentences = (tmp_path / "data" / "test.en").read_text(encoding="utf-8").splitlines()[:5]

@@ -23,6 +23,7 @@ _SETTINGS = (
     "data.batch_tokens=1500",
 )
 _STEPS = 2500
+_NUM_AVERAGED = 3
 _VOCAB_SIZE = 500
 _NUM_SHOWN = 5
 
@@ -37,7 +38,7 @@ for source, german in zip(english, translate(text=tf.constant(english))["transla
 
 
 def run_demo(directory: pathlib.Path) -> None:
-    """Makes the corpus, then trains, evaluates, exports and translates with the export.
+    """Makes the corpus, then trains, averages, evaluates, exports and translates with the export.
 
     Each stage is a command that the user could type; it is printed before it runs.
 
@@ -59,6 +60,7 @@ def run_demo(directory: pathlib.Path) -> None:
         *("--model-dir", model, "--steps", _STEPS, "--vocab-size", _VOCAB_SIZE),
         *("--set", *_SETTINGS),
     )
+    _run("average", "--model-dir", model, "--last", _NUM_AVERAGED)
     _run(
         "evaluate",
         *("--model-dir", model, "--source", data / "test.en", "--reference", data / "test.de"),
