@@ -182,7 +182,12 @@ def test_stopped_translation_keeps_the_former_file(model_dir, tmp_path):
     text.write_text("two dogs at 3 o'clock on Monday\n" * 20_000)
     output.write_text("former")
     arguments = ["--model-dir", str(model_dir), "--input", str(text), "--output", str(output)]
-    process = subprocess.Popen([*COMMAND, "translate", *arguments], stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*COMMAND, "translate", *arguments],
+        stderr=subprocess.PIPE,
+        # A shell's background jobs ignore it, and hand that down.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     partial = tmp_path / "output.partial"
     while not (partial.exists() and partial.stat().st_size):
         assert process.poll() is None

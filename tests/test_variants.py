@@ -39,7 +39,10 @@ SPACE: dict[str, tuple] = SWITCHES | {
     "trainable_embeddings": BOOLEANS,
     "decoder_only": BOOLEANS,
     "encoder": ({}, dict(norm_position="pre", final_norm=False, num_heads=4, d_ff=20)),
-    "decoder": ({}, dict(norm_position="post", layer_history=True, num_heads=1, d_ff=6)),
+    "decoder": (
+        {},
+        dict(norm_position="post", norm_type="l1", layer_history=True, num_heads=1, d_ff=6),
+    ),
 }
 # Widths of their own exclude sharing across the sides.
 WIDE_SIDES = [

@@ -175,7 +175,14 @@ def test_vocabulary_too_small_for_the_characters(kind, size):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("lines", [[], ["", ""], ["  ", "\t"]])
-def test_corpus_without_text(kind, lines):
-    with pytest.raises(ValueError, match=f"^no vocabulary of 320 {kind} pieces can be trained: "):
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "^no vocabulary of 320 {kind} pieces can be trained: "),
+        (["", ""], "^no vocabulary of 320 {kind} pieces can be trained: "),
+        (["  ", "\t"], "^the corpus holds nothing but blanks$"),
+    ],
+)
+def test_corpus_without_text(kind, lines, message):
+    with pytest.raises(ValueError, match=message.format(kind=kind)):
         train(lines, kind=kind)

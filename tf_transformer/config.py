@@ -19,7 +19,7 @@ class SideConfig:
     """What encoder or decoder have of their own; None stands for the model's common value.
 
     Args:
-        d_model, d_ff, num_heads, norm_position, final_norm, layer_history: see
+        d_model, d_ff, num_heads, norm_position, final_norm, norm_type, layer_history: see
             `TransformerConfig`.
         cross_num_heads: heads of the decoder's cross-attention; its `num_heads` when None.
     """
@@ -30,6 +30,7 @@ class SideConfig:
     cross_num_heads: int | None = None
     norm_position: str | None = None
     final_norm: bool | None = None
+    norm_type: str | None = None
     layer_history: bool | None = None
 
 

@@ -65,7 +65,7 @@ class DecoderModel(keras.Model):
             feed_forward_dropout_rate=config.feed_forward_dropout_rate,
             norm_position=own.norm_position,
             final_norm=own.final_norm,
-            norm_type=config.norm_type,
+            norm_type=own.norm_type,
             layer_norm_epsilon=config.layer_norm_epsilon,
             relative_positions=config.relative_positions,
             max_relative_distance=config.max_relative_distance,
