@@ -408,3 +408,11 @@ def test_numbers_in_scientific_notation(load):
 def test_true_is_no_number(name):
     with pytest.raises(ValueError, match=f"setting '{name}': input should be a valid integer"):
         load_config(None, {name: True})
+
+
+def test_learned_positions_must_reach():
+    settings = {"model.positions": "learned", "model.max_length": 64}
+    message = "'data.max_length: 128' is more than the model's learned positions"
+    with pytest.raises(ValueError, match=message):
+        load_config(None, settings)
+    assert load_config(None, settings | {"data.max_length": 64})

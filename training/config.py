@@ -206,7 +206,12 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
         config = _ADAPTER.validate_python(values)
     except pydantic.ValidationError as error:
         raise ValueError(_explain(error)) from error
-    config.transformer_config(8, 8)  # its own checks, before anything is read or written
+    model = config.transformer_config(8, 8)  # its own checks, before anything is read or written
+    if model.positions == "learned" and config.data.max_length > model.max_length:
+        raise ValueError(
+            f"'data.max_length: {config.data.max_length}' is more than the model's learned "
+            f"positions; set 'model.max_length' to as much, it is {model.max_length}"
+        )
     return config
 
 
