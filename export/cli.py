@@ -32,9 +32,7 @@ def _add_translate(commands):
     )
     add_model_dir(parser, "the trained model")
     parser.add_argument(
-        "--input",
-        type=pathlib.Path,
-        metavar="F",
+        "--input", type=pathlib.Path, metavar="F",
         help="text, plain or .gz (default: standard input)",
     )  # fmt: skip
     parser.add_argument(

@@ -126,6 +126,9 @@ def test_misuse(corpus, trained, loaded, tmp_path, capsys):
     reference = ["--reference", corpus.path("test.de")]
     assert main(["evaluate", "--model-dir", str(trained), *reference]) == 2
     assert "holds a model that translates; give it a --source" in capsys.readouterr().err
+    output = ["--output", str(tmp_path / "translations")]
+    assert main(["evaluate", "--model-dir", str(trained), *reference, *output]) == 2
+    assert "--output takes translations, which need a --source" in capsys.readouterr().err
     model_dir = ["--model-dir", str(tmp_path / "model")]
     assert main(["train", *corpus.options[2:], *model_dir]) == 2
     assert "a language model (model.decoder_only) has no validation source" in (

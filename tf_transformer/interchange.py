@@ -207,7 +207,7 @@ def translate_weights(
     return ours
 
 
-def load_weights(model: keras.Model, naming: Naming, theirs: Mapping[str, np.ndarray]) -> None:
+def load_weights(model: DecoderModel, naming: Naming, theirs: Mapping[str, np.ndarray]) -> None:
     """Gives the model the weights of an original.
 
     Raises:

@@ -163,6 +163,8 @@ def _add_evaluate(commands):
 
 
 def _run_evaluate(options):
+    if options.source is None and options.output:
+        raise ValueError("--output takes translations, which need a --source")
     for output in (options.output, options.json):
         if output:
             check_writable(output)
