@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from tf_transformer.command_options import add_model_dir, add_search_options
+from tf_transformer.command_options import add_end_pieces, add_model_dir, add_search_options
 from tf_transformer.files import check_writable
 from tf_transformer.quiet import import_tensorflow
 
@@ -40,6 +40,7 @@ def _add_translate(commands):
         help="translations (default: standard output); F.partial until all are there",
     )  # fmt: skip
     add_search_options(parser)
+    add_end_pieces(parser)
     parser.add_argument(
         "--n-best", type=int, metavar="N",
         help="write the N best of each sentence as lines of number, score and text, with tabs",
@@ -124,6 +125,7 @@ def _add_complete(commands):
         help="most tokens of a continuation (default: %(default)s)",
     )  # fmt: skip
     add_search_options(parser)
+    add_end_pieces(parser)
     parser.set_defaults(run=_run_complete)
 
 
@@ -139,6 +141,7 @@ def _run_complete(options):
         tokenizer,
         beam_size=options.beam_size,
         length_penalty=options.length_penalty,
+        end_pieces=options.end_piece,
         max_new_tokens=options.max_tokens,
     )
     for line in lines:
@@ -158,6 +161,7 @@ def _add_export(commands):
         help="the directory that TF Serving watches",
     )  # fmt: skip
     add_search_options(parser)
+    add_end_pieces(parser)
     parser.set_defaults(run=_run_export)
 
 
@@ -179,5 +183,6 @@ def _load_translator(options, num_best=1):
         *load_model(options.model_dir),
         beam_size=options.beam_size,
         length_penalty=options.length_penalty,
+        end_pieces=options.end_piece,
         num_best=num_best,
     )

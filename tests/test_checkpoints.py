@@ -91,4 +91,5 @@ def test_restore_brings_back_every_variable(trained):
     assert len(seeds) > 5
     # The dropout on embeddings draws twice a step, for source and target.
     assert sorted(int(seed.numpy()[1]) for seed in seeds) == [30] * (len(seeds) - 1) + [60]
-    assert all(np.any(variable.numpy()) for variable in model.optimizer.variables)
+    zero = {variable.name for variable in model.optimizer.variables if not np.any(variable)}
+    assert zero == {"skipped"}

@@ -14,6 +14,7 @@ from tests.scripted_model import (
     END,
     PAD,
     Output,
+    ScriptedModel,
     all_outputs,
     first_cache,
     next_code,
@@ -23,7 +24,13 @@ from tests.scripted_model import (
     scripted_model,
     step_function,
 )
-from tf_transformer.decoding import Hypotheses, beam_search, greedy_search, length_penalty
+from tf_transformer.decoding import (
+    Hypotheses,
+    beam_search,
+    greedy_search,
+    length_penalty,
+    with_ends,
+)
 
 SPECIAL = (PAD, BEGIN)
 ALPHAS = (0.0, 0.6, 1.0)
@@ -156,6 +163,30 @@ def test_full_width_beam_finds_the_best_of_all_outputs(
             best = outputs(found, row)[:num_best]
             assert len(best) == min(num_best, len(expected[row]))
             assert_best(best, expected[row])
+
+
+@pytest.mark.parametrize("end_ids", [(END, 3), (END, 4, 3)])
+def test_any_of_several_ends(end_ids):
+    """Against a model whose end is as probable as all of them, and which knows no other."""
+    model, merged = scripted_model(6), ScriptedModel(6)
+    ends = list(end_ids)
+    end = np.log(np.exp(merged.table[:, ends].astype(np.float64)).sum(axis=1))
+    merged.table[:, ends] = -np.inf
+    merged.table[:, END] = end
+    step = with_ends(step_function(model.table), end_ids)
+    for row in range(10):
+        expected = all_outputs(merged, row, 3, 0.6, SPECIAL)
+        found = find_eagerly(
+            model,
+            row,
+            3,
+            step,
+            beam_size=len(expected),
+            num_best=len(expected),
+            alpha=0.6,
+            suppressed_ids=SPECIAL,
+        )
+        assert_best(outputs(found, 0), expected)
 
 
 def test_tokens_the_model_holds_impossible_are_never_chosen():

@@ -48,6 +48,24 @@ def test_one_device_is_two_devices(results, name):
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
+def test_micro_batches_on_two_devices_are_one_batch_on_one(results, name):
+    comparison = results["micro_batches"][name]
+    assert comparison["steps"] == [comparison["expected_steps"]] * 2
+    assert comparison["largest_update"] > 0.01
+    assert comparison["relative_difference"] < 1e-5
+    one, two = comparison["metrics"]
+    assert one == pytest.approx(two, rel=1e-5)
+
+
+def test_adam_sees_the_gradient_of_both_devices(results):
+    """It clips their sum, and skips where either's is not finite."""
+    one, two = results["adam"]
+    assert one["skipped"] == two["skipped"] == 1
+    assert max(abs(value - 1) for value in one["values"]) > 0.05
+    assert one["values"] == pytest.approx(two["values"], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
 def test_metrics_of_one_device_are_those_of_two(results, name):
     one, two = results["comparisons"][name]["metrics"]
     assert one == pytest.approx(two, rel=1e-5)

@@ -135,6 +135,13 @@ def test_batches_and_training_batches_have_one_form(make):
     assert text.training_batches(1).element_spec == text.batches().element_spec
 
 
+def test_batches_of_so_many_sentences(make):
+    batches = collect(make(batch_sentences=7).batches())
+    sizes = [len(labels) for _, _, labels in batches]
+    assert max(sizes) == 7
+    assert sum(sizes) == sum(len(labels) for _, _, labels in collect(make().batches()))
+
+
 @pytest.mark.parametrize("batch_tokens", [10, 200, 1000])
 def test_batches_keep_the_token_budget(make, batch_tokens):
     batches = collect(make(batch_tokens=batch_tokens).batches())

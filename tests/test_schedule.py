@@ -42,6 +42,30 @@ def test_rises_to_its_peak_then_falls():
     assert (np.diff(rates[19:]) < 0).all()
 
 
+def test_initial_and_minimum_rate():
+    """NiuTensor: linear from one rate to the peak, then the inverse square root, then constant."""
+    peak, warmup, initial, minimum = 0.0015, 8000, 1e-4, 2e-4
+    schedule = NoamSchedule(
+        512,
+        warmup,
+        factor=peak * math.sqrt(512 * warmup),
+        initial_rate=initial,
+        minimum_rate=minimum,
+    )
+    for update in (1, 10, 4000, 7999, 8000, 8001, 100_000, 449_999, 450_001, 10_000_000):
+        if update <= warmup:
+            expected = initial + (peak - initial) * update / warmup
+        else:
+            expected = peak * math.sqrt(warmup / update)
+        np.testing.assert_allclose(schedule(update - 1), max(expected, minimum), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["initial_rate", "minimum_rate"])
+def test_rates_must_not_be_negative(name):
+    with pytest.raises(ValueError, match=rf"`{name}` must not be negative. Received: {name}=-1"):
+        NoamSchedule(8, **{name: -1})
+
+
 def test_first_update_of_an_optimizer_is_number_one():
     """Keras passes 0 before the first update; the formula would give a rate of 0 there."""
     optimizer = keras.optimizers.SGD(NoamSchedule(4, warmup_steps=2))
@@ -54,9 +78,15 @@ def test_first_update_of_an_optimizer_is_number_one():
 
 
 def test_config_round_trip():
-    schedule = NoamSchedule(128, warmup_steps=1500, factor=2.5)
+    schedule = NoamSchedule(128, 1500, 2.5, initial_rate=1e-7, minimum_rate=1e-9)
     config = json.loads(json.dumps(schedule.get_config()))
-    assert config == {"d_model": 128, "warmup_steps": 1500, "factor": 2.5}
+    assert config == {
+        "d_model": 128,
+        "warmup_steps": 1500,
+        "factor": 2.5,
+        "initial_rate": 1e-7,
+        "minimum_rate": 1e-9,
+    }
     assert NoamSchedule.from_config(config).get_config() == config
 
 

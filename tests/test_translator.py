@@ -104,3 +104,22 @@ def test_translate_lines_keeps_order_over_batches(translator, sentences):
 def test_refuses(loaded, arguments, message):
     with pytest.raises(ValueError, match=message):
         Translator(*loaded, **arguments)
+
+
+def test_an_end_piece_ends_the_output(loaded, sentences):
+    """Where greedy search meets it, the output stops before it; the rest stays as it is."""
+    _, _, tokenizer = loaded
+    plain = Translator(*loaded, beam_size=1).translate(tf.constant(sentences)).text[:, 0]
+    ids = tokenizer.tokenize(plain).to_list()
+    common = max(range(4, tokenizer.vocab_size), key=lambda piece: sum(piece in x for x in ids))
+    ended = Translator(*loaded, beam_size=1, end_pieces=[tokenizer.pieces[common]])
+    found = tokenizer.tokenize(ended.translate(tf.constant(sentences)).text[:, 0]).to_list()
+    cut = [row[: row.index(common)] if common in row else row for row in ids]
+    assert found != ids
+    assert sum(ours == theirs for ours, theirs in zip(found, cut, strict=True)) > 0.9 * len(cut)
+    assert not any(common in row for row in found)
+
+
+def test_end_pieces_must_be_in_the_vocabulary(loaded):
+    with pytest.raises(ValueError, match=r"`end_pieces` must be pieces .* Received: 'Zugspitze'"):
+        Translator(*loaded, end_pieces=["Zugspitze"])

@@ -21,6 +21,8 @@ from tf_transformer import (
 )
 from tf_transformer.dropout import Dropout
 from tf_transformer.metrics import SmoothedLoss
+from training.adam import Adam
+from training.trained_model import TrainedTransformer
 
 VOCAB = 11
 METRICS = ("smoothed", "accuracy", "perplexity")
@@ -49,8 +51,8 @@ def make_dataset(name):
     return tf.data.Dataset.from_tensor_slices(make_rows(lengths)).batch(batch_size)
 
 
-def make_model(optimizer, dropout_rate=0.0):
-    model = Transformer(
+def make_model(optimizer, dropout_rate=0.0, model_class=Transformer):
+    model = model_class(
         TransformerConfig(
             source_vocab_size=VOCAB,
             target_vocab_size=VOCAB,
@@ -111,6 +113,46 @@ def compare_all(strategy):
     return results, [{key: values[key] for key in METRICS} for values in evaluated]
 
 
+def compare_micro_batches(strategy):
+    """The project's own training step: whole batches on one device, parts of them on two."""
+    keras.utils.set_random_seed(1)
+    one = make_model(keras.optimizers.SGD(0.5), model_class=TrainedTransformer)
+    with strategy.scope():
+        two = make_model(keras.optimizers.SGD(0.5), model_class=TrainedTransformer)
+    two.num_micro_batches = 3
+    return {name: compare(one, two, name) for name in LENGTHS}
+
+
+def apply_adam(strategy):
+    """Three updates, the second not finite on one device; clipped by the norm of the sum."""
+    starts = [np.ones((3, 4), "float32"), np.ones(5, "float32")]
+    rng = np.random.default_rng(1)
+    gradients = rng.normal(size=(3, 2, 17)).astype("float32")  # of every update and replica
+    gradients[1, 1, 3] = np.nan
+
+    def split(flat):
+        return [tf.reshape(flat[:12], (3, 4)), flat[12:]]
+
+    def run(strategy, updates):
+        with strategy.scope():
+            variables = [keras.Variable(start) for start in starts]
+            optimizer = Adam(0.1, clip_norm=1.0)
+            optimizer.build(variables)
+
+        def apply(update):
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            optimizer.apply(split(tf.gather(update, replica)), variables)
+
+        step = tf.function(lambda update: strategy.run(apply, args=(update,)))
+        for update in updates:
+            step(tf.constant(update))
+        values = np.concatenate([variable.numpy().ravel() for variable in variables])
+        return {"values": values.tolist(), "skipped": int(optimizer.skipped.numpy())}
+
+    default = tf.distribute.get_strategy()
+    return [run(default, gradients.sum(axis=1, keepdims=True)), run(strategy, gradients)]
+
+
 def draw_dropout(strategy):
     """Two successive masks of each replica."""
     keras.utils.set_random_seed(1)
@@ -152,6 +194,8 @@ def main():
         "replicas": strategy.num_replicas_in_sync,
         "uneven_first_batch": uneven_first_batch,
         "comparisons": comparisons,
+        "micro_batches": compare_micro_batches(strategy),
+        "adam": apply_adam(strategy),
         "evaluated": evaluated,
         "dropout": draw_dropout(strategy),
     }

@@ -21,3 +21,11 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         "--length-penalty", type=float, default=0.6, metavar="A",
         help="alpha of the GNMT length penalty (default: %(default)s)",
     )  # fmt: skip
+
+
+def add_end_pieces(parser: argparse.ArgumentParser) -> None:
+    """Adds `--end-piece`, for the commands that write what a search finds."""
+    parser.add_argument(
+        "--end-piece", action="append", default=[], metavar="P",
+        help="a piece of the vocabulary that ends an output like its end token; repeatable",
+    )  # fmt: skip

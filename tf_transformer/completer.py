@@ -1,10 +1,11 @@
 """Text continued by a language model."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding import beam_search, check_search_arguments, greedy_search
+from tf_transformer.decoding import beam_search, check_search_arguments, greedy_search, with_ends
 from tf_transformer.language_model import LanguageModel
 from tf_transformer.masks import PAD_ID
 from tf_transformer.tokenizer import BEGIN_ID, END_ID, UNKNOWN_ID, Tokenizer
@@ -31,6 +32,8 @@ class Completer(tf.Module):
         beam_size: width of the beam; 1 is greedy search.
         length_penalty: alpha of the GNMT length penalty, of the continuation alone.
         max_new_tokens: longest continuation, in tokens.
+        end_pieces: pieces that end a continuation like the end token does, without being part of
+            it.
 
     Raises:
         ValueError: an argument is out of range, or the model translates.
@@ -44,6 +47,7 @@ class Completer(tf.Module):
         beam_size: int = 4,
         length_penalty: float = 0.6,
         max_new_tokens: int = 100,
+        end_pieces: Sequence[str] = (),
     ):
         super().__init__(name="completer")
         if not isinstance(model, LanguageModel):
@@ -56,6 +60,7 @@ class Completer(tf.Module):
         self.beam_size = beam_size
         self.length_penalty = length_penalty
         self.max_new_tokens = max_new_tokens
+        self._end_ids = tokenizer.end_ids(end_pieces)
         self._complete_function = tf.function(
             self._complete, input_signature=[tf.TensorSpec([None], tf.int32)]
         )
@@ -87,12 +92,11 @@ class Completer(tf.Module):
             alpha=self.length_penalty,
             suppressed_ids=(PAD_ID, UNKNOWN_ID, BEGIN_ID),
         )
+        step_function = with_ends(self.model.decode_step, self._end_ids)
         if self.beam_size == 1:
-            found = greedy_search(self.model.decode_step, cache, **arguments)
+            found = greedy_search(step_function, cache, **arguments)
         else:
-            found = beam_search(
-                self.model.decode_step, cache, beam_size=self.beam_size, **arguments
-            )
+            found = beam_search(step_function, cache, beam_size=self.beam_size, **arguments)
         return found.ids[0, 0, : found.lengths[0, 0]], found.scores[0, 0]
 
     def _read(self, ids):

@@ -62,6 +62,30 @@ def check_search_arguments(beam_size: int, num_best: int, alpha: float) -> None:
         raise ValueError(f"The length penalty's alpha must not be negative. Received: {alpha}")
 
 
+def with_ends(step_function: StepFunction, end_ids: Sequence[int]) -> StepFunction:
+    """Lets any of several tokens end a hypothesis, for a search whose end id is the first of them.
+
+    The end's probability becomes the sum of theirs, and the others are never chosen, so that no
+    output is found twice under different ends.
+
+    Args:
+        step_function: of the model.
+        end_ids: at least one.
+    """
+    if len(end_ids) == 1:
+        return step_function
+
+    def step(newest, cache):
+        logits, cache = step_function(newest, cache)
+        ids = tf.range(tf.shape(logits)[2])
+        is_end = tf.reduce_any(ids[:, tf.newaxis] == list(end_ids), axis=1)
+        end = tf.reduce_logsumexp(tf.gather(logits, list(end_ids), axis=2), axis=2, keepdims=True)
+        logits = tf.where(is_end, _IMPOSSIBLE, logits)
+        return tf.where(ids == end_ids[0], end, logits), cache
+
+    return step
+
+
 def greedy_search(
     step_function: StepFunction,
     cache: Any,

@@ -130,7 +130,7 @@ def _replace_at_labels(values, labels, replacements):
     return ops.reshape(ops.scatter_update(flat, indices, ops.reshape(replacements, (-1,))), shape)
 
 
-def _sum_over_replicas(value: Any) -> Any:
+def sum_over_replicas(value: Any) -> Any:
     """Sum over the replicas of a `tf.distribute` strategy; the value itself where there is none."""
     if keras.backend.backend() != "tensorflow":
         return value
@@ -190,10 +190,13 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         self.smoothed_over = smoothed_over
 
     def call(self, y_true, y_pred):
-        real = ops.cast(padding_mask(y_true), "float32")
+        tokens = sum_over_replicas(ops.sum(ops.cast(padding_mask(y_true), "float32")))
+        return self.token_losses(y_true, y_pred) / ops.maximum(tokens, 1.0)
+
+    def token_losses(self, y_true, y_pred):
+        """The loss of every token in nats, `(batch, length)`, 0 at padding; divided by nothing."""
         losses = smoothed_cross_entropy(y_true, y_pred, self.label_smoothing, self.smoothed_over)
-        tokens = _sum_over_replicas(ops.sum(real))
-        return losses * real / ops.maximum(tokens, 1.0)
+        return losses * ops.cast(padding_mask(y_true), "float32")
 
     def get_config(self):
         config = super().get_config() | {

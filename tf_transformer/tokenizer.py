@@ -1,11 +1,13 @@
 """SentencePiece inside the graph: the same ops tokenize for training, evaluation and serving."""
 
 import functools
+from collections.abc import Sequence
 
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from tf_transformer.config import nearest
 from tf_transformer.masks import PAD_ID
 
 UNKNOWN_ID = 1
@@ -60,6 +62,20 @@ class Tokenizer(tf.Module):
             ids = ids.to_tensor(PAD_ID)
         text = self._sentencepiece.detokenize(ids)
         return tf.ensure_shape(text, [ids.shape[0]])
+
+    def end_ids(self, end_pieces: Sequence[str] = ()) -> list[int]:
+        """The end id, and the ids of pieces that end an output like it.
+
+        Raises:
+            ValueError: a piece is not in the vocabulary.
+        """
+        for piece in end_pieces:
+            if piece not in self.pieces:
+                raise ValueError(
+                    f"`end_pieces` must be pieces of the vocabulary. Received: {piece!r}"
+                    + nearest(piece, self.pieces)
+                )
+        return [END_ID, *(self.pieces.index(piece) for piece in end_pieces)]
 
     @functools.cached_property
     def pieces(self) -> list[str]:

@@ -12,6 +12,7 @@ from tf_transformer.decoding import (
     beam_search,
     check_search_arguments,
     greedy_search,
+    with_ends,
 )
 from tf_transformer.masks import PAD_ID, padding_mask
 from tf_transformer.model import Transformer
@@ -57,6 +58,7 @@ class Translator(tf.Module):
         max_length_factor, max_length_constant: an output has at most
             `factor * source tokens + constant` tokens, and at most `model.config.max_length`.
         chunk_size: sentences decoded together.
+        end_pieces: pieces that end an output like the end token does, without being part of it.
 
     Raises:
         ValueError: an argument is out of range.
@@ -74,6 +76,7 @@ class Translator(tf.Module):
         max_length_factor: float = 1.5,
         max_length_constant: int = 20,
         chunk_size: int = 32,
+        end_pieces: Sequence[str] = (),
     ):
         super().__init__(name="translator")
         if not isinstance(model, Transformer):
@@ -97,6 +100,7 @@ class Translator(tf.Module):
         self.max_length_factor = max_length_factor
         self.max_length_constant = max_length_constant
         self.chunk_size = chunk_size
+        self._end_ids = target_tokenizer.end_ids(end_pieces)
         self._translate_function = tf.function(
             self._translate, input_signature=[tf.TensorSpec([None], tf.string)]
         )
@@ -226,4 +230,4 @@ class Translator(tf.Module):
         def step_function(newest, cache):
             return self.model.decode_step(newest, cache, projected_memory, mask)
 
-        return step_function, cache, arguments
+        return with_ends(step_function, self._end_ids), cache, arguments

@@ -21,12 +21,15 @@ def current_step(model: keras.Model) -> int:
 class Report(keras.callbacks.Callback):
     """Shows means since the last report, and writes them for TensorBoard by step.
 
-    Every `REPORT_EVERY` steps: loss, perplexity, accuracy, share of padding, learning rate and
-    target tokens a second under `logs/training`; after each validation its loss, perplexity and
-    accuracy under `logs/validation`.
+    Every `REPORT_EVERY` steps: loss, perplexity, accuracy, share of padding, learning rate, the
+    newest gradient's norm, skipped updates in all and target tokens a second under `logs/training`;
+    after each validation its loss, perplexity and accuracy under `logs/validation`.
 
     Args:
         log_dir: where TensorBoard's files go.
+
+    Raises:
+        ValueError: no update since the last report was finite.
     """
 
     def __init__(self, log_dir: pathlib.Path):
@@ -36,6 +39,13 @@ class Report(keras.callbacks.Callback):
         self._since = 0.0
         self._start_anew = False
         self._pace = {}
+        self._skipped = 0
+
+    def on_train_begin(self, logs=None):
+        self._skipped = self._count_skipped()
+
+    def _count_skipped(self):
+        return int(self.model.optimizer.skipped.numpy())
 
     def on_epoch_begin(self, epoch, logs=None):
         self._since = time.perf_counter()
@@ -55,8 +65,21 @@ class Report(keras.callbacks.Callback):
         logs.update(self._pace)
         step = current_step(self.model)
         if step % REPORT_EVERY == 0:
-            self._write(self._training, logs, step)
+            self._write(self._training, logs | self._health(step), step)
             self._start_anew = True
+
+    def _health(self, step):
+        skipped, before = self._count_skipped(), self._skipped
+        self._skipped = skipped
+        if skipped - before == REPORT_EVERY:
+            raise ValueError(
+                f"none of the updates from {step - REPORT_EVERY + 1} to {step} had a finite "
+                "gradient; lower optimization.learning_rate_factor or set optimization.clip_norm"
+            )
+        return {
+            "gradient_norm": float(self.model.optimizer.gradient_norm.numpy()),
+            "skipped_updates": skipped,
+        }
 
     def on_epoch_end(self, epoch, logs=None):
         for name in ("target_tokens", "val_target_tokens", "val_padding"):

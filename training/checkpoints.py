@@ -61,19 +61,20 @@ class Checkpoints:
         for leftover in self._directory.glob("step-*_temp"):
             shutil.rmtree(leftover, ignore_errors=True)
 
-    def restore(self) -> None:
-        """Goes back to the newest checkpoint; does nothing where there is none.
+    def restore(self) -> bool:
+        """Goes back to the newest checkpoint, and says whether there was one.
 
         Raises:
             ValueError: the checkpoint is damaged or of another model.
         """
         path = self._manager.latest_checkpoint
         if path is None:
-            return
+            return False
         try:
             self._checkpoint.restore(path).assert_consumed()
         except _UNREADABLE as error:
             raise _damaged(path, error) from error
+        return True
 
 
 def checkpoint_directory(model_dir: pathlib.Path) -> pathlib.Path:

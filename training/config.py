@@ -15,6 +15,7 @@ from tf_transformer.presets import PRESETS
 Positive = Annotated[int, pydantic.Field(gt=0, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, lt=2**32, strict=True)]
 PositiveFloat = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
+Rate = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 
 _STRICT = pydantic.ConfigDict(extra="forbid")
 
@@ -32,6 +33,9 @@ class VocabularyConfig:
         character_coverage: share of the corpus's characters that become pieces of their own.
         normalization: SentencePiece's rule; "identity" keeps full-width forms, which matters when
             the target is Chinese or Japanese.
+        source_vectors, target_vectors: files of word vectors that the embeddings start from, see
+            `read_vectors`; a matrix that both sides share takes `target_vectors`. They stay as they
+            are with `model.trainable_embeddings: false`.
     """
 
     __pydantic_config__ = _STRICT
@@ -43,6 +47,8 @@ class VocabularyConfig:
     split_digits: bool = False
     character_coverage: Annotated[float, pydantic.Field(ge=0.98, le=1)] = 0.9999
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
+    source_vectors: str | None = None
+    target_vectors: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,6 +58,7 @@ class DataConfig:
     Args:
         batch_tokens: a batch holds as many pairs as fit into this many tokens when each counts
             with the upper end of its length bucket, for the longer of its two sides.
+        batch_sentences: a batch holds this many pairs instead, however long they are.
         max_length: pairs with a side of more tokens, its end token included, are dropped.
         shuffle_buffer: pairs among which the next one is drawn.
     """
@@ -59,6 +66,7 @@ class DataConfig:
     __pydantic_config__ = _STRICT
 
     batch_tokens: Positive = 4096
+    batch_sentences: Positive | None = None
     max_length: Positive = 128
     shuffle_buffer: Positive = 200_000
 
@@ -70,11 +78,14 @@ class OptimizationConfig:
     Args:
         steps: optimizer updates in all.
         warmup_steps: updates until the learning rate's peak.
-        learning_rate_factor: scales `NoamSchedule`.
+        learning_rate_factor, initial_rate, minimum_rate: see `NoamSchedule`.
         label_smoothing: mass of the label distribution spread over the vocabulary.
         smoothed_over: which entries share it, see `smoothed_cross_entropy`.
         checkpoint_every: updates between two checkpoints, each followed by a validation.
         keep_checkpoints: how many of the last checkpoints stay.
+        micro_batches: a device's batch goes through the model in so many parts, which needs less
+            memory; the update is that of the whole batch.
+        clip_norm: largest global norm of the gradient; None sets no limit, as in the paper.
         dtype: "float32" or "mixed_bfloat16".
         seed: of weights, dropout and the order of the data.
     """
@@ -84,10 +95,14 @@ class OptimizationConfig:
     steps: Positive = 10_000
     warmup_steps: Positive = 2000
     learning_rate_factor: PositiveFloat = 2.0
+    initial_rate: Rate = 0.0
+    minimum_rate: Rate = 0.0
     label_smoothing: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.1
     smoothed_over: Literal["all", "others", "others_but_padding"] = "all"
     checkpoint_every: Positive = 500
     keep_checkpoints: Positive = 10
+    micro_batches: Positive = 1
+    clip_norm: PositiveFloat | None = None
     dtype: Literal["float32", "mixed_bfloat16"] = "float32"
     seed: Seed = 1
 
@@ -211,6 +226,13 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
         raise ValueError(
             f"'data.max_length: {config.data.max_length}' is more than the model's learned "
             f"positions; set 'model.max_length' to as much, it is {model.max_length}"
+        )
+    if config.vocabulary.source_vectors and (
+        model.decoder_only or model.tied_embeddings in ("inputs", "all")
+    ):
+        raise ValueError(
+            "'vocabulary.source_vectors': this model has one matrix for both sides, or no source; "
+            "set 'vocabulary.target_vectors'"
         )
     return config
 

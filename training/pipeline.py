@@ -120,6 +120,9 @@ class ParallelText:
     def _batches(self, lines: tf.data.Dataset) -> tf.data.Dataset:
         max_length = self.config.max_length
         boundaries = bucket_boundaries(max_length)
+        batch_sizes = bucket_batch_sizes(boundaries, self.config.batch_tokens)
+        if self.config.batch_sentences is not None:
+            batch_sizes = [self.config.batch_sentences] * len(batch_sizes)
         pairs = self._tokenized_chunks(lines).unbatch().map(_to_example)
         batches = pairs.filter(
             lambda inputs, labels: (
@@ -129,7 +132,7 @@ class ParallelText:
         ).bucket_by_sequence_length(
             _length,
             bucket_boundaries=boundaries,
-            bucket_batch_sizes=bucket_batch_sizes(boundaries, self.config.batch_tokens),
+            bucket_batch_sizes=batch_sizes,
         )
         if self.source is None:
             return batches.map(lambda inputs, labels: ({"target": inputs["target"]}, labels))

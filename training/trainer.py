@@ -11,14 +11,10 @@ import sys
 
 import keras
 import tensorflow as tf
-from keras import ops
 
 from tf_transformer.files import remove_leftovers, replacing
-from tf_transformer.language_model import LanguageModel
 from tf_transformer.loss import LabelSmoothedCrossEntropy
-from tf_transformer.masks import padding_mask
 from tf_transformer.metrics import Perplexity, SmoothedLoss, TokenAccuracy
-from tf_transformer.model import Transformer
 from tf_transformer.model_dir import (
     CONFIG_NAME,
     WEIGHTS_NAME,
@@ -28,12 +24,21 @@ from tf_transformer.model_dir import (
 )
 from tf_transformer.schedule import NoamSchedule
 from tf_transformer.tokenizer import Tokenizer
+from training.adam import Adam
 from training.callbacks import Report, SaveCheckpoints, StopAtStep, StopOnSignal, current_step
 from training.checkpoints import Checkpoints
-from training.config import OptimizationConfig, TrainingConfig, dump_config, make_config
+from training.config import (
+    OptimizationConfig,
+    TrainingConfig,
+    VocabularyConfig,
+    dump_config,
+    make_config,
+)
 from training.corpus import TextFile, check_parallel
 from training.pipeline import ParallelText
 from training.strategy import make_strategy
+from training.trained_model import TrainedLanguageModel, TrainedTransformer
+from training.vectors import read_vectors
 from training.vocabulary import train_vocabularies
 
 _log = logging.getLogger(__name__)
@@ -59,31 +64,6 @@ class TrainingResult:
 
     step: int
     stopped_by: signal.Signals | None
-
-
-class _CountsTokens:
-    """Counts target tokens and the share of padding in a model's batches."""
-
-    def build(self, input_shape=None):
-        self.padding = keras.metrics.Mean(name="padding")
-        self.target_tokens = keras.metrics.Sum(name="target_tokens")
-        super().build(input_shape)
-
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        for ids in (x.get("source"), y):
-            if ids is not None:
-                is_padding = ops.logical_not(padding_mask(ids))
-                self.padding.update_state(ops.cast(is_padding, "float32"))
-        self.target_tokens.update_state(ops.cast(padding_mask(y), "float32"))
-        return super().compute_metrics(x, y, y_pred, sample_weight)
-
-
-class TrainedTransformer(_CountsTokens, Transformer):
-    """A `Transformer` that counts."""
-
-
-class TrainedLanguageModel(_CountsTokens, LanguageModel):
-    """A `LanguageModel` that counts."""
 
 
 def train(
@@ -131,7 +111,8 @@ def train(
             config, *(tokenizer and tokenizer.vocab_size for tokenizer in tokenizers)
         )
     checkpoints = Checkpoints(model_dir, model, config.optimization.keep_checkpoints)
-    checkpoints.restore()
+    if not checkpoints.restore():
+        _give_vectors(model, config.vocabulary, *tokenizers)
     return _fit(model, config.optimization, corpus, validation, model_dir, checkpoints)
 
 
@@ -145,20 +126,39 @@ def compiled_model(
         config.transformer_config(source_vocab_size, target_vocab_size), dtype=optimization.dtype
     )
     schedule = NoamSchedule(
-        model.config.d_model, optimization.warmup_steps, optimization.learning_rate_factor
+        model.config.d_model,
+        optimization.warmup_steps,
+        optimization.learning_rate_factor,
+        initial_rate=optimization.initial_rate,
+        minimum_rate=optimization.minimum_rate,
     )
     smoothing = dict(
         label_smoothing=optimization.label_smoothing, smoothed_over=optimization.smoothed_over
     )
     model.compile(
-        # Beta and epsilon of the paper, section 5.3.
-        optimizer=keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9),
+        optimizer=Adam(schedule, clip_norm=optimization.clip_norm),
         loss=LabelSmoothedCrossEntropy(**smoothing),
         metrics=[SmoothedLoss(**smoothing), Perplexity(), TokenAccuracy()],
         jit_compile=False,  # XLA would compile anew for every shape of batch
     )
     model.optimizer.build(model.trainable_variables)
+    model.num_micro_batches = optimization.micro_batches
     return model
+
+
+def _give_vectors(
+    model: TrainedTransformer | TrainedLanguageModel,
+    vocabulary: VocabularyConfig,
+    source_tokenizer: Tokenizer | None,
+    target_tokenizer: Tokenizer,
+) -> None:
+    """Lets embeddings start from the files of vectors, where there are any."""
+    for name, tokenizer in (("source", source_tokenizer), ("target", target_tokenizer)):
+        path = getattr(vocabulary, f"{name}_vectors")
+        if path is not None:
+            embedding = getattr(model, f"{name}_embedding")
+            file = TextFile.parse(path)
+            embedding.set_vectors(read_vectors(file, tokenizer, embedding.d_model))
 
 
 def _fit(

@@ -1,0 +1,86 @@
+"""Models as they are trained: the training step, and what it counts."""
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from tf_transformer.language_model import LanguageModel
+from tf_transformer.loss import sum_over_replicas
+from tf_transformer.masks import padding_mask
+from tf_transformer.model import Transformer
+
+
+class _Training:
+    """A training step over micro-batches; counts target tokens and the share of padding.
+
+    A batch may be cut by rows into micro-batches, one after the other through the model: their
+    gradients of `loss sum / tokens of the global batch` add up to the whole batch's, in the memory
+    that one of them needs. Compiled with a `LabelSmoothedCrossEntropy`.
+
+    Attributes:
+        num_micro_batches: how many a replica's batch is cut into.
+    """
+
+    num_micro_batches = 1
+
+    def build(self, input_shape=None):
+        self.padding = keras.metrics.Mean(name="padding")
+        self.target_tokens = keras.metrics.Sum(name="target_tokens")
+        super().build(input_shape)
+
+    def train_step(self, data):
+        inputs, labels = data
+        tokens = sum_over_replicas(_count_tokens(labels))
+        if self.num_micro_batches == 1:
+            gradients = self._gradients(inputs, labels, tokens)
+        else:
+            gradients = self._accumulated_gradients(inputs, labels, tokens)
+        self.optimizer.apply(gradients, self.trainable_variables)
+        return self.get_metrics_result()
+
+    def _gradients(self, inputs, labels, tokens):
+        with tf.GradientTape() as tape:
+            logits = self(inputs, training=True)
+            loss = ops.sum(self.loss.token_losses(labels, logits)) / ops.maximum(tokens, 1.0)
+        self.compute_metrics(inputs, labels, logits)
+        return tape.gradient(loss, [variable.value for variable in self.trainable_variables])
+
+    def _accumulated_gradients(self, inputs, labels, tokens):
+        rows = tf.shape(labels)[0]
+
+        def add_micro_batch(number, totals):
+            start = rows * number // self.num_micro_batches
+            stop = rows * (number + 1) // self.num_micro_batches
+            part = tf.nest.map_structure(lambda ids: ids[start:stop], (inputs, labels))
+            gradients = self._gradients(*part, tokens)
+            return number + 1, [
+                total + gradient for total, gradient in zip(totals, gradients, strict=True)
+            ]
+
+        zeros = [tf.zeros(variable.shape) for variable in self.trainable_variables]
+        return tf.while_loop(
+            lambda number, _: number < self.num_micro_batches,
+            add_micro_batch,
+            (tf.constant(0), zeros),
+            parallel_iterations=1,  # together they would need the memory of all
+        )[1]
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        for ids in (x.get("source"), y):
+            if ids is not None:
+                is_padding = ops.logical_not(padding_mask(ids))
+                self.padding.update_state(ops.cast(is_padding, "float32"))
+        self.target_tokens.update_state(ops.cast(padding_mask(y), "float32"))
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+
+def _count_tokens(labels):
+    return ops.sum(ops.cast(padding_mask(labels), "float32"))
+
+
+class TrainedTransformer(_Training, Transformer):
+    """A `Transformer` that is trained."""
+
+
+class TrainedLanguageModel(_Training, LanguageModel):
+    """A `LanguageModel` that is trained."""
