@@ -12,7 +12,12 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from tf_transformer.command_options import add_end_pieces, add_model_dir, add_search_options
+from tf_transformer.command_options import (
+    add_dtype,
+    add_end_pieces,
+    add_model_dir,
+    add_search_options,
+)
 from tf_transformer.files import check_writable
 from tf_transformer.quiet import import_tensorflow
 
@@ -41,6 +46,7 @@ def _add_translate(commands):
     )  # fmt: skip
     add_search_options(parser)
     add_end_pieces(parser)
+    add_dtype(parser)
     parser.add_argument(
         "--n-best", type=int, metavar="N",
         help="write the N best of each sentence as lines of number, score and text, with tabs",
@@ -126,6 +132,7 @@ def _add_complete(commands):
     )  # fmt: skip
     add_search_options(parser)
     add_end_pieces(parser)
+    add_dtype(parser)
     parser.set_defaults(run=_run_complete)
 
 
@@ -135,7 +142,7 @@ def _run_complete(options):
     from tf_transformer.completer import Completer
     from tf_transformer.model_dir import load_model
 
-    model, _, tokenizer = load_model(options.model_dir)
+    model, _, tokenizer = load_model(options.model_dir, options.dtype)
     completer = Completer(
         model,
         tokenizer,
@@ -162,6 +169,7 @@ def _add_export(commands):
     )  # fmt: skip
     add_search_options(parser)
     add_end_pieces(parser)
+    add_dtype(parser)
     parser.set_defaults(run=_run_export)
 
 
@@ -180,7 +188,7 @@ def _load_translator(options, num_best=1):
     from tf_transformer.translator import Translator
 
     return Translator(
-        *load_model(options.model_dir),
+        *load_model(options.model_dir, options.dtype),
         beam_size=options.beam_size,
         length_penalty=options.length_penalty,
         end_pieces=options.end_piece,

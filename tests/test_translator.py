@@ -123,3 +123,22 @@ def test_an_end_piece_ends_the_output(loaded, sentences):
 def test_end_pieces_must_be_in_the_vocabulary(loaded):
     with pytest.raises(ValueError, match=r"`end_pieces` must be pieces .* Received: 'Zugspitze'"):
         Translator(*loaded, end_pieces=["Zugspitze"])
+
+
+def test_bfloat16_translates_nearly_alike(talkative, loaded, sentences):
+    """Half the bytes of the layers, scores in float32."""
+    half = load_model(talkative, "bfloat16")
+    assert half[0].encode(tf.constant([[5, 3]])).dtype == tf.bfloat16
+    sizes = [
+        sum(weight.numpy().nbytes for weight in model.encoder.weights)
+        for model in (half[0], loaded[0])
+    ]
+    assert sizes[0] * 2 == sizes[1]
+    ours, theirs = (
+        Translator(*model, beam_size=4).translate(tf.constant(sentences))
+        for model in (half, loaded)
+    )
+    assert ours.scores.dtype == tf.float32
+    np.testing.assert_allclose(np.median(ours.scores - theirs.scores), 0, atol=0.03)
+    same = [a == b for a, b in zip(ours.text.numpy(), theirs.text.numpy(), strict=True)]
+    assert np.mean(same) > 0.5

@@ -179,12 +179,16 @@ def test_variant(settings, rng, tmp_path):
     assert all(gradient is not None for gradient in gradients)
     assert all(np.isfinite(tf.convert_to_tensor(gradient)).all() for gradient in gradients)
 
-    # 6. bfloat16 computes nearly the same
-    mixed = type(model)(model.config, dtype="mixed_bfloat16")
-    mixed.set_weights(model.get_weights())
-    mixed_logits = np.asarray(mixed(inputs_of(model)))
-    assert mixed_logits.dtype == np.float32
-    assert np.median(np.abs(mixed_logits - logits)) < 0.1 * np.std(logits)
+    # 6. bfloat16 computes nearly the same, with weights in float32 for training and without
+    for dtype in ("mixed_bfloat16", "bfloat16"):
+        half = type(model)(model.config, dtype=dtype)
+        half.set_weights(model.get_weights())
+        half_logits = np.asarray(half(inputs_of(model)))
+        assert half_logits.dtype == np.float32
+        assert np.median(np.abs(half_logits - logits)) < 0.1 * np.std(logits)
+    stepped = step_by_step(half, SOURCE, TARGET)[:, 0]
+    assert stepped.dtype == np.float32
+    assert np.median(np.abs(stepped - logits)) < 0.1 * np.std(logits)
 
 
 def test_the_sweep_covers_every_pair_of_values():

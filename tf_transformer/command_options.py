@@ -29,3 +29,12 @@ def add_end_pieces(parser: argparse.ArgumentParser) -> None:
         "--end-piece", action="append", default=[], metavar="P",
         help="a piece of the vocabulary that ends an output like its end token; repeatable",
     )  # fmt: skip
+
+
+def add_dtype(parser: argparse.ArgumentParser) -> None:
+    """Adds `--dtype`."""
+    parser.add_argument(
+        "--dtype", default="float32", choices=("float32", "bfloat16"),
+        help="bfloat16: layers in half the memory, faster where the processor has it "
+        "(default: %(default)s)",
+    )  # fmt: skip

@@ -111,6 +111,7 @@ class DecoderModel(keras.Model):
                 name="logits_bias",
                 shape=(self.config.target_vocab_size,),
                 initializer="zeros",
+                dtype="float32",
                 autocast=False,
             )
         self.built = True

@@ -38,6 +38,7 @@ class TokenEmbedding(keras.layers.Layer):
             name="embeddings",
             shape=(self.vocab_size, self.d_model),
             initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+            dtype="float32",
             autocast=False,
         )
         self.built = True

@@ -148,8 +148,15 @@ def make_model(config: TransformerConfig, dtype: str = "float32") -> DecoderMode
     return (LanguageModel if config.decoder_only else Transformer)(config, dtype=dtype)
 
 
-def load_model(model_dir: pathlib.Path) -> tuple[DecoderModel, Tokenizer | None, Tokenizer]:
-    """Loads the model in float32, and the tokenizers of source and target.
+def load_model(
+    model_dir: pathlib.Path, dtype: str = "float32"
+) -> tuple[DecoderModel, Tokenizer | None, Tokenizer]:
+    """Loads the model, and the tokenizers of source and target.
+
+    Args:
+        model_dir: the model directory.
+        dtype: "float32", or "bfloat16" for layers in half the memory; embeddings, softmax, logits
+            and scores are float32 in both.
 
     Raises:
         ValueError: a file is missing, damaged, or does not fit the others.
@@ -165,7 +172,7 @@ def load_model(model_dir: pathlib.Path) -> tuple[DecoderModel, Tokenizer | None,
                 f"{model_dir}: {side}.spm must have {side}_vocab_size={size} pieces, "
                 f"got {tokenizer.vocab_size}"
             )
-    model = make_model(config)
+    model = make_model(config, dtype)
     path = model_dir / WEIGHTS_NAME
     if not path.is_file():
         raise ValueError(f"{model_dir}: no {WEIGHTS_NAME} yet; training has written no checkpoint")

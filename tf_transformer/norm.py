@@ -33,9 +33,9 @@ class DeviationNormalization(keras.layers.Layer):
         self.epsilon = epsilon
 
     def build(self, inputs_shape):
-        shape = inputs_shape[-1:]
-        self.gamma = self.add_weight(name="gamma", shape=shape, initializer="ones", autocast=False)
-        self.beta = self.add_weight(name="beta", shape=shape, initializer="zeros", autocast=False)
+        float32 = dict(shape=inputs_shape[-1:], dtype="float32", autocast=False)
+        self.gamma = self.add_weight(name="gamma", initializer="ones", **float32)
+        self.beta = self.add_weight(name="beta", initializer="zeros", **float32)
         self.built = True
 
     def call(self, inputs):

@@ -74,6 +74,7 @@ class PositionalEncoding(keras.layers.Layer):
                 name="vectors",
                 shape=(self.max_length, self.d_model),
                 initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+                dtype="float32",
                 autocast=False,
             )
         self.built = True

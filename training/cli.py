@@ -10,7 +10,7 @@ import pathlib
 import shlex
 import sys
 
-from tf_transformer.command_options import add_model_dir, add_search_options
+from tf_transformer.command_options import add_dtype, add_model_dir, add_search_options
 from tf_transformer.files import check_writable, replacing
 from tf_transformer.presets import PRESETS
 from tf_transformer.quiet import import_tensorflow
@@ -153,6 +153,7 @@ def _add_evaluate(commands):
     parser.add_argument("--source", metavar="F", help="sentences to translate")
     parser.add_argument("--reference", required=True, metavar="F", help="their translations")
     add_search_options(parser)
+    add_dtype(parser)
     parser.add_argument(
         "--tokenize", default="13a", choices=("13a", "intl", "zh", "char", "none"),
         help="how BLEU cuts words; zh for Chinese (default: %(default)s)",
@@ -174,7 +175,7 @@ def _run_evaluate(options):
 
     if options.source is None:
         reference = TextFile.parse(options.reference, default_column=2)
-        value = evaluate_language_model(options.model_dir, reference)
+        value = evaluate_language_model(options.model_dir, reference, options.dtype)
         print(f"perplexity  {value:6.2f}")
         if options.json:
             with replacing(options.json) as path:
@@ -187,6 +188,7 @@ def _run_evaluate(options):
         beam_size=options.beam_size,
         length_penalty=options.length_penalty,
         bleu_tokenizer=options.tokenize,
+        dtype=options.dtype,
     )
     print(evaluation)
     if options.output:

@@ -58,6 +58,7 @@ def evaluate(
     beam_size: int,
     length_penalty: float,
     bleu_tokenizer: str = "13a",
+    dtype: str = "float32",
 ) -> tuple[Evaluation, list[str]]:
     """Translates the source and compares with the reference.
 
@@ -66,6 +67,7 @@ def evaluate(
         source, reference: the test set.
         beam_size, length_penalty: of the search, see `Translator`.
         bleu_tokenizer: sacreBLEU's name of it.
+        dtype: see `load_model`.
 
     Returns:
         The scores, and the translations in the order of the source.
@@ -74,7 +76,7 @@ def evaluate(
         ValueError: the test set or the model directory is faulty.
     """
     check_parallel(source, reference)
-    model, *tokenizers = load_model(model_dir)
+    model, *tokenizers = load_model(model_dir, dtype)
     translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
     translations = [best[0].text for best in translator.translate_lines(list(source.lines()))]
     references = list(reference.lines())
@@ -101,14 +103,16 @@ def evaluate(
     return evaluation, translations
 
 
-def evaluate_language_model(model_dir: pathlib.Path, text: TextFile) -> float:
+def evaluate_language_model(
+    model_dir: pathlib.Path, text: TextFile, dtype: str = "float32"
+) -> float:
     """Perplexity of a text, a token, with a language model.
 
     Raises:
         ValueError: the text or the model directory is faulty, or the model needs a source.
     """
     check_parallel(text, text)
-    model, source_tokenizer, tokenizer = load_model(model_dir)
+    model, source_tokenizer, tokenizer = load_model(model_dir, dtype)
     if source_tokenizer is not None:
         raise ValueError(f"{model_dir} holds a model that translates; give it a --source")
     config = DataConfig(max_length=model.config.max_length)
