@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.variant_reference import VariantReference
 from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import SWITCHES
 from tf_transformer.language_model import LanguageModel
@@ -137,6 +138,11 @@ def step_by_step(model, source, target, beam=1):
     return np.stack(logits, axis=2)
 
 
+def reference(settings, model):
+    weights = {weight.path.partition("/")[2]: weight for weight in model.weights}
+    return VariantReference(SIZES | settings, weights)
+
+
 def name_of(settings):
     return ",".join(f"{value}" for value in settings.values())
 
@@ -148,8 +154,14 @@ def test_variant(settings, rng, tmp_path):
     assert logits.shape == (*TARGET.shape, VOCAB)
     assert np.isfinite(logits).all()
 
-    # 1. step by step is parallel, for every hypothesis of a beam
+    # 0. the equations that the settings name
     real = TARGET != 0
+    expected = reference(settings, model).logits(
+        TARGET, None if isinstance(model, LanguageModel) else SOURCE
+    )
+    np.testing.assert_allclose(logits[real], expected[real], atol=1e-5, rtol=1e-5)
+
+    # 1. step by step is parallel, for every hypothesis of a beam
     stepped = step_by_step(model, SOURCE, TARGET, beam=2)
     for hypothesis in range(2):
         np.testing.assert_allclose(stepped[:, hypothesis][real], logits[real], atol=2e-5)
