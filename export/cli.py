@@ -151,6 +151,8 @@ def _run_complete(options):
         end_pieces=options.end_piece,
         max_new_tokens=options.max_tokens,
     )
+    for number, line in enumerate(lines, 1):  # before anything is written
+        completer.check_prompt(line, f"line {number}")
     for line in lines:
         print(" ".join(completer.complete(line).text.splitlines()))
 

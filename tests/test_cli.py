@@ -110,7 +110,7 @@ def test_full_disk(capsys, trained, tmp_path):
 def test_beam_size_out_of_range(capsys, trained, tmp_path):
     (tmp_path / "in").write_text("x\n")
     command = ("translate", "--model-dir", trained, "--input", tmp_path / "in")
-    assert "`beam_size` must be at least 1" in fails(capsys, *command, "--beam-size", "0")
+    assert "`beam_size` must be between 1 and 1000" in fails(capsys, *command, "--beam-size", "0")
 
 
 @pytest.mark.parametrize("error", [KeyError("bug"), ValueError("from elsewhere")])

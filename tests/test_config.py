@@ -179,11 +179,11 @@ def test_rates_must_be_shares(name, value):
         ),
         (
             dict(layer_norm_epsilon=0.0),
-            "`layer_norm_epsilon` must be a positive float. Received: layer_norm_epsilon=0.0",
+            "`layer_norm_epsilon` must be a number above 0 and at most 1. Received: ",
         ),
         (
             dict(layer_norm_epsilon=float("nan")),
-            "`layer_norm_epsilon` must be a positive float. Received: layer_norm_epsilon=nan",
+            "`layer_norm_epsilon` must be a number above 0 and at most 1. Received: ",
         ),
         (
             dict(norm_position="middle"),

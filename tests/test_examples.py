@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from tf_transformer import NoamSchedule, Transformer, TransformerConfig
+from tf_transformer import NoamSchedule, Transformer
 from training.config import load_config
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
@@ -40,20 +40,45 @@ def test_all_recipes_are_here():
     }
 
 
+# What the texts say: vocabulary, batch tokens, steps, warm-up, label smoothing, dropout, d_model,
+# d_ff, heads, and how many of the last checkpoints are averaged.
+BASE, BIG = (0.1, 512, 2048, 8), (0.3, 1024, 4096, 16)
+FIGURES = {
+    "annotated-multi30k": (8000, 4096, 6000, 3000, 0.1, *BASE, 5),
+    "niutensor": (None, 4096, 100_000, 8000, 0.1, 0.3, 512, 1024, 4, 10),
+    "wmt14-en-de-base": (37_000, 25_000, 100_000, 4000, 0.1, *BASE, 5),
+    "wmt14-en-de-big": (37_000, 25_000, 300_000, 4000, 0.1, *BIG, 20),
+    "wmt14-en-fr-big": (32_000, 25_000, 300_000, 4000, 0.1, 0.1, *BIG[1:], 20),
+}
+
+
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
 def test_recipe(recipe):
-    """Parsed, and built in its own sizes but for the vocabulary."""
+    """Parsed, with the figures of its text, and built but for the vocabulary."""
     config = load_config(recipe, {})
     model = Transformer(config.transformer_config(50, 50))
-    base = TransformerConfig.preset("base", source_vocab_size=50, target_vocab_size=50)
-    assert (model.config.d_model == 1024) == recipe.stem.endswith("big")
-    assert model.config.num_encoder_layers == base.num_encoder_layers
-    if recipe.stem == "niutensor":
-        schedule = NoamSchedule(
-            model.config.d_model,
-            config.optimization.warmup_steps,
-            config.optimization.learning_rate_factor,
-        )
-        assert float(schedule(7999)) == pytest.approx(0.0015, rel=1e-4)
-    if recipe.stem == "wmt14-en-fr-big":
-        assert model.config.dropout_rate == 0.1
+    vocabulary, tokens, steps, warmup, smoothing, dropout, d_model, d_ff, heads, kept = FIGURES[
+        recipe.stem
+    ]
+    if vocabulary is not None:
+        assert config.vocabulary.size == vocabulary
+    assert config.data.batch_tokens == tokens
+    optimization = config.optimization
+    assert (optimization.steps, optimization.warmup_steps) == (steps, warmup)
+    assert optimization.label_smoothing == smoothing
+    assert optimization.keep_checkpoints >= kept
+    sizes = model.config
+    assert (sizes.dropout_rate, sizes.d_model, sizes.d_ff, sizes.num_heads) == (
+        dropout,
+        d_model,
+        d_ff,
+        heads,
+    )
+    assert sizes.num_encoder_layers == sizes.num_decoder_layers == 6
+    peak = 0.0015 if recipe.stem == "niutensor" else (d_model * warmup) ** -0.5
+    schedule = NoamSchedule(d_model, warmup, optimization.learning_rate_factor)
+    assert float(schedule(warmup - 1)) == pytest.approx(peak, rel=1e-4)
+    if recipe.stem.startswith("wmt14"):
+        assert sizes.attention_dropout_rate == sizes.feed_forward_dropout_rate == 0.0
+        assert sizes.norm_position == "post"
+        assert sizes.tied_embeddings == "all"

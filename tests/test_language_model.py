@@ -137,3 +137,48 @@ def test_misuse(corpus, trained, loaded, tmp_path, capsys):
     decoder_only = ["--set", "model.decoder_only=true"]
     assert main(["train", *corpus.options, *model_dir, *decoder_only]) == 2
     assert "a language model (model.decoder_only) has no source" in capsys.readouterr().err
+
+
+def test_completing_checks_every_line_first(language_model_dir, tmp_path, capsys):
+    text = tmp_path / "text"
+    text.write_text("Der\n" + "Montag " * 60 + "\n")
+    options = ["--model-dir", str(language_model_dir), "--input", str(text)]
+    assert main(["complete", *options]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "line 2 has" in captured.err
+
+
+def test_huge_limits_are_the_models(loaded):
+    short, long = (
+        Completer(*loaded, beam_size=1, max_new_tokens=limit).complete("Der").text
+        for limit in (40, 10**20)
+    )
+    assert short == long
+
+
+@pytest.mark.parametrize("text", ["\n\n", "Montag " * 60 + "\n"])
+def test_perplexity_of_nothing_is_refused(language_model_dir, tmp_path, text, capsys):
+    (tmp_path / "text").write_text(text)
+    options = ["--model-dir", str(language_model_dir), "--reference", str(tmp_path / "text")]
+    assert main(["evaluate", *options]) == 2
+    assert "no sentence is left to judge" in capsys.readouterr().err
+
+
+def test_what_perplexity_leaves_out_is_said(corpus, language_model_dir, tmp_path, caplog):
+    lines = "Der\n\n" + "Montag " * 60 + "\n"
+    (tmp_path / "text").write_text(lines)
+    options = ["--model-dir", str(language_model_dir), "--reference", str(tmp_path / "text")]
+    assert main(["evaluate", *options]) == 0
+    assert "1 are empty, 1 longer than the model's limit of 40 tokens" in caplog.text
+
+
+def test_a_missing_source_is_said(corpus, tmp_path, capsys):
+    """Against an explicit setting it is refused; in any other refusal it is named."""
+    model_dir = ["--model-dir", str(tmp_path / "model")]
+    target = [*corpus.options[2:4], *corpus.options[6:]]
+    for setting in ("model.decoder_only=false", "model.tied_embeddings=all"):
+        assert main(["train", *target, *model_dir, "--set", setting]) == 2
+        error = capsys.readouterr().err
+        assert "source" in error, setting
+    assert "(without --source, a language model is trained)" in error

@@ -11,8 +11,9 @@ from matplotlib import font_manager, ft2font
 from matplotlib.figure import Figure
 
 from tf_transformer.__main__ import main
-from tf_transformer.inspection import inspect_attention
+from tf_transformer.inspection import InspectedSentence, inspect_attention
 from tf_transformer.model_dir import load_model
+from tf_transformer.states import AttentionWeights
 from tf_transformer.translator import Translator
 from training import pictures
 from training.attention_maps import attention_page, draw_attention
@@ -212,7 +213,7 @@ def test_commands_with_a_model(talkative, tmp_path, capsys):
         (["learning-rate", "--settings", "512"], r"expected D_MODEL:WARMUP pairs, got 512"),
         (["learning-rate", "--settings", "0:5"], r"`d_model` must be positive"),
         (["smoothed-labels", "--label-smoothing", "1"], r"at least 0 and below 1. Received: 1.0"),
-        (["training", "--model-dir", "nowhere"], r"nowhere/logs: no such folder"),
+        (["training", "--model-dir", "nowhere"], r"nowhere/logs: no files of TensorBoard"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, tmp_path, monkeypatch, capsys):
@@ -222,3 +223,25 @@ def test_bad_input_is_one_line(arguments, message, tmp_path, monkeypatch, capsys
     assert error.count("\n") == 1
     assert re.search(message, error)
     assert not list(tmp_path.iterdir())
+
+
+def test_pages_show_text_as_it_is():
+    """Whatever the words are, they neither end the script nor stand for a part of the page."""
+    words = ["$data", "</script><b>x", "${title}", "DATA"]
+    size = len(words)
+    weights = [np.full((1, size, size), 1 / size)]
+    sentence = InspectedSentence(
+        words, words, "<i>$data", False, AttentionWeights(weights, weights, weights)
+    )
+    page = attention_page(sentence)
+    assert "<h1>&lt;i&gt;$data</h1>" in page
+    assert page.count("</script>") == 1
+    data = json.loads(page.partition("const data = ")[2].partition(";\n")[0])
+    assert data["cross"]["rows"] == words
+
+
+def test_curves_of_nothing_are_refused(tmp_path, capsys):
+    (tmp_path / "logs").mkdir()
+    options = ["--model-dir", str(tmp_path), "--output", str(tmp_path / "t.png")]
+    assert main(["picture", "training", *options]) == 2
+    assert "no files of TensorBoard" in capsys.readouterr().err

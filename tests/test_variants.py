@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import weakref
 
 import keras
 import numpy as np
@@ -10,12 +11,13 @@ import pytest
 import tensorflow as tf
 
 from tests.variant_reference import VariantReference
+from tf_transformer import attention
 from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import SWITCHES
+from tf_transformer.heads import HeadMasks, prune_heads
 from tf_transformer.language_model import LanguageModel
 from tf_transformer.masks import padding_mask
 from tf_transformer.model import Transformer
-from tf_transformer.states import HeadMasks
 
 VOCAB = 11
 SIZES = dict(
@@ -259,7 +261,49 @@ def test_head_masks(rng):
         for head in heads:
             kernel[4 * head : 4 * head + 4] = 0
         layer.output_projection.kernel.assign(kernel)
-    np.testing.assert_allclose(masked, model(inputs_of(model)), atol=1e-5)
+    expected = model(inputs_of(model))
+    np.testing.assert_allclose(masked, expected, atol=1e-5)
+
+    pruned = make_model({}, np.random.default_rng(1))
+    prune_heads(pruned, masks)
+    np.testing.assert_allclose(pruned(inputs_of(pruned)), expected, atol=1e-6)
+    stepped = step_by_step(pruned, SOURCE, TARGET)[:, 0]
+    np.testing.assert_allclose(stepped[TARGET != 0], expected[TARGET != 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "masks", "message"),
+    [
+        ({}, HeadMasks(encoder=np.ones((3, 2))), r"encoder mask .* \(2, 2\). Received: \(3, 2\)"),
+        ({}, HeadMasks(cross=np.ones((2, 1))), r"cross mask .* \(2, 2\). Received: \(2, 1\)"),
+        (dict(decoder_only=True), HeadMasks(encoder=np.ones((2, 2))), "has no encoder heads"),
+    ],
+)
+def test_head_masks_must_fit(rng, settings, masks, message):
+    model = make_model(settings, rng)
+    with pytest.raises(ValueError, match=message):
+        model(inputs_of(model), head_masks=masks)
+    with pytest.raises(ValueError, match=message):
+        prune_heads(model, masks)
+
+
+@pytest.mark.parametrize("decoder_only", BOOLEANS)
+def test_attention_weights_are_not_kept_unasked(rng, decoder_only, monkeypatch):
+    """One layer's at a time: those of the layer before are gone when the next are computed."""
+    made, most = [], []
+    compute = attention.attention_weights
+
+    def watch(*arguments):
+        weights = compute(*arguments)
+        made.append(weakref.ref(weights))
+        most.append(sum(weights() is not None for weights in made))
+        return weights
+
+    monkeypatch.setattr(attention, "attention_weights", watch)
+    model = make_model(dict(decoder_only=decoder_only, num_decoder_layers=6), rng)
+    model(inputs_of(model))
+    assert len(most) >= 6
+    assert max(most) <= 2
 
 
 def test_depth_scaled_initialization():

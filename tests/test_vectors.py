@@ -84,3 +84,13 @@ def test_one_matrix_has_one_file():
     with pytest.raises(ValueError, match=r"one matrix for both sides.*target_vectors'"):
         small_config(vocabulary__source_vectors="v.txt")
     small_config(vocabulary__source_vectors="v.txt", vocabulary__joint=False)
+
+
+@pytest.mark.parametrize("settings", [{}, {"vocabulary__joint": False}])
+def test_random_embeddings_are_not_frozen(settings):
+    with pytest.raises(ValueError, match=r"would keep random embeddings.*target_vectors'"):
+        small_config(model__trainable_embeddings=False, **settings)
+    if settings:
+        settings["vocabulary__target_vectors"] = "v.txt"
+        with pytest.raises(ValueError, match=r"would keep random embeddings.*source_vectors'"):
+            small_config(model__trainable_embeddings=False, **settings)

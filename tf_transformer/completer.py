@@ -59,7 +59,7 @@ class Completer(tf.Module):
         self.tokenizer = tokenizer
         self.beam_size = beam_size
         self.length_penalty = length_penalty
-        self.max_new_tokens = max_new_tokens
+        self.max_new_tokens = min(max_new_tokens, model.config.max_length)
         self._end_ids = tokenizer.end_ids(end_pieces)
         self._complete_function = tf.function(
             self._complete, input_signature=[tf.TensorSpec([None], tf.int32)]
@@ -71,15 +71,24 @@ class Completer(tf.Module):
         Raises:
             ValueError: the text alone has more tokens than the model can hold.
         """
-        prompt = self.tokenizer.tokenize(tf.constant([text]))[0]
-        limit = self.model.config.max_length - 1
-        if len(prompt) > limit:
-            raise ValueError(f"The text has {len(prompt)} tokens; the model holds {limit}")
+        prompt = self.check_prompt(text)
         ids, score = self._complete_function(tf.concat([[BEGIN_ID], prompt], axis=0))
         both = tf.concat([prompt, ids], axis=0)
         return Completion(
             self.tokenizer.detokenize(both[tf.newaxis])[0].numpy().decode(), float(score)
         )
+
+    def check_prompt(self, text: str | bytes, name: str = "The text") -> tf.Tensor:
+        """The tokens of a text, `(length,)`.
+
+        Raises:
+            ValueError: they are more than the model can hold.
+        """
+        prompt = self.tokenizer.tokenize(tf.constant([text]))[0]
+        limit = self.model.config.max_length - 1
+        if len(prompt) > limit:
+            raise ValueError(f"{name} has {len(prompt)} tokens; the model holds {limit}")
+        return prompt
 
     def _complete(self, prompt):
         """Ids `(length,)`, the begin id first, to the ids that follow and their score."""

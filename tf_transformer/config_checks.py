@@ -68,9 +68,9 @@ def _check_rates(config):
                 f"`{name}` must be at least 0 and less than 1. Received: {name}={value!r}"
             )
     epsilon = config.layer_norm_epsilon
-    if not isinstance(epsilon, float) or not epsilon > 0:
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon <= 1:
         raise ValueError(
-            "`layer_norm_epsilon` must be a positive float. "
+            "`layer_norm_epsilon` must be a number above 0 and at most 1. "
             f"Received: layer_norm_epsilon={epsilon!r}"
         )
 
@@ -104,7 +104,7 @@ def _check_widths(config):
                     f"`{name}` must divide `d_model`. "
                     f"Received: {name}={number}, d_model={resolved.d_model}"
                 )
-        if resolved.d_model % 2:
+        if resolved.d_model % 2 and config.positions not in ("learned", "none"):
             raise ValueError(
                 "`d_model` must be even: sines and cosines share it. "
                 f"Received: d_model={resolved.d_model}"

@@ -160,7 +160,7 @@ class Decoder(Stack):
         attention, cross_attention = [], []
 
         def run_layer(number, layer, hidden):
-            hidden, weights, cross_weights = layer(
+            outputs = layer(
                 hidden,
                 memory,
                 attention_mask,
@@ -168,8 +168,11 @@ class Decoder(Stack):
                 training=training,
                 head_mask=None if head_masks is None else head_masks[number],
                 cross_head_mask=None if cross_head_masks is None else cross_head_masks[number],
-                return_attention=True,
+                return_attention=return_states,
             )
+            if not return_states:
+                return outputs
+            hidden, weights, cross_weights = outputs
             attention.append(weights)
             if cross_weights is not None:
                 cross_attention.append(cross_weights)

@@ -12,6 +12,8 @@ import tensorflow as tf
 
 StepFunction = Callable[[tf.Tensor, Any], tuple[tf.Tensor, Any]]
 
+MAX_BEAM_SIZE = 1000
+
 _IMPOSSIBLE = float("-inf")
 
 
@@ -51,8 +53,10 @@ def check_search_arguments(beam_size: int, num_best: int, alpha: float) -> None:
     Raises:
         ValueError: names the argument, what is expected and what came.
     """
-    if beam_size < 1:
-        raise ValueError(f"`beam_size` must be at least 1. Received: beam_size={beam_size}")
+    if not 1 <= beam_size <= MAX_BEAM_SIZE:
+        raise ValueError(
+            f"`beam_size` must be between 1 and {MAX_BEAM_SIZE}. Received: beam_size={beam_size}"
+        )
     if not 1 <= num_best <= beam_size:
         raise ValueError(
             "`num_best` must be between 1 and `beam_size`. "

@@ -78,13 +78,16 @@ class Encoder(Stack):
         attention = []
 
         def run_layer(number, layer, hidden):
-            hidden, weights = layer(
+            outputs = layer(
                 hidden,
                 attention_mask,
                 training=training,
                 head_mask=None if head_masks is None else head_masks[number],
-                return_attention=True,
+                return_attention=return_states,
             )
+            if not return_states:
+                return outputs
+            hidden, weights = outputs
             attention.append(weights)
             return hidden
 

@@ -17,6 +17,7 @@ class InspectedSentence(NamedTuple):
         source: pieces that the encoder saw, the end symbol last.
         target: pieces that the decoder saw, the begin symbol first.
         translation: as text.
+        truncated: the source was longer than the model's limit and its end was cut off.
         attention: arrays without a batch axis: the encoder's `(num_heads, source, source)`, the
             decoder's `(num_heads, target, target)`, cross `(num_heads, target, source)`, one a
             layer. Row t of the latter two chose the piece after `target[t]`.
@@ -25,6 +26,7 @@ class InspectedSentence(NamedTuple):
     source: list[str]
     target: list[str]
     translation: str
+    truncated: bool
     attention: AttentionWeights
 
 
@@ -35,6 +37,7 @@ def inspect_attention(translator: Translator, text: str) -> InspectedSentence:
         ValueError: there is nothing in the sentence.
     """
     source = translator.source_tokenizer.tokenize(tf.constant([text]))
+    truncated = bool(source.row_lengths()[0] > translator.source_limit)
     source = source[:, : translator.source_limit]
     if source.row_lengths()[0] == 0:
         raise ValueError(f"No words to look at in {text!r}")
@@ -49,6 +52,7 @@ def inspect_attention(translator: Translator, text: str) -> InspectedSentence:
         translation=translator.target_tokenizer.detokenize(tf.constant([target_ids]))[0]
         .numpy()
         .decode(),
+        truncated=truncated,
         attention=AttentionWeights(
             *([np.asarray(weights)[0] for weights in part] for part in attention)
         ),

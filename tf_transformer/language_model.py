@@ -6,8 +6,9 @@ import keras
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.decoder_model import DecoderModel
+from tf_transformer.heads import HeadMasks
 from tf_transformer.masks import causal_attention_mask, padding_mask
-from tf_transformer.states import AttentionWeights, HeadMasks
+from tf_transformer.states import AttentionWeights
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -40,17 +41,19 @@ class LanguageModel(DecoderModel):
 
     def call(self, inputs, training=None, head_masks=None, return_attention=False):
         target = inputs["target"]
-        hidden, states = self.decoder(
+        head_masks = head_masks or HeadMasks()
+        head_masks.check(self.config)
+        outputs = self.decoder(
             self._embed(target, self.target_embedding, self.target_positions, training),
             attention_mask=causal_attention_mask(padding_mask(target)),
             training=training,
-            head_masks=(head_masks or HeadMasks()).decoder,
-            return_states=True,
+            head_masks=head_masks.decoder,
+            return_states=return_attention,
         )
-        logits = self._logits(hidden)
         if not return_attention:
-            return logits
-        return logits, AttentionWeights([], states.self_attention, [])
+            return self._logits(outputs)
+        hidden, states = outputs
+        return self._logits(hidden), AttentionWeights([], states.self_attention, [])
 
     def start_decoding(self, batch_size, beam_size: int = 1):
         """Prepares token-by-token decoding.

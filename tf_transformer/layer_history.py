@@ -15,7 +15,9 @@ class LayerHistory(keras.layers.Layer):
     "pre":     x_(l+1) = w_(l,0) y_0 + sum_(k = 1 ... l) w_(l,k) norm_k(y_k)
     "post":    x_(l+1) = norm_l(sum_(k = 0 ... l) w_(l,k) y_k)
 
-    All weights w_(l,k) start at 1 / (l + 1). The last mix, x_(N+1), is the stack's output.
+    All weights w_(l,k) start at 1 / (l + 1). The last mix, x_(N+1), is the stack's output. One
+    deviation: the first layer sees y_0 as it is, x_1 = y_0, where Wang et al. and NiuTensor's
+    program weigh and normalise it too.
 
     Args:
         num_layers: N.

@@ -96,7 +96,12 @@ def smoothed_cross_entropy(labels, logits, label_smoothing: float, smoothed_over
 
 
 def _num_smoothed(vocab_size: int, smoothed_over: str) -> int:
-    return vocab_size - SMOOTHED_OVER.index(smoothed_over)
+    number = vocab_size - SMOOTHED_OVER.index(smoothed_over)
+    if number < 1:
+        raise ValueError(
+            f"`smoothed_over={smoothed_over!r}` leaves no entry of a vocabulary of {vocab_size}"
+        )
+    return number
 
 
 def label_distribution(

@@ -8,8 +8,9 @@ from keras import ops
 from tf_transformer.config import TransformerConfig
 from tf_transformer.decoder_model import DecoderModel
 from tf_transformer.encoder import Encoder
+from tf_transformer.heads import HeadMasks
 from tf_transformer.masks import causal_attention_mask, padding_attention_mask, padding_mask
-from tf_transformer.states import AttentionWeights, HeadMasks
+from tf_transformer.states import AttentionWeights
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -63,12 +64,14 @@ class Transformer(DecoderModel):
     def call(self, inputs, training=None, head_masks=None, return_attention=False):
         source, target = inputs["source"], inputs["target"]
         head_masks = head_masks or HeadMasks()
-        memory, encoder_states = self._encode(source, training, head_masks)
-        logits, decoder_states = self._decode(
-            target, memory, padding_mask(source), training, head_masks
-        )
+        head_masks.check(self.config)
         if not return_attention:
-            return logits
+            memory = self._encode(source, training, head_masks)
+            return self._decode(target, memory, padding_mask(source), training, head_masks)
+        memory, encoder_states = self._encode(source, training, head_masks, return_states=True)
+        logits, decoder_states = self._decode(
+            target, memory, padding_mask(source), training, head_masks, return_states=True
+        )
         return logits, AttentionWeights(
             encoder=encoder_states.attention,
             decoder=decoder_states.self_attention,
@@ -80,16 +83,15 @@ class Transformer(DecoderModel):
 
         With `return_states` a pair of the memory and `EncoderStates`.
         """
-        memory, states = self._encode(source, training, HeadMasks())
-        return (memory, states) if return_states else memory
+        return self._encode(source, training, HeadMasks(), return_states)
 
-    def _encode(self, source, training, head_masks):
+    def _encode(self, source, training, head_masks, return_states=False):
         return self.encoder(
             self._embed(source, self.source_embedding, self.source_positions, training),
             padding_attention_mask(padding_mask(source)),
             training=training,
             head_masks=head_masks.encoder,
-            return_states=True,
+            return_states=return_states,
         )
 
     def decode(self, target, memory, memory_padding_mask, training=None):
@@ -104,10 +106,12 @@ class Transformer(DecoderModel):
         Returns:
             `(batch, target_length, target_vocab_size)` float32.
         """
-        return self._decode(target, memory, memory_padding_mask, training, HeadMasks())[0]
+        return self._decode(target, memory, memory_padding_mask, training, HeadMasks())
 
-    def _decode(self, target, memory, memory_padding_mask, training, head_masks):
-        hidden, states = self.decoder(
+    def _decode(
+        self, target, memory, memory_padding_mask, training, head_masks, return_states=False
+    ):
+        outputs = self.decoder(
             self._embed(target, self.target_embedding, self.target_positions, training),
             memory,
             causal_attention_mask(padding_mask(target)),
@@ -115,8 +119,11 @@ class Transformer(DecoderModel):
             training=training,
             head_masks=head_masks.decoder,
             cross_head_masks=head_masks.cross,
-            return_states=True,
+            return_states=return_states,
         )
+        if not return_states:
+            return self._logits(outputs)
+        hidden, states = outputs
         return self._logits(hidden), states
 
     def start_decoding(self, memory, beam_size: int = 1):

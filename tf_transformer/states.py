@@ -45,16 +45,3 @@ class AttentionWeights(NamedTuple):
     encoder: list[Any]
     decoder: list[Any]
     cross: list[Any]
-
-
-class HeadMasks(NamedTuple):
-    """Which heads take part; 0 takes a head out, 1 keeps it, None keeps all.
-
-    Attributes:
-        encoder, decoder: `(num_layers, num_heads)`.
-        cross: `(num_decoder_layers, cross_num_heads)`.
-    """
-
-    encoder: Any = None
-    decoder: Any = None
-    cross: Any = None

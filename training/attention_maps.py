@@ -2,6 +2,7 @@
 
 import html
 import json
+import string
 from collections.abc import Sequence
 
 import numpy as np
@@ -78,21 +79,21 @@ def attention_page(sentence: InspectedSentence) -> str:
     }
     # Within a script, only this could end it early.
     text = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")
-    return _PAGE.replace("TITLE", html.escape(sentence.translation)).replace("DATA", text)
+    return _PAGE.substitute(title=html.escape(sentence.translation), data=text)
 
 
-_PAGE = """<!DOCTYPE html>
-<html><head><meta charset="utf-8"><title>Attention: TITLE</title><style>
+_PAGE = string.Template("""<!DOCTYPE html>
+<html><head><meta charset="utf-8"><title>Attention: $title</title><style>
 body { font-family: sans-serif; margin: 2em; }
 table { border-collapse: collapse; margin: 1em 0; }
 th { font-weight: normal; padding: 2px 4px; text-align: right; }
 thead th { writing-mode: vertical-rl; text-align: left; }
 td { width: 1.6em; height: 1.6em; border: 1px solid #eee; }
-</style></head><body><h1>TITLE</h1>
+</style></head><body><h1>$title</h1>
 <p><label>part <select id="part"></select></label> <label>layer <select id="layer"></select></label>
 <label>head <select id="head"></select></label></p><table id="map"></table>
 <script>
-const data = DATA;
+const data = $data;
 const pick = id => document.getElementById(id);
 const fill = (id, names) => {
   const before = pick(id).selectedIndex;
@@ -119,8 +120,8 @@ function draw() {
     cell(row, piece);
     weights[r].forEach((weight, c) => {
       const td = row.insertCell();
-      td.style.background = `rgba(8, 81, 156, ${weight})`;
-      td.title = `${piece} to ${part.columns[c]}: ${weight}`;
+      td.style.background = `rgba(8, 81, 156, $${weight})`;
+      td.title = `$${piece} to $${part.columns[c]}: $${weight}`;
     });
   });
 }
@@ -129,4 +130,4 @@ pick("part").value = "cross";
 ["part", "layer", "head"].forEach(id => pick(id).addEventListener("change", draw));
 draw();
 </script></body></html>
-"""
+""")

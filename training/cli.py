@@ -92,8 +92,6 @@ def _add_train(commands):
 
 
 def _run_train(options):
-    from training.config import load_config
-
     overrides = dict(_parse_setting(setting) for setting in options.set)
     for name, value in (
         ("preset", options.preset),
@@ -102,9 +100,7 @@ def _run_train(options):
     ):
         if value is not None:
             overrides[name] = value
-    if options.source is None:
-        overrides["model.decoder_only"] = True
-    config = load_config(options.config, overrides)
+    config = _load_train_config(options, overrides)
     if options.devices is not None and options.devices < 1:
         raise ValueError(f"--devices {options.devices}: expected at least 1")
     import_tensorflow()
@@ -131,6 +127,18 @@ def _run_train(options):
         print(f"Stopped and saved at step {result.step}. To go on, run again:\n  {again}")
         return 128 + result.stopped_by
     print(f"Trained for {result.step} steps: {options.model_dir} (curves: {picture})")
+
+
+def _load_train_config(options, overrides):
+    """Without a source, what is trained is a language model."""
+    from training.config import load_config
+
+    if options.source is not None:
+        return load_config(options.config, overrides)
+    try:
+        return load_config(options.config, {"model.decoder_only": True} | overrides)
+    except ValueError as error:
+        raise ValueError(f"{error} (without --source, a language model is trained)") from error
 
 
 def _parse_setting(setting: str) -> tuple[str, object]:

@@ -234,6 +234,15 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
             "'vocabulary.source_vectors': this model has one matrix for both sides, or no source; "
             "set 'vocabulary.target_vectors'"
         )
+    needed = ["target_vectors"]
+    if not model.decoder_only and model.tied_embeddings not in ("inputs", "all"):
+        needed.append("source_vectors")
+    for name in needed:
+        if not model.trainable_embeddings and getattr(config.vocabulary, name) is None:
+            raise ValueError(
+                f"'model.trainable_embeddings: false' would keep random embeddings; give them "
+                f"vectors with 'vocabulary.{name}'"
+            )
     return config
 
 

@@ -103,5 +103,6 @@ def check_parallel(source: TextFile, target: TextFile) -> int:
             f"{source} has {counts[0]} lines, {target} has {counts[1]}"
         )
     if counts[0] == 0:
-        raise ValueError(f"{source} and {target} are empty")
+        both = f"{source} and {target} are" if source != target else f"{source} is"
+        raise ValueError(f"{both} empty")
     return counts[0]

@@ -1,6 +1,8 @@
 """How good a model is: BLEU and chrF on plain text, exact matches, perplexity."""
 
 import dataclasses
+import logging
+import math
 import pathlib
 
 import sacrebleu
@@ -12,6 +14,8 @@ from tf_transformer.translator import Translator
 from training.config import DataConfig
 from training.corpus import TextFile, check_parallel
 from training.pipeline import ParallelText
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +42,9 @@ class Evaluation:
     length_penalty: float
 
     def as_dict(self) -> dict:
-        """All values, for JSON."""
-        return dataclasses.asdict(self)
+        """All values, for JSON, which knows no NaN."""
+        values = dataclasses.asdict(self)
+        return values | {"perplexity": None if math.isnan(self.perplexity) else self.perplexity}
 
     def __str__(self) -> str:
         return (
@@ -116,7 +121,17 @@ def evaluate_language_model(
     if source_tokenizer is not None:
         raise ValueError(f"{model_dir} holds a model that translates; give it a --source")
     config = DataConfig(max_length=model.config.max_length)
-    return perplexity(model, ParallelText(None, text, None, tokenizer, config))
+    corpus = ParallelText(None, text, None, tokenizer, config)
+    statistics = corpus.statistics(check_parallel(text, text), f"reading {text}")
+    left_out = (
+        f"{statistics.empty} are empty, {statistics.too_long} longer than the model's limit of "
+        f"{config.max_length} tokens"
+    )
+    if statistics.kept == 0:
+        raise ValueError(f"{text}: no sentence is left to judge: {left_out}")
+    if statistics.kept < statistics.pairs:
+        _log.warning("%s: %s", text, left_out)
+    return perplexity(model, corpus)
 
 
 def perplexity(model: DecoderModel, corpus: ParallelText) -> float:

@@ -2,6 +2,7 @@
 
 import argparse
 import pathlib
+import sys
 
 from tf_transformer.command_options import add_model_dir, add_search_options
 from tf_transformer.files import check_writable, replacing
@@ -42,6 +43,12 @@ def _run_attention(options):
     from training.attention_maps import attention_page, draw_attention
 
     sentence = inspect_attention(translator, options.text)
+    if sentence.truncated:
+        print(
+            f"tf-transformer: the text is longer than the model's limit of "
+            f"{translator.source_limit} tokens; its end was cut off",
+            file=sys.stderr,
+        )
     if options.output.suffix == ".html":
         with replacing(options.output) as path:
             path.write_text(attention_page(sentence), encoding="utf-8")
@@ -139,8 +146,8 @@ def _draw_learning_rate(options):
         raise ValueError(
             f"--settings: expected D_MODEL:WARMUP pairs, got {' '.join(options.settings)}"
         ) from error
-    if options.steps < 1:
-        raise ValueError(f"--steps must be positive. Received: {options.steps}")
+    if not 1 <= options.steps <= 10_000_000:
+        raise ValueError(f"--steps must be between 1 and 10,000,000. Received: {options.steps}")
     return draw_learning_rate(settings, options.steps, options.factor)
 
 
@@ -168,10 +175,7 @@ def _check_label_smoothing(value):
 def _draw_training(options):
     from training.plots import plot_training
 
-    logs = options.model_dir / "logs"
-    if not logs.is_dir():
-        raise ValueError(f"{logs}: no such folder; training writes it")
-    return plot_training(logs)
+    return plot_training(options.model_dir / "logs")
 
 
 def _draw_search(options):

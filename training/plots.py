@@ -12,7 +12,12 @@ def plot_training(log_dir: pathlib.Path) -> Figure:
 
     Args:
         log_dir: holds `training` and `validation`, as the trainer writes them.
+
+    Raises:
+        ValueError: there are no such files.
     """
+    if not any(log_dir.glob("training/events*")):
+        raise ValueError(f"{log_dir}: no files of TensorBoard there; training writes them")
     figure = Figure(figsize=(10, 6), layout="constrained")
     panels = (
         ("loss", "label-smoothed loss (nats a token)", "linear"),
@@ -34,6 +39,8 @@ def plot_training(log_dir: pathlib.Path) -> Figure:
 
 def _read_scalars(directory: pathlib.Path) -> dict[str, dict[int, float]]:
     """Every scalar's values by step; where a step was run twice, the later value counts."""
+    if not directory.is_dir():
+        return {}
     accumulator = EventAccumulator(str(directory), size_guidance={"tensors": 0})
     accumulator.Reload()
     scalars: dict[str, dict[int, float]] = {}

@@ -95,6 +95,8 @@ def train(
                 if file
                 else f"no {name} is given, which only a language model (model.decoder_only) lacks"
             )
+    if config.is_language_model:
+        _log.info("There is no source: this trains a language model of the target.")
     strategy = make_strategy(num_devices)
     keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
     num_pairs = check_parallel(source or target, target)
@@ -126,7 +128,7 @@ def compiled_model(
         config.transformer_config(source_vocab_size, target_vocab_size), dtype=optimization.dtype
     )
     schedule = NoamSchedule(
-        model.config.d_model,
+        model.config.side("decoder").d_model,
         optimization.warmup_steps,
         optimization.learning_rate_factor,
         initial_rate=optimization.initial_rate,
