@@ -94,7 +94,7 @@ def test_translate_lines_keeps_order_over_batches(translator, sentences):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"beam_size": 0}, "`beam_size` must be at least 1. Received: beam_size=0"),
+        ({"beam_size": 0}, "`beam_size` must be between 1 and 1000. Received: beam_size=0"),
         ({"beam_size": 2, "num_best": 3}, "Received: num_best=3, beam_size=2"),
         ({"length_penalty": -1.0}, "alpha must not be negative. Received: -1.0"),
         ({"max_length_factor": -0.5}, "`max_length_factor` must be at least 0"),
