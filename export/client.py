@@ -1,0 +1,371 @@
+"""A client for a model that TF Serving serves, over REST and gRPC; needs no TensorFlow."""
+
+import collections
+import concurrent.futures
+import functools
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import tqdm
+import urllib3
+
+from export.prediction_protocol import SERVERS, Signature, TensorSpec, numpy_type
+
+# Seconds before the first retry, and most before any: each pause is twice the one before, less a
+# random part of up to a half.
+_FIRST_PAUSE = 0.2
+_LONGEST_PAUSE = 5.0
+
+
+class Translation(NamedTuple):
+    """One translation of one sentence.
+
+    Attributes:
+        text: the translation.
+        score: log-probability over length penalty.
+        truncated: the source was longer than the model's limit and its end was cut off.
+    """
+
+    text: str
+    score: float
+    truncated: bool
+
+
+class Client:
+    """Sends rows to a model that TF Serving serves, in batches, and returns its answers in order.
+
+    A server that is unavailable (connection refused or lost; HTTP 429, 502, 503, 504; gRPC
+    UNAVAILABLE, RESOURCE_EXHAUSTED) is asked again after pauses that grow. The retries are written
+    out here since gRPC's own stop at five attempts and urllib3's do not tell a lost connection from
+    a late answer; so both protocols behave alike, and one deadline covers all attempts.
+
+    Args:
+        address: `HOST:PORT` of the server; its own choice is port 8501 for REST, 8500 for gRPC.
+        model: the name it serves the model under.
+        protocol: `rest` or `grpc`.
+        version: which version of the model; without one, the server's choice.
+        max_batch_size: most rows of a request, at most the server's own `max_batch_size`.
+        concurrency: most requests of one call that are under way at once.
+        deadline: seconds for one request with all its retries.
+        retries: how often a request is sent again at most.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        model: str = "translator",
+        protocol: str = "rest",
+        version: int | None = None,
+        max_batch_size: int = 32,
+        concurrency: int = 4,
+        deadline: float = 60.0,
+        retries: int = 5,
+    ):
+        if protocol not in SERVERS:
+            raise ValueError(f"`protocol` must be rest or grpc. Received: protocol={protocol!r}")
+        for name, value, least in (
+            ("max_batch_size", max_batch_size, 1),
+            ("concurrency", concurrency, 1),
+            ("retries", retries, 0),
+        ):
+            if value < least:
+                raise ValueError(f"`{name}` must be at least {least}. Received: {name}={value}")
+        if not deadline > 0:
+            raise ValueError(f"`deadline` must be above 0. Received: deadline={deadline}")
+        _check_address(address)
+        self.max_batch_size = max_batch_size
+        self.concurrency = concurrency
+        self.deadline = deadline
+        self.retries = retries
+        self._place = f"model {model!r} at {address}"
+        if version is not None:
+            self._place = f"version {version} of {self._place}"
+        self._server = SERVERS[protocol](address, model, version, concurrency, self._place)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._server.close()
+
+    @functools.cached_property
+    def signatures(self) -> dict[str, Signature]:
+        """The model's signatures by name; asked of the server once.
+
+        Raises:
+            ValueError, OSError: as `predict_batches` does.
+        """
+        return self._with_retries(self._server.read_signatures, threading.Event())
+
+    def predict(
+        self, inputs: Mapping[str, Sequence], signature: str = "serving_default"
+    ) -> dict[str, list]:
+        """Gives the model's answers for any number of rows at once.
+
+        Args:
+            inputs, signature: as for `predict_batches`; `Raises` is the same as well.
+
+        Returns:
+            Every output with one entry a row; nothing at all for no rows.
+        """
+        outputs: dict[str, list] = {}
+        for batch in self.predict_batches(inputs, signature):
+            for name, values in batch.items():
+                outputs.setdefault(name, []).extend(values)
+        return outputs
+
+    def predict_batches(
+        self, inputs: Mapping[str, Sequence], signature: str = "serving_default"
+    ) -> Iterator[dict[str, list]]:
+        """Gives the model's answers batch by batch, while the next ones are under way.
+
+        Args:
+            inputs: every input of the signature with one entry a row: a string, a number, a truth
+                value, or a list of one width for all rows.
+            signature: its name.
+
+        Yields:
+            Every output with one entry a row, for up to `max_batch_size` rows, in order. Strings
+            are `bytes` where the output's name ends in `_bytes`, which is TF Serving's own sign,
+            and `str` elsewhere, with U+FFFD for what is not UTF-8.
+
+        Raises:
+            ValueError: the model, the signature or an input is not there, or the server refuses
+                what was sent. Names are checked before anything is sent.
+            ConnectionError: the server is not available.
+            TimeoutError: it did not answer before the deadline.
+            OSError: it failed otherwise.
+        """
+        num_rows = _count_rows(inputs)
+        if num_rows == 0:  # TF Serving would never answer
+            return
+        found = self._find_signature(signature)
+        _check_names(inputs, signature, found)
+        abandoned = threading.Event()
+        waiting: collections.deque[concurrent.futures.Future] = collections.deque()
+        try:
+            for start in range(0, num_rows, self.max_batch_size):
+                rows = range(start, min(start + self.max_batch_size, num_rows))
+                ready = waiting.popleft().result() if len(waiting) == self.concurrency else None
+                arguments = (inputs, rows, signature, found, abandoned)
+                waiting.append(_start(self._predict_rows, *arguments))
+                if ready is not None:
+                    yield ready
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            abandoned.set()
+
+    def translate_lines(
+        self,
+        lines: Sequence[str | bytes],
+        signature: str = "serving_default",
+        options: Mapping[str, Any] | None = None,
+    ) -> Iterator[Translation]:
+        """Translates any number of sentences, with a progress bar on standard error.
+
+        Args:
+            lines: the sentences.
+            signature: one with the input `text` and the outputs `translation`, `score`,
+                `truncated`.
+            options: its other inputs, each the same for all sentences.
+
+        Yields:
+            The translation of each sentence, in the order of `lines`.
+
+        Raises:
+            ValueError, OSError: as `predict_batches` does.
+        """
+        names = ("translation", "score", "truncated")
+        if len(lines) and (missing := set(names) - set(self._find_signature(signature).outputs)):
+            raise ValueError(
+                f"signature {signature!r} of the {self._place} gives no {_listed(missing)}; "
+                f"it gives {_listed(self._find_signature(signature).outputs)}"
+            )
+        inputs = {name: [value] * len(lines) for name, value in (options or {}).items()}
+        inputs["text"] = lines
+        with tqdm.tqdm(total=len(lines), unit=" sentences", disable=None) as progress:
+            for batch in self.predict_batches(inputs, signature):
+                yield from map(Translation, *(batch[name] for name in names))
+                progress.update(len(batch["translation"]))
+
+    def _find_signature(self, name):
+        if name not in self.signatures:
+            raise ValueError(
+                f"the {self._place} has no signature {name!r}; it has {_listed(self.signatures)}"
+            )
+        return self.signatures[name]
+
+    def _predict_rows(self, inputs, rows, name, signature, abandoned):
+        arrays = {
+            key: _to_array(key, spec, inputs[key][rows.start : rows.stop], rows.start)
+            for key, spec in signature.inputs.items()
+        }
+
+        def attempt(timeout):
+            return self._server.predict(name, signature, arrays, timeout)
+
+        outputs = self._with_retries(attempt, abandoned)
+        return {key: _to_rows(key, values, len(rows)) for key, values in outputs.items()}
+
+    def _with_retries(self, attempt: Callable[[float], Any], abandoned: threading.Event) -> Any:
+        """Calls `attempt(seconds left)` until it does not raise a `ConnectionError`."""
+        end = time.monotonic() + self.deadline
+        pause = _FIRST_PAUSE
+        for number in range(1, self.retries + 2):
+            try:
+                return attempt(max(end - time.monotonic(), 0.001))
+            except TimeoutError as error:
+                raise TimeoutError(
+                    f"the {self._place} gave no answer in {self.deadline:g} seconds: "
+                    "raise `deadline` or lower `max_batch_size`"
+                ) from error
+            except ConnectionError as error:
+                seconds = random.uniform(pause / 2, pause)
+                late = time.monotonic() + seconds >= end
+                if number > self.retries or late or abandoned.wait(seconds):
+                    raise ConnectionError(f"{error}; attempts: {number}") from error
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _start(function: Callable, *arguments: Any) -> concurrent.futures.Future:
+    """Calls a function in a thread that does not keep the process from ending.
+
+    An executor's threads would: after a failed request, until all others have been answered.
+    """
+    future: concurrent.futures.Future = concurrent.futures.Future()
+
+    def run():
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def _check_address(address):
+    try:
+        url = urllib3.util.parse_url(f"http://{address}")
+    except urllib3.exceptions.LocationParseError:
+        url = urllib3.util.Url()
+    if not url.host or not url.port or url.netloc != address.lower():
+        raise ValueError(f"`address` must be HOST:PORT. Received: address={address!r}")
+
+
+def _count_rows(inputs):
+    for name, values in inputs.items():
+        if isinstance(values, str | bytes):
+            raise ValueError(f"input {name!r} must have one entry a row. Received: {values[:80]!r}")
+    counts = {name: len(values) for name, values in inputs.items()}
+    if len(set(counts.values())) != 1:
+        raise ValueError(f"every input must have one entry a row. Received: {counts} entries")
+    return next(iter(counts.values()))
+
+
+def _check_names(inputs, name, signature):
+    for what, names in (
+        ("has no input", set(inputs) - set(signature.inputs)),
+        ("also needs the input", set(signature.inputs) - set(inputs)),
+    ):
+        if names:
+            raise ValueError(
+                f"signature {name!r} {what} {_listed(names)}; its inputs are "
+                f"{_listed(signature.inputs)}"
+            )
+
+
+def _listed(names):
+    return ", ".join(repr(name) for name in sorted(names))
+
+
+def _to_array(name: str, spec: TensorSpec, values: Sequence, first_row: int) -> np.ndarray:
+    """Some rows of an input as an array of its type and shape."""
+    if spec.data_type == "DT_STRING":
+        values = [_to_bytes(name, value, row) for row, value in enumerate(values, first_row)]
+    dtype = numpy_type(spec.data_type)
+    try:
+        found = np.asarray(values, dtype if dtype.kind == "O" else None)
+    except ValueError as error:
+        raise ValueError(
+            f"input {name!r} takes lists of one width. Received: several widths in "
+            f"{_described(values, first_row)}"
+        ) from error
+    array = _cast(found, dtype)
+    if array is None or not _fits(found.shape, spec.shape):
+        wanted = f"{spec.data_type.removeprefix('DT_').lower()}, {_shown(spec.shape)}"
+        raise ValueError(
+            f"input {name!r} takes {wanted}. Received: {found.dtype}, {_shown(found.shape)}, in "
+            f"{_described(values, first_row)}"
+        )
+    return array
+
+
+def _described(values, first_row):
+    return f"rows {first_row + 1} to {first_row + len(values)}, {values[0]!r} first"
+
+
+def _cast(array, dtype):
+    """The array as another type that holds its values, or None."""
+    takes = {"f": "iuf", "i": "iu", "u": "iu"}.get(dtype.kind, dtype.kind)
+    if array.dtype.kind not in takes:
+        return None
+    with np.errstate(over="ignore"):
+        cast = array.astype(dtype)
+    return None if dtype.kind in "iu" and (cast != array).any() else cast
+
+
+def _fits(found, wanted):
+    return wanted is None or (
+        len(found) == len(wanted)
+        and all(b in (None, a) for a, b in zip(found, wanted, strict=True))
+    )
+
+
+def _shown(shape):
+    if shape is None:
+        return "of any shape"
+    return f"shape ({', '.join('any' if size is None else str(size) for size in shape)})"
+
+
+def _to_bytes(name, value, row):
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"input {name!r} takes strings. Received: {value!r} in row {row + 1}")
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"input {name!r}, row {row + 1}: not Unicode text: {error}") from error
+
+
+def _to_rows(name, array, num_rows):
+    """An output's array as a list with one entry a row."""
+    if array.shape[:1] != (num_rows,):
+        raise ValueError(
+            f"output {name!r} must have one entry a row. Received: {_shown(array.shape)} for "
+            f"{num_rows} rows"
+        )
+    if array.dtype.kind == "O":
+        read = np.empty(array.size, np.object_)
+        read[:] = [_read_string(value, name.endswith("_bytes")) for value in array.flat]
+        array = read.reshape(array.shape)
+    return array.tolist()
+
+
+def _read_string(value, as_bytes):
+    if as_bytes:
+        return value.encode() if isinstance(value, str) else value
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
