@@ -77,6 +77,26 @@ def step_function(table):
     return step
 
 
+class ScriptedSteps:
+    """A step function as a `StepModel`: its cache is reordered as the search says.
+
+    Args:
+        step: maps the newest tokens, `(rows, beam)`, and a nest of `(rows, beam, ...)` to the
+            logits and the new nest.
+    """
+
+    def __init__(self, step):
+        self.step = step
+
+    def decode_step(self, newest, parents, number, state, return_attention=False):
+        state = tf.nest.map_structure(lambda x: tf.gather(x, parents, batch_dims=1), state)
+        logits, state = self.step(newest, state)
+        return logits, None, state
+
+    def keep_hypotheses(self, rows, alive, parents, number, state):
+        return tf.nest.map_structure(lambda x: tf.gather(x, rows), state)
+
+
 # ---- What a search should find, in plain Python. ----
 
 

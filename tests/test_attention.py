@@ -14,6 +14,7 @@ from tests.numpy_reference import (
 )
 from tf_transformer import attention
 from tf_transformer.attention import CrossAttention, SelfAttention
+from tf_transformer.cache import HIDDEN, begin_step, empty_cache
 
 D_MODEL = 8
 NUM_HEADS = 2
@@ -173,14 +174,18 @@ def test_cross_attention(rng, weights, masked):
 def test_self_attention_step_by_step(rng, weights):
     """One token at a time, over hypotheses that differ, is causal attention to each of them."""
     batch, beam, length = 2, 3, 4
-    inputs = rng.normal(size=(batch, beam, length, D_MODEL))
+    inputs = rng.normal(size=(batch, beam, length, D_MODEL)).astype("float32")
     layer = self_attention(weights)
-    cache = layer.empty_cache(batch, beam)
+    cache = empty_cache([(NUM_HEADS, D_MODEL // NUM_HEADS)], batch, beam, "float32")
+    same = np.tile(np.arange(beam, dtype="int32"), (batch, 1))
     steps = []
-    for position in range(length):
-        output, cache = layer.step(inputs[:, :, position].astype("float32"), cache)
-        steps.append(np.asarray(output))
-    assert cache["key"].shape == (batch, beam, NUM_HEADS, length, D_MODEL // NUM_HEADS)
+    for number in range(length):
+        cache, context = begin_step(cache, same, number)
+        output, layer_cache = layer.step(
+            inputs[:, :, number].reshape(-1, D_MODEL), cache.layers[0], context
+        )
+        cache = cache._replace(layers=[layer_cache])
+        steps.append(np.reshape(output, (batch, beam, D_MODEL)))
     rows = inputs.reshape(batch * beam, length, D_MODEL)
     expected = multi_head_attention(weights, rows, rows, np.tril(np.ones((length, length), bool)))
     np.testing.assert_allclose(
@@ -195,9 +200,10 @@ def test_cross_attention_from_hypotheses(rng, weights):
     layer = cross_attention(weights)
     projected = layer.project_memory(memory.astype("float32"))
     assert projected["key"].shape == (2, NUM_HEADS, 5, D_MODEL // NUM_HEADS)
-    computed = layer.attend(hypotheses.astype("float32"), projected, mask[:, None])
+    bias = np.where(mask[:, None], 0.0, HIDDEN).astype("float32")
+    computed = layer.step(hypotheses.reshape(-1, D_MODEL).astype("float32"), projected, bias)
     expected = multi_head_attention(weights, hypotheses, memory, mask)
-    np.testing.assert_allclose(computed, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(np.reshape(computed, expected.shape), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("make", [self_attention, cross_attention])

@@ -17,7 +17,9 @@ from tests.numpy_reference import (
     sinusoids,
 )
 from tf_transformer import LabelSmoothedCrossEntropy, NoamSchedule, Transformer, TransformerConfig
+from tf_transformer.decoding import KEEP_EVERY
 from tf_transformer.masks import padding_mask
+from tf_transformer.step_decoder import StepDecoder
 
 VOCAB = 13
 SOURCE = np.array([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0]], "int32")
@@ -177,15 +179,22 @@ def test_no_gradient_flows_into_source_padding(model):
 # Token by token
 
 
+def start(model, beam_size=1, source=SOURCE):
+    decoder = StepDecoder(model, beam_size)
+    return decoder, decoder.start(len(source), model.encode(source), padding_mask(source))
+
+
 def decode_by_steps(model, hypotheses, source=SOURCE):
     """Logits `(batch, beam, length, vocab)` of hypotheses `(batch, beam, length)`."""
-    memory = model.encode(source)
-    cache, projected_memory = model.start_decoding(memory, beam_size=hypotheses.shape[1])
+    batch_size, beam_size, length = hypotheses.shape
+    decoder, state = start(model, beam_size, source)
+    same = tf.tile(tf.range(beam_size)[tf.newaxis], (batch_size, 1))
+    alive = tf.fill((batch_size, beam_size), True)
     steps = []
-    for position in range(hypotheses.shape[2]):
-        logits, cache = model.decode_step(
-            hypotheses[:, :, position], cache, projected_memory, padding_mask(source)
-        )
+    for number in range(length):
+        if number and number % KEEP_EVERY == 0:
+            state = decoder.keep_hypotheses(tf.range(batch_size), alive, same, number, state)
+        logits, _, state = decoder.decode_step(hypotheses[:, :, number], same, number, state)
         steps.append(np.asarray(logits))
     return np.stack(steps, axis=2)
 
@@ -193,7 +202,7 @@ def decode_by_steps(model, hypotheses, source=SOURCE):
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_cached_is_uncached(model, rng, beam_size):
     """Every hypothesis of its own, all of them unlike each other."""
-    hypotheses = rng.integers(3, VOCAB, size=(2, beam_size, 6)).astype("int32")
+    hypotheses = rng.integers(3, VOCAB, size=(2, beam_size, 2 * KEEP_EVERY + 3)).astype("int32")
     hypotheses[:, :, 0] = 2
     logits = decode_by_steps(model, hypotheses)
     for beam in range(beam_size):
@@ -202,66 +211,84 @@ def test_cached_is_uncached(model, rng, beam_size):
         )
 
 
-def test_cache_follows_reordered_hypotheses(rng):
-    """What a search does: after two steps the second hypothesis continues the first one's cache."""
+def test_cache_follows_its_hypotheses(rng):
+    """Random parents, rows that leave, hypotheses that die: logits are those of the whole output.
+
+    What a search does, over three rounds of tidying.
+    """
     model = make_model()
-    hypotheses = rng.integers(3, VOCAB, size=(2, 2, 2)).astype("int32")
-    memory, mask = model.encode(SOURCE), padding_mask(SOURCE)
-    cache, projected_memory = model.start_decoding(memory, beam_size=2)
-    for position in range(2):
-        _, cache = model.decode_step(hypotheses[:, :, position], cache, projected_memory, mask)
-    chosen = [0, 0]
-    cache = tf.nest.map_structure(lambda array: tf.gather(array, chosen, axis=1), cache)
-    newest = np.array([[4, 5], [6, 7]], "int32")
-    logits, _ = model.decode_step(newest, cache, projected_memory, mask)
-    for beam, origin in enumerate(chosen):
-        target = np.concatenate([hypotheses[:, origin], newest[:, beam, None]], axis=1)
-        expected = run_model(model, target=target)[:, -1]
-        np.testing.assert_allclose(logits[:, beam], expected, atol=1e-5)
-
-
-def test_start_decoding_shapes():
-    model = make_model(num_decoder_layers=3)
-    cache, projected_memory = model.start_decoding(model.encode(SOURCE), beam_size=4)
-    assert len(cache) == len(projected_memory) == 3
-    for name in ("key", "value"):
-        assert all(layer[name].shape == (2, 4, 2, 0, 4) for layer in cache)
-        assert all(layer[name].shape == (2, 2, 5, 4) for layer in projected_memory)
-
-
-def test_decoding_in_a_loop_of_a_graph():
-    """The cache grows, and the position counts, where no size is known before the run."""
-    model = make_model(num_encoder_layers=1)
-    length = TARGET.shape[1]
-
-    @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32)] * 2)
-    def decode(source, target):
-        memory, mask = model.encode(source), padding_mask(source)
-        cache, projected_memory = model.start_decoding(memory)
-        logits = tf.TensorArray(tf.float32, length)
-        grown = tf.TensorShape((None, 1, 2, None, 4))
-        shapes = [dict(key=grown, value=grown) for _ in cache]
-
-        def body(position, cache, logits):
-            ids = target[:, position, None]
-            step_logits, cache = model.decode_step(ids, cache, projected_memory, mask)
-            return position + 1, cache, logits.write(position, step_logits[:, 0])
-
-        _, _, logits = tf.while_loop(
-            lambda position, *_: position < length,
-            body,
-            (0, cache, logits),
-            shape_invariants=(tf.TensorShape(()), shapes, tf.TensorShape(None)),
+    source = np.concatenate([SOURCE, SOURCE[::-1], SOURCE])
+    beam_size, rows = 3, np.arange(len(source))
+    decoder, state = start(model, beam_size, source)
+    parents = np.zeros((len(source), beam_size), "int32")
+    targets = np.zeros((len(source), beam_size, 0), "int32")
+    alive = np.ones((len(source), beam_size), bool)
+    for number in range(3 * KEEP_EVERY + 2):
+        if number and number % KEEP_EVERY == 0:
+            kept = np.flatnonzero(rng.random(len(rows)) < 0.8).astype("int32")
+            kept = kept if len(kept) else np.array([0], "int32")
+            state = decoder.keep_hypotheses(kept, alive, parents, number, state)
+            rows, parents, targets, alive = (x[kept] for x in (rows, parents, targets, alive))
+        newest = rng.integers(3, VOCAB, parents.shape).astype("int32")
+        targets = np.concatenate(
+            [np.take_along_axis(targets, parents[:, :, None], axis=1), newest[:, :, None]], axis=2
         )
-        return tf.transpose(logits.stack(), (1, 0, 2))
+        logits, _, state = decoder.decode_step(newest, parents, number, state)
+        for beam in range(beam_size):
+            here = alive[:, beam]
+            if here.any():
+                expected = run_model(model, source=source[rows][here], target=targets[here, beam])
+                np.testing.assert_allclose(logits[:, beam][here], expected[:, -1], atol=1e-5)
+        parents = np.array([rng.choice(np.flatnonzero(row), beam_size) for row in alive], "int32")
+        alive = rng.random(alive.shape) < 0.8
+        alive[:, 0] = True
+    assert len(rows) < len(source)
 
-    np.testing.assert_allclose(decode(SOURCE, TARGET), run_model_unpadded(model), atol=1e-5)
+
+def test_entries_that_nobody_sees_are_dropped():
+    """A beam whose hypotheses share their past keeps it once."""
+    decoder, state = start(make_model(), beam_size=4)
+    first = np.zeros((2, 4), "int32")
+    for number in range(KEEP_EVERY):
+        _, _, state = decoder.decode_step(np.full((2, 4), 5, "int32"), first, number, state)
+    room = 4 * KEEP_EVERY
+    assert state.cache.bias.shape == (2, 4, room)
+    alive = np.ones((2, 4), bool)
+    state = decoder.keep_hypotheses([0, 1], alive, first, KEEP_EVERY, state)
+    # The first hypothesis's entry of every step, for all that continue it.
+    assert state.cache.bias.shape == (2, 4, KEEP_EVERY + room)
+    assert all(layer.shape[3] == KEEP_EVERY + room for layer in state.cache.layers)
 
 
-def run_model_unpadded(model):
-    """Logits of a target in which 0 is not padding: steps see all that they were given."""
-    hypotheses = TARGET[:, None]
-    return decode_by_steps(model, hypotheses)[:, 0]
+def test_graph_and_eager_mode_decode_alike():
+    """In a graph entries are written in place, in eager mode they are not."""
+    model = make_model(num_decoder_layers=2)
+
+    @tf.function(
+        input_signature=[tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((None, 6), tf.int32)]
+    )
+    def decode(source, target):
+        decoder = StepDecoder(model)
+        state = decoder.start(tf.shape(source)[0], model.encode(source), padding_mask(source))
+        logits = []
+        for number in range(TARGET.shape[1]):
+            newest, parents = target[:, number : number + 1], tf.zeros_like(target[:, :1])
+            step_logits, _, state = decoder.decode_step(newest, parents, number, state)
+            logits.append(step_logits[:, 0])
+        return tf.stack(logits, axis=1)
+
+    expected = decode_by_steps(model, TARGET[:, None])[:, 0]
+    for _ in range(2):  # the first call leaves nothing behind for the second
+        np.testing.assert_allclose(decode(SOURCE, TARGET), expected, atol=1e-5)
+
+
+def test_attention_on_request():
+    model = make_model()
+    decoder, state = start(model, beam_size=1)
+    newest, parents = TARGET[:, :1], np.zeros((2, 1), "int32")
+    _, attention, _ = decoder.decode_step(newest, parents, 0, state, return_attention=True)
+    _, expected = model({"source": SOURCE, "target": newest}, return_attention=True)
+    np.testing.assert_allclose(attention, np.mean(expected.cross[-1], axis=1), atol=1e-6)
 
 
 # Precision
@@ -279,13 +306,12 @@ def test_mixed_bfloat16(model):
     expected = run_model(model)
     error = np.sqrt(np.mean((logits - expected) ** 2) / np.mean(expected**2))
     assert 1e-5 < error < 0.05
-    cache, projected_memory = mixed.start_decoding(memory)
-    assert {dtype_of(array) for array in tf.nest.flatten([cache, projected_memory])} == {"bfloat16"}
-    step_logits, cache = mixed.decode_step(
-        TARGET[:, :1], cache, projected_memory, padding_mask(SOURCE)
-    )
+    decoder, state = start(mixed)
+    kept = [state.cache.layers, state.projected_memory]
+    assert {dtype_of(array) for array in tf.nest.flatten(kept)} == {"bfloat16"}
+    step_logits, _, state = decoder.decode_step(TARGET[:, :1], np.zeros((2, 1), "int32"), 0, state)
     assert dtype_of(step_logits) == "float32"
-    assert {dtype_of(array) for array in tf.nest.flatten(cache)} == {"bfloat16"}
+    assert {dtype_of(array) for array in state.cache.layers} == {"bfloat16"}
     np.testing.assert_allclose(step_logits[:, 0], logits[:, 0], atol=0.05)
 
 

@@ -18,6 +18,7 @@ from tf_transformer.heads import HeadMasks, prune_heads
 from tf_transformer.language_model import LanguageModel
 from tf_transformer.masks import padding_mask
 from tf_transformer.model import Transformer
+from tf_transformer.step_decoder import StepDecoder
 
 VOCAB = 11
 SIZES = dict(
@@ -125,17 +126,16 @@ def inputs_of(model, source=SOURCE, target=TARGET):
 
 def step_by_step(model, source, target, beam=1):
     """Logits of every position, one `decode_step` after the other."""
-    memory_arguments = ()
+    decoder = StepDecoder(model, beam)
     if isinstance(model, LanguageModel):
-        cache = model.start_decoding(len(target), beam)
+        state = decoder.start(len(target))
     else:
-        memory = model.encode(source)
-        cache, projected = model.start_decoding(memory, beam)
-        memory_arguments = (projected, padding_mask(source))
+        state = decoder.start(len(target), model.encode(source), padding_mask(source))
+    same = np.tile(np.arange(beam, dtype="int32"), (len(target), 1))
     logits = []
-    for position in range(target.shape[1]):
-        newest = np.repeat(target[:, position : position + 1], beam, axis=1)
-        step_logits, cache = model.decode_step(newest, cache, *memory_arguments)
+    for number in range(target.shape[1]):
+        newest = np.repeat(target[:, number : number + 1], beam, axis=1)
+        step_logits, _, state = decoder.decode_step(newest, same, number, state)
         logits.append(step_logits)
     return np.stack(logits, axis=2)
 

@@ -15,7 +15,7 @@ from tf_transformer.projection import projection
 _MASKED = -1e9
 
 
-def attention_weights(query, key, attention_mask=None, relative_keys=None):
+def attention_weights(query, key, attention_mask=None, relative_keys=None, bias=None):
     """softmax(Q K^T / sqrt(d_k))   (in equation 1).
 
     With relative positions, Q K^T becomes q_i (k_j + a_ij)^T (Shaw et al., 2018, equation 4).
@@ -26,6 +26,7 @@ def attention_weights(query, key, attention_mask=None, relative_keys=None):
         attention_mask: boolean, True = may attend, broadcasts to
             `(..., query_length, key_length)`.
         relative_keys: a, `(query_length, key_length, head_dim)`, or None.
+        bias: added to the scores, as a mask that was prepared; broadcasts like `attention_mask`.
 
     Returns:
         `(..., query_length, key_length)`, in the dtype of `query`; the softmax is computed in
@@ -36,6 +37,8 @@ def attention_weights(query, key, attention_mask=None, relative_keys=None):
     if relative_keys is not None:
         scores = scores + ops.einsum("...qd,qkd->...qk", query, relative_keys)
     scores = ops.cast(scores, "float32")
+    if bias is not None:
+        scores = scores + bias
     if attention_mask is not None:
         scores = scores + (1.0 - ops.cast(attention_mask, "float32")) * _MASKED
     return ops.cast(ops.softmax(scores, axis=-1), query.dtype)
@@ -139,6 +142,11 @@ class MultiHeadAttention(keras.layers.Layer):
         )
         return self.output_projection(joined)
 
+    def _join_step(self, attended):
+        """Joins the heads and projects: `(rows, heads, beam, head_dim)` to two axes."""
+        joined = ops.transpose(attended, (0, 2, 1, 3))
+        return self.output_projection(ops.reshape(joined, (-1, self.num_heads * self.head_dim)))
+
     def _finish_weights(self, weights, training, head_mask):
         """Dropout, and the heads that are masked out; `(batch, heads, queries, keys)`."""
         weights = self.dropout(weights, training=training)
@@ -235,37 +243,45 @@ class SelfAttention(MultiHeadAttention):
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
 
-    def empty_cache(self, batch_size, beam_size):
-        """Keys and values of no token yet: two of `(batch, beam, heads, 0, head_dim)`."""
-        shape = (batch_size, beam_size, self.num_heads, 0, self.head_dim)
-        return {
-            "key": ops.zeros(shape, self.compute_dtype),
-            "value": ops.zeros(shape, self.compute_dtype),
-        }
-
-    def step(self, inputs, cache):
+    def step(self, inputs, layer_cache, context):
         """Attends from the newest token of every hypothesis to all its tokens so far.
 
         Args:
-            inputs: `(batch, beam, d_model)`, one token a hypothesis.
-            cache: what `empty_cache` or the step before returned.
+            inputs: `(rows * beam, d_model)`, one token a hypothesis.
+            layer_cache: this layer's part of a `Cache`.
+            context: `StepContext`.
 
         Returns:
-            `(batch, beam, d_model)`, and the cache with one more position.
+            `(rows * beam, d_model)`, and the layer's cache with the entries of this step.
         """
-        batch, beam = ops.shape(inputs)[:2]
+        beam = context.bias.shape[2]
         projected = ops.reshape(
-            self.query_key_value(inputs), (batch, beam, 3, self.num_heads, 1, self.head_dim)
+            self.query_key_value(inputs), (-1, beam, 3, self.num_heads, self.head_dim)
         )
-        query, key, value = projected[:, :, 0], projected[:, :, 1], projected[:, :, 2]
-        key = ops.concatenate([cache["key"], key], axis=3)
-        value = ops.concatenate([cache["value"], value], axis=3)
-        positions = ops.arange(ops.shape(key)[3])
-        relative_keys, relative_values = self._relative_vectors(positions[-1:], positions)
-        weights = attention_weights(query, key, relative_keys=relative_keys)
-        attended = weighted_values(weights, value, relative_values)
-        joined = ops.reshape(attended, (batch, beam, self.num_heads * self.head_dim))
-        return self.output_projection(joined), {"key": key, "value": value}
+        # (rows, beam, 3, heads, head_dim) -> (3, rows, heads, beam, head_dim)
+        projected = ops.transpose(projected, (2, 0, 3, 1, 4))
+        layer_cache = context.write(layer_cache, projected[1:])
+        query, key, value = projected[0], layer_cache[0], layer_cache[1]
+        if self.relative_positions == "none":
+            weights = attention_weights(query, key, bias=context.bias)
+            attended = weighted_values(weights, value)
+        else:
+            attended = self._attend_relatively(query, key, value, context)
+        return self._join_step(attended), layer_cache
+
+    def _attend_relatively(self, query, key, value, context):
+        """The entries' positions differ from row to row: so do the relative vectors."""
+        relative_keys = self.relative_keys.at(context.distances)
+        scaled = query * ops.cast(1.0 / math.sqrt(self.head_dim), query.dtype)
+        bias = context.bias + ops.cast(
+            ops.einsum("rhbd,red->rhbe", scaled, relative_keys), "float32"
+        )
+        weights = attention_weights(query, key, bias=bias)
+        attended = weighted_values(weights, value)
+        if self.relative_positions == "keys_values":
+            relative_values = self.relative_values.at(context.distances)
+            attended = attended + ops.einsum("rhbe,red->rhbd", weights, relative_values)
+        return attended
 
     def get_config(self):
         return super().get_config() | {
@@ -330,6 +346,24 @@ class CrossAttention(MultiHeadAttention):
         key, value = self._split_heads(self.key_value(memory), 2)
         return {"key": key, "value": value}
 
+    def step(self, inputs, projected_memory, bias, return_attention=False):
+        """Attends from the newest token of every hypothesis to projected memory.
+
+        Args:
+            inputs: `(rows * beam, d_model)`.
+            projected_memory: of `project_memory`.
+            bias: `(rows, 1, 1, source_length)`, added to the scores.
+            return_attention: True also returns the weights, `(rows, num_heads, beam,
+                source_length)`.
+        """
+        rows = ops.shape(bias)[0]
+        query = ops.reshape(self.query(inputs), (rows, -1, self.num_heads, self.head_dim))
+        query = ops.transpose(query, (0, 2, 1, 3))
+        weights = attention_weights(query, projected_memory["key"], bias=bias)
+        attended = weighted_values(weights, projected_memory["value"])
+        outputs = self._join_step(attended)
+        return (outputs, weights) if return_attention else outputs
+
     def attend(
         self,
         inputs,
@@ -339,7 +373,7 @@ class CrossAttention(MultiHeadAttention):
         head_mask=None,
         return_attention=False,
     ):
-        """Attends to projected memory; the inputs' second axis may be target positions or beams."""
+        """Attends to projected memory."""
         (query,) = self._split_heads(self.query(inputs), 1)
         weights = attention_weights(query, projected_memory["key"], attention_mask)
         finished = self._finish_weights(weights, training, head_mask)

@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding import beam_search, check_search_arguments, greedy_search, with_ends
+from tf_transformer.decoding import SearchOptions, beam_search, check_search_arguments
 from tf_transformer.language_model import LanguageModel
 from tf_transformer.masks import PAD_ID
-from tf_transformer.tokenizer import BEGIN_ID, END_ID, UNKNOWN_ID, Tokenizer
+from tf_transformer.step_decoder import StepDecoder
+from tf_transformer.tokenizer import BEGIN_ID, UNKNOWN_ID, Tokenizer
 
 
 class Completion(NamedTuple):
@@ -72,7 +73,7 @@ class Completer(tf.Module):
             ValueError: the text alone has more tokens than the model can hold.
         """
         prompt = self.check_prompt(text)
-        ids, score = self._complete_function(tf.concat([[BEGIN_ID], prompt], axis=0))
+        ids, score = self._complete_function(prompt)
         both = tf.concat([prompt, ids], axis=0)
         return Completion(
             self.tokenizer.detokenize(both[tf.newaxis])[0].numpy().decode(), float(score)
@@ -91,38 +92,22 @@ class Completer(tf.Module):
         return prompt
 
     def _complete(self, prompt):
-        """Ids `(length,)`, the begin id first, to the ids that follow and their score."""
-        cache = self._read(prompt[:-1])
-        room = self.model.config.max_length - tf.size(prompt)
-        arguments = dict(
-            begin_id=prompt[-1],
-            end_id=END_ID,
-            max_lengths=tf.minimum(room, self.max_new_tokens)[tf.newaxis],
-            alpha=self.length_penalty,
+        """Ids `(length,)` to the ids that follow and their score."""
+        decoder = StepDecoder(self.model, self.beam_size)
+        length = tf.size(prompt)
+        longest = tf.minimum(length + self.max_new_tokens, self.model.config.max_length - 1)
+        found = beam_search(
+            decoder,
+            decoder.start(1),
+            beam_size=self.beam_size,
+            begin_id=BEGIN_ID,
+            end_ids=self._end_ids,
+            options=SearchOptions(
+                max_length=longest[tf.newaxis],
+                length_penalty=self.length_penalty,
+                # One column at least, of padding where there is no prompt.
+                prefix=tf.pad(prompt, [[0, 1]])[tf.newaxis],
+            ),
             suppressed_ids=(PAD_ID, UNKNOWN_ID, BEGIN_ID),
         )
-        step_function = with_ends(self.model.decode_step, self._end_ids)
-        if self.beam_size == 1:
-            found = greedy_search(step_function, cache, **arguments)
-        else:
-            found = beam_search(step_function, cache, beam_size=self.beam_size, **arguments)
-        return found.ids[0, 0, : found.lengths[0, 0]], found.scores[0, 0]
-
-    def _read(self, ids):
-        """The cache after these ids, the same for every hypothesis."""
-
-        def read_one(position, cache):
-            newest = tf.fill([1, self.beam_size], ids[position])
-            return position + 1, self.model.decode_step(newest, cache)[1]
-
-        cache = self.model.start_decoding(1, self.beam_size)
-        shapes = tf.nest.map_structure(
-            lambda part: tf.TensorShape([*part.shape[:3], None, part.shape[4]]), cache
-        )
-        _, cache = tf.while_loop(
-            lambda position, _: position < tf.size(ids),
-            read_one,
-            (0, cache),
-            shape_invariants=(tf.TensorShape([]), shapes),
-        )
-        return cache
+        return found.ids[0, 0, length : found.lengths[0, 0]], found.scores[0, 0]

@@ -91,31 +91,35 @@ class DecoderLayer(SublayeredLayer):
         outputs = self._apply_feed_forward(hidden, training)
         return (outputs, weights, cross_weights) if return_attention else outputs
 
-    def step(self, inputs, cache, projected_memory=None, cross_attention_mask=None):
+    def step(self, inputs, layer_cache, context, projected_memory=None, memory_bias=None):
         """The same sublayers for the newest token of every hypothesis.
 
         Args:
-            inputs: `(batch, beam, d_model)`.
-            cache: of the self-attention, see `SelfAttention.step`.
-            projected_memory: of the cross-attention, see `CrossAttention.project_memory`.
-            cross_attention_mask: `(batch, 1, 1, source_length)`.
+            inputs: `(rows * beam, d_model)`.
+            layer_cache, context: see `SelfAttention.step`.
+            projected_memory, memory_bias: see `CrossAttention.step`.
 
         Returns:
-            `(batch, beam, d_model)` and the cache with one more position.
+            `(rows * beam, d_model)`, the layer's cache with the entries of this step, and the
+            weights of cross-attention, `(rows, num_heads, beam, source_length)`, or None.
         """
         # 1. masked self-attention
-        attended, cache = self.self_attention.step(
-            self.self_attention_residual.before(inputs), cache
+        attended, layer_cache = self.self_attention.step(
+            self.self_attention_residual.before(inputs), layer_cache, context
         )
         hidden = self.self_attention_residual(inputs, attended)
         # 2. cross-attention: the hypotheses of a sentence are so many queries to one memory
+        weights = None
         if self.has_cross_attention:
-            attended = self.cross_attention.attend(
-                self.cross_attention_residual.before(hidden), projected_memory, cross_attention_mask
+            attended, weights = self.cross_attention.step(
+                self.cross_attention_residual.before(hidden),
+                projected_memory,
+                memory_bias,
+                return_attention=True,
             )
             hidden = self.cross_attention_residual(hidden, attended)
         # 3. feed-forward
-        return self._apply_feed_forward(hidden, training=False), cache
+        return self._apply_feed_forward(hidden, training=False), layer_cache, weights
 
     def get_config(self):
         return super().get_config() | {
@@ -183,28 +187,37 @@ class Decoder(Stack):
             return outputs
         return outputs, DecoderStates(hidden, attention, cross_attention)
 
-    def empty_cache(self, batch_size, beam_size):
-        """One empty self-attention cache a layer."""
-        return [
-            layer.self_attention.empty_cache(batch_size, beam_size) for layer in self.stacked_layers
-        ]
-
     def project_memory(self, memory):
         """One pair of cross-attention keys and values a layer."""
         return [layer.cross_attention.project_memory(memory) for layer in self.stacked_layers]
 
-    def step(self, inputs, cache, projected_memory=None, cross_attention_mask=None):
-        """`DecoderLayer.step` through the stack, with lists of caches and projected memories."""
-        new_cache = []
+    def step(self, inputs, context, caches, projected_memory=(), memory_bias=None):
+        """`DecoderLayer.step` through the stack.
+
+        Args:
+            inputs: `(rows * beam, d_model)`.
+            context: `StepContext`.
+            caches: of the self-attention, one a layer.
+            projected_memory: of `project_memory`.
+            memory_bias: `(rows, 1, 1, source_length)`.
+
+        Returns:
+            `(rows * beam, d_model)`, the new caches, and the last layer's weights of
+            cross-attention, or None.
+        """
+        new_caches, weights = [], []
 
         def run_layer(number, layer, hidden):
-            hidden, layer_cache = layer.step(
+            hidden, layer_cache, layer_weights = layer.step(
                 hidden,
-                cache[number],
-                None if projected_memory is None else projected_memory[number],
-                cross_attention_mask,
+                caches[number],
+                context,
+                projected_memory[number] if projected_memory else None,
+                memory_bias,
             )
-            new_cache.append(layer_cache)
+            new_caches.append(layer_cache)
+            weights.append(layer_weights)
             return hidden
 
-        return self._run(inputs, run_layer)[0], new_cache
+        hidden, _ = self._run(inputs, run_layer)
+        return hidden, new_caches, weights[-1]

@@ -10,7 +10,6 @@ from tf_transformer.config import TransformerConfig
 from tf_transformer.decoder import Decoder
 from tf_transformer.dropout import Dropout
 from tf_transformer.embedding import TokenEmbedding
-from tf_transformer.masks import padding_attention_mask
 from tf_transformer.positions import PositionalEncoding
 
 
@@ -123,30 +122,26 @@ class DecoderModel(keras.Model):
             hidden = hidden + positional_encoding(ops.arange(ops.shape(ids)[1]))
         return self.embedding_dropout(ops.cast(hidden, self.compute_dtype), training=training)
 
-    def decode_step(self, ids, cache, projected_memory=None, memory_padding_mask=None):
-        """Logits of the token that follows `ids`.
+    def step(self, newest, position, context, caches, projected_memory=(), memory_bias=None):
+        """Reads one token of every hypothesis; `StepDecoder` keeps the account.
 
         Args:
-            ids: `(batch, beam)`, the newest token of every hypothesis, the begin id first.
-            cache: of `start_decoding` or of the step before.
-            projected_memory: of `start_decoding`.
-            memory_padding_mask: `(batch, source_length)` bool, True at real tokens.
+            newest: `(rows * beam,)`, the begin id first.
+            position: `(1,)`, of these tokens.
+            context, caches: see `Decoder.step`.
+            projected_memory, memory_bias: see `Decoder.step`.
 
         Returns:
-            logits `(batch, beam, target_vocab_size)` float32, and the cache with these tokens.
+            logits of the next token, `(rows * beam, target_vocab_size)` float32, the layers' new
+            caches, and the last layer's weights of cross-attention, or None.
         """
-        # (1,): of one position, the same for every hypothesis.
-        position = ops.reshape(ops.shape(cache[0]["key"])[3], (1,))
-        hidden = self.target_embedding(ids)
+        hidden = self.target_embedding(newest)
         if self.target_positions is not None:
             hidden = hidden + self.target_positions(position)
-        hidden, cache = self.decoder.step(
-            ops.cast(hidden, self.compute_dtype),
-            cache,
-            projected_memory,
-            None if memory_padding_mask is None else padding_attention_mask(memory_padding_mask),
+        hidden, caches, weights = self.decoder.step(
+            ops.cast(hidden, self.compute_dtype), context, caches, projected_memory, memory_bias
         )
-        return self._logits(hidden), cache
+        return self._logits(hidden), caches, weights
 
     def _logits(self, hidden):
         if self.logits_projection is not None:

@@ -1,20 +1,98 @@
-"""Greedy and beam search over a step function; they know no model.
+"""Beam search over a step model; it knows no Transformer.
 
-A step function maps the newest token of every hypothesis, `(batch, beam)` int32, and a cache to
-the logits of the next token, `(batch, beam, vocab)` float32, and the new cache. The cache is a
-nest of tensors whose first two axes are batch and beam; an axis of static size 0 grows.
+Greedy search is a beam of 1. What may differ from row to row is a tensor of one value a row, and
+rows do not influence each other.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
-StepFunction = Callable[[tf.Tensor, Any], tuple[tf.Tensor, Any]]
+from tf_transformer.masks import PAD_ID
 
 MAX_BEAM_SIZE = 1000
 
+# Every so many steps, rows that are done leave the batch and the model may tidy its state.
+KEEP_EVERY = 8
+
 _IMPOSSIBLE = float("-inf")
+
+
+class StepModel(Protocol):
+    """What is searched: a state that moves on by one token a hypothesis.
+
+    The state is a nest of tensors. A search calls `keep_hypotheses` before every step whose number
+    is a positive multiple of `KEEP_EVERY`.
+    """
+
+    def decode_step(
+        self,
+        newest: tf.Tensor,
+        parents: tf.Tensor,
+        number: tf.Tensor,
+        state: Any,
+        return_attention: bool = False,
+    ) -> tuple[tf.Tensor, tf.Tensor | None, Any]:
+        """Reads the newest token of every hypothesis.
+
+        Args:
+            newest: `(rows, beam)` int32.
+            parents: `(rows, beam)` int32, which hypothesis of the step before each one continues.
+            number: int32, how many tokens every hypothesis had before this one.
+            state: after the step before.
+            return_attention: whether the attention is asked for.
+
+        Returns:
+            logits of the next token, `(rows, beam, vocab)` float32, the attention to the source,
+            `(rows, beam, source_length)` float32, or None, and the new state.
+        """
+
+    def keep_hypotheses(
+        self,
+        rows: tf.Tensor,
+        alive: tf.Tensor,
+        parents: tf.Tensor,
+        number: tf.Tensor,
+        state: Any,
+    ) -> Any:
+        """The state of some rows alone.
+
+        Args:
+            rows: `(kept,)` int32, which rows stay.
+            alive: `(rows, beam)` bool, hypotheses that go on.
+            parents: `(rows, beam)`, as the next step will have them.
+            number: of the next step.
+            state: of all rows.
+        """
+
+
+class SearchOptions(NamedTuple):
+    """What each row may want for itself, `(rows,)` tensors; what is None costs nothing.
+
+    Attributes:
+        max_length: int32, most tokens of an output, the end not counted; the hypothesis that
+            reaches it can only end.
+        length_penalty: float32, alpha of `length_penalty`.
+        beam_size: int32, from 1 to that of the search.
+        min_length: int32, fewest tokens of an output.
+        no_repeat_ngram: int32, no n tokens occur twice in an output; 0 allows all.
+        coverage_penalty: float32, beta of Wu et al., 2016, equation 14:
+            score += beta * sum_i log(min(sum_j attention_ij, 1)) over the source positions i.
+        source_mask: `(rows, source_length)` bool, positions that must be covered; goes with
+            `coverage_penalty`.
+        prefix: `(rows, length)` int32 padded with 0; every output begins with it. It counts neither
+            for the score nor for the length penalty.
+    """
+
+    max_length: Any
+    length_penalty: Any = 0.0
+    beam_size: Any = None
+    min_length: Any = None
+    no_repeat_ngram: Any = None
+    coverage_penalty: Any = None
+    source_mask: Any = None
+    prefix: Any = None
 
 
 class Hypotheses(NamedTuple):
@@ -22,9 +100,9 @@ class Hypotheses(NamedTuple):
 
     Attributes:
         ids: `(batch, beam, length)` int32, without begin and end id, padded with 0.
-        scores: `(batch, beam)` float32, `log_probs / length_penalty`; -inf where there are fewer
-            hypotheses than the beam could hold.
-        log_probs: `(batch, beam)` float32, log p(ids, end | source) in nats.
+        scores: `(batch, beam)` float32, `log_probs / length_penalty`, and the coverage penalty;
+            -inf where there are fewer hypotheses than the beam could hold.
+        log_probs: `(batch, beam)` float32, log p(ids, end | source, prefix) in nats.
         lengths: `(batch, beam)` int32, tokens in `ids`.
     """
 
@@ -34,7 +112,7 @@ class Hypotheses(NamedTuple):
     lengths: tf.Tensor
 
 
-def length_penalty(length: Any, alpha: float) -> tf.Tensor:
+def length_penalty(length: Any, alpha: Any) -> tf.Tensor:
     """lp(n) = ((5 + n) / 6)^alpha   (Wu et al., 2016, equation 14).
 
     Args:
@@ -66,89 +144,14 @@ def check_search_arguments(beam_size: int, num_best: int, alpha: float) -> None:
         raise ValueError(f"The length penalty's alpha must not be negative. Received: {alpha}")
 
 
-def with_ends(step_function: StepFunction, end_ids: Sequence[int]) -> StepFunction:
-    """Lets any of several tokens end a hypothesis, for a search whose end id is the first of them.
-
-    The end's probability becomes the sum of theirs, and the others are never chosen, so that no
-    output is found twice under different ends.
-
-    Args:
-        step_function: of the model.
-        end_ids: at least one.
-    """
-    if len(end_ids) == 1:
-        return step_function
-
-    def step(newest, cache):
-        logits, cache = step_function(newest, cache)
-        ids = tf.range(tf.shape(logits)[2])
-        is_end = tf.reduce_any(ids[:, tf.newaxis] == list(end_ids), axis=1)
-        end = tf.reduce_logsumexp(tf.gather(logits, list(end_ids), axis=2), axis=2, keepdims=True)
-        logits = tf.where(is_end, _IMPOSSIBLE, logits)
-        return tf.where(ids == end_ids[0], end, logits), cache
-
-    return step
-
-
-def greedy_search(
-    step_function: StepFunction,
-    cache: Any,
-    *,
-    begin_id: int,
-    end_id: int,
-    max_lengths: tf.Tensor,
-    alpha: float = 0.0,
-    suppressed_ids: Sequence[int] = (),
-) -> Hypotheses:
-    """Takes the most probable token at every step, until the end id.
-
-    Args: as for `beam_search`; the cache's beam axis has size 1.
-
-    Returns:
-        Hypotheses with a beam of 1.
-    """
-
-    def unfinished(step, ids, newest, log_probs, lengths, done, cache):
-        return ~tf.reduce_all(done)
-
-    def advance(step, ids, newest, log_probs, lengths, done, cache):
-        logits, cache = step_function(newest, cache)
-        token_ids, token_log_probs = _best_tokens(
-            logits, 1, end_id, suppressed_ids, must_end=step >= max_lengths
-        )
-        newest = tf.where(done, end_id, token_ids[:, :, 0])
-        log_probs += tf.where(done, 0.0, token_log_probs[:, :, 0])
-        done |= newest == end_id
-        lengths += tf.cast(~done, tf.int32)
-        ids = tf.concat([ids, tf.where(done, 0, newest)[:, :, tf.newaxis]], axis=2)
-        return step + 1, ids, newest, log_probs, lengths, done, cache
-
-    batch_size = tf.shape(max_lengths)[0]
-    state = (
-        tf.constant(0),
-        tf.zeros((batch_size, 1, 0), tf.int32),
-        tf.fill((batch_size, 1), begin_id),
-        tf.zeros((batch_size, 1)),
-        tf.zeros((batch_size, 1), tf.int32),
-        tf.zeros((batch_size, 1), tf.bool),
-        cache,
-    )
-    _, ids, _, log_probs, lengths, _, _ = tf.while_loop(
-        unfinished, advance, state, shape_invariants=tf.nest.map_structure(_growing_shape, state)
-    )
-    scores = log_probs / length_penalty(lengths + 1, alpha)
-    return Hypotheses(ids, scores, log_probs, lengths)
-
-
 def beam_search(
-    step_function: StepFunction,
-    cache: Any,
+    model: StepModel,
+    state: Any,
     *,
     beam_size: int,
     begin_id: int,
-    end_id: int,
-    max_lengths: tf.Tensor,
-    alpha: float = 0.0,
+    end_ids: Sequence[int],
+    options: SearchOptions,
     num_best: int = 1,
     suppressed_ids: Sequence[int] = (),
 ) -> Hypotheses:
@@ -162,18 +165,17 @@ def beam_search(
 
     A sentence is done once no live hypothesis can still enter its `num_best` best: a
     log-probability only falls, so a live one never scores above its log-probability over the
-    penalty of the longest output allowed. This stop never changes the `num_best` best. Rows of the
-    batch do not influence each other.
+    penalty of the longest output allowed. This stop never changes the `num_best` best. Sentences
+    that are done leave the batch.
 
     Args:
-        step_function: see the module's description.
-        cache: before any token; beam axis of size `beam_size`.
+        model: what is searched.
+        state: of the model, before any token.
         beam_size: width of the beam.
-        begin_id: first input of the step function.
-        end_id: ends a hypothesis.
-        max_lengths: `(batch,)` int32, most tokens of an output, at least 0, not counting the end
-            token; a hypothesis that reaches it can only end.
-        alpha: exponent of the length penalty, at least 0.
+        begin_id: the first token of every hypothesis.
+        end_ids: tokens that end a hypothesis. The end's probability is the sum of theirs, so that
+            no output is found twice under different ends.
+        options: of every row.
         num_best: how many hypotheses of each sentence the caller wants, at most `beam_size`.
         suppressed_ids: never chosen; probabilities are not renormalised.
 
@@ -182,139 +184,309 @@ def beam_search(
         the sentence was done.
 
     Raises:
-        ValueError: `beam_size`, `num_best` or `alpha` is out of range.
+        ValueError: `beam_size` or `num_best` is out of range.
     """
-    check_search_arguments(beam_size, num_best, alpha)
-    # The static size where there is one: inside the loop's body tf.shape would hide it.
-    batch_size = max_lengths.shape[0] or tf.shape(max_lengths)[0]
-    longest_penalty = length_penalty(max_lengths + 1, alpha)[:, tf.newaxis]
-
-    def unfinished(step, live, finished, cache):
-        return tf.reduce_any(_is_open(live, finished))
-
-    def _is_open(live, finished):
-        """Rows whose best live hypothesis could still enter the `num_best` best."""
-        bound = tf.reduce_max(live.log_probs / longest_penalty, axis=1)
-        return bound > finished.scores[:, num_best - 1]
-
-    def advance(step, live, finished, cache):
-        is_open = _is_open(live, finished)[:, tf.newaxis]
-        logits, cache = step_function(live.newest, cache)
-        token_ids, token_log_probs = _best_tokens(
-            logits, beam_size, end_id, suppressed_ids, must_end=step >= max_lengths
-        )
-        # The best extensions of a row, as many as its beam is wide by now.
-        extensions = live.log_probs[:, :, tf.newaxis] + token_log_probs
-        per_hypothesis = tf.shape(extensions)[2]
-        log_probs, chosen = tf.math.top_k(tf.reshape(extensions, (batch_size, -1)), beam_size)
-        width = beam_size - _count(finished.scores)
-        log_probs = tf.where(tf.range(beam_size) < width, log_probs, _IMPOSSIBLE)
-        parents = chosen // per_hypothesis
-        newest = tf.gather(tf.reshape(token_ids, (batch_size, -1)), chosen, batch_dims=1)
-        ids = tf.gather(live.ids, parents, batch_dims=1)
-        ended = newest == end_id
-        finished = _add_finished(
-            finished, ids, log_probs, tf.fill(tf.shape(newest), step), ended & is_open
-        )
-        live = _Live(
-            ids=tf.concat([ids, newest[:, :, tf.newaxis]], axis=2),
-            newest=newest,
-            log_probs=tf.where(ended | ~is_open, _IMPOSSIBLE, log_probs),
-        )
-        return step + 1, live, finished, _reorder(cache, parents, beam_size)
-
-    def _add_finished(finished, ids, log_probs, lengths, ended):
-        """Merges newly ended hypotheses into the finished ones, best score first."""
-        scores = tf.where(ended, log_probs / length_penalty(lengths + 1, alpha), _IMPOSSIBLE)
-        new = Hypotheses(ids, scores, log_probs, lengths)
-        both = [tf.concat([old, add], axis=1) for old, add in zip(finished, new, strict=True)]
-        _, order = tf.math.top_k(both[1], beam_size)
-        ids, scores, log_probs, lengths = (tf.gather(x, order, batch_dims=1) for x in both)
-        # One more column, so that finished ids stay as long as live ones.
-        return Hypotheses(tf.pad(ids, [[0, 0], [0, 0], [0, 1]]), scores, log_probs, lengths)
-
-    shape = (batch_size, beam_size)
-    first_only = tf.range(beam_size) == 0
-    state = (
-        tf.constant(0),
-        _Live(
-            ids=tf.zeros((*shape, 0), tf.int32),
-            newest=tf.fill(shape, begin_id),
-            # All hypotheses begin alike: only the first may be extended.
-            log_probs=tf.broadcast_to(tf.where(first_only, 0.0, _IMPOSSIBLE), shape),
-        ),
-        Hypotheses(
-            ids=tf.zeros((*shape, 0), tf.int32),
-            scores=tf.fill(shape, _IMPOSSIBLE),
-            log_probs=tf.fill(shape, _IMPOSSIBLE),
-            lengths=tf.zeros(shape, tf.int32),
-        ),
-        cache,
-    )
-    _, _, finished, _ = tf.while_loop(
-        unfinished, advance, state, shape_invariants=tf.nest.map_structure(_growing_shape, state)
-    )
-    return finished
+    check_search_arguments(beam_size, num_best, 0.0)
+    search = _Search(model, beam_size, tuple(end_ids), num_best, tuple(suppressed_ids))
+    return search.run(state, begin_id, options)
 
 
-class _Live(NamedTuple):
-    """Unfinished hypotheses of a beam search, best first.
+class _Rows(NamedTuple):
+    """The sentences that are not done, and what is known of them.
 
     Attributes:
-        ids: `(batch, beam, step)` int32.
-        newest: `(batch, beam)` int32, the last column of `ids`, or the begin id.
-        log_probs: `(batch, beam)` float32; -inf where the beam has narrowed.
+        number: `(rows,)` int32, which row of the batch each is.
+        options: of these rows.
+        ids: `(rows, beam, step)` int32, live hypotheses, best first.
+        newest: `(rows, beam)` int32, the last column of `ids`, or the begin id.
+        parents: `(rows, beam)` int32, place of each hypothesis one step before.
+        log_probs: `(rows, beam)` float32; -inf where the beam has narrowed.
+        coverage: `(rows, beam, source_length)` float32, attention so far; `()` where not asked for.
+        finished: `Hypotheses` of these rows.
+        is_open: `(rows,)` bool, whether a live hypothesis may still enter the best.
     """
 
+    number: tf.Tensor
+    options: SearchOptions
     ids: tf.Tensor
     newest: tf.Tensor
+    parents: tf.Tensor
     log_probs: tf.Tensor
+    coverage: Any
+    finished: Hypotheses
+    is_open: tf.Tensor
 
 
-def _best_tokens(logits, count, end_id, suppressed_ids, must_end):
-    """The best next tokens of every hypothesis.
+class _Search(NamedTuple):
+    """What is the same for every row and step; the names are those of `beam_search`."""
 
-    Only the best candidates are touched: the vocabulary-wide work is one log-sum-exp and one top-k.
+    model: StepModel
+    beam_size: int
+    end_ids: tuple[int, ...]
+    num_best: int
+    suppressed_ids: tuple[int, ...]
+
+    def run(self, state, begin_id, options):
+        batch_size = tf.shape(options.max_length)[0]
+        options = options._replace(
+            length_penalty=tf.broadcast_to(
+                tf.cast(options.length_penalty, tf.float32), (batch_size,)
+            )
+        )
+        # A nest for the loop has no None in it.
+        absent = {name: () for name, value in options._asdict().items() if value is None}
+        rows = self._first_rows(options._replace(**absent), batch_size, begin_id)
+        loop = (tf.constant(0), rows, rows.finished, state)
+        _, rows, results, _ = tf.while_loop(
+            lambda step, rows, results, state: tf.reduce_any(rows.is_open),
+            self._advance,
+            loop,
+            shape_invariants=(
+                *tf.nest.map_structure(_growing_shape, loop[:3]),
+                tf.nest.map_structure(lambda x: tf.TensorShape([None] * x.shape.rank), state),
+            ),
+        )
+        return _write_results(results, rows)
+
+    def _first_rows(self, options, batch_size, begin_id):
+        shape = (batch_size, self.beam_size)
+        zeros, impossible = tf.zeros(shape, tf.int32), tf.fill(shape, _IMPOSSIBLE)
+        no_ids = tf.zeros((*shape, 0), tf.int32)
+        coverage = ()
+        if _is_given(options.coverage_penalty):
+            coverage = tf.zeros((*shape, tf.shape(options.source_mask)[1]))
+        return _Rows(
+            number=tf.range(batch_size),
+            options=options,
+            ids=no_ids,
+            newest=tf.fill(shape, begin_id),
+            parents=zeros,
+            # All hypotheses begin alike: only the first may be extended.
+            log_probs=tf.where(tf.range(self.beam_size) == 0, 0.0, impossible),
+            coverage=coverage,
+            finished=Hypotheses(no_ids, impossible, impossible, zeros),
+            is_open=tf.fill((batch_size,), True),
+        )
+
+    def _advance(self, step, rows, results, state):
+        rows, results, state = tf.cond(
+            (step > 0) & (step % KEEP_EVERY == 0),
+            lambda: self._keep_open_rows(step, rows, results, state),
+            lambda: (rows, results, state),
+        )
+        covers = _is_given(rows.options.coverage_penalty)
+        logits, attention, state = self.model.decode_step(
+            rows.newest, rows.parents, step, state, return_attention=covers
+        )
+        token_ids, token_log_probs = self._best_tokens(logits, rows, step)
+        # The best extensions of a row, as many as its beam is wide by now.
+        extensions = rows.log_probs[:, :, tf.newaxis] + token_log_probs
+        per_hypothesis = token_ids.shape[2]
+        flat = self.beam_size * per_hypothesis
+        log_probs, chosen = tf.math.top_k(tf.reshape(extensions, (-1, flat)), self.beam_size)
+        log_probs = tf.where(self._is_within_beam(rows), log_probs, _IMPOSSIBLE)
+        parents = chosen // per_hypothesis
+        newest = tf.gather(tf.reshape(token_ids, (-1, flat)), chosen, batch_dims=1)
+        ids = tf.gather(rows.ids, parents, batch_dims=1)
+        coverage = rows.coverage
+        if covers:
+            coverage = tf.gather(coverage + attention, parents, batch_dims=1)
+        ended = newest == self.end_ids[0]
+        new = self._end(rows.options, ids, log_probs, coverage, step)
+        finished = _merge(rows.finished, new, ended & rows.is_open[:, tf.newaxis], self.beam_size)
+        log_probs = tf.where(ended, _IMPOSSIBLE, log_probs)
+        rows = rows._replace(
+            ids=tf.concat([ids, newest[:, :, tf.newaxis]], axis=2),
+            newest=newest,
+            parents=parents,
+            log_probs=log_probs,
+            coverage=coverage,
+            finished=finished,
+            is_open=rows.is_open & self._may_improve(rows.options, log_probs, finished),
+        )
+        return step + 1, rows, results, state
+
+    def _is_within_beam(self, rows):
+        """`(rows, beam)`: places that are left beside the finished hypotheses."""
+        width = self.beam_size
+        if _is_given(rows.options.beam_size):
+            width = rows.options.beam_size[:, tf.newaxis]
+        is_finished = rows.finished.scores > _IMPOSSIBLE
+        count = tf.math.count_nonzero(is_finished, axis=1, keepdims=True, dtype=tf.int32)
+        return tf.range(self.beam_size) < width - count
+
+    def _may_improve(self, options, log_probs, finished):
+        """Whether the best live hypothesis could still enter the best, `(rows,)`."""
+        longest = options.max_length + 1
+        if _is_given(options.prefix):
+            longest -= _prefix_lengths(options)
+        bound = tf.reduce_max(log_probs, axis=1) / length_penalty(longest, options.length_penalty)
+        last = finished.scores[:, self.num_best - 1]
+        if _is_given(options.beam_size):
+            places = tf.minimum(options.beam_size, self.num_best) - 1
+            last = tf.gather(finished.scores, places, batch_dims=1)
+        return bound > last
+
+    def _end(self, options, ids, log_probs, coverage, step):
+        """Hypotheses as they would be if they ended here."""
+        length = step + 1
+        if _is_given(options.prefix):
+            length -= _prefix_lengths(options)
+        scores = log_probs / length_penalty(length, options.length_penalty)[:, tf.newaxis]
+        if _is_given(options.coverage_penalty):
+            missing = tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0))
+            missing = tf.where(options.source_mask[:, tf.newaxis], missing, 0.0)
+            scores += options.coverage_penalty[:, tf.newaxis] * tf.reduce_sum(missing, axis=2)
+        return Hypotheses(ids, scores, log_probs, tf.fill(tf.shape(log_probs), step))
+
+    def _best_tokens(self, logits, rows, step):
+        """The best next tokens of every hypothesis and their log-probabilities, `(rows, beam, k)`.
+
+        Impossible ones are at -inf. Only the best candidates are touched: the vocabulary-wide work
+        is one log-sum-exp and one top-k. k is `beam_size` and as many more as could be suppressed,
+        or the whole vocabulary where that is smaller.
+        """
+        options, end_id = rows.options, self.end_ids[0]
+        if len(self.end_ids) > 1:
+            logits = _merge_ends(logits, self.end_ids)
+        normalizer = tf.reduce_logsumexp(logits, axis=2, keepdims=True)
+        free_logits = logits
+        if _is_given(options.no_repeat_ngram):
+            free_logits = _without_repeats(logits, rows.ids, options.no_repeat_ngram)
+        suppressed = self.suppressed_ids
+        count = self.beam_size + len(suppressed) + _is_given(options.min_length)
+        best, ids = _top_k(free_logits, min(count, logits.shape[2]))
+        log_probs = best - normalizer
+        for token in suppressed:
+            log_probs = tf.where(ids == token, _IMPOSSIBLE, log_probs)
+        if _is_given(options.min_length):
+            is_early = (ids == end_id) & (step < options.min_length)[:, tf.newaxis, tf.newaxis]
+            log_probs = tf.where(is_early, _IMPOSSIBLE, log_probs)
+        return self._force(ids, log_probs, logits, normalizer, options, step)
+
+    def _force(self, ids, log_probs, logits, normalizer, options, step):
+        """Where one token is due, it takes the first place and empties the others."""
+        is_last = (step >= options.max_length)[:, tf.newaxis, tf.newaxis]
+        is_first_place = tf.range(ids.shape[2]) == 0
+        end = logits[:, :, self.end_ids[0], tf.newaxis] - normalizer
+        log_probs = tf.where(is_last, tf.where(is_first_place, end, _IMPOSSIBLE), log_probs)
+        ids = tf.where(is_last & is_first_place, self.end_ids[0], ids)
+        if _is_given(options.prefix):
+            column = tf.minimum(step, tf.shape(options.prefix)[1] - 1)
+            given = tf.gather(options.prefix, column, axis=1)[:, tf.newaxis, tf.newaxis]
+            is_given = (step < _prefix_lengths(options))[:, tf.newaxis, tf.newaxis]
+            alone = tf.where(is_first_place, 0.0, _IMPOSSIBLE)
+            log_probs = tf.where(is_given, alone, log_probs)
+            ids = tf.where(is_given & is_first_place, given, ids)
+        return ids, log_probs
+
+    def _keep_open_rows(self, step, rows, results, state):
+        results = _write_results(results, rows)
+        kept = tf.cast(tf.where(rows.is_open)[:, 0], tf.int32)
+        alive = rows.log_probs > _IMPOSSIBLE
+        state = self.model.keep_hypotheses(kept, alive, rows.parents, step, state)
+        rows = tf.nest.map_structure(lambda x: tf.gather(x, kept), rows)
+        return rows, results, state
+
+
+def _is_given(option) -> bool:
+    return not isinstance(option, tuple)
+
+
+def _prefix_lengths(options):
+    return tf.math.count_nonzero(options.prefix != PAD_ID, axis=1, dtype=tf.int32)
+
+
+def _merge(finished, new, ended, beam_size):
+    """Merges newly ended hypotheses into the finished ones, best score first."""
+    new = new._replace(scores=tf.where(ended, new.scores, _IMPOSSIBLE))
+    both = [tf.concat([old, add], axis=1) for old, add in zip(finished, new, strict=True)]
+    _, order = tf.math.top_k(both[1], beam_size)
+    ids, scores, log_probs, lengths = (tf.gather(x, order, batch_dims=1) for x in both)
+    # One more column, so that finished ids stay as long as live ones.
+    return Hypotheses(tf.pad(ids, [[0, 0], [0, 0], [0, 1]]), scores, log_probs, lengths)
+
+
+def _write_results(results, rows):
+    """The results of the whole batch with what these rows have found."""
+    longer = tf.shape(rows.finished.ids)[2] - tf.shape(results.ids)[2]
+    results = results._replace(ids=tf.pad(results.ids, [[0, 0], [0, 0], [0, longer]]))
+    places = rows.number[:, tf.newaxis]
+    return Hypotheses(
+        *(
+            tf.tensor_scatter_nd_update(old, places, new)
+            for old, new in zip(results, rows.finished, strict=True)
+        )
+    )
+
+
+def _merge_ends(logits, end_ids):
+    """Logits in which the first end stands for all of them."""
+    ids = tf.range(tf.shape(logits)[2])
+    is_end = tf.reduce_any(ids[:, tf.newaxis] == list(end_ids), axis=1)
+    end = tf.reduce_logsumexp(tf.gather(logits, list(end_ids), axis=2), axis=2, keepdims=True)
+    return tf.where(ids == end_ids[0], end, tf.where(is_end, _IMPOSSIBLE, logits))
+
+
+def _without_repeats(logits, ids, sizes):
+    """Logits without the tokens that would complete an n-gram of a hypothesis a second time.
+
+    A token is out if it stands at a place p of the hypothesis where the n - 1 tokens before p are
+    the n - 1 newest ones.
 
     Args:
-        logits: `(batch, beam, vocab)`.
-        count: how many.
-        end_id, suppressed_ids: see `beam_search`.
-        must_end: `(batch,)` bool, rows where every token but the end is impossible.
-
-    Returns:
-        ids and log-probabilities, `(batch, beam, k)`, impossible ones at -inf; k is `count` and as
-        many more as could be suppressed, or the whole vocabulary where that is smaller.
+        logits: `(rows, beam, vocab)`.
+        ids: `(rows, beam, length)`.
+        sizes: n of every row, `(rows,)`; 0 leaves the row as it is.
     """
-    normalizer = tf.reduce_logsumexp(logits, axis=2, keepdims=True)
-    k = tf.minimum(count + len(suppressed_ids), tf.shape(logits)[2])
-    best, ids = tf.math.top_k(logits, k)
-    log_probs = best - normalizer
-    for suppressed in suppressed_ids:
-        log_probs = tf.where(ids == suppressed, _IMPOSSIBLE, log_probs)
-    # Where the end is due, it takes the first place and empties the others.
-    must_end = must_end[:, tf.newaxis, tf.newaxis]
-    first = tf.range(k) == 0
-    end_log_prob = logits[:, :, end_id, tf.newaxis] - normalizer
-    log_probs = tf.where(must_end, tf.where(first, end_log_prob, _IMPOSSIBLE), log_probs)
-    ids = tf.where(must_end & first, end_id, ids)
-    if suppressed_ids and count == 1:
-        chosen = tf.argmax(log_probs, axis=2, output_type=tf.int32)[:, :, tf.newaxis]
-        ids, log_probs = (tf.gather(x, chosen, batch_dims=2) for x in (ids, log_probs))
-    return ids, log_probs
+    length = tf.shape(ids)[2]
+    sizes = sizes[:, tf.newaxis, tf.newaxis]
+    places = tf.range(length)
+
+    def compare(back, repeats):
+        """Narrows to places where also the token `back` before is the one `back` from the end."""
+        before = tf.roll(ids, back, axis=2)
+        newest = ids[:, :, length - back, tf.newaxis]
+        same = (before == newest) & (places >= back)
+        return back + 1, repeats & (same | (back >= sizes))
+
+    def block():
+        repeats = tf.broadcast_to((sizes > 0) & (length >= sizes - 1), tf.shape(ids))
+        longest = tf.minimum(tf.reduce_max(sizes), length + 1)
+        _, repeats = tf.while_loop(lambda back, _: back < longest, compare, (1, repeats))
+        places_of = tf.where(repeats)
+        tokens = tf.gather_nd(ids, places_of)
+        where = tf.concat([places_of[:, :2], tf.cast(tokens, tf.int64)[:, tf.newaxis]], axis=1)
+        gone = tf.fill(tf.shape(tokens), _IMPOSSIBLE)
+        return tf.tensor_scatter_nd_update(logits, where, gone)
+
+    return tf.cond(tf.reduce_any(sizes > 0) & (length > 0), block, lambda: logits)
 
 
-def _count(scores):
-    """Finished hypotheses of each row, `(batch, 1)`."""
-    return tf.math.count_nonzero(scores > _IMPOSSIBLE, axis=1, keepdims=True, dtype=tf.int32)
+def _top_k(logits, k):
+    """`tf.math.top_k` over a large vocabulary, whose best lie in the k blocks with the best maxima.
 
-
-def _reorder(cache, parents, beam_size):
-    if beam_size == 1:
-        return cache
-    return tf.nest.map_structure(lambda x: tf.gather(x, parents, batch_dims=1), cache)
+    One pass that takes maxima is several times faster than a heap over everything.
+    """
+    vocab_size = logits.shape[-1]
+    block = 64
+    if vocab_size < 8 * block * k:
+        return tf.math.top_k(logits, k)
+    blocks = -(-vocab_size // block)
+    padding = [[0, 0], [0, 0], [0, blocks * block - vocab_size]]
+    if blocks * block != vocab_size:
+        logits = tf.pad(logits, padding, constant_values=_IMPOSSIBLE)
+    logits = tf.reshape(logits, (-1, logits.shape[1], blocks, block))
+    _, chosen = tf.math.top_k(tf.reduce_max(logits, axis=3), k)
+    chosen = tf.sort(chosen, axis=2)  # so that of equal ones the first comes first, as in top_k
+    candidates = tf.reshape(
+        tf.gather(logits, chosen, batch_dims=2), (-1, logits.shape[1], k * block)
+    )
+    best, places = tf.math.top_k(candidates, k)
+    ids = tf.gather(chosen, places // block, batch_dims=2) * block + places % block
+    return best, ids
 
 
 def _growing_shape(tensor):
-    """The static shape with unknown sizes where an axis starts at 0, to grow."""
-    return tf.TensorShape([size or None for size in tensor.shape])
+    """The static shape, but for rows that leave and axes that grow."""
+    return tf.TensorShape([None, *(size or None for size in tensor.shape[1:])][: tensor.shape.rank])

@@ -54,16 +54,3 @@ class LanguageModel(DecoderModel):
             return self._logits(outputs)
         hidden, states = outputs
         return self._logits(hidden), AttentionWeights([], states.self_attention, [])
-
-    def start_decoding(self, batch_size, beam_size: int = 1):
-        """Prepares token-by-token decoding.
-
-        Args:
-            batch_size: texts.
-            beam_size: hypotheses a text.
-
-        Returns:
-            cache: a list of one dict a layer, empty keys and values
-                `(batch, beam_size, num_heads, 0, head_dim)`.
-        """
-        return self.decoder.empty_cache(batch_size, beam_size)

@@ -3,7 +3,6 @@
 from typing import Any
 
 import keras
-from keras import ops
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.decoder_model import DecoderModel
@@ -17,8 +16,8 @@ from tf_transformer.states import AttentionWeights
 class Transformer(DecoderModel):
     """The encoder-decoder model of "Attention Is All You Need".
 
-    `call` is the parallel pass of training; `encode`, then `start_decoding` once and `decode_step`
-    for every token, is the pass of translation. Both compute the same logits. All weights exist
+    `call` is the parallel pass of training; `encode`, then a `StepDecoder` token by token, is the
+    pass of translation. Both compute the same logits. All weights exist
     from construction on, so a model can be compiled, fitted and restored at once, also under a
     `tf.distribute` strategy whose scope it was made in.
 
@@ -125,19 +124,3 @@ class Transformer(DecoderModel):
             return self._logits(outputs)
         hidden, states = outputs
         return self._logits(hidden), states
-
-    def start_decoding(self, memory, beam_size: int = 1):
-        """Prepares token-by-token decoding.
-
-        Args:
-            memory: `(batch, source_length, d_model)`.
-            beam_size: hypotheses a sentence.
-
-        Returns:
-            cache: a list of one dict a layer, empty keys and values
-                `(batch, beam_size, num_heads, 0, head_dim)`. A search reorders its first two axes.
-            projected_memory: a list of one dict a layer, keys and values of the memory
-                `(batch, num_heads, source_length, head_dim)`, the same for every hypothesis.
-        """
-        cache = self.decoder.empty_cache(ops.shape(memory)[0], beam_size)
-        return cache, self.decoder.project_memory(memory)

@@ -132,7 +132,10 @@ class RelativePositions(keras.layers.Layer):
         self.built = True
 
     def call(self, query_positions, key_positions):
-        distances = key_positions[None, :] - query_positions[:, None]
+        return self.at(key_positions[None, :] - query_positions[:, None])
+
+    def at(self, distances):
+        """The vectors at any distances, key minus query: `(..., head_dim)`."""
         clipped = ops.clip(distances, -self.max_distance, self.max_distance)
         return ops.take(self.vectors, clipped + self.max_distance, axis=0)
 

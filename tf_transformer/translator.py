@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tqdm
 
+from tf_transformer.chunks import map_chunks
 from tf_transformer.decoding import (
     Hypotheses,
-    StepFunction,
+    SearchOptions,
     beam_search,
     check_search_arguments,
-    greedy_search,
-    with_ends,
 )
 from tf_transformer.masks import PAD_ID, padding_mask
 from tf_transformer.model import Transformer
+from tf_transformer.step_decoder import DecodingState, StepDecoder
 from tf_transformer.tokenizer import BEGIN_ID, END_ID, UNKNOWN_ID, Tokenizer
 
 
@@ -25,13 +25,36 @@ class Translations(NamedTuple):
     Attributes:
         text: `(batch, num_best)` UTF-8 strings.
         scores: `(batch, num_best)` float32, log-probability over length penalty.
+        lengths: `(batch, num_best)` int32, tokens of each, the end not counted.
         truncated: `(batch,)` bool, True where the source was longer than the model's limit and its
             end was cut off.
     """
 
     text: tf.Tensor
     scores: tf.Tensor
+    lengths: tf.Tensor
     truncated: tf.Tensor
+
+
+class TranslationOptions(NamedTuple):
+    """What each sentence of a batch may want for itself, `(batch,)` tensors.
+
+    Attributes:
+        beam_size: int32, up to the translator's; 0 stands for that.
+        length_penalty: float32, alpha of the GNMT length penalty; a negative one stands for the
+            translator's.
+        max_length: int32, most tokens of the translation; 0 leaves it to the translator.
+        min_length: int32, fewest tokens.
+        no_repeat_ngram: int32, no n tokens occur twice; 0 allows all.
+        coverage_penalty: float32, beta of Wu et al., 2016, equation 14; 0 switches it off.
+    """
+
+    beam_size: Any
+    length_penalty: Any
+    max_length: Any
+    min_length: Any
+    no_repeat_ngram: Any
+    coverage_penalty: Any
 
 
 class Translation(NamedTuple):
@@ -115,30 +138,36 @@ class Translator(tf.Module):
         return self._translate_function(text)
 
     def _translate(self, text):
+        return self.translate_in_graph(text)
+
+    def translate_in_graph(
+        self,
+        text: tf.Tensor,
+        options: TranslationOptions | None = None,
+        prefix: tf.Tensor | None = None,
+    ) -> Translations:
+        """Translates sentences, as part of a graph.
+
+        Args:
+            text: `(batch,)` strings.
+            options: of every sentence; None takes the translator's own.
+            prefix: `(batch,)` strings that the translations begin with; they count neither for the
+                score nor for the length penalty.
+        """
+        source, lengths = self.tokenize_source(text)
+        rows = {"source": source, "options": () if options is None else options, "prefix": ()}
+        if prefix is not None:
+            rows["prefix"] = self.target_tokenizer.tokenize(prefix)[:, : self.source_limit]
+        specs = [tf.TensorSpec([self.num_best], x) for x in (tf.string, tf.float32, tf.int32)]
+        text, scores, counts = map_chunks(
+            self._translate_chunk, rows, lengths, self.chunk_size, tuple(specs)
+        )
+        return Translations(text, scores, counts, truncated=lengths > self.source_limit)
+
+    def tokenize_source(self, text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Ids of the sentences, cut to the model's limit, and their lengths before, `(batch,)`."""
         source = self.source_tokenizer.tokenize(text)
-        lengths = tf.cast(source.row_lengths(), tf.int32)
-        order = tf.argsort(lengths, stable=True)
-        num_chunks = (tf.size(lengths) + self.chunk_size - 1) // self.chunk_size
-        source = tf.gather(source, order)[:, : self.source_limit]
-
-        def translate_chunk(number, texts, scores):
-            rows = source[number * self.chunk_size : (number + 1) * self.chunk_size]
-            chunk_texts, chunk_scores = self._translate_chunk(rows)
-            return number + 1, texts.write(number, chunk_texts), scores.write(number, chunk_scores)
-
-        _, texts, scores = tf.while_loop(
-            lambda number, *_: number < num_chunks,
-            translate_chunk,
-            (tf.constant(0), self._chunks(tf.string), self._chunks(tf.float32)),
-            # One chunk at a time: together they would need the memory of all.
-            parallel_iterations=1,
-        )
-        places = tf.argsort(order)
-        return Translations(
-            text=tf.gather(texts.concat(), places),
-            scores=tf.gather(scores.concat(), places),
-            truncated=lengths > self.source_limit,
-        )
+        return source[:, : self.source_limit], tf.cast(source.row_lengths(), tf.int32)
 
     def translate_lines(
         self, lines: Sequence[str | bytes], batch_size: int = 256
@@ -156,8 +185,9 @@ class Translator(tf.Module):
             for start in range(0, len(lines), batch_size):
                 batch = lines[start : start + batch_size]
                 found = self.translate(tf.constant(batch))
+                parts = (found.text, found.scores, found.truncated)
                 for texts, scores, truncated in zip(
-                    *(values.numpy().tolist() for values in found), strict=True
+                    *(part.numpy().tolist() for part in parts), strict=True
                 ):
                     yield [
                         Translation(text.decode(), score, truncated)
@@ -165,69 +195,99 @@ class Translator(tf.Module):
                     ]
                 progress.update(len(batch))
 
-    def _chunks(self, dtype):
-        return tf.TensorArray(
-            dtype, 0, dynamic_size=True, element_shape=[None, self.num_best], infer_shape=False
-        )
-
-    def _translate_chunk(self, source):
-        """Ragged ids `(rows, (length))` to texts and scores `(rows, num_best)`."""
-        found = self.search(source)
+    def _translate_chunk(self, rows):
+        """Texts, scores and lengths of a chunk, each `(rows, num_best)`."""
+        source = rows["source"]
+        found = self.search(source, rows["options"] or None, rows["prefix"])
         ids = tf.reshape(found.ids[:, : self.num_best], (-1, tf.shape(found.ids)[2]))
         texts = tf.reshape(self.target_tokenizer.detokenize(ids), (-1, self.num_best))
         empty = (source.row_lengths() == 0)[:, tf.newaxis]
         return (
             tf.where(empty, "", texts),
             tf.where(empty, 0.0, found.scores[:, : self.num_best]),
+            tf.where(empty, 0, found.lengths[:, : self.num_best]),
         )
 
-    def search(self, source: tf.RaggedTensor) -> Hypotheses:
+    def search(
+        self,
+        source: tf.RaggedTensor,
+        options: TranslationOptions | None = None,
+        prefix: tf.RaggedTensor | tuple = (),
+    ) -> Hypotheses:
         """Searches the best target ids.
 
         Args:
             source: ragged ids `(batch, (length))` without special ids.
+            options: of every sentence; None takes the translator's own.
+            prefix: ragged ids `(batch, (length))` that every output begins with; `()` for none.
 
         Returns:
             Hypotheses with a beam of `beam_size`.
         """
-        step_function, cache, arguments = self.start_search(source)
-        if self.beam_size == 1:
-            return greedy_search(step_function, cache, **arguments)
-        return beam_search(
-            step_function,
-            cache,
-            beam_size=self.beam_size,
-            num_best=self.num_best,
-            **arguments,
-        )
+        model, state, arguments = self.start_search(source, options, prefix)
+        return beam_search(model, state, num_best=self.num_best, **arguments)
 
-    def start_search(self, source: tf.RaggedTensor) -> tuple[StepFunction, Any, dict[str, Any]]:
+    def start_search(
+        self,
+        source: tf.RaggedTensor,
+        options: TranslationOptions | None = None,
+        prefix: tf.RaggedTensor | tuple = (),
+    ) -> tuple[StepDecoder, DecodingState, dict[str, Any]]:
         """Encodes the source: what a search needs to begin.
 
-        Args:
-            source: as for `search`.
+        Args: as for `search`.
 
         Returns:
-            The step function, the empty cache, and the other arguments of `greedy_search`.
+            The model, its state, and the other arguments of `beam_search`.
         """
-        lengths = tf.cast(source.row_lengths(), tf.int32)
-        ends = tf.fill(tf.stack([source.nrows(), 1]), END_ID)
-        ids = tf.concat([source, ends], axis=1).to_tensor(PAD_ID)
-        memory = self.model.encode(ids)
+        ids = end_and_pad(source)
         mask = padding_mask(ids)
-        cache, projected_memory = self.model.start_decoding(memory, self.beam_size)
-        limits = tf.cast(lengths, tf.float32) * self.max_length_factor + self.max_length_constant
-        max_lengths = tf.minimum(tf.cast(limits, tf.int32), self.model.config.max_length - 1)
+        decoder = StepDecoder(self.model, self.beam_size)
+        state = decoder.start(tf.shape(ids)[0], self.model.encode(ids), mask)
         arguments = dict(
+            beam_size=self.beam_size,
             begin_id=BEGIN_ID,
-            end_id=END_ID,
-            # An empty sentence is not worth a search.
-            max_lengths=tf.where(lengths == 0, 0, max_lengths),
-            alpha=self.length_penalty,
+            end_ids=self._end_ids,
+            options=self._search_options(source, mask, options, prefix),
             suppressed_ids=(PAD_ID, UNKNOWN_ID, BEGIN_ID),
         )
+        return decoder, state, arguments
 
-        def step_function(newest, cache):
-            return self.model.decode_step(newest, cache, projected_memory, mask)
+    def _search_options(self, source, mask, options, prefix):
+        lengths = tf.cast(source.row_lengths(), tf.int32)
+        limits = tf.cast(lengths, tf.float32) * self.max_length_factor + self.max_length_constant
+        max_length = tf.cast(limits, tf.int32)
+        given = {}
+        if options is not None:
+            max_length = tf.where(options.max_length > 0, options.max_length, max_length)
+            given = dict(
+                beam_size=tf.where(
+                    options.beam_size > 0,
+                    tf.minimum(options.beam_size, self.beam_size),
+                    self.beam_size,
+                ),
+                length_penalty=tf.where(
+                    options.length_penalty >= 0, options.length_penalty, self.length_penalty
+                ),
+                no_repeat_ngram=options.no_repeat_ngram,
+                coverage_penalty=tf.maximum(options.coverage_penalty, 0.0),
+                source_mask=mask,
+            )
+        if not isinstance(prefix, tuple):
+            prefix_lengths = tf.cast(prefix.row_lengths(), tf.int32)
+            max_length = tf.maximum(max_length, prefix_lengths)
+            # One column at least, of padding where no row has a prefix.
+            given["prefix"] = tf.pad(prefix.to_tensor(PAD_ID), [[0, 0], [0, 1]])
+        max_length = tf.minimum(max_length, self.model.config.max_length - 1)
+        # An empty sentence is not worth a search.
+        max_length = tf.where(lengths == 0, 0, max_length)
+        if options is not None:
+            given["min_length"] = tf.minimum(options.min_length, max_length)
+        found = SearchOptions(max_length=max_length, length_penalty=self.length_penalty)
+        return found._replace(**given)
 
-        return with_ends(step_function, self._end_ids), cache, arguments
+
+def end_and_pad(source: tf.RaggedTensor) -> tf.Tensor:
+    """Ragged ids `(batch, (length))` to ids `(batch, longest + 1)` with end ids, padded."""
+    ends = tf.fill(tf.stack([source.nrows(), 1]), END_ID)
+    return tf.concat([source, ends], axis=1).to_tensor(PAD_ID)

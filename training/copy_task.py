@@ -7,11 +7,12 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.config import TransformerConfig
-from tf_transformer.decoding import greedy_search
+from tf_transformer.decoding import SearchOptions, beam_search
 from tf_transformer.loss import LabelSmoothedCrossEntropy
 from tf_transformer.masks import PAD_ID, padding_mask
 from tf_transformer.model import Transformer
 from tf_transformer.schedule import NoamSchedule
+from tf_transformer.step_decoder import StepDecoder
 
 VOCAB_SIZE = 11
 BEGIN_ID = 1
@@ -87,16 +88,15 @@ def greedy_copy(model: Transformer, source: np.ndarray) -> np.ndarray:
 
     The text's model knows no end symbol: padding, which it never saw as a label, stands in for it.
     """
-    memory = model.encode(source)
-    mask = padding_mask(source)
-    cache, projected_memory = model.start_decoding(memory)
+    decoder = StepDecoder(model)
     batch_size, length = source.shape
-    found = greedy_search(
-        lambda newest, cache: model.decode_step(newest, cache, projected_memory, mask),
-        cache,
+    found = beam_search(
+        decoder,
+        decoder.start(batch_size, model.encode(source), padding_mask(source)),
+        beam_size=1,
         begin_id=BEGIN_ID,
-        end_id=PAD_ID,
-        max_lengths=tf.fill([batch_size], length - 1),
+        end_ids=[PAD_ID],
+        options=SearchOptions(max_length=tf.fill([batch_size], length - 1)),
     )
     begin = np.full((batch_size, 1), BEGIN_ID)
     return np.concatenate([begin, found.ids.numpy()[:, 0, : length - 1]], axis=1)

@@ -6,7 +6,8 @@ from typing import Any
 import tensorflow as tf
 from matplotlib.figure import Figure
 
-from tf_transformer.decoding import StepFunction, beam_search
+from tf_transformer.decoding import beam_search
+from tf_transformer.step_decoder import StepDecoder
 from tf_transformer.tokenizer import END_ID
 from tf_transformer.translator import Translator
 from training.fonts import font_families
@@ -39,46 +40,53 @@ def record_search(translator: Translator, text: str) -> SearchTree:
     source = source[:, : translator.source_limit]
     if source.row_lengths()[0] == 0:
         raise ValueError(f"No words to look at in {text!r}")
-    step_function, cache, arguments = translator.start_search(source)
-    live: dict[Ids, float] = {}
-    beam_size = translator.beam_size
-    found = beam_search(
-        _recording(step_function, live),
-        # A search reorders its cache together with its hypotheses: the record travels in it.
-        {
-            "own": cache,
-            "ids": tf.zeros((1, beam_size, 0), tf.int32),
-            "log_probs": tf.zeros((1, beam_size)),
-            "next": tf.zeros((1, beam_size, translator.model.config.target_vocab_size)),
-        },
-        beam_size=beam_size,
-        num_best=beam_size,
-        **arguments,
-    )
+    decoder, state, arguments = translator.start_search(source)
+    recorder = _Recorder(decoder, translator.model.config.target_vocab_size)
+    found = beam_search(recorder, recorder.start(state), num_best=translator.beam_size, **arguments)
     finished = {}
     for ids, length, score in zip(
         found.ids[0].numpy(), found.lengths[0].numpy(), found.scores[0].numpy(), strict=True
     ):
         if score > float("-inf"):
             finished[tuple(ids[:length].tolist())] = float(score)
-    return SearchTree(live, finished, translator.target_tokenizer.pieces)
+    return SearchTree(recorder.live, finished, translator.target_tokenizer.pieces)
 
 
-def _recording(step_function: StepFunction, live: dict[Ids, float]) -> StepFunction:
-    def step(newest: tf.Tensor, cache: dict[str, Any]):
-        begin = cache["ids"].shape[2] == 0
-        ids = tf.concat([cache["ids"], newest[:, :, tf.newaxis]], axis=2)
-        gained = tf.gather(cache["next"], newest, batch_dims=2)
-        log_probs = cache["log_probs"] + (0.0 if begin else gained)
+class _Recorder:
+    """A `StepModel` that notes every hypothesis it is shown; for one sentence, in eager mode."""
+
+    def __init__(self, decoder: StepDecoder, vocab_size: int):
+        self._decoder = decoder
+        self._vocab_size = vocab_size
+        self.live: dict[Ids, float] = {}
+
+    def start(self, state: Any):
+        beam_size = self._decoder.beam_size
+        return {
+            "own": state,
+            "ids": tf.zeros((1, beam_size, 0), tf.int32),
+            "log_probs": tf.zeros((1, beam_size)),
+            "next": tf.zeros((1, beam_size, self._vocab_size)),
+        }
+
+    def decode_step(self, newest, parents, number, state, return_attention=False):
+        ids, log_probs, gained = (
+            tf.gather(state[name], parents, batch_dims=1) for name in ("ids", "log_probs", "next")
+        )
+        ids = tf.concat([ids, newest[:, :, tf.newaxis]], axis=2)
+        if number > 0:
+            log_probs += tf.gather(gained, newest, batch_dims=2)
         for hypothesis, log_prob in zip(ids[0].numpy(), log_probs[0].numpy(), strict=True):
             # The places of ended hypotheses stay in the beam, and are never extended.
             if END_ID not in hypothesis:
-                live[tuple(hypothesis[1:].tolist())] = float(log_prob)
-        logits, own = step_function(newest, cache["own"])
+                self.live[tuple(hypothesis[1:].tolist())] = float(log_prob)
+        logits, attention, own = self._decoder.decode_step(newest, parents, number, state["own"])
         after = tf.nn.log_softmax(logits)
-        return logits, {"own": own, "ids": ids, "log_probs": log_probs, "next": after}
+        return logits, attention, {"own": own, "ids": ids, "log_probs": log_probs, "next": after}
 
-    return step
+    def keep_hypotheses(self, rows, alive, parents, number, state):
+        own = self._decoder.keep_hypotheses(rows, alive, parents, number, state["own"])
+        return state | {"own": own}
 
 
 def draw_search(tree: SearchTree, most_steps: int = 40) -> Figure:

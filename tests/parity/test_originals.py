@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer import LabelSmoothedCrossEntropy, Transformer, TransformerConfig
+from tf_transformer.decoding import KEEP_EVERY
 from tf_transformer.interchange import (
     ANNOTATED,
     MARIAN,
@@ -12,6 +13,7 @@ from tf_transformer.interchange import (
     load_weights,
     translate_weights,
 )
+from tf_transformer.step_decoder import StepDecoder
 
 torch = pytest.importorskip("torch")
 
@@ -164,11 +166,15 @@ def test_marian_decodes_alike():
         do_sample=False,
         max_length=12,
     ).numpy()
-    cache, projected = model.start_decoding(model.encode(SOURCE))
-    newest = np.full((2, 1), 2, "int32")
+    decoder = StepDecoder(model)
+    state = decoder.start(2, model.encode(SOURCE), SOURCE != 0)
+    newest, parents = np.full((2, 1), 2, "int32"), np.zeros((2, 1), "int32")
+    alive = np.ones((2, 1), bool)
     found = [newest]
-    for _ in range(expected.shape[1] - 1):
-        logits, cache = model.decode_step(newest, cache, projected, SOURCE != 0)
+    for number in range(expected.shape[1] - 1):
+        if number == KEEP_EVERY:
+            state = decoder.keep_hypotheses([0, 1], alive, parents, number, state)
+        logits, _, state = decoder.decode_step(newest, parents, number, state)
         newest = np.asarray(logits).argmax(-1).astype("int32")
         found.append(newest)
     for ours, theirs in zip(np.concatenate(found, axis=1), expected, strict=True):
