@@ -1,26 +1,26 @@
-"""Run as a script by `saved_model.verify`: knows nothing of this project.
+"""Run as a script by `verification.run_in_fresh_process`: knows nothing of this project.
 
-Reads a JSON list of base64 strings, translates them with the SavedModel named on the command line
-and prints the answer as JSON.
+Reads pickled requests, `{signature: {input: array}}`, from standard input, sends each twice to the
+SavedModel named on the command line, and writes the second answers, pickled, to standard output.
 """
 
-import base64
-import json
+import os
+import pickle
 import sys
 
-import tensorflow as tf
-import tensorflow_text  # noqa: F401  registers the tokenizer's ops
+# Whatever the libraries print goes elsewhere.
+answer_file = os.fdopen(os.dup(1), "wb")
+os.dup2(2, 1)
 
-texts = [base64.b64decode(text) for text in json.load(sys.stdin)]
-answer = tf.saved_model.load(sys.argv[1]).signatures["serving_default"](text=tf.constant(texts))
-print(
-    json.dumps(
-        {
-            "translation": [
-                base64.b64encode(text).decode() for text in answer["translation"].numpy()
-            ],
-            "score": answer["score"].numpy().tolist(),
-            "truncated": answer["truncated"].numpy().tolist(),
-        }
-    )
-)
+import tensorflow as tf  # noqa: E402
+import tensorflow_text  # noqa: E402, F401  registers the tokenizer's ops
+
+signatures = tf.saved_model.load(sys.argv[1]).signatures
+answers = {}
+for name, inputs in pickle.load(sys.stdin.buffer).items():
+    tensors = {key: tf.constant(value) for key, value in inputs.items()}
+    for _ in range(2):
+        found = signatures[name](**tensors)
+    answers[name] = {key: value.numpy().tolist() for key, value in found.items()}
+pickle.dump(answers, answer_file)
+answer_file.close()

@@ -2,10 +2,12 @@
 
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from export import saved_model
+from export import saved_model, verification
+from export.verification import run_in_fresh_process
 from tests.test_translator import ODD
 from tf_transformer.__main__ import main
 from tf_transformer.model_dir import load_model
@@ -28,7 +30,8 @@ def served(talkative, tmp_path_factory):
 def test_equals_the_model_on_200_sentences_and_odd_strings(translator, served, corpus):
     texts = [*ODD, *(corpus.directory / "test.en").read_bytes().splitlines()]
     assert len(texts) == 200 + len(ODD)
-    answer = saved_model.run_in_fresh_process(served / "1", texts)
+    requests = {"serving_default": {"text": np.array(texts, object)}}
+    answer = run_in_fresh_process(served / "1", requests)["serving_default"]
     expected = translator.translate(tf.constant(texts))
     assert answer["translation"] == expected.text.numpy()[:, 0].tolist()
     assert answer["score"] == pytest.approx(expected.scores.numpy()[:, 0].tolist(), rel=1e-5)
@@ -57,30 +60,33 @@ def test_no_rows_give_no_rows(served):
 def test_moved_folder_still_loads(served, tmp_path):
     moved = tmp_path / "elsewhere"
     shutil.copytree(served / "1", moved)
-    assert len(saved_model.run_in_fresh_process(moved, [b"ten horses"])["translation"]) == 1
+    requests = {"serving_default": {"text": np.array([b"ten horses"], object)}}
+    assert len(run_in_fresh_process(moved, requests)["serving_default"]["translation"]) == 1
 
 
 def test_versions_count_up_and_leave_nothing_beside(translator, tmp_path):
     (tmp_path / "7").mkdir()
-    assert saved_model.export_translator(translator, tmp_path) == tmp_path / "8"
+    exported = saved_model.export_translator(translator, tmp_path, ["serving_default"])
+    assert exported == tmp_path / "8"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["7", "8"]
 
 
 @pytest.mark.parametrize("key", ["translation", "score", "truncated"])
 def test_any_difference_is_an_error_and_nothing_appears(translator, tmp_path, monkeypatch, key):
-    genuine = saved_model.run_in_fresh_process
+    genuine = verification.run_in_fresh_process
 
     def tampered(*arguments):
-        answer = genuine(*arguments)
-        answer[key][9] = {"translation": b"?", "score": -99.0, "truncated": True}[key]
-        return answer
+        answers = genuine(*arguments)
+        wrong = {"translation": b"?", "score": -99.0, "truncated": True}[key]
+        answers["serving_default"][key][9] = wrong
+        return answers
 
-    monkeypatch.setattr(saved_model, "run_in_fresh_process", tampered)
-    with pytest.raises(ValueError, match="the SavedModel differs from the model"):
-        saved_model.export_translator(translator, tmp_path)
+    monkeypatch.setattr(verification, "run_in_fresh_process", tampered)
+    with pytest.raises(ValueError, match=rf"the SavedModel differs .* as {key} of row 9"):
+        saved_model.export_translator(translator, tmp_path, ["serving_default"])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_unloadable_saved_model_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="does not load in a fresh process"):
-        saved_model.run_in_fresh_process(tmp_path, [b"x"])
+        run_in_fresh_process(tmp_path, {})

@@ -13,7 +13,7 @@ from tf_transformer.__main__ import main
 from tf_transformer.completer import Completer
 from tf_transformer.language_model import LanguageModel
 from tf_transformer.model_dir import load_model
-from tf_transformer.tokenizer import BEGIN_ID, END_ID
+from tf_transformer.special_ids import BEGIN_ID, END_ID
 from training.corpus import TextFile
 
 SETTINGS = SMALL_SETTINGS | {"optimization.steps": 60, "optimization.checkpoint_every": 30}

@@ -6,8 +6,9 @@ import tensorflow as tf
 
 from tf_transformer.chunks import map_chunks
 from tf_transformer.masks import padding_mask
-from tf_transformer.tokenizer import BEGIN_ID
-from tf_transformer.translator import TranslationOptions, Translator, end_and_pad
+from tf_transformer.searcher import TranslationOptions, end_and_pad
+from tf_transformer.special_ids import BEGIN_ID
+from tf_transformer.translator import Translator
 
 
 class Alignments(NamedTuple):
@@ -59,15 +60,15 @@ def align(
 
 
 def _align_chunk(translator, source, options):
-    found = translator.search(source, options)
+    found = translator.searcher.search(source, options)
     is_empty = source.row_lengths() == 0
-    lengths = tf.where(is_empty, 0, found.lengths[:, 0])
+    lengths = found.lengths[:, 0]
     target = tf.RaggedTensor.from_tensor(found.ids[:, 0], lengths)
     weights = _cross_attention(translator.model, source, target)
     source_tokenizer, target_tokenizer = translator.source_tokenizer, translator.target_tokenizer
     return (
         tf.where(is_empty, "", target_tokenizer.detokenize(target)),
-        tf.where(is_empty, 0.0, found.scores[:, 0]),
+        found.scores[:, 0],
         _join_pieces(source_tokenizer, source),
         _join_pieces(target_tokenizer, target),
         _hard(weights, source, lengths),

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from tf_transformer.decoding import SearchOptions, beam_search, check_search_arguments
 from tf_transformer.language_model import LanguageModel
-from tf_transformer.masks import PAD_ID
+from tf_transformer.special_ids import BEGIN_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.step_decoder import StepDecoder
-from tf_transformer.tokenizer import BEGIN_ID, UNKNOWN_ID, Tokenizer
+from tf_transformer.tokenizer import Tokenizer
 
 
 class Completion(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
-from tf_transformer.masks import PAD_ID
+from tf_transformer.special_ids import PAD_ID
 
 MAX_BEAM_SIZE = 1000
 

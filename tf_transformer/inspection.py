@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.special_ids import BEGIN_ID, END_ID
 from tf_transformer.states import AttentionWeights
-from tf_transformer.tokenizer import BEGIN_ID, END_ID, Tokenizer
+from tf_transformer.tokenizer import Tokenizer
 from tf_transformer.translator import Translator
 
 
@@ -41,7 +42,7 @@ def inspect_attention(translator: Translator, text: str) -> InspectedSentence:
     source = source[:, : translator.source_limit]
     if source.row_lengths()[0] == 0:
         raise ValueError(f"No words to look at in {text!r}")
-    found = translator.search(source)
+    found = translator.searcher.search(source)
     source_ids = [*source[0].numpy().tolist(), END_ID]
     target_ids = [BEGIN_ID, *found.ids[0, 0, : int(found.lengths[0, 0])].numpy().tolist()]
     inputs = {"source": np.array([source_ids]), "target": np.array([target_ids])}

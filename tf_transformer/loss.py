@@ -6,7 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from tf_transformer.masks import PAD_ID, padding_mask
+from tf_transformer.masks import padding_mask
+from tf_transformer.special_ids import PAD_ID
 
 # Which entries of the vocabulary share the smoothed mass: V, V - 1 or V - 2 of them.
 SMOOTHED_OVER = ("all", "others", "others_but_padding")

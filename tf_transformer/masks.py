@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-PAD_ID = 0
+from tf_transformer.special_ids import PAD_ID
 
 
 def padding_mask(ids: keras.KerasTensor) -> keras.KerasTensor:

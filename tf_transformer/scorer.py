@@ -7,8 +7,9 @@ import tensorflow as tf
 from tf_transformer.chunks import map_chunks
 from tf_transformer.loss import cross_entropy
 from tf_transformer.masks import padding_mask
-from tf_transformer.tokenizer import BEGIN_ID
-from tf_transformer.translator import Translator, end_and_pad
+from tf_transformer.searcher import end_and_pad
+from tf_transformer.special_ids import BEGIN_ID
+from tf_transformer.translator import Translator
 
 
 class Scores(NamedTuple):
@@ -60,4 +61,8 @@ def _score_chunk(translator, source, target):
     padded = tf.ensure_shape(
         tf.pad(log_probs, [[0, 0], [0, room]]), (None, translator.source_limit + 1)
     )
-    return tf.reduce_sum(log_probs, axis=1), tf.math.count_nonzero(mask, 1, tf.int32), padded
+    return (
+        tf.reduce_sum(log_probs, axis=1),
+        tf.math.count_nonzero(mask, axis=1, dtype=tf.int32),
+        padded,
+    )

@@ -8,11 +8,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from tf_transformer.config import nearest
-from tf_transformer.masks import PAD_ID
-
-UNKNOWN_ID = 1
-BEGIN_ID = 2
-END_ID = 3
+from tf_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
 class Tokenizer(tf.Module):

@@ -9,9 +9,10 @@ import tensorflow as tf
 from tf_transformer.config import TransformerConfig
 from tf_transformer.decoding import SearchOptions, beam_search
 from tf_transformer.loss import LabelSmoothedCrossEntropy
-from tf_transformer.masks import PAD_ID, padding_mask
+from tf_transformer.masks import padding_mask
 from tf_transformer.model import Transformer
 from tf_transformer.schedule import NoamSchedule
+from tf_transformer.special_ids import PAD_ID
 from tf_transformer.step_decoder import StepDecoder
 
 VOCAB_SIZE = 11

@@ -5,7 +5,8 @@ import dataclasses
 import tensorflow as tf
 import tqdm
 
-from tf_transformer.tokenizer import BEGIN_ID, END_ID, Tokenizer
+from tf_transformer.special_ids import BEGIN_ID, END_ID
+from tf_transformer.tokenizer import Tokenizer
 from training.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.config import DataConfig
 from training.corpus import TextFile

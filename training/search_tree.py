@@ -7,8 +7,9 @@ import tensorflow as tf
 from matplotlib.figure import Figure
 
 from tf_transformer.decoding import beam_search
+from tf_transformer.searcher import end_and_pad
+from tf_transformer.special_ids import END_ID
 from tf_transformer.step_decoder import StepDecoder
-from tf_transformer.tokenizer import END_ID
 from tf_transformer.translator import Translator
 from training.fonts import font_families
 
@@ -40,9 +41,11 @@ def record_search(translator: Translator, text: str) -> SearchTree:
     source = source[:, : translator.source_limit]
     if source.row_lengths()[0] == 0:
         raise ValueError(f"No words to look at in {text!r}")
-    decoder, state, arguments = translator.start_search(source)
+    decoder, state, arguments = translator.searcher.start(end_and_pad(source))
     recorder = _Recorder(decoder, translator.model.config.target_vocab_size)
-    found = beam_search(recorder, recorder.start(state), num_best=translator.beam_size, **arguments)
+    found = beam_search(
+        recorder, recorder.start(state), num_best=translator.searcher.beam_size, **arguments
+    )
     finished = {}
     for ids, length, score in zip(
         found.ids[0].numpy(), found.lengths[0].numpy(), found.scores[0].numpy(), strict=True

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 import sentencepiece
 
-from tf_transformer.masks import PAD_ID
-from tf_transformer.tokenizer import BEGIN_ID, END_ID, UNKNOWN_ID
+from tf_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from training.config import VocabularyConfig
 from training.corpus import TextFile
 

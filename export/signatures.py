@@ -1,0 +1,191 @@
+"""The signatures of an exported translator: each one `tf.function` of named, batched tensors.
+
+Every input and output has the batch as its first axis, so that a server may merge requests. What a
+row gets never depends on the others.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from tf_transformer.aligner import align
+from tf_transformer.sampler import sample_translations
+from tf_transformer.sampling import SamplingOptions
+from tf_transformer.scorer import score_pairs
+from tf_transformer.searcher import TranslationOptions
+from tf_transformer.special_ids import PAD_ID, UNKNOWN_ID
+from tf_transformer.translator import Translator
+
+TEXT = {"text": tf.string}
+
+# Inputs of the signatures whose name ends in `_options`, see `TranslationOptions`.
+OPTIONS = {
+    "beam_size": tf.int32,
+    "length_penalty": tf.float32,
+    "max_length": tf.int32,
+    "min_length": tf.int32,
+    "no_repeat_ngram": tf.int32,
+    "coverage_penalty": tf.float32,
+}
+
+SAMPLING = {
+    "temperature": tf.float32,
+    "top_k": tf.int32,
+    "top_p": tf.float32,
+    "seed": tf.int64,
+}
+
+
+class ServedTranslator(tf.Module):
+    """A translator with a function for each signature.
+
+    Args:
+        translator: what they call; `nbest` gives as many as its beam holds.
+        names: the signatures to have; None for all. `tokens` alone needs no tokenizer, and so no
+            tensorflow-text where it is served.
+
+    Raises:
+        ValueError: there is no signature of such a name.
+    """
+
+    def __init__(self, translator: Translator, names: list[str] | None = None):
+        super().__init__(name="served_translator")
+        makers = _makers()
+        names = list(makers) if names is None else names
+        for name in names:
+            if name not in makers:
+                raise ValueError(f"No signature {name!r}; there are {', '.join(makers)}")
+        # Tracked, and so saved: without the tokenizers where no signature reads text.
+        self.served = translator.searcher if _read_no_text(names) else translator
+        self.functions = {name: _make_function(translator, *makers[name]) for name in names}
+
+    def signatures(self) -> dict[str, Any]:
+        """The concrete functions by name, as `tf.saved_model.save` takes them."""
+        return {name: function.get_concrete_function() for name, function in self.functions.items()}
+
+
+def _read_no_text(names):
+    return all(name.startswith("tokens") for name in names)
+
+
+def _make_function(translator, body: Callable[..., dict[str, tf.Tensor]], inputs: dict[str, Any]):
+    """A `tf.function` of these inputs, `{name: dtype}` of one value a row, or a `TensorSpec`."""
+    specs = [
+        spec if isinstance(spec, tf.TensorSpec) else tf.TensorSpec([None], spec, name=name)
+        for name, spec in inputs.items()
+    ]
+
+    @tf.function(input_signature=specs)
+    def function(*values):
+        return body(translator, **dict(zip(inputs, values, strict=True)))
+
+    return function
+
+
+def _makers():
+    """What each signature calls, and its inputs."""
+    ids = {"ids": tf.TensorSpec([None, None], tf.int32, name="ids")}
+    plain = {
+        "serving_default": (_translate, TEXT),
+        "nbest": (_find_best, TEXT),
+        "align": (_align, TEXT),
+        "complete": (_complete, TEXT | {"prefix": tf.string}),
+        "tokens": (_translate_tokens, ids),
+    }
+    makers = {}
+    for name, (body, inputs) in plain.items():
+        makers[name] = (body, inputs)
+        prefix = "translate" if name == "serving_default" else name
+        makers[f"{prefix}_options"] = (body, inputs | OPTIONS)
+    makers["score"] = (_score, {"source": tf.string, "target": tf.string})
+    makers["sample"] = (_sample, TEXT | SAMPLING)
+    return makers
+
+
+def _options(values):
+    return TranslationOptions(**values) if values else None
+
+
+def _translate(translator, text, **options):
+    """translation, score: of the best; truncated: the source was too long and its end cut off."""
+    found = translator.translate_in_graph(text, _options(options))
+    return {
+        "translation": found.text[:, 0],
+        "score": found.scores[:, 0],
+        "truncated": found.truncated,
+    }
+
+
+def _find_best(translator, text, **options):
+    """translations, scores, num_tokens: `(batch, beam_size)`, best first; -inf for none."""
+    found = translator.translate_in_graph(
+        text, _options(options), num_best=translator.searcher.beam_size
+    )
+    return {
+        "translations": found.text,
+        "scores": found.scores,
+        "num_tokens": found.lengths,
+        "truncated": found.truncated,
+    }
+
+
+def _align(translator, text, **options):
+    """See `Alignments`."""
+    found = align(translator, text, _options(options))
+    return {
+        "translation": found.text,
+        "score": found.scores,
+        "source_pieces": found.source_pieces,
+        "target_pieces": found.target_pieces,
+        "hard_alignment": found.hard,
+        "soft_alignment": found.soft,
+        "truncated": found.truncated,
+    }
+
+
+def _complete(translator, text, prefix, **options):
+    """translation: begins with the prefix; score: of what follows it."""
+    found = translator.translate_in_graph(text, _options(options), prefix)
+    return {
+        "translation": found.text[:, 0],
+        "score": found.scores[:, 0],
+        "truncated": found.truncated,
+    }
+
+
+def _score(translator, source, target):
+    """See `Scores`."""
+    return score_pairs(translator, source, target)._asdict()
+
+
+def _sample(translator, text, temperature, top_k, top_p, seed):
+    """translation: drawn at random; log_prob: of the model itself."""
+    options = SamplingOptions(temperature, top_k, top_p, seed, tf.zeros_like(top_k))
+    found = sample_translations(translator, text, options)
+    return {
+        "translation": found.text,
+        "log_prob": found.log_probs,
+        "truncated": found.truncated,
+    }
+
+
+def _translate_tokens(translator, ids, **options):
+    """ids: source ids padded with 0, without special ids, to target ids padded with 0.
+
+    The width of the result is always the model's limit, so that it does not depend on the batch.
+    """
+    searcher = translator.searcher
+    is_real = tf.math.cumprod(tf.cast(ids != PAD_ID, tf.int32), axis=1)
+    lengths = tf.reduce_sum(is_real, axis=1)
+    is_known = (ids >= 0) & (ids < searcher.model.config.source_vocab_size)
+    source = tf.RaggedTensor.from_tensor(tf.where(is_known, ids, UNKNOWN_ID), lengths)
+    found = searcher.search_chunks(
+        source[:, : searcher.limit], _options(options), translator.chunk_size
+    )
+    return {
+        "ids": found.ids,
+        "num_tokens": found.lengths,
+        "score": found.scores,
+        "truncated": lengths > searcher.limit,
+    }

@@ -1,0 +1,142 @@
+"""A SavedModel in a process that knows nothing of this project, against the translator here."""
+
+import pathlib
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from export.signatures import ServedTranslator
+from tf_transformer.translator import Translator
+
+_PROBE = pathlib.Path(__file__).with_name("probe.py")
+
+# Strings that have broken translators.
+_ODD_STRINGS = (
+    b"",
+    b"   ",
+    b"\t\x00\r",
+    b"\xff\xfe\xe4",
+    "😀 𝄞 e\u0301 \u202e".encode(),
+    "你好，世界。".encode(),
+    b"x" * 5000,
+)
+
+Requests = dict[str, dict[str, np.ndarray]]  # inputs by name, by signature
+
+
+def verify(served: ServedTranslator, texts: list[bytes], saved_model: pathlib.Path) -> None:
+    """Compares every signature of a SavedModel with the translator in this process.
+
+    Args:
+        served: what was saved.
+        texts: to translate.
+        saved_model: its folder.
+
+    Raises:
+        ValueError: the process failed, or any answer differs.
+    """
+    requests = {
+        name: sample_inputs(function.input_signature, texts)
+        for name, function in served.functions.items()
+    }
+    answers = run_in_fresh_process(saved_model, requests)
+    for name, inputs in requests.items():
+        expected = served.functions[name](*(tf.constant(values) for values in inputs.values()))
+        for output, values in expected.items():
+            _compare(name, output, answers[name][output], values.numpy())
+
+
+def sample_texts(translator: Translator) -> list[bytes]:
+    """Odd strings, and random pieces of the tokenizer's own language in many lengths."""
+    random = np.random.default_rng(0)
+    size = translator.source_tokenizer.vocab_size
+    ids = tf.ragged.constant(
+        [random.integers(4, size, length).tolist() for length in (1, 2, 3, 5, 8, 13, 21, 34) * 2],
+        dtype=tf.int32,
+    )
+    return [*_ODD_STRINGS, *translator.source_tokenizer.detokenize(ids).numpy().tolist()]
+
+
+def sample_inputs(specs: list[tf.TensorSpec], texts: list[bytes]) -> dict[str, np.ndarray]:
+    """Inputs that try a signature: a row for every text, with all kinds of options.
+
+    Args:
+        specs: of its inputs.
+        texts: for those that are strings.
+    """
+    strings = np.array(texts, object)
+    rows = np.arange(len(texts))
+    choices = {
+        "text": strings,
+        "source": strings,
+        "target": np.roll(strings, 1),
+        "prefix": np.where(rows % 3 == 0, strings[-1], np.array(b"", object)),
+        "beam_size": rows % 6,
+        "length_penalty": rows % 4 * 0.4 - 0.4,
+        "max_length": rows % 3 * 7,
+        "min_length": rows % 5,
+        "no_repeat_ngram": rows % 4,
+        "coverage_penalty": rows % 3 * 0.2,
+        "temperature": rows % 3 * 0.5,
+        "top_k": rows % 4 * 5,
+        "top_p": rows % 3 * 0.45,
+        "seed": rows,
+        "ids": np.where(np.arange(12) < rows[:, None] % 13, 4 + rows[:, None] * 7 % 90, 0),
+    }
+    return {spec.name: choices[spec.name].astype(spec.dtype.as_numpy_dtype) for spec in specs}
+
+
+def run_in_fresh_process(
+    saved_model: pathlib.Path, requests: Requests
+) -> dict[str, dict[str, list]]:
+    """Calls signatures in a process that imports tensorflow and tensorflow_text alone.
+
+    Args:
+        saved_model: its folder.
+        requests: inputs by name, by signature.
+
+    Returns:
+        Outputs by name, by signature, as nested lists.
+
+    Raises:
+        ValueError: the process failed; carries the end of what it printed.
+    """
+    process = subprocess.run(
+        [sys.executable, "-I", str(_PROBE), str(saved_model)],
+        input=pickle.dumps(requests),
+        capture_output=True,
+    )
+    if process.returncode != 0:
+        reason = process.stderr.decode(errors="replace").strip()[-400:]
+        raise ValueError(f"the SavedModel does not load in a fresh process: {reason}")
+    return pickle.loads(process.stdout)
+
+
+def _compare(signature, output, theirs, ours):
+    """Strings and integers are equal, floats but for their last digits."""
+    theirs = np.array(theirs, ours.dtype).reshape(ours.shape)
+    if ours.dtype.kind == "f":
+        same = np.isclose(theirs, ours, rtol=1e-4, atol=1e-4) | (theirs == ours)
+    elif output == "soft_alignment":  # floats in text
+        same = np.array([_are_close(*pair) for pair in zip(theirs, ours, strict=True)])
+    else:
+        same = theirs == ours
+    for place in np.argwhere(~same):
+        row = int(place[0])
+        raise ValueError(
+            f"the SavedModel differs from the model: as {output} of row {row}, {signature} gives "
+            f"{theirs[row]!r}, the model gives {ours[row]!r}"
+        )
+
+
+def _are_close(one: bytes, other: bytes) -> bool:
+    if one == other:
+        return True
+    rows = [[word.split(b",") for word in text.split()] for text in (one, other)]
+    if [len(word) for word in rows[0]] != [len(word) for word in rows[1]]:
+        return False
+    flat = [[float(number) for word in row for number in word] for row in rows]
+    return np.allclose(*flat, atol=1e-3)

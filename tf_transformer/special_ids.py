@@ -1,0 +1,6 @@
+"""The ids that every vocabulary begins with."""
+
+PAD_ID = 0
+UNKNOWN_ID = 1
+BEGIN_ID = 2
+END_ID = 3
