@@ -21,10 +21,12 @@ setup(
     packages=find_packages(include=["tf_transformer", "training", "export"]),
     install_requires=[
         "babel>=2.16",
+        "grpcio>=1.60",
         "keras>=3.15,<4",
         "matplotlib>=3.9",
         "num2words>=0.5.14",
         "numpy",
+        "protobuf",
         "pydantic>=2.11",
         "pyyaml>=6",
         "sacrebleu>=2.6",
@@ -33,9 +35,18 @@ setup(
         "tensorflow>=2.21,<2.22",
         "tensorflow-text>=2.21,<2.22",
         "tqdm>=4.66",
+        "urllib3>=2",
     ],
     extras_require={
-        "dev": ["hypothesis>=6", "keras-nlp>=0.32", "mplfonts", "pytest>=8", "ruff>=0.12"],
+        "dev": [
+            "ctranslate2>=4.8",
+            "hypothesis>=6",
+            "keras-nlp>=0.32",
+            "mplfonts",
+            "pytest>=8",
+            "ruff>=0.12",
+            "tensorflow-serving-api>=2.21,<2.22",
+        ],
         # Chinese characters in pictures, where the system has no font for them.
         "fonts": ["mplfonts"],
         # The tests that compare with PyTorch; this release has a CPU build.

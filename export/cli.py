@@ -6,6 +6,7 @@ TensorFlow is imported inside the commands, so that `--help` answers at once.
 import argparse
 import contextlib
 import gzip
+import json
 import pathlib
 import sys
 import zlib
@@ -35,7 +36,19 @@ def _add_translate(commands):
         help="translate lines of text",
         description="Translates one sentence a line. Order and empty lines are kept.",
     )
-    add_model_dir(parser, "the trained model")
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--model-dir", type=pathlib.Path, metavar="DIR", help="the trained model")
+    place.add_argument(
+        "--server", metavar="HOST:PORT", help="a TF Serving that serves an export of it"
+    )
+    parser.add_argument(
+        "--protocol", default="rest", choices=("rest", "grpc"),
+        help="of the server (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--model", default="translator", metavar="NAME",
+        help="the server's name of it (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
         "--input", type=pathlib.Path, metavar="F",
         help="text, plain or .gz (default: standard input)",
@@ -57,15 +70,22 @@ def _add_translate(commands):
 def _run_translate(options):
     if options.n_best is not None and options.n_best < 1:
         raise ValueError(f"--n-best {options.n_best}: expected at least 1")
+    for name in ("n_best", "end_piece"):
+        if options.server and getattr(options, name):
+            raise ValueError(f"--{name.replace('_', '-')} needs a --model-dir, not a --server")
     if options.output:
         check_writable(options.output)
         if options.input and options.output.exists() and options.output.samefile(options.input):
             raise ValueError(f"--output {options.output} is the input")
     lines = _read_lines(options.input)
-    translator = _load_translator(options, num_best=options.n_best or 1)
+    if options.server:
+        translations = _translate_by_server(options, lines)
+    else:
+        translator = _load_translator(options, num_best=options.n_best or 1)
+        translations = translator.translate_lines(lines)
     num_truncated = 0
     with _open_output(options.output) as output:
-        for number, best in enumerate(translator.translate_lines(lines), 1):
+        for number, best in enumerate(translations, 1):
             num_truncated += best[0].truncated
             for translation in best:
                 text = " ".join(translation.text.splitlines())
@@ -75,10 +95,31 @@ def _run_translate(options):
             output.flush()
     if num_truncated:
         print(
-            f"tf-transformer: {num_truncated} sentences were longer than the model's limit of "
-            f"{translator.source_limit} tokens; their ends were cut off",
+            f"tf-transformer: {num_truncated} sentences were longer than the model's limit; their "
+            "ends were cut off",
             file=sys.stderr,
         )
+
+
+def _translate_by_server(options, lines):
+    from export.client import Client
+
+    wanted = {
+        "beam_size": options.beam_size,
+        "length_penalty": options.length_penalty,
+        # Nothing wanted.
+        "max_length": 0,
+        "min_length": 0,
+        "no_repeat_ngram": 0,
+        "coverage_penalty": 0.0,
+    }
+    with Client(options.server, model=options.model, protocol=options.protocol) as client:
+        signature = "translate_options"
+        if lines and signature in client.signatures:
+            known = client.signatures[signature].inputs
+            wanted = {name: value for name, value in wanted.items() if name in known}
+        for translation in client.translate_lines(lines, signature, wanted):
+            yield [translation]
 
 
 def _read_lines(path: pathlib.Path | None) -> list[bytes]:
@@ -169,6 +210,15 @@ def _add_export(commands):
         "--output", type=pathlib.Path, required=True, metavar="DIR",
         help="the directory that TF Serving watches",
     )  # fmt: skip
+    parser.add_argument(
+        "--signatures", nargs="+", metavar="NAME",
+        help="only these; `tokens` alone can be served without tensorflow-text (default: all)",
+    )  # fmt: skip
+    parser.add_argument("--languages", metavar="FROM-TO", help="for the model card, such as en-de")
+    parser.add_argument(
+        "--scores", type=pathlib.Path, metavar="F",
+        help="for the model card: what `evaluate --json F` wrote",
+    )  # fmt: skip
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
@@ -176,12 +226,36 @@ def _add_export(commands):
 
 
 def _run_export(options):
+    facts = _model_facts(options)
     translator = _load_translator(options)
     from export.saved_model import export_translator
 
     print("Writing and verifying the SavedModel ...", file=sys.stderr)
-    version = export_translator(translator, options.output)
-    print(f"{version}: equal to the model in a fresh process")
+    version = export_translator(translator, options.output, options.signatures, facts)
+    print(
+        f"{version}: every signature gives in a fresh process what the model gives here\n"
+        f"{options.output / 'README.md'}: how to serve it and ask it"
+    )
+
+
+def _model_facts(options):
+    """What the model card says beside what the model itself knows."""
+    facts = {}
+    if options.languages:
+        facts["languages"] = options.languages
+    steps = [
+        int(path.stem.removeprefix("step-"))
+        for path in (options.model_dir / "checkpoints").glob("step-*.index")
+        if path.stem.removeprefix("step-").isdigit()
+    ]
+    if steps:
+        facts["training_steps"] = max(steps)
+    if options.scores:
+        try:
+            facts["scores"] = json.loads(options.scores.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{options.scores}: not JSON ({error})") from error
+    return facts
 
 
 def _load_translator(options, num_best=1):

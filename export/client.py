@@ -13,7 +13,8 @@ import numpy as np
 import tqdm
 import urllib3
 
-from export.prediction_protocol import SERVERS, Signature, TensorSpec, numpy_type
+from export.prediction_protocol import SERVERS, Signature, TensorSpec
+from export.serving_messages import numpy_type
 
 # Seconds before the first retry, and most before any: each pause is twice the one before, less a
 # random part of up to a half.

@@ -7,14 +7,19 @@ import shutil
 
 import tensorflow as tf
 
+from export.deployment import MODEL_NAME, write_deployment, write_model_card
 from export.signatures import ServedTranslator
-from export.verification import sample_texts, verify
+from export.verification import sample_requests, sample_texts, verify
+from export.warm_up import write_warm_up
 from tf_transformer.files import remove_leftovers
 from tf_transformer.translator import Translator
 
 
 def export_translator(
-    translator: Translator, directory: pathlib.Path, signatures: list[str] | None = None
+    translator: Translator,
+    directory: pathlib.Path,
+    signatures: list[str] | None = None,
+    facts: dict | None = None,
 ) -> pathlib.Path:
     """Writes the translator as the next version below a directory that TF Serving can watch.
 
@@ -25,6 +30,7 @@ def export_translator(
         translator: what to export.
         directory: holds the numbered versions.
         signatures: which ones; None for all, see `ServedTranslator`.
+        facts: what else the model card says.
 
     Returns:
         The new version's folder.
@@ -38,7 +44,11 @@ def export_translator(
     temporary = directory / f".writing-{os.getpid()}"
     try:
         _save(served, temporary)
-        verify(served, sample_texts(translator), temporary)
+        texts = sample_texts(translator)
+        verify(served, texts, temporary)
+        write_warm_up(temporary, MODEL_NAME, sample_requests(served, texts[-8:]))
+        write_model_card(temporary, translator, facts or {})
+        write_deployment(directory, list(served.functions))
         return _rename_to_next_version(temporary, directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -38,10 +38,7 @@ def verify(served: ServedTranslator, texts: list[bytes], saved_model: pathlib.Pa
     Raises:
         ValueError: the process failed, or any answer differs.
     """
-    requests = {
-        name: sample_inputs(function.input_signature, texts)
-        for name, function in served.functions.items()
-    }
+    requests = sample_requests(served, texts)
     answers = run_in_fresh_process(saved_model, requests)
     for name, inputs in requests.items():
         expected = served.functions[name](*(tf.constant(values) for values in inputs.values()))
@@ -60,13 +57,15 @@ def sample_texts(translator: Translator) -> list[bytes]:
     return [*_ODD_STRINGS, *translator.source_tokenizer.detokenize(ids).numpy().tolist()]
 
 
-def sample_inputs(specs: list[tf.TensorSpec], texts: list[bytes]) -> dict[str, np.ndarray]:
-    """Inputs that try a signature: a row for every text, with all kinds of options.
+def sample_requests(served: ServedTranslator, texts: list[bytes]) -> Requests:
+    """Inputs that try every signature: a row for every text, with all kinds of options."""
+    return {
+        name: _sample_inputs(function.input_signature, texts)
+        for name, function in served.functions.items()
+    }
 
-    Args:
-        specs: of its inputs.
-        texts: for those that are strings.
-    """
+
+def _sample_inputs(specs, texts):
     strings = np.array(texts, object)
     rows = np.arange(len(texts))
     choices = {

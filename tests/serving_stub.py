@@ -19,6 +19,7 @@ import grpc
 import numpy as np
 
 from export import prediction_protocol as protocol
+from export import serving_messages as messages
 
 MODEL = "translator"
 
@@ -314,13 +315,13 @@ def _serve_grpc(behaviour, port):
             {
                 "Predict": grpc.unary_unary_rpc_method_handler(
                     _answering(_predict, behaviour),
-                    protocol.PredictRequest.FromString,
-                    protocol.PredictResponse.SerializeToString,
+                    messages.PredictRequest.FromString,
+                    messages.PredictResponse.SerializeToString,
                 ),
                 "GetModelMetadata": grpc.unary_unary_rpc_method_handler(
                     _answering(_metadata, behaviour),
-                    protocol.GetModelMetadataRequest.FromString,
-                    protocol.GetModelMetadataResponse.SerializeToString,
+                    messages.GetModelMetadataRequest.FromString,
+                    messages.GetModelMetadataResponse.SerializeToString,
                 ),
             },
         )
@@ -347,13 +348,13 @@ def _answering(function, behaviour):
 
 
 def _predict(request, behaviour, spec, version):
-    inputs = {key: protocol.read_tensor(t).tolist() for key, t in request.inputs.items()}
+    inputs = {key: messages.read_tensor(t).tolist() for key, t in request.inputs.items()}
     name = spec.signature_name
-    response = protocol.PredictResponse()
+    response = messages.PredictResponse()
     for key, values in behaviour.predict(spec.name, version, name, inputs).items():
         data_type = SIGNATURES[name][1][key][0]
-        array = np.array(values, protocol.numpy_type(data_type))
-        tensor = protocol.make_tensor(array, data_type)
+        array = np.array(values, messages.numpy_type(data_type))
+        tensor = messages.make_tensor(array, data_type)
         if behaviour.one_by_one and tensor.tensor_content:
             _write_one_by_one(tensor, array, data_type)
         response.outputs[key].CopyFrom(tensor)
@@ -374,7 +375,7 @@ def _write_one_by_one(tensor, array, data_type):
 
 def _metadata(request, behaviour, spec, version):
     assert list(request.metadata_field) == ["signature_def"]
-    found = protocol.SignatureDefMap()
+    found = messages.SignatureDefMap()
     for name, sides in behaviour.signatures(spec.name, version).items():
         signature = found.signature_def[name]
         for infos, specs in zip((signature.inputs, signature.outputs), sides, strict=True):
@@ -383,10 +384,10 @@ def _metadata(request, behaviour, spec, version):
                 for size in (-1, *shape):
                     infos[key].tensor_shape.dim.add(size=size)
     found.signature_def["__saved_model_init_op"].SetInParent()
-    response = protocol.GetModelMetadataResponse()
+    response = messages.GetModelMetadataResponse()
     response.metadata["signature_def"].value = found.SerializeToString()
     return response
 
 
 def _number(data_type):
-    return protocol.TensorProto(dtype=data_type).dtype
+    return messages.TensorProto(dtype=data_type).dtype

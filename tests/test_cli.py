@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
 
 
@@ -143,8 +144,29 @@ def test_translate_keeps_order_and_empty_lines(trained, tmp_path, capsys):
     (tmp_path / "in").write_text("word " * 300 + "\nten horses\n")
     assert main(command) == 0
     notice = capsys.readouterr().err
-    assert notice.endswith("1 sentences were longer than the model's limit of 39 tokens; "
-                           "their ends were cut off\n")  # fmt: skip
+    assert notice.endswith(
+        "1 sentences were longer than the model's limit; their ends were cut off\n"
+    )
+
+
+@pytest.mark.parametrize("protocol", ["rest", "grpc"])
+def test_translate_by_a_server(protocol, tmp_path, capsys):
+    (tmp_path / "in").write_text("ten horses\n\na dog\n")
+    output = tmp_path / "out"
+    with serve(protocol, Behaviour()) as address:
+        command = ["translate", "--server", address, "--protocol", protocol]
+        command += ["--input", str(tmp_path / "in"), "--output", str(output)]
+        assert main([*command, "--beam-size", "3", "--length-penalty", "1"]) == 0
+        suffix = " beam 3 penalty 1"
+        assert output.read_text() == f"TEN HORSES{suffix}\n{suffix}\nA DOG{suffix}\n"
+        assert main([*command, "--model", "other"]) == 2
+        assert "other" in capsys.readouterr().err
+        assert main([*command, "--n-best", "2"]) == 2
+        assert "--n-best needs a --model-dir, not a --server" in capsys.readouterr().err
+    assert output.read_text().startswith("TEN HORSES")
+    with pytest.raises(SystemExit):
+        main(["translate", "--input", str(tmp_path / "in")])
+    assert "one of the arguments --model-dir --server is required" in capsys.readouterr().err
 
 
 def test_translate_standard_input_and_output(trained, monkeypatch, capfdbinary):

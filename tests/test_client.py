@@ -13,6 +13,7 @@ import pytest
 
 from export import client as client_module
 from export import prediction_protocol as protocol
+from export import serving_messages as messages
 from export.client import Client, Translation
 from tests.serving_stub import Behaviour, serve
 
@@ -485,20 +486,20 @@ def test_abandoned_requests_do_not_keep_the_process(protocol_name, behaviour):
 
 
 def test_few_values_stand_for_all():
-    tensor = protocol.TensorProto(dtype="DT_INT32", int_val=[1, 2])
+    tensor = messages.TensorProto(dtype="DT_INT32", int_val=[1, 2])
     tensor.tensor_shape.dim.add(size=4)
-    assert protocol.read_tensor(tensor).tolist() == [1, 2, 2, 2]
+    assert messages.read_tensor(tensor).tolist() == [1, 2, 2, 2]
     tensor.int_val.clear()
-    assert protocol.read_tensor(tensor).tolist() == [0, 0, 0, 0]
-    strings = protocol.TensorProto(dtype="DT_STRING", tensor_shape=tensor.tensor_shape)
-    assert protocol.read_tensor(strings).tolist() == [b""] * 4
+    assert messages.read_tensor(tensor).tolist() == [0, 0, 0, 0]
+    strings = messages.TensorProto(dtype="DT_STRING", tensor_shape=tensor.tensor_shape)
+    assert messages.read_tensor(strings).tolist() == [b""] * 4
 
 
 def test_unknown_data_types():
     with raises(ValueError, "expected one of DT_FLOAT, .* Received: data type 14"):
-        protocol.read_tensor(protocol.TensorProto(dtype=14))
+        messages.read_tensor(messages.TensorProto(dtype=14))
     with raises(ValueError, "Received: DT_HALF"):
-        protocol.numpy_type("DT_HALF")
+        messages.numpy_type("DT_HALF")
 
 
 class TestTensorFlowServingsOwnMessages:
@@ -557,11 +558,11 @@ class TestTensorFlowServingsOwnMessages:
     def test_tensors(self, theirs, data_type, values):
         import tensorflow as tf
 
-        array = np.array(values, protocol.numpy_type(data_type))
-        request = protocol.PredictRequest(
+        array = np.array(values, messages.numpy_type(data_type))
+        request = messages.PredictRequest(
             model_spec={"name": "m", "version": {"value": 3}, "signature_name": "s"}
         )
-        request.inputs["x"].CopyFrom(protocol.make_tensor(array, data_type))
+        request.inputs["x"].CopyFrom(messages.make_tensor(array, data_type))
         read = theirs["PredictRequest"].FromString(request.SerializeToString())
         spec = read.model_spec
         assert (spec.name, spec.version.value, spec.signature_name) == ("m", 3, "s")
@@ -575,11 +576,11 @@ class TestTensorFlowServingsOwnMessages:
         one_by_one = response.outputs["one_by_one"]
         one_by_one.CopyFrom(as_bytes)
         one_by_one.tensor_content = b""
-        field = getattr(one_by_one, protocol._DATA_TYPES[data_type][2])
+        field = getattr(one_by_one, messages._DATA_TYPES[data_type][2])
         field[:] = array.ravel().tolist()
-        ours = protocol.PredictResponse.FromString(response.SerializeToString())
+        ours = messages.PredictResponse.FromString(response.SerializeToString())
         for tensor in ours.outputs.values():
-            found = protocol.read_tensor(tensor)
+            found = messages.read_tensor(tensor)
             assert found.dtype == array.dtype
             np.testing.assert_array_equal(found, array)
 
@@ -590,13 +591,13 @@ class TestTensorFlowServingsOwnMessages:
         info.tensor_shape.dim.add(size=-1)
         metadata = theirs["GetModelMetadataResponse"]()
         metadata.metadata["signature_def"].Pack(signatures)
-        answer = protocol.GetModelMetadataResponse.FromString(metadata.SerializeToString())
-        found = protocol.SignatureDefMap.FromString(answer.metadata["signature_def"].value)
+        answer = messages.GetModelMetadataResponse.FromString(metadata.SerializeToString())
+        found = messages.SignatureDefMap.FromString(answer.metadata["signature_def"].value)
         info = found.signature_def["serving_default"].inputs["text"]
-        assert protocol.data_type_name(info.dtype) == "DT_STRING"
+        assert messages.data_type_name(info.dtype) == "DT_STRING"
         assert [dim.size for dim in info.tensor_shape.dim] == [-1]
 
-        request = protocol.GetModelMetadataRequest(
+        request = messages.GetModelMetadataRequest(
             model_spec={"name": "m"}, metadata_field=["signature_def"]
         )
         read = theirs["GetModelMetadataRequest"].FromString(request.SerializeToString())

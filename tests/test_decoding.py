@@ -25,6 +25,7 @@ from tests.scripted_model import (
     scripted_model,
     step_function,
 )
+from tf_transformer import decoding
 from tf_transformer.decoding import (
     Hypotheses,
     SearchOptions,
@@ -548,3 +549,128 @@ def test_a_finished_hypothesis_waits_for_a_longer_one_that_may_win(alpha, ids, s
     assert best.ids == ids
     np.testing.assert_allclose(best.score, score, **TOLERANCE)
     assert len(calls) == steps
+
+
+# ---- What rows may want for themselves. ----
+
+
+def find_with(model, rows, width, num_best=1, **options):
+    """A beam search of this width with the options of each row."""
+    options = {name: tf.constant(value) for name, value in options.items()}
+    return to_numpy(
+        search_beam(
+            ScriptedSteps(step_function(model.table)),
+            first_cache(tf.constant(list(rows)), width),
+            beam_size=width,
+            begin_id=BEGIN,
+            end_ids=[model.end_id],
+            options=SearchOptions(**options),
+            num_best=num_best,
+            suppressed_ids=SPECIAL,
+        )
+    )
+
+
+def test_beam_and_penalty_of_each_row():
+    model, rows = scripted_model(9), range(24)
+    beams, alphas = [row % 5 + 1 for row in rows], [row % 3 * 0.5 for row in rows]
+    found = find_with(model, rows, 5, max_length=[8] * 24, length_penalty=alphas, beam_size=beams)
+    for row in rows:
+        expected, _ = plain_beam_search(model, row, 8, alphas[row], SPECIAL, beams[row])
+        best = outputs(found, row)
+        assert_best(best[:1], expected)
+        assert len(best) <= beams[row]
+
+
+def repeats(ids, size):
+    grams = [ids[i : i + size] for i in range(len(ids) - size + 1)]
+    return len(set(grams)) < len(grams)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.8])
+def test_exhaustive_search_within_what_is_allowed(alpha):
+    """A beam as wide as all outputs, with a fewest length, no repeated n-gram and a prefix."""
+    model, rows = scripted_model(5), range(18)
+    shortest = [row % 4 for row in rows]
+    sizes = [row % 3 for row in rows]
+    prefixes = [[(), (3,), (4, 3)][row // 6] for row in rows]
+    everything = [all_outputs(model, row, 4, alpha, SPECIAL) for row in rows]
+    found = find_with(
+        model,
+        rows,
+        len(everything[0]),
+        num_best=len(everything[0]),
+        max_length=[4] * 18,
+        length_penalty=[alpha] * 18,
+        min_length=shortest,
+        no_repeat_ngram=sizes,
+        prefix=[(*prefix, 0, 0, 0)[:3] for prefix in prefixes],
+    )
+    for row in rows:
+        prefix, expected = prefixes[row], []
+        given = sum(model.log_probs(row, prefix[:i])[token] for i, token in enumerate(prefix))
+        for item in everything[row]:
+            if (
+                item.ids[: len(prefix)] == prefix
+                and len(item.ids) >= shortest[row]
+                and not (sizes[row] and repeats(item.ids, sizes[row]))
+            ):
+                log_prob = item.log_prob - given
+                penalty = ((5 + len(item.ids) - len(prefix) + 1) / 6) ** alpha
+                expected.append(Output(log_prob / penalty, log_prob, item.ids))
+        best = outputs(found, row)
+        assert len(best) == len(expected)
+        assert_best(best, sorted(expected, reverse=True))
+
+
+def test_coverage_penalty():
+    """Attention that is known: the score is log-probability and the logarithm of what it covers."""
+    model = scripted_model(7)
+    rng = np.random.default_rng(1)
+    looks = rng.dirichlet(np.ones(4), size=7).astype("float32")  # of each newest token
+
+    class Attentive(ScriptedSteps):
+        def decode_step(self, newest, parents, number, state, return_attention=False):
+            logits, _, state = super().decode_step(newest, parents, number, state)
+            return logits, tf.gather(looks, newest) if return_attention else None, state
+
+    mask, beta = np.array([[True, True, True, False]]), 0.7
+    width = len(all_outputs(model, 5, 3, 0.0, SPECIAL))
+    found = to_numpy(
+        search_beam(
+            Attentive(step_function(model.table)),
+            first_cache(tf.constant([5]), width),
+            beam_size=width,
+            begin_id=BEGIN,
+            end_ids=[END],
+            options=SearchOptions(
+                max_length=tf.constant([3]),
+                length_penalty=0.6,
+                coverage_penalty=tf.constant([beta]),
+                source_mask=tf.constant(mask),
+            ),
+            num_best=width,
+            suppressed_ids=SPECIAL,
+        )
+    )
+    expected = []
+    for item in all_outputs(model, 5, 3, 0.6, SPECIAL):
+        covered = np.minimum(sum(looks[token] for token in (BEGIN, *item.ids)), 1.0)
+        penalty = beta * np.log(covered[mask[0]]).sum()
+        expected.append(Output(item.score + penalty, item.log_prob, item.ids))
+    assert_best(outputs(found, 0), sorted(expected, reverse=True))
+
+
+@pytest.mark.parametrize("vocab_size", [2000, 2048, 5000])
+def test_the_best_of_a_large_vocabulary(vocab_size):
+    """Found by blocks: those of the plain top-k, ties in the same order."""
+    rng = np.random.default_rng(1)
+    logits = rng.normal(size=(3, 2, vocab_size)).astype("float32")
+    logits[1] = rng.integers(0, 5, size=(2, vocab_size))
+    logits[2] = -np.inf
+    logits[2, :, 77] = 1.0
+    for k in (1, 3):
+        best, ids = decoding._top_k(tf.constant(logits), k)
+        expected_best, expected_ids = tf.math.top_k(logits, k)
+        np.testing.assert_array_equal(best, expected_best)
+        np.testing.assert_array_equal(ids[:2], expected_ids[:2])

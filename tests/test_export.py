@@ -1,10 +1,12 @@
 """The SavedModel: equal to the model in a process that knows nothing of this project."""
 
+import json
 import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from export import saved_model, verification
 from export.verification import run_in_fresh_process
@@ -23,7 +25,8 @@ def translator(talkative):
 def served(talkative, tmp_path_factory):
     """The directory that the command writes."""
     directory = tmp_path_factory.mktemp("served") / "translator"
-    assert main(["export", "--model-dir", str(talkative), "--output", str(directory)]) == 0
+    options = ["--model-dir", str(talkative), "--output", str(directory)]
+    assert main(["export", *options, "--languages", "en-de"]) == 0
     return directory
 
 
@@ -68,7 +71,9 @@ def test_versions_count_up_and_leave_nothing_beside(translator, tmp_path):
     (tmp_path / "7").mkdir()
     exported = saved_model.export_translator(translator, tmp_path, ["serving_default"])
     assert exported == tmp_path / "8"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["7", "8"]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("7", "8", "README.md", "batching_parameters.txt", "models.config")
+    }
 
 
 @pytest.mark.parametrize("key", ["translation", "score", "truncated"])
@@ -90,3 +95,50 @@ def test_any_difference_is_an_error_and_nothing_appears(translator, tmp_path, mo
 def test_unloadable_saved_model_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="does not load in a fresh process"):
         run_in_fresh_process(tmp_path, {})
+
+
+def test_the_folder_is_ready_to_deploy(served):
+    """Each setting is what TF Serving reads, and names what lies there."""
+    version = served / "1"
+    config = (served / "models.config").read_text()
+    assert 'base_path: "/models/translator"' in config
+    batching = (served / "batching_parameters.txt").read_text()
+    assert "max_batch_size { value: 32 }" in batching
+    guide = (served / "README.md").read_text()
+    assert f'-v "{served.resolve()}:/models/translator"' in guide
+    assert "$" not in guide + config + batching
+    for name in ("serving_default", "nbest_options", "sample"):
+        assert f"`{name}`" in guide
+    card = json.loads((version / "model.json").read_text())
+    assert card["model"]["d_model"] == 32
+    assert card["training_steps"] == 300
+    assert card["languages"] == "en-de"
+    assert len(card["weights_digest_blake2b"]) == 32
+
+
+def test_warm_up_requests_fit_their_signatures(served):
+    """Read with TF Serving's own messages; sent to the model as the server would."""
+    prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
+    path = served / "1" / "assets.extra" / "tf_serving_warmup_requests"
+    signatures = tf.saved_model.load(str(served / "1")).signatures
+    seen = set()
+    for record in tf.data.TFRecordDataset(str(path)):
+        request = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
+        assert request.model_spec.name == "translator"
+        name = request.model_spec.signature_name
+        inputs = {key: tf.constant(tf.make_ndarray(value)) for key, value in request.inputs.items()}
+        rows = {len(value) for value in inputs.values()}
+        assert len(rows) == 1
+        seen.add((name, *rows))
+        signatures[name](**inputs)
+    assert seen == {(name, rows) for name in signatures for rows in (1, 8)}
+
+
+def test_tokens_alone_need_no_text_ops(translator, tmp_path):
+    version = saved_model.export_translator(translator, tmp_path, ["tokens", "tokens_options"])
+    graph = saved_model_pb2.SavedModel.FromString((version / "saved_model.pb").read_bytes())
+    meta = graph.meta_graphs[0].graph_def
+    ops = {node.op for function in meta.library.function for node in function.node_def}
+    ops |= {node.op for node in meta.node}
+    assert "While" in ops or "StatelessWhile" in ops
+    assert not {op for op in ops if "entencepiece" in op}

@@ -94,8 +94,8 @@ def _join_pieces(tokenizer, ids):
 
 def _hard(weights, source, target_lengths):
     """The source's end is no piece that a word could come from."""
-    is_piece = padding_mask(end_and_pad(source))[:, 1:]
-    best = tf.argmax(tf.where(is_piece[:, tf.newaxis], weights[:, :, :-1], -1.0), axis=2)
+    is_piece = tf.pad(padding_mask(end_and_pad(source))[:, 1:], [[0, 0], [0, 1]])
+    best = tf.argmax(tf.where(is_piece[:, tf.newaxis], weights, -1.0), axis=2)
     numbers = tf.broadcast_to(tf.range(tf.shape(best)[1]), tf.shape(best))
     pairs = tf.strings.join([tf.strings.as_string(best), tf.strings.as_string(numbers)], "-")
     return tf.strings.reduce_join(

@@ -1,0 +1,116 @@
+"""What lies beside a SavedModel so that it can be served: settings, a guide, a model card."""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+import string
+
+import tensorflow as tf
+
+from tf_transformer.files import replacing
+from tf_transformer.translator import Translator
+
+MODEL_NAME = "translator"
+MAX_BATCH_SIZE = 32
+CARD_NAME = "model.json"
+
+
+def write_model_card(version: pathlib.Path, translator: Translator, facts: dict) -> None:
+    """Writes `model.json` into a version: what the model is, and how its answers are found.
+
+    Args:
+        version: folder of the SavedModel.
+        translator: what was saved.
+        facts: more of it, such as languages, training steps and scores.
+    """
+    model, searcher = translator.model, translator.searcher
+    digest = hashlib.blake2b(digest_size=16)
+    for weight in model.weights:
+        digest.update(tf.io.serialize_tensor(tf.convert_to_tensor(weight)).numpy())
+    card = {
+        "model": dataclasses.asdict(model.config),
+        "dtype": model.dtype_policy.name,
+        "weights": sum(int(tf.size(weight)) for weight in model.weights),
+        "weights_digest_blake2b": digest.hexdigest(),
+        "beam_size": searcher.beam_size,
+        "length_penalty": searcher.length_penalty,
+        "max_length_factor": searcher.max_length_factor,
+        "max_length_constant": searcher.max_length_constant,
+        "tensorflow": tf.__version__,
+        **facts,
+    }
+    with replacing(version / CARD_NAME) as path:
+        path.write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
+    """Writes `models.config`, `batching_parameters.txt` and `README.md` beside the versions.
+
+    Args:
+        directory: holds the numbered versions.
+        signatures: of the newest.
+    """
+    names = dict(
+        model=MODEL_NAME,
+        batch=MAX_BATCH_SIZE,
+        path=directory.resolve(),
+        signatures=", ".join(f"`{name}`" for name in signatures),
+        tensorflow=tf.__version__,
+    )
+    for name, template in (
+        ("models.config", _MODELS),
+        ("batching_parameters.txt", _BATCHING),
+        ("README.md", _README),
+    ):
+        with replacing(directory / name) as path:
+            path.write_text(string.Template(template).substitute(names), encoding="utf-8")
+
+
+_MODELS = """model_config_list {
+  config {
+    name: "$model"
+    base_path: "/models/$model"
+    model_platform: "tensorflow"
+  }
+}
+"""
+
+# A larger batch decodes no faster on a CPU; requests wait a few milliseconds for company.
+_BATCHING = """max_batch_size { value: $batch }
+batch_timeout_micros { value: 5000 }
+max_enqueued_batches { value: 1000 }
+num_batch_threads { value: 2 }
+"""
+
+_README = """# A translator for TF Serving
+
+Serve it (TF Serving of TensorFlow $tensorflow or newer; its stock image has all that is needed):
+
+    docker run --rm -p 8500:8500 -p 8501:8501 -v "$path:/models/$model" \\
+        tensorflow/serving --model_config_file=/models/$model/models.config \\
+        --enable_batching --batching_parameters_file=/models/$model/batching_parameters.txt
+
+Ask it over REST:
+
+    curl -d '{"inputs": {"text": ["A sentence to translate."]}}' \\
+        http://localhost:8501/v1/models/$model:predict
+
+or from Python, over gRPC, without TensorFlow:
+
+    from export.client import Client
+
+    with Client("localhost:8500", model="$model", protocol="grpc", max_batch_size=$batch) as client:
+        print(client.predict({"text": ["A sentence to translate."]}))
+
+or a whole file:
+
+    tf-transformer translate --server localhost:8501 --input F --output G
+
+Signatures: $signatures. Those that end in `_options` take, for every row, `beam_size` (0: the
+exported), `length_penalty` (negative: the exported), `max_length` (0: from the source),
+`min_length`, `no_repeat_ngram` (0: none) and `coverage_penalty` (0: none).
+
+A new export appears here under the next number, whole; the server changes over to it by itself.
+What each version is: `model.json` in its folder.
+"""
