@@ -71,7 +71,8 @@ def run_demo(directory: pathlib.Path) -> None:
     print(f"\nAll that took {minutes:.1f} minutes. Watch the training's curves with")
     print(f"  tensorboard --logdir {model / 'logs'}")
     sentences = (data / "test.en").read_text(encoding="utf-8").splitlines()[:_NUM_SHOWN]
-    _translate_with(max(served.iterdir(), key=lambda version: int(version.name)), sentences)
+    newest = max(int(entry.name) for entry in served.iterdir() if entry.name.isdigit())
+    _translate_with(served / str(newest), sentences)
 
 
 def _run(*command: object) -> None:
