@@ -181,9 +181,9 @@ def _run_complete(options):
     lines = _read_lines(options.input)
     import_tensorflow()
     from tf_transformer.completer import Completer
-    from tf_transformer.model_dir import load_model
+    from tf_transformer.model_dir import load_for_decoding
 
-    model, _, tokenizer = load_model(options.model_dir, options.dtype)
+    model, _, tokenizer = load_for_decoding(options.model_dir, options.dtype)
     completer = Completer(
         model,
         tokenizer,
@@ -260,11 +260,11 @@ def _model_facts(options):
 
 def _load_translator(options, num_best=1):
     import_tensorflow()
-    from tf_transformer.model_dir import load_model
+    from tf_transformer.model_dir import load_for_decoding
     from tf_transformer.translator import Translator
 
     return Translator(
-        *load_model(options.model_dir, options.dtype),
+        *load_for_decoding(options.model_dir, options.dtype),
         beam_size=options.beam_size,
         length_penalty=options.length_penalty,
         end_pieces=options.end_piece,

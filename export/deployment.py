@@ -6,9 +6,11 @@ import json
 import pathlib
 import string
 
+import numpy as np
 import tensorflow as tf
 
 from tf_transformer.files import replacing
+from tf_transformer.int8 import int8_products
 from tf_transformer.translator import Translator
 
 MODEL_NAME = "translator"
@@ -25,13 +27,14 @@ def write_model_card(version: pathlib.Path, translator: Translator, facts: dict)
         facts: more of it, such as languages, training steps and scores.
     """
     model, searcher = translator.model, translator.searcher
+    arrays = _weights(model)
     digest = hashlib.blake2b(digest_size=16)
-    for weight in model.weights:
-        digest.update(tf.io.serialize_tensor(tf.convert_to_tensor(weight)).numpy())
+    for array in arrays:
+        digest.update(tf.io.serialize_tensor(tf.convert_to_tensor(array)).numpy())
     card = {
         "model": dataclasses.asdict(model.config),
-        "dtype": model.dtype_policy.name,
-        "weights": sum(int(tf.size(weight)) for weight in model.weights),
+        "dtype": "int8" if int8_products(model) else model.dtype_policy.name,
+        "weights": sum(int(np.prod(array.shape)) for array in arrays),
         "weights_digest_blake2b": digest.hexdigest(),
         "beam_size": searcher.beam_size,
         "length_penalty": searcher.length_penalty,
@@ -42,6 +45,17 @@ def write_model_card(version: pathlib.Path, translator: Translator, facts: dict)
     }
     with replacing(version / CARD_NAME) as path:
         path.write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _weights(model):
+    """Every number of the model once: not the embeddings' second layout for the logits."""
+    table = model.target_embedding.product
+    repeated = {id(weight) for weight in getattr(table, "weights", ())}
+    products = [product for product in int8_products(model) if product is not table]
+    return [
+        *(weight for weight in model.weights if id(weight) not in repeated),
+        *(array for product in products for array in product.arrays),
+    ]
 
 
 def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:

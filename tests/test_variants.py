@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.stepping import step_by_step
 from tests.variant_reference import VariantReference
 from tf_transformer import attention
 from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import SWITCHES
 from tf_transformer.heads import HeadMasks, prune_heads
 from tf_transformer.language_model import LanguageModel
-from tf_transformer.masks import padding_mask
 from tf_transformer.model import Transformer
-from tf_transformer.step_decoder import StepDecoder
 
 VOCAB = 11
 SIZES = dict(
@@ -122,22 +121,6 @@ def inputs_of(model, source=SOURCE, target=TARGET):
     if isinstance(model, LanguageModel):
         return {"target": target}
     return {"source": source, "target": target}
-
-
-def step_by_step(model, source, target, beam=1):
-    """Logits of every position, one `decode_step` after the other."""
-    decoder = StepDecoder(model, beam)
-    if isinstance(model, LanguageModel):
-        state = decoder.start(len(target))
-    else:
-        state = decoder.start(len(target), model.encode(source), padding_mask(source))
-    same = np.tile(np.arange(beam, dtype="int32"), (len(target), 1))
-    logits = []
-    for number in range(target.shape[1]):
-        newest = np.repeat(target[:, number : number + 1], beam, axis=1)
-        step_logits, _, state = decoder.decode_step(newest, same, number, state)
-        logits.append(step_logits)
-    return np.stack(logits, axis=2)
 
 
 def reference(settings, model):

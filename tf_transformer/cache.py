@@ -18,6 +18,8 @@ HIDDEN = -1e9  # added to the score of an entry that a hypothesis does not see
 class Cache(NamedTuple):
     """Entries of all sentences; the last `KEEP_EVERY * beam` of them are filled step by step.
 
+    Their number is a multiple of the beam.
+
     A cache is used up by the step that reads it, which may write into its arrays.
 
     Attributes:
@@ -37,12 +39,13 @@ class StepContext(NamedTuple):
 
     Attributes:
         bias: `(rows, 1, beam, entries)`, added to the scores of self-attention.
-        slot: int32, the first of the `beam` entries that are written.
+        places: int32, `(2 * rows * num_heads,)`, where each head's entries of the step are written,
+            counted in groups of `beam` entries.
         distances: `(rows, entries)` int32, position of each entry relative to the newest token.
     """
 
     bias: tf.Tensor
-    slot: tf.Tensor
+    places: tf.Tensor
     distances: tf.Tensor
 
     def write(self, layer_cache: tf.Tensor, entries: tf.Tensor) -> tf.Tensor:
@@ -55,15 +58,12 @@ class StepContext(NamedTuple):
             entries: `(2, rows, num_heads, beam, head_dim)`.
         """
         _, _, num_heads, beam_size, head_dim = entries.shape
-        shape = tf.shape(layer_cache)
-        starts = tf.range(2 * shape[1] * num_heads)[:, tf.newaxis] * shape[3] + self.slot
-        places = tf.reshape(starts + tf.range(beam_size), (-1,))
-        flat, values = (tf.reshape(x, (-1, head_dim)) for x in (layer_cache, entries))
+        flat, values = (tf.reshape(x, (-1, beam_size * head_dim)) for x in (layer_cache, entries))
         if tf.executing_eagerly():
-            written = tf.tensor_scatter_nd_update(flat, places[:, tf.newaxis], values)
+            written = tf.tensor_scatter_nd_update(flat, self.places[:, tf.newaxis], values)
         else:
-            written = tf.raw_ops.InplaceUpdate(x=flat, i=places, v=values)
-        written = tf.reshape(written, shape)
+            written = tf.raw_ops.InplaceUpdate(x=flat, i=self.places, v=values)
+        written = tf.reshape(written, tf.shape(layer_cache))
         written.set_shape((2, None, num_heads, None, head_dim))
         return written
 
@@ -98,7 +98,10 @@ def begin_step(cache: Cache, parents: tf.Tensor, number: tf.Tensor) -> tuple[Cac
     bias = tf.gather(cache.bias, parents, batch_dims=1)
     bias = tf.where(own, 0.0, bias)
     bias.set_shape((None, beam_size, None))
-    context = StepContext(bias[:, tf.newaxis], slot, cache.positions - number)
+    # The entries of a step lie side by side and are written as one.
+    heads = tf.reduce_prod(tf.shape(cache.layers[0])[:3])
+    places = tf.range(heads) * (entries // beam_size) + slot // beam_size
+    context = StepContext(bias[:, tf.newaxis], places, cache.positions - number)
     return cache._replace(bias=bias), context
 
 
@@ -119,6 +122,7 @@ def keep_hypotheses(
     seen = (tf.gather(bias, parents, batch_dims=1) == 0) & alive[:, :, tf.newaxis]
     seen = tf.reduce_any(seen, axis=1)
     width = tf.reduce_max(tf.math.count_nonzero(seen, axis=1, dtype=tf.int32))
+    width = tf.minimum(-(-width // beam_size) * beam_size, tf.shape(seen)[1])
     chosen = tf.argsort(tf.cast(~seen, tf.int32), axis=1, stable=True)[:, :width]
     bias = tf.gather(bias, tf.tile(chosen[:, tf.newaxis], (1, beam_size, 1)), batch_dims=2)
     room = KEEP_EVERY * beam_size

@@ -34,7 +34,7 @@ def add_end_pieces(parser: argparse.ArgumentParser) -> None:
 def add_dtype(parser: argparse.ArgumentParser) -> None:
     """Adds `--dtype`."""
     parser.add_argument(
-        "--dtype", default="float32", choices=("float32", "bfloat16"),
-        help="bfloat16: layers in half the memory, faster where the processor has it "
-        "(default: %(default)s)",
+        "--dtype", default="float32", choices=("float32", "bfloat16", "int8"),
+        help="bfloat16: layers in half the memory, faster where the processor has it; int8: "
+        "products in 8 bits, a quarter of the memory, faster still (default: %(default)s)",
     )  # fmt: skip

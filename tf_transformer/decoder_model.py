@@ -11,6 +11,7 @@ from tf_transformer.decoder import Decoder
 from tf_transformer.dropout import Dropout
 from tf_transformer.embedding import TokenEmbedding
 from tf_transformer.positions import PositionalEncoding
+from tf_transformer.projection import Projection
 
 
 class DecoderModel(keras.Model):
@@ -45,7 +46,7 @@ class DecoderModel(keras.Model):
         )
         self.logits_projection = None
         if not config.logits_tied:
-            self.logits_projection = keras.layers.Dense(
+            self.logits_projection = Projection(
                 config.target_vocab_size,
                 use_bias=config.logits_bias,
                 dtype="float32",

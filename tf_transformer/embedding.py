@@ -1,6 +1,7 @@
 """Token embedding, and its transpose as the projection to logits."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -26,7 +27,12 @@ class TokenEmbedding(keras.layers.Layer):
 
     Returns:
         `(batch, length, d_model)` float32.
+
+    Attributes:
+        product: computes the logits in place of the table, or None.
     """
+
+    product: Callable[[Any], Any] | None = None
 
     def __init__(self, *, vocab_size: int, d_model: int, **kwargs: Any):
         super().__init__(**kwargs)
@@ -59,6 +65,12 @@ class TokenEmbedding(keras.layers.Layer):
         own = ops.convert_to_numpy(self.embeddings)
         self.embeddings.assign(np.where(np.isnan(vectors), own, vectors))
 
+    def set_product(self, product: Callable[[Any], Any]) -> None:
+        """Computes the logits with `product`, `(..., d_model)` to `(..., vocab_size)`."""
+        self._tracker.unlock()
+        self.product = product
+        self._tracker.lock()
+
     def call(self, ids):
         return ops.take(self.embeddings, ids, axis=0) * math.sqrt(self.d_model)
 
@@ -67,6 +79,8 @@ class TokenEmbedding(keras.layers.Layer):
 
     def logits(self, hidden):
         """`hidden E^T`: `(..., d_model)` to `(..., vocab_size)` float32."""
+        if self.product is not None:
+            return self.product(hidden)
         return ops.matmul(ops.cast(hidden, "float32"), ops.transpose(self.embeddings))
 
     def get_config(self):

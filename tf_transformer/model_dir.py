@@ -21,8 +21,10 @@ import numpy as np
 from tf_transformer.config import TransformerConfig, nearest
 from tf_transformer.decoder_model import DecoderModel
 from tf_transformer.files import replacing
+from tf_transformer.int8 import quantize
 from tf_transformer.language_model import LanguageModel
 from tf_transformer.model import Transformer
+from tf_transformer.tiles import tile_weights
 from tf_transformer.tokenizer import Tokenizer
 
 FORMAT_VERSION = 2
@@ -182,3 +184,23 @@ def load_model(
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"{path}: damaged, or of another model ({reason})") from error
     return model, source_tokenizer, target_tokenizer
+
+
+def load_for_decoding(
+    model_dir: pathlib.Path, dtype: str = "float32"
+) -> tuple[DecoderModel, Tokenizer | None, Tokenizer]:
+    """Loads as `load_model` does, with the weights laid out for decoding and nothing else.
+
+    Args:
+        model_dir: the model directory.
+        dtype: those of `load_model`, or "int8" for products in 8 bits, see `quantize`.
+
+    Raises:
+        ValueError: as `load_model`, or TensorFlow lacks the kernels for 8 bits.
+    """
+    model, *tokenizers = load_model(model_dir, "float32" if dtype == "int8" else dtype)
+    if dtype == "int8":
+        quantize(model)
+    else:
+        tile_weights(model)
+    return model, *tokenizers

@@ -1,9 +1,37 @@
 """The dense layers of attention and feed-forward networks."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Projection(keras.layers.Dense):
+    """x W + b, in floating point or, once it is given one, by another product.
+
+    Args: those of `keras.layers.Dense`.
+
+    Attributes:
+        product: computes the layer in place of its weights, see `replace_product`, or None.
+    """
+
+    product: Callable[[Any], Any] | None = None
+
+    def call(self, inputs, training=None):
+        if self.product is not None:
+            return self.product(inputs)
+        return super().call(inputs, training=training)
+
+    def replace_product(self, product: Callable[[Any], Any]) -> None:
+        """Computes with `product`, `(..., inputs)` to `(..., outputs)`; the weights are let go."""
+        for variable in self.weights:
+            self._untrack_variable(variable)
+        self._kernel = self.bias = None
+        self._tracker.unlock()
+        self.product = product
+        self._tracker.lock()
 
 
 def projection(
@@ -14,7 +42,7 @@ def projection(
     gain: float = 1.0,
     dtype: Any = None,
     name: str | None = None,
-) -> keras.layers.Dense:
+) -> Projection:
     """`num_parts` dense layers of the same input side by side, as one product.
 
     Each starts Xavier-uniform by itself, W ~ U(-a, a) with a = gain sqrt(6 / (inputs + outputs))
@@ -30,7 +58,7 @@ def projection(
         A built layer from `(..., num_inputs)` to `(..., num_parts * num_outputs)`.
     """
     limit = gain * math.sqrt(6.0 / (num_inputs + num_outputs))
-    layer = keras.layers.Dense(
+    layer = Projection(
         num_parts * num_outputs,
         kernel_initializer=keras.initializers.RandomUniform(-limit, limit),
         dtype=dtype,

@@ -9,7 +9,7 @@ import sacrebleu
 
 from tf_transformer.decoder_model import DecoderModel
 from tf_transformer.metrics import Perplexity
-from tf_transformer.model_dir import load_model
+from tf_transformer.model_dir import load_for_decoding
 from tf_transformer.translator import Translator
 from training.config import DataConfig
 from training.corpus import TextFile, check_parallel
@@ -72,7 +72,7 @@ def evaluate(
         source, reference: the test set.
         beam_size, length_penalty: of the search, see `Translator`.
         bleu_tokenizer: sacreBLEU's name of it.
-        dtype: see `load_model`.
+        dtype: see `load_for_decoding`.
 
     Returns:
         The scores, and the translations in the order of the source.
@@ -81,7 +81,7 @@ def evaluate(
         ValueError: the test set or the model directory is faulty.
     """
     check_parallel(source, reference)
-    model, *tokenizers = load_model(model_dir, dtype)
+    model, *tokenizers = load_for_decoding(model_dir, dtype)
     translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
     translations = [best[0].text for best in translator.translate_lines(list(source.lines()))]
     references = list(reference.lines())
@@ -117,7 +117,7 @@ def evaluate_language_model(
         ValueError: the text or the model directory is faulty, or the model needs a source.
     """
     check_parallel(text, text)
-    model, source_tokenizer, tokenizer = load_model(model_dir, dtype)
+    model, source_tokenizer, tokenizer = load_for_decoding(model_dir, dtype)
     if source_tokenizer is not None:
         raise ValueError(f"{model_dir} holds a model that translates; give it a --source")
     config = DataConfig(max_length=model.config.max_length)

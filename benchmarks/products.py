@@ -1,0 +1,92 @@
+"""One product with weights: row-major, in tiles, in bfloat16 and in 8 bits, by number of rows.
+
+    python -m benchmarks.products [--rows 1 4 32 128] [--threads 1] [--megabytes 100]
+
+So many different matrices of 512 x 2048 take turns that their float32 weights fill `--megabytes`,
+as those of a model's layers do: what fits the cache is not what decoding meets. Prints a table in
+Markdown: milliseconds a product, medians of interleaved rounds.
+"""
+
+import argparse
+import statistics
+import time
+
+INPUTS, OUTPUTS = 512, 2048
+LOOPS, ROUNDS = 20, 5
+
+
+def make_kinds(count: int) -> dict:
+    """`{name: products}`, each a list of `count` functions of the same shape."""
+    import numpy as np
+    import tensorflow as tf
+
+    from tf_transformer.int8 import Int8Product
+    from tf_transformer.tiles import TiledProduct
+
+    random = np.random.default_rng(1)
+    kernels = [random.normal(size=(INPUTS, OUTPUTS)).astype("float32") for _ in range(count)]
+    bias = np.ones(OUTPUTS, "float32")
+
+    def plain(kernel, dtype):
+        kernel, own_bias = tf.constant(kernel, dtype), tf.constant(bias, dtype)
+        return lambda x: tf.nn.bias_add(tf.matmul(tf.cast(x, dtype), kernel), own_bias)
+
+    def tiled(kernel, dtype):
+        product = TiledProduct(kernel, bias, dtype=dtype)
+        return lambda x: product(tf.cast(x, dtype))
+
+    return {
+        "float32": [plain(kernel, "float32") for kernel in kernels],
+        "float32, tiles": [tiled(kernel, "float32") for kernel in kernels],
+        "bfloat16": [plain(kernel, "bfloat16") for kernel in kernels],
+        "bfloat16, tiles": [tiled(kernel, "bfloat16") for kernel in kernels],
+        "int8": [Int8Product(kernel, bias) for kernel in kernels],
+    }
+
+
+def make_loop(products: list):
+    """A function of rows that computes every product `LOOPS` times."""
+    import tensorflow as tf
+
+    def step(number, total, rows):
+        for product in products:
+            outputs = product(rows + total)
+            total = tf.cast(outputs[0, 0], tf.float32) * 1e-9
+        return number + 1, total, rows
+
+    def run(rows):
+        return tf.while_loop(lambda n, *_: n < LOOPS, step, (0, tf.constant(0.0), rows))[1]
+
+    return tf.function(run, input_signature=[tf.TensorSpec((None, INPUTS))], autograph=False)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", nargs="+", type=int, default=[1, 4, 32, 128])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--megabytes", type=int, default=100)
+    options = parser.parse_args()
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    count = -(-options.megabytes * 2**20 // (4 * INPUTS * OUTPUTS))
+    loops = {name: make_loop(products) for name, products in make_kinds(count).items()}
+    times = {(name, rows): [] for name in loops for rows in options.rows}
+    for rows in options.rows:
+        inputs = tf.random.normal((rows, INPUTS))
+        for number in range(ROUNDS + 1):
+            for name, loop in loops.items():
+                start = time.perf_counter()
+                loop(inputs)
+                if number:  # the first is warm-up
+                    times[name, rows].append((time.perf_counter() - start) / LOOPS / count)
+    print("| ms | " + " | ".join(f"{rows} rows" for rows in options.rows) + " |")
+    print("|---" * (len(options.rows) + 1) + "|")
+    for name in loops:
+        cells = [f"{1000 * statistics.median(times[name, rows]):.3f}" for rows in options.rows]
+        print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()
