@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.files import replacing
-from tf_transformer.int8 import int8_products
+from tf_transformer.int8 import is_quantized
 from tf_transformer.translator import Translator
 
 MODEL_NAME = "translator"
@@ -33,7 +33,7 @@ def write_model_card(version: pathlib.Path, translator: Translator, facts: dict)
         digest.update(tf.io.serialize_tensor(tf.convert_to_tensor(array)).numpy())
     card = {
         "model": dataclasses.asdict(model.config),
-        "dtype": "int8" if int8_products(model) else model.dtype_policy.name,
+        "dtype": "int8" if is_quantized(model) else model.dtype_policy.name,
         "weights": sum(int(np.prod(array.shape)) for array in arrays),
         "weights_digest_blake2b": digest.hexdigest(),
         "beam_size": searcher.beam_size,
@@ -49,13 +49,8 @@ def write_model_card(version: pathlib.Path, translator: Translator, facts: dict)
 
 def _weights(model):
     """Every number of the model once: not the embeddings' second layout for the logits."""
-    table = model.target_embedding.product
-    repeated = {id(weight) for weight in getattr(table, "weights", ())}
-    products = [product for product in int8_products(model) if product is not table]
-    return [
-        *(weight for weight in model.weights if id(weight) not in repeated),
-        *(array for product in products for array in product.arrays),
-    ]
+    repeated = {id(weight) for weight in getattr(model.target_embedding.product, "weights", ())}
+    return [weight for weight in model.weights if id(weight) not in repeated]
 
 
 def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tests.stepping import step_by_step
 from tf_transformer import LanguageModel, Transformer, TransformerConfig
 from tf_transformer.__main__ import main
-from tf_transformer.int8 import Int8Product, check_kernels, int8_products, quantize
+from tf_transformer.int8 import Int8Product, check_kernels, is_quantized, quantize
 from tf_transformer.model_dir import load_for_decoding
 from tf_transformer.projection import Projection
 from tf_transformer.tiles import TiledProduct, tile_weights
@@ -73,6 +73,15 @@ def test_an_int8_row_does_not_depend_on_the_others(rng):
     np.testing.assert_array_equal(
         together.reshape(4, 8, 128), product(rows.reshape(4, 8, 64)).numpy()
     )
+
+
+def test_int8_in_a_graph_is_the_same_with_weights_of_several_layers(arrays, rng):
+    """The kernel keeps its packed weights: each layer needs its own."""
+    products = [Int8Product(arrays[1] * size, arrays[2]) for size in (1, 3)]
+    together = tf.function(lambda x: [product(x) for product in products])
+    for inputs in (arrays[0], arrays[0][:2], rng.normal(size=(40, 24)).astype("float32")):
+        for found, product in zip(together(inputs), products, strict=True):
+            np.testing.assert_allclose(found, product(inputs), rtol=1e-6, atol=1e-7)
 
 
 def test_missing_kernels_are_one_clear_error(monkeypatch):
@@ -158,8 +167,11 @@ def test_a_quantized_model_computes_nearly_the_same(tied):
     logits = logits_of(model)
     quantize(model)
     layers = [layer for layer in model._flatten_layers() if isinstance(layer, Projection)]
-    assert all(not layer.weights for layer in layers)
-    assert len(int8_products(model)) == len(layers) + tied
+    assert all("int8" in {weight.dtype for weight in layer.weights} for layer in layers)
+    assert not any(weight.path.endswith("query/kernel") for weight in model.weights)
+    products = [layer for layer in model._flatten_layers() if isinstance(layer, Int8Product)]
+    assert len(products) == len(layers) + tied
+    assert is_quantized(model)
     error = np.linalg.norm(logits_of(model) - logits) / np.linalg.norm(logits)
     assert 0.001 < error < 0.05
     stepped = step_by_step(model, SOURCE, TARGET)[:, 0]
@@ -187,7 +199,8 @@ def test_int8_translates_and_is_exported_once(talkative, sentences, tmp_path, ca
     assert json.loads((version / "model.json").read_text())["dtype"] == "int8"
     served = tf.saved_model.load(version).signatures["serving_default"](tf.constant(sentences))
     assert (served["translation"] == expected.text[:, 0]).numpy().all()
-    graph = (version / "saved_model.pb").read_bytes()
+    content = (version / "variables" / "variables.data-00000-of-00001").read_bytes()
     model, *_ = load_for_decoding(talkative, "int8")
-    for product in int8_products(model):
-        assert graph.count(product.kernel.tobytes()) == 1
+    products = [layer for layer in model._flatten_layers() if isinstance(layer, Int8Product)]
+    for product in products:
+        assert content.count(product.kernel.numpy().tobytes()) == 1

@@ -1,23 +1,18 @@
 """Products in 8-bit integers, with the kernels that a stock TensorFlow has on x86-64."""
 
 import functools
-from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from tf_transformer.decoder_model import DecoderModel
-from tf_transformer.embedding import TokenEmbedding
 from tf_transformer.projection import Projection
 
 _LARGEST = 127
-# The kernel takes unsigned inputs; a constant brings them back.
-_OFFSET = 128
-# Of a column of zeros.
-_LEAST_RANGE = 1e-20
 
 
-class Int8Product:
+class Int8Product(keras.layers.Layer):
     """x W + b with x and W in 8 bits   (the scheme of Wu et al., 2016, section 6).
 
     Every column of W has a scale of its own, and so has every row of x, found from that row alone:
@@ -25,63 +20,109 @@ class Int8Product:
 
         x W  ~  s t (round(x / s) round(W / t))
 
-    The product in the brackets is exact in 32 bits.
-
-    The weights are constants of the graph, inside one function that all callers share: so a
-    SavedModel holds them once, and the kernel keeps them packed between calls.
+    The product in the brackets is exact in 32 bits. In a graph the kernel packs the weights at its
+    first call and keeps them: they must not change.
 
     Args:
         kernel: W, `(inputs, outputs)`.
         bias: b, `(outputs,)`, or None.
+
+    Call arguments:
+        inputs: `(..., inputs)`.
+
+    Returns:
+        `(..., outputs)` float32.
     """
 
     def __init__(self, kernel: np.ndarray, bias: np.ndarray | None = None):
+        super().__init__(dtype="float32")
         kernel = np.asarray(kernel, "float32")
-        self.scale = np.maximum(np.abs(kernel).max(axis=0) / _LARGEST, _LEAST_RANGE)
-        self.kernel = np.rint(kernel / self.scale).astype("int8")
-        self.bias = None if bias is None else np.asarray(bias, "float32")
-        self._multiply = tf.function(
-            self._multiply_rows,
-            input_signature=[tf.TensorSpec((None, kernel.shape[0]), tf.float32)],
-            autograph=False,
-        ).get_concrete_function()
+        largest = np.abs(kernel).max(axis=0)
+        scale = np.where(largest > 0, largest, 1) / _LARGEST
+        self.kernel = self._constant("kernel", np.rint(kernel / scale), "int8")
+        self.largest = self._constant("largest", largest, "float32")
+        self.bias = None if bias is None else self._constant("bias", bias, "float32")
+        self.built = True
 
-    @property
-    def arrays(self) -> list[np.ndarray]:
-        """What defines the product."""
-        return [self.kernel, self.scale, *([] if self.bias is None else [self.bias])]
+    def _constant(self, name, values, dtype):
+        weight = self.add_weight(
+            shape=values.shape, name=name, dtype=dtype, initializer="zeros", trainable=False
+        )
+        weight.assign(values)
+        return weight
 
-    def __call__(self, inputs: Any) -> tf.Tensor:
-        """`(..., inputs)` to `(..., outputs)` float32."""
+    def call(self, inputs):
         num_inputs, num_outputs = self.kernel.shape
-        inputs = tf.convert_to_tensor(inputs)
+        rows = tf.reshape(inputs, (-1, num_inputs))
+        weights = [tf.convert_to_tensor(weight) for weight in (self.kernel, self.largest)]
+        multiply = _multiply_eagerly if tf.executing_eagerly() else _multiply
+        outputs = multiply(rows, *weights)
+        if self.bias is not None:
+            outputs = outputs + self.bias
         if inputs.shape.rank == 2:
-            return self._multiply(inputs)
-        outputs = self._multiply(tf.reshape(inputs, (-1, num_inputs)))
+            return outputs
         outputs = tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [num_outputs]], axis=0))
         outputs.set_shape((*inputs.shape[:-1], num_outputs))
         return outputs
 
-    def _multiply_rows(self, inputs):
-        largest = tf.reduce_max(tf.abs(inputs), axis=1, keepdims=True)
-        scaled = inputs * tf.math.divide_no_nan(float(_LARGEST), largest)
-        # The cast cuts off what is behind the point: the half rounds.
-        whole = tf.cast(scaled + (_OFFSET + 0.5), tf.uint8)
-        # The ranges make the kernel's own scales 1.
-        products, _, _ = tf.raw_ops.QuantizedMatMulWithBias(
-            a=tf.bitcast(whole, tf.quint8),
-            b=tf.constant(self.kernel, tf.qint8),
-            bias=tf.constant(-float(_OFFSET) * self.kernel.sum(axis=0, dtype="int32"), tf.float32),
-            min_a=0.0,
-            max_a=255.0,
-            min_b=-float(_LARGEST),
-            max_b=float(_LARGEST),
-            input_quant_mode="SCALED",
-            Toutput=tf.qint32,
-        )
-        products = tf.cast(tf.bitcast(products, tf.int32), tf.float32)
-        outputs = products * (self.scale / _LARGEST) * largest
-        return outputs if self.bias is None else outputs + self.bias
+
+def _multiply(rows, kernel, largest_of_column, keeps_weights=True):
+    """`(rows, inputs)` float32, int8 weights and the largest float of each column to the product.
+
+    Args:
+        keeps_weights: whether the kernel may keep the weights of its first call.
+    """
+    largest = tf.reduce_max(tf.abs(rows), axis=1, keepdims=True)
+    whole = tf.cast(tf.round(rows * tf.math.divide_no_nan(float(_LARGEST), largest)), tf.int8)
+    limit = tf.constant(float(_LARGEST))
+    # Whole numbers and what the largest of them stands for: 127 for the rows, so a step is 1.
+    inputs = [
+        tf.bitcast(whole, tf.qint8),
+        tf.bitcast(kernel, tf.qint8),
+        tf.zeros_like(largest_of_column),
+        *(limit, limit),
+        *(largest_of_column, largest_of_column),
+    ]
+    qint8, float32 = (_type(dtype) for dtype in (tf.qint8, tf.float32))
+    attributes = {
+        "Tdevice_inputs": _types([]),
+        "Thost_inputs": _types([tensor.dtype for tensor in inputs]),
+        "Tdevice_outputs": _types([tf.float32]),
+        "Thost_outputs": _types([]),
+        **{"T1": qint8, "T2": qint8, "Tbias": float32, "U": float32, "Tout": float32},
+        "is_weight_const": tf.compat.v1.AttrValue(b=keeps_weights),
+        "fused_ops": _list(s=[b"BiasAdd", b"Dequantize"]),
+    }
+    operation = tf.compat.v1.get_default_graph().create_op(
+        "_QuantizedMatMul", inputs, [tf.float32], attrs=attributes, name="int8_product"
+    )
+    (products,) = operation.outputs
+    products.set_shape((None, kernel.shape[1]))
+    return products * (largest * (1 / _LARGEST))
+
+
+# One kernel for all layers: it must not keep the weights of the first.
+_multiply_eagerly = tf.function(
+    functools.partial(_multiply, keeps_weights=False),
+    input_signature=[
+        tf.TensorSpec((None, None), tf.float32),
+        tf.TensorSpec((None, None), tf.int8),
+        tf.TensorSpec((None,), tf.float32),
+    ],
+    autograph=False,
+)
+
+
+def _list(**values):
+    return tf.compat.v1.AttrValue(list=tf.compat.v1.AttrValue.ListValue(**values))
+
+
+def _type(dtype):
+    return tf.compat.v1.AttrValue(type=dtype.as_datatype_enum)
+
+
+def _types(dtypes):
+    return _list(type=[dtype.as_datatype_enum for dtype in dtypes])
 
 
 def quantize(model: DecoderModel) -> None:
@@ -96,7 +137,7 @@ def quantize(model: DecoderModel) -> None:
         ValueError: this TensorFlow lacks the kernels.
     """
     check_kernels()
-    for layer in _layers(model):
+    for layer in model._flatten_layers(include_self=False):
         if isinstance(layer, Projection) and layer.product is None:
             layer.replace_product(Int8Product(layer.kernel, layer.bias))
     if model.logits_projection is None:
@@ -104,17 +145,9 @@ def quantize(model: DecoderModel) -> None:
         table.set_product(Int8Product(np.transpose(table.embeddings)))
 
 
-def int8_products(model: DecoderModel) -> list[Int8Product]:
-    """The products of a quantized model; none of any other."""
-    return [
-        layer.product
-        for layer in _layers(model)
-        if isinstance(layer, Projection | TokenEmbedding) and isinstance(layer.product, Int8Product)
-    ]
-
-
-def _layers(model):
-    return model._flatten_layers(include_self=False)
+def is_quantized(model: DecoderModel) -> bool:
+    """Whether `quantize` has been here."""
+    return any(isinstance(layer, Int8Product) for layer in model._flatten_layers())
 
 
 @functools.cache
@@ -129,7 +162,7 @@ def check_kernels() -> None:
     expected = inputs @ kernel
     try:
         found = Int8Product(kernel)(inputs).numpy()
-    except (tf.errors.OpError, AttributeError) as error:
+    except (tf.errors.OpError, ValueError) as error:
         raise ValueError(
             "int8 needs TensorFlow's oneDNN kernels (x86-64, TF_ENABLE_ONEDNN_OPTS not 0), "
             "which are missing here; float32 and bfloat16 need none"

@@ -1,0 +1,213 @@
+"""Decoding speed of the exported SavedModel against other engines, from the same weights.
+
+    python -m benchmarks.decode --model-dir DIR --sentences F [--preset base] [--batches 1 8 32 128]
+        [--beams 1 4] [--threads 1 2] [--rounds 5] [--natural 1000]
+
+The model, a small trained one, is widened to the preset's sizes with the same outputs (see
+`widening.py`), so that hypotheses and lengths are those of real translations. First, the sentences'
+first 15 pieces are translated to exactly 20; then `--natural` whole sentences as far as they go.
+Every system runs in a process of its own for each number of threads; one case after the other goes
+round all of them, so that the machine's moods hit all alike. Prints tables in Markdown: medians, at
+each system's best number of threads.
+"""
+
+import argparse
+import itertools
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import types
+
+import tqdm
+
+SOURCE_LENGTH, TARGET_LENGTH = 15, 20
+# Name: worker, type of its numbers, most hypotheses at once that are worth the time.
+SYSTEMS = {
+    "SavedModel float32": ("tensorflow", "float32", None),
+    "SavedModel bfloat16": ("tensorflow", "bfloat16", None),
+    "SavedModel int8": ("tensorflow", "int8", None),
+    "CTranslate2 float32": ("ctranslate2", "float32", None),
+    "CTranslate2 int8": ("ctranslate2", "int8", None),
+    "Marian, Transformers": ("marian", "float32", 128),
+    "without a cache": ("uncached", "float32", 8),
+}
+NATURAL = [name for name in SYSTEMS if name.startswith(("SavedModel", "CTranslate2"))]
+
+
+def write_models(options: argparse.Namespace) -> None:
+    """Writes the models and the sources, in a process of its own: TensorFlow takes memory."""
+    import tensorflow as tf
+
+    from benchmarks.ctranslate2_model import write_ctranslate2
+    from benchmarks.widening import widen
+    from export.signatures import ServedTranslator
+    from tf_transformer import Transformer
+    from tf_transformer.int8 import quantize
+    from tf_transformer.model_dir import load_model
+    from tf_transformer.searcher import Searcher
+    from tf_transformer.tiles import tile_weights
+
+    directory = options.write
+    trained, tokenizer, _ = load_model(options.model_dir)
+    model = widen(trained, options.preset) if options.preset else trained
+    sentences = options.sentences.read_text(encoding="utf-8").splitlines()
+    rows = tokenizer.tokenize(tf.constant(sentences)).to_list()
+    description = {"config": model.get_config(), "rows": rows}
+    (directory / "model.json").write_text(json.dumps(description))
+    model.save_weights(directory / "model.weights.h5")
+    pieces = ["<pad>", "<unk>", "<s>", "</s>"]
+    pieces += [f"p{number}" for number in range(4, model.config.target_vocab_size)]
+    for kind, quantization in (("float32", None), ("int8", "int8")):
+        path = directory / f"ctranslate2-{kind}"
+        write_ctranslate2(model, pieces, pieces, path, quantization)
+    for kind, dtype, arrange in (
+        ("float32", "float32", tile_weights),
+        ("bfloat16", "bfloat16", tile_weights),
+        ("int8", "float32", quantize),
+    ):
+        own = Transformer(model.config, dtype=dtype)
+        own.set_weights(model.get_weights())
+        arrange(own)
+        for beam_size in options.beams:
+            searcher = Searcher(own, beam_size=beam_size, length_penalty=0.0)
+            translator = types.SimpleNamespace(searcher=searcher, chunk_size=options.chunk_size)
+            served = ServedTranslator(translator, ["tokens_options"])
+            path = directory / f"{kind}-beam{beam_size}"
+            tf.saved_model.save(served, str(path), signatures=served.signatures())
+
+
+class Worker:
+    """A system in a process of its own."""
+
+    def __init__(self, name: str, threads: int, options: argparse.Namespace):
+        self.name, self.threads, self.memory = name, threads, 0
+        kind, dtype, self.most = SYSTEMS[name]
+        words = [sys.executable, "-m", "benchmarks.decode_worker", kind, dtype, str(threads)]
+        words += [str(options.write), str(options.chunk_size)]
+        self._process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def run(self, case: dict) -> tuple[float, list[list[int]]]:
+        """Seconds that the case took, and the target ids of every row."""
+        self._process.stdin.write(json.dumps(case) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} has ended")
+        answer = json.loads(line)
+        self.memory = answer["memory"]
+        wrong = {len(ids) for ids in answer["ids"]} - {case["length"]}
+        if case["length"] and wrong:
+            raise RuntimeError(f"{self.name}: expected {case['length']} tokens, got {wrong}")
+        return answer["seconds"], answer["ids"]
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def measure(workers: list[Worker], cases: list[dict], rounds: int) -> tuple[dict, dict]:
+    """Seconds by (system, threads, case), and the last outputs by (system, case)."""
+    seconds, outputs = {}, {}
+    steps = list(itertools.product(cases, range(rounds + 1)))
+    for case, number in tqdm.tqdm(steps, unit=" rounds", disable=None):
+        for worker in workers:
+            if worker.most and len(case["rows"]) * case["beam_size"] > worker.most:
+                continue
+            time, outputs[worker.name, case["name"]] = worker.run(case)
+            if number:  # the first is warm-up
+                key = worker.name, worker.threads, case["name"]
+                seconds.setdefault(key, []).append(time)
+    return seconds, outputs
+
+
+def table(seconds: dict, cases: list[dict], workers: list[Worker]) -> list[str]:
+    """Medians in milliseconds at the best number of threads, and the memory at most."""
+    lines = ["| ms | " + " | ".join(case["name"] for case in cases) + " | memory |"]
+    lines.append("|---" * (len(cases) + 2) + "|")
+    for name in dict.fromkeys(worker.name for worker in workers):
+        cells = []
+        for case in cases:
+            medians = {
+                threads: statistics.median(times)
+                for (system, threads, case_name), times in seconds.items()
+                if (system, case_name) == (name, case["name"])
+            }
+            best = min(medians, key=medians.get, default=None)
+            cells.append(f"{1000 * medians[best]:.0f} ({best})" if medians else "-")
+        memory = min(worker.memory for worker in workers if worker.name == name)
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {memory / 2**20:.0f} MB |")
+    return lines
+
+
+def agreement(outputs: dict, case: dict) -> list[str]:
+    """How many outputs of each system are CTranslate2's in float32."""
+    expected = outputs["CTranslate2 float32", case["name"]]
+    lines = []
+    for (name, case_name), found in outputs.items():
+        if case_name == case["name"]:
+            same = sum(ours == theirs for ours, theirs in zip(found, expected, strict=True))
+            lines.append(f"{name}: {same} of {len(expected)} outputs as CTranslate2 float32")
+    return lines
+
+
+def run(options: argparse.Namespace) -> None:
+    rows = json.loads((options.write / "model.json").read_text())["rows"]
+    long = [row[:SOURCE_LENGTH] for row in rows if len(row) >= SOURCE_LENGTH]
+    fixed = [
+        {
+            "name": f"batch {batch}, beam {beam_size}",
+            "rows": list(itertools.islice(itertools.cycle(long), batch)),
+            "beam_size": beam_size,
+            "length": TARGET_LENGTH,
+        }
+        for batch in options.batches
+        for beam_size in options.beams
+    ]
+    name = f"{options.natural} sentences, beam {options.beams[-1]}"
+    beam_size = options.beams[-1]
+    whole = {"name": name, "rows": rows[: options.natural], "beam_size": beam_size, "length": 0}
+    workers = [Worker(name, threads, options) for name in SYSTEMS for threads in options.threads]
+    seconds, _ = measure(workers, fixed, options.rounds)
+    print("\n".join(table(seconds, fixed, workers)), flush=True)
+    if options.natural:
+        chosen = [worker for worker in workers if worker.name in NATURAL]
+        seconds, outputs = measure(chosen, [whole], max(1, options.rounds // 2))
+        print("\n".join(["", *table(seconds, [whole], chosen), "", *agreement(outputs, whole)]))
+    for worker in workers:
+        worker.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--model-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--sentences", type=pathlib.Path, required=True)
+    parser.add_argument("--preset", default="base", help="'' for the model's own sizes")
+    parser.add_argument("--batches", nargs="+", type=int, default=[1, 8, 32, 128])
+    parser.add_argument("--beams", nargs="+", type=int, default=[1, 4])
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--natural", type=int, default=1000)
+    parser.add_argument("--chunk-size", type=int, default=32, help="sentences decoded together")
+    parser.add_argument("--write", type=pathlib.Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.write:
+        write_models(options)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        options.write = pathlib.Path(directory)
+        words = [sys.executable, "-m", "benchmarks.decode", *sys.argv[1:], "--write", directory]
+        subprocess.run(words, check=True)
+        run(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""A translator under load: time to the first answer, latencies of concurrent callers, memory.
+
+    python -m benchmarks.load (--saved-model DIR | --server HOST:PORT) [--sentences FILE]
+        [--requests 10000] [--callers 1 4 16] [--batch 1]
+
+DIR is a numbered version of an export. Every caller sends its next request once it has the answer
+to the last one. Each distinct request is first sent alone; an answer that differs from that under
+load counts as wrong. Prints a table in Markdown; the memory is what is resident of this process
+after a tenth, a half and all of the requests, and so not that of a server.
+"""
+
+import argparse
+import concurrent.futures
+import itertools
+import pathlib
+import resource
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tqdm
+
+from export.client import Client
+from tf_transformer.quiet import import_tensorflow
+
+SENTENCES = b"""Thank you.
+Where is the station?
+The train to Vienna leaves at half past nine.
+My brother bought three lamps and two chairs for 120 euros.
+A man in a blue shirt is standing on a ladder cleaning a window.
+The invoice of March 3 has been paid.
+Two young people are sitting on a bench in the park and talking about their work.
+The committee will meet again on Thursday, 14 May, to decide how the money is to be spent.
+What the report says about prices is true, but it leaves out what happened to wages in those years.
+It is cold.""".splitlines()
+
+
+def open_saved_model(directory: pathlib.Path) -> Callable[[Sequence[bytes]], list]:
+    """Loads it; the result translates the sentences of a request."""
+    import tensorflow as tf
+
+    translate = tf.saved_model.load(str(directory)).signatures["serving_default"]
+    return lambda texts: translate(text=tf.constant(texts))["translation"].numpy().tolist()
+
+
+def open_server(options: argparse.Namespace) -> Callable[[Sequence[bytes]], list]:
+    """The same by a TF Serving."""
+    settings = dict(max_batch_size=options.batch, concurrency=max(options.callers))
+    client = Client(options.server, options.model, options.protocol, **settings)
+    return lambda texts: client.predict({"text": texts})["translation"]
+
+
+def resident_megabytes() -> float:
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+class Load:
+    """Callers that send a number of requests, each the next one whenever it has its answer.
+
+    Args:
+        send: translates a request.
+        answers: requests, taken in turn, each with the answer it got alone.
+        total: how many are sent.
+        callers: threads that send them.
+
+    Attributes:
+        seconds: that the whole took.
+        latencies: seconds from each request to its answer.
+        wrong: how many answers were not the expected ones.
+        memory: resident megabytes after a tenth, a half and all of the requests.
+    """
+
+    def __init__(self, send: Callable, answers: Sequence[tuple], total: int, callers: int):
+        self.latencies, self.wrong, self.memory = np.zeros(total), 0, []
+        self._send, self._answers, self._numbers = send, answers, iter(range(total))
+        self._marks = [-(-total // 10), -(-total // 2), total]
+        self._lock = threading.Lock()
+        with (
+            tqdm.tqdm(total=total, unit=" requests", disable=None) as self._progress,
+            concurrent.futures.ThreadPoolExecutor(callers) as pool,
+        ):
+            self._done = 0
+            start = time.perf_counter()
+            for caller in [pool.submit(self._call) for _ in range(callers)]:
+                caller.result()
+            self.seconds = time.perf_counter() - start
+
+    def _call(self):
+        while (number := self._take_number()) is not None:
+            request, expected = self._answers[number % len(self._answers)]
+            start = time.perf_counter()
+            answer = self._send(request)
+            self.latencies[number] = time.perf_counter() - start
+            with self._lock:
+                self.wrong += answer != expected
+                self._done += 1
+                self.memory += [resident_megabytes()] * self._marks.count(self._done)
+                self._progress.update()
+
+    def _take_number(self):
+        with self._lock:
+            return next(self._numbers, None)
+
+
+def measure(options: argparse.Namespace, sentences: Sequence[bytes]) -> list[str]:
+    """The lines of the report."""
+    endless = itertools.cycle(sentences)
+    count = min(-(-len(sentences) // options.batch), options.requests)
+    requests = [list(itertools.islice(endless, options.batch)) for _ in range(count)]
+    start = time.perf_counter()
+    send = open_saved_model(options.saved_model) if options.saved_model else open_server(options)
+    loading = time.perf_counter() - start
+    send(requests[0])
+    first = time.perf_counter() - start
+    lines = [f"Loaded after {loading:.2f} s, first answer after {first:.2f} s.", ""]
+    answers = [(request, send(request)) for request in requests]
+    lines.append("| callers | requests/s | p50 ms | p90 ms | p99 ms | max ms | wrong | memory MB |")
+    lines.append("|---" * 8 + "|")
+    for callers in options.callers:
+        load = Load(send, answers, options.requests, callers)
+        times = [f"{ms:.1f}" for ms in np.percentile(1000 * load.latencies, [50, 90, 99, 100])]
+        cells = [callers, f"{options.requests / load.seconds:.1f}", *times, load.wrong]
+        cells.append(", ".join(f"{megabytes:.0f}" for megabytes in load.memory))
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--saved-model", type=pathlib.Path, metavar="DIR")
+    place.add_argument("--server", metavar="HOST:PORT")
+    parser.add_argument("--protocol", default="rest", choices=("rest", "grpc"))
+    parser.add_argument("--model", default="translator", help="the server's name of it")
+    parser.add_argument("--sentences", type=pathlib.Path, metavar="FILE", help="one a line")
+    parser.add_argument("--requests", type=int, default=10_000, help="for each number of callers")
+    parser.add_argument("--callers", nargs="+", type=int, default=[1, 4, 16])
+    parser.add_argument("--batch", type=int, default=1, help="sentences of a request")
+    options = parser.parse_args()
+    if options.saved_model:
+        import_tensorflow()  # before the clock starts
+    sentences = options.sentences.read_bytes().splitlines() if options.sentences else SENTENCES
+    print("\n".join(measure(options, sentences)))
+
+
+if __name__ == "__main__":
+    main()
