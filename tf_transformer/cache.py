@@ -108,7 +108,7 @@ def begin_step(cache: Cache, parents: tf.Tensor, number: tf.Tensor) -> tuple[Cac
 def keep_hypotheses(
     cache: Cache, rows: tf.Tensor, alive: tf.Tensor, parents: tf.Tensor, number: tf.Tensor
 ) -> Cache:
-    """The entries of some rows that a living hypothesis descends from, and room for new ones.
+    """The entries of some rows; where room is needed, those that a living hypothesis descends from.
 
     Args:
         cache: of all rows.
@@ -117,25 +117,37 @@ def keep_hypotheses(
         parents: `(rows, beam)`, place of each hypothesis one step before.
         number: of the next step.
     """
+    cache = Cache(
+        layers=[tf.gather(layer, rows, axis=1) for layer in cache.layers],
+        bias=tf.gather(cache.bias, rows),
+        positions=tf.gather(cache.positions, rows),
+    )
+    alive, parents = tf.gather(alive, rows), tf.gather(parents, rows)
+    return tf.cond(
+        tf.equal(number % KEEP_EVERY, 0),
+        lambda: _make_room(cache, alive, parents, number),
+        lambda: cache,
+    )
+
+
+def _make_room(cache, alive, parents, number):
     beam_size = parents.shape[1]
-    bias, parents, alive = (tf.gather(x, rows) for x in (cache.bias, parents, alive))
-    seen = (tf.gather(bias, parents, batch_dims=1) == 0) & alive[:, :, tf.newaxis]
+    seen = (tf.gather(cache.bias, parents, batch_dims=1) == 0) & alive[:, :, tf.newaxis]
     seen = tf.reduce_any(seen, axis=1)
     width = tf.reduce_max(tf.math.count_nonzero(seen, axis=1, dtype=tf.int32))
     width = tf.minimum(-(-width // beam_size) * beam_size, tf.shape(seen)[1])
     chosen = tf.argsort(tf.cast(~seen, tf.int32), axis=1, stable=True)[:, :width]
-    bias = tf.gather(bias, tf.tile(chosen[:, tf.newaxis], (1, beam_size, 1)), batch_dims=2)
+    bias = tf.gather(cache.bias, tf.tile(chosen[:, tf.newaxis], (1, beam_size, 1)), batch_dims=2)
     room = KEEP_EVERY * beam_size
-    new_positions = tf.tile(_new_positions(number, beam_size)[tf.newaxis], (tf.size(rows), 1))
-    positions = tf.gather(tf.gather(cache.positions, rows), chosen, batch_dims=1)
+    new_positions = tf.tile(_new_positions(number, beam_size)[tf.newaxis], (tf.shape(seen)[0], 1))
+    positions = tf.gather(cache.positions, chosen, batch_dims=1)
 
-    def keep_layer(layer):
-        both = tf.tile(chosen[tf.newaxis], (2, 1, 1))
-        kept = tf.gather(tf.gather(layer, rows, axis=1), both, axis=3, batch_dims=2)
+    def keep_entries(layer):
+        kept = tf.gather(layer, tf.tile(chosen[tf.newaxis], (2, 1, 1)), axis=3, batch_dims=2)
         return tf.pad(kept, [[0, 0], [0, 0], [0, 0], [0, room], [0, 0]])
 
     return Cache(
-        layers=[keep_layer(layer) for layer in cache.layers],
+        layers=[keep_entries(layer) for layer in cache.layers],
         bias=tf.pad(bias, [[0, 0], [0, 0], [0, room]], constant_values=HIDDEN),
         positions=tf.concat([positions, new_positions], axis=1),
     )

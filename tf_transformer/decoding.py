@@ -13,8 +13,10 @@ from tf_transformer.special_ids import PAD_ID
 
 MAX_BEAM_SIZE = 1000
 
-# Every so many steps, rows that are done leave the batch and the model may tidy its state.
+# Every so many steps, rows that are done leave the batch and the model tidies its state.
 KEEP_EVERY = 8
+# They leave sooner where no more than this share of the rows is still open.
+_FEW = 0.8
 
 _IMPOSSIBLE = float("-inf")
 
@@ -23,7 +25,7 @@ class StepModel(Protocol):
     """What is searched: a state that moves on by one token a hypothesis.
 
     The state is a nest of tensors. A search calls `keep_hypotheses` before every step whose number
-    is a positive multiple of `KEEP_EVERY`.
+    is a positive multiple of `KEEP_EVERY`, and before others if it likes.
     """
 
     def decode_step(
@@ -269,8 +271,9 @@ class _Search(NamedTuple):
         )
 
     def _advance(self, step, rows, results, state):
+        is_worth_it = tf.reduce_mean(tf.cast(rows.is_open, tf.float32)) <= _FEW
         rows, results, state = tf.cond(
-            (step > 0) & (step % KEEP_EVERY == 0),
+            is_worth_it | ((step > 0) & (step % KEEP_EVERY == 0)),
             lambda: self._keep_open_rows(step, rows, results, state),
             lambda: (rows, results, state),
         )
