@@ -352,18 +352,13 @@ class _Search(NamedTuple):
         options, end_id = rows.options, self.end_ids[0]
         if len(self.end_ids) > 1:
             logits = _merge_ends(logits, self.end_ids)
+        normalizer = _log_sum_exp(logits)
+        free_logits = logits
+        if _is_given(options.no_repeat_ngram):
+            free_logits = _without_repeats(logits, rows.ids, options.no_repeat_ngram)
         suppressed = self.suppressed_ids
         count = self.beam_size + len(suppressed) + _is_given(options.min_length)
-        count = min(count, logits.shape[2])
-        if _is_given(options.no_repeat_ngram):
-            normalizer = tf.reduce_logsumexp(logits, axis=2, keepdims=True)
-            free_logits = _without_repeats(logits, rows.ids, options.no_repeat_ngram)
-            best, ids = _top_k(free_logits, count)
-        else:
-            best, ids = _top_k(logits, count)
-            # log sum exp(x) = max x - log max softmax(x), in one pass instead of four.
-            highest = tf.gather(tf.nn.softmax(logits), ids[:, :, :1], batch_dims=2)
-            normalizer = best[:, :, :1] - tf.math.log(highest)
+        best, ids = _top_k(free_logits, min(count, logits.shape[2]))
         log_probs = best - normalizer
         for token in suppressed:
             log_probs = tf.where(ids == token, _IMPOSSIBLE, log_probs)
@@ -395,6 +390,12 @@ class _Search(NamedTuple):
         state = self.model.keep_hypotheses(kept, alive, rows.parents, step, state)
         rows = tf.nest.map_structure(lambda x: tf.gather(x, kept), rows)
         return rows, results, state
+
+
+def _log_sum_exp(logits):
+    """log sum exp(x) = max x - log max softmax(x): softmax is one kernel, its parts are four."""
+    highest = tf.reduce_max(tf.nn.softmax(logits), axis=2, keepdims=True)
+    return tf.reduce_max(logits, axis=2, keepdims=True) - tf.math.log(highest)
 
 
 def _is_given(option) -> bool:

@@ -1,0 +1,123 @@
+"""Where the time of decoding goes: operations a step, and kernels by their share (tf.profiler).
+
+    python -m benchmarks.where_time_goes --model-dir DIR --sentences F [--preset base]
+        [--batch 32] [--beam 4] [--dtype float32] [--threads 1]
+
+The model is widened as in `decode.py`; 15 pieces of every sentence are translated to exactly 20.
+"""
+
+import argparse
+import collections
+import glob
+import pathlib
+import tempfile
+
+SOURCE_LENGTH, TARGET_LENGTH = 15, 20
+_FREE = {"Const", "Identity", "NoOp", "PartitionedCall", "StatefulPartitionedCall"}
+
+
+def make_search(options):
+    """A function of ids, and ids."""
+    import tensorflow as tf
+
+    from benchmarks.widening import widen
+    from tf_transformer import Transformer
+    from tf_transformer.int8 import quantize
+    from tf_transformer.model_dir import load_model
+    from tf_transformer.searcher import Searcher, TranslationOptions
+    from tf_transformer.tiles import tile_weights
+
+    model, tokenizer, _ = load_model(options.model_dir)
+    model = widen(model, options.preset) if options.preset else model
+    if options.dtype == "bfloat16":
+        half = Transformer(model.config, dtype="bfloat16")
+        half.set_weights(model.get_weights())
+        model = half
+    (quantize if options.dtype == "int8" else tile_weights)(model)
+    searcher = Searcher(model, beam_size=options.beam, length_penalty=0.0)
+    lines = options.sentences.read_text(encoding="utf-8").splitlines()
+    rows = tokenizer.tokenize(tf.constant(lines)).to_list()
+    rows = [row[:SOURCE_LENGTH] for row in rows if len(row) >= SOURCE_LENGTH]
+    ids = tf.ragged.constant(rows[: options.batch], tf.int32)
+    lengths = tf.fill([options.batch], TARGET_LENGTH)
+    wishes = TranslationOptions.defaults(options.batch)
+    wishes = wishes._replace(max_length=lengths, min_length=lengths)
+
+    @tf.function(autograph=False)
+    def search(ids):
+        return searcher.search(ids, wishes)
+
+    return search, ids
+
+
+def count_operations(function) -> collections.Counter:
+    """Operations of the largest loop's body by type, those of called functions included."""
+    graph = function.graph.as_graph_def()
+    bodies = {body.signature.name: body for body in graph.library.function}
+
+    def count(nodes):
+        found = collections.Counter()
+        for node in nodes:
+            found[node.op] += node.op not in _FREE
+            if node.op.endswith("PartitionedCall"):
+                found += count(bodies[node.attr["f"].func.name].node_def)
+        return found
+
+    loops = [
+        node.attr["body"].func.name
+        for nodes in (graph.node, *(body.node_def for body in bodies.values()))
+        for node in nodes
+        if node.op in ("While", "StatelessWhile")
+    ]
+    return max((count(bodies[name].node_def) for name in loops), key=lambda found: found.total())
+
+
+def kernel_times(directory: str) -> collections.Counter:
+    """Milliseconds by type of operation, from a profile."""
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    space = xplane_pb2.XSpace()
+    (path,) = glob.glob(f"{directory}/**/*.xplane.pb", recursive=True)
+    space.ParseFromString(pathlib.Path(path).read_bytes())
+    times = collections.Counter()
+    for plane in space.planes:
+        names = {key: value.name for key, value in plane.event_metadata.items()}
+        for line in plane.lines:
+            for event in line.events:
+                place, _, kind = names[event.metadata_id].rpartition(":")
+                if place and not place.endswith(":") and kind.strip() == kind:  # an operation's
+                    times[kind] += event.duration_ps / 1e9
+    return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--model-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--sentences", type=pathlib.Path, required=True)
+    parser.add_argument("--preset", default="base", help="'' for the model's own sizes")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "int8"))
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    search, ids = make_search(options)
+    search(ids)
+    counts = count_operations(search.get_concrete_function(ids))
+    most = ", ".join(f"{count} {kind}" for kind, count in counts.most_common(8))
+    print(f"{counts.total()} operations a step, before TensorFlow's own optimizer: {most}\n")
+    with tempfile.TemporaryDirectory() as directory:
+        with tf.profiler.experimental.Profile(directory):
+            search(ids)
+        times = kernel_times(directory)
+    print("| kernel | ms | share |\n|---|---|---|")
+    for kind, time in times.most_common(12):
+        print(f"| {kind} | {time:.0f} | {100 * time / times.total():.0f} % |")
+    print(f"| all | {times.total():.0f} | |")
+
+
+if __name__ == "__main__":
+    main()
