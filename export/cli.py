@@ -8,6 +8,7 @@ import contextlib
 import gzip
 import json
 import pathlib
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -64,13 +65,14 @@ def _add_translate(commands):
         "--n-best", type=int, metavar="N",
         help="write the N best of each sentence as lines of number, score and text, with tabs",
     )  # fmt: skip
-    parser.set_defaults(run=_run_translate)
+    # Not given, they are the server's own.
+    parser.set_defaults(run=_run_translate, beam_size=None, length_penalty=None, dtype=None)
 
 
 def _run_translate(options):
     if options.n_best is not None and options.n_best < 1:
         raise ValueError(f"--n-best {options.n_best}: expected at least 1")
-    for name in ("n_best", "end_piece"):
+    for name in ("n_best", "end_piece", "dtype"):
         if options.server and getattr(options, name):
             raise ValueError(f"--{name.replace('_', '-')} needs a --model-dir, not a --server")
     if options.output:
@@ -104,21 +106,14 @@ def _run_translate(options):
 def _translate_by_server(options, lines):
     from export.client import Client
 
-    wanted = {
-        "beam_size": options.beam_size,
-        "length_penalty": options.length_penalty,
-        # Nothing wanted.
-        "max_length": 0,
-        "min_length": 0,
-        "no_repeat_ngram": 0,
-        "coverage_penalty": 0.0,
-    }
+    given = {"beam_size": options.beam_size, "length_penalty": options.length_penalty}
+    given = {name: value for name, value in given.items() if value is not None}
+    signature = "translate_options" if given else "serving_default"
     with Client(options.server, model=options.model, protocol=options.protocol) as client:
-        signature = "translate_options"
-        if lines and signature in client.signatures:
-            known = client.signatures[signature].inputs
-            wanted = {name: value for name, value in wanted.items() if name in known}
-        for translation in client.translate_lines(lines, signature, wanted):
+        # What leaves it to the server, for all that is not given.
+        wanted = {"beam_size": 0, "length_penalty": -1.0, "max_length": 0, "min_length": 0}
+        wanted |= {"no_repeat_ngram": 0, "coverage_penalty": 0.0} | given if given else {}
+        for translation in client.translate_lines(lines, signature, wanted if given else None):
             yield [translation]
 
 
@@ -228,20 +223,29 @@ def _add_export(commands):
 def _run_export(options):
     facts = _model_facts(options)
     translator = _load_translator(options)
+    from export.deployment import is_ours
     from export.saved_model import export_translator
 
     print("Writing and verifying the SavedModel ...", file=sys.stderr)
     version = export_translator(translator, options.output, options.signatures, facts)
+    names = options.signatures or json.loads((version / "model.json").read_text())["signatures"]
     print(
-        f"{version}: every signature gives in a fresh process what the model gives here\n"
-        f"{options.output / 'README.md'}: how to serve it and ask it"
+        f"{version}: moved and loaded in a fresh process, each of its {len(names)} signatures "
+        f"gives what the model gives here: {', '.join(names)}"
     )
+    guide = options.output / "README.md"
+    if is_ours(guide):
+        print(f"{guide}: how to serve it and ask it")
+    else:
+        print(f"{guide} is not this command's and was left as it is")
 
 
 def _model_facts(options):
     """What the model card says beside what the model itself knows."""
     facts = {}
     if options.languages:
+        if not re.fullmatch(r"[A-Za-z]+-[A-Za-z]+", options.languages):
+            raise ValueError(f"--languages {options.languages}: expected FROM-TO, such as en-de")
         facts["languages"] = options.languages
     steps = [
         int(path.stem.removeprefix("step-"))
@@ -255,6 +259,8 @@ def _model_facts(options):
             facts["scores"] = json.loads(options.scores.read_text(encoding="utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{options.scores}: not JSON ({error})") from error
+        if not isinstance(facts["scores"], dict) or "bleu" not in facts["scores"]:
+            raise ValueError(f"{options.scores}: not what `evaluate --json F` writes")
     return facts
 
 
@@ -263,10 +269,10 @@ def _load_translator(options, num_best=1):
     from tf_transformer.model_dir import load_for_decoding
     from tf_transformer.translator import Translator
 
+    search = {"beam_size": options.beam_size, "length_penalty": options.length_penalty}
     return Translator(
-        *load_for_decoding(options.model_dir, options.dtype),
-        beam_size=options.beam_size,
-        length_penalty=options.length_penalty,
+        *load_for_decoding(options.model_dir, options.dtype or "float32"),
+        **{name: value for name, value in search.items() if value is not None},
         end_pieces=options.end_piece,
         num_best=num_best,
     )

@@ -18,12 +18,15 @@ MAX_BATCH_SIZE = 32
 CARD_NAME = "model.json"
 
 
-def write_model_card(version: pathlib.Path, translator: Translator, facts: dict) -> None:
+def write_model_card(
+    version: pathlib.Path, translator: Translator, signatures: list[str], facts: dict
+) -> None:
     """Writes `model.json` into a version: what the model is, and how its answers are found.
 
     Args:
         version: folder of the SavedModel.
         translator: what was saved.
+        signatures: their names.
         facts: more of it, such as languages, training steps and scores.
     """
     model, searcher = translator.model, translator.searcher
@@ -41,6 +44,7 @@ def write_model_card(version: pathlib.Path, translator: Translator, facts: dict)
         "max_length_factor": searcher.max_length_factor,
         "max_length_constant": searcher.max_length_constant,
         "tensorflow": tf.__version__,
+        "signatures": signatures,
         **facts,
     }
     with replacing(version / CARD_NAME) as path:
@@ -56,6 +60,8 @@ def _weights(model):
 def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
     """Writes `models.config`, `batching_parameters.txt` and `README.md` beside the versions.
 
+    A file of such a name that somebody else wrote stays as it is.
+
     Args:
         directory: holds the numbered versions.
         signatures: of the newest.
@@ -65,18 +71,35 @@ def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
         batch=MAX_BATCH_SIZE,
         path=directory.resolve(),
         signatures=", ".join(f"`{name}`" for name in signatures),
+        ask=string.Template(
+            _ASK_FOR_TEXT if "serving_default" in signatures else _ASK_OTHERWISE
+        ).substitute(model=MODEL_NAME, batch=MAX_BATCH_SIZE),
+        options=_OPTIONS if any(name.endswith("_options") for name in signatures) else "",
         tensorflow=tf.__version__,
+        mark=_MARK,
     )
     for name, template in (
         ("models.config", _MODELS),
         ("batching_parameters.txt", _BATCHING),
         ("README.md", _README),
     ):
+        if (directory / name).exists() and not is_ours(directory / name):
+            continue
         with replacing(directory / name) as path:
             path.write_text(string.Template(template).substitute(names), encoding="utf-8")
 
 
-_MODELS = """model_config_list {
+def is_ours(path: pathlib.Path) -> bool:
+    """Whether this project wrote a file beside the versions."""
+    return path.is_file() and _MARK in path.read_text(encoding="utf-8", errors="replace")
+
+
+_MARK = "written by tf-transformer export"
+
+_MODELS = (
+    f"""# {_MARK}
+"""
+    + """model_config_list {
   config {
     name: "$model"
     base_path: "/models/$model"
@@ -84,13 +107,18 @@ _MODELS = """model_config_list {
   }
 }
 """
+)
 
 # A larger batch decodes no faster on a CPU; requests wait a few milliseconds for company.
-_BATCHING = """max_batch_size { value: $batch }
+_BATCHING = (
+    f"""# {_MARK}
+"""
+    + """max_batch_size { value: $batch }
 batch_timeout_micros { value: 5000 }
 max_enqueued_batches { value: 1000 }
 num_batch_threads { value: 2 }
 """
+)
 
 _README = """# A translator for TF Serving
 
@@ -100,7 +128,16 @@ Serve it (TF Serving of TensorFlow $tensorflow or newer; its stock image has all
         tensorflow/serving --model_config_file=/models/$model/models.config \\
         --enable_batching --batching_parameters_file=/models/$model/batching_parameters.txt
 
-Ask it over REST:
+$ask
+Signatures: $signatures.$options
+
+A new export appears here under the next number, whole; the server changes over to it by itself.
+What each version is: `model.json` in its folder.
+
+<!-- $mark -->
+"""
+
+_ASK_FOR_TEXT = """Ask it over REST:
 
     curl -d '{"inputs": {"text": ["A sentence to translate."]}}' \\
         http://localhost:8501/v1/models/$model:predict
@@ -115,11 +152,12 @@ or from Python, over gRPC, without TensorFlow:
 or a whole file:
 
     tf-transformer translate --server localhost:8501 --input F --output G
-
-Signatures: $signatures. Those that end in `_options` take, for every row, `beam_size` (0: the
-exported), `length_penalty` (negative: the exported), `max_length` (0: from the source),
-`min_length`, `no_repeat_ngram` (0: none) and `coverage_penalty` (0: none).
-
-A new export appears here under the next number, whole; the server changes over to it by itself.
-What each version is: `model.json` in its folder.
 """
+
+_ASK_OTHERWISE = """Ask it with `export.client.Client`, over REST or gRPC, without TensorFlow.
+What its signatures take: http://localhost:8501/v1/models/$model/metadata
+"""
+
+_OPTIONS = """ Those that end in `_options` take, for every
+row, `beam_size` (0: the exported), `length_penalty` (negative: the exported), `max_length` (0: from
+the source), `min_length`, `no_repeat_ngram` (0: none) and `coverage_penalty` (0: none)."""

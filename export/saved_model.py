@@ -41,16 +41,20 @@ def export_translator(
     served = ServedTranslator(translator, signatures)
     directory.mkdir(parents=True, exist_ok=True)
     remove_leftovers(directory)
-    temporary = directory / f".writing-{os.getpid()}"
+    written = directory / f".writing-{os.getpid()}"
+    # Verified in another place than it was written to: what is in it must not name the place.
+    temporary = directory / f".writing-{os.getpid()}.moved"
     try:
-        _save(served, temporary)
+        _save(served, written)
+        written.rename(temporary)
         texts = sample_texts(translator)
         verify(served, texts, temporary)
         write_warm_up(temporary, MODEL_NAME, sample_requests(served, texts[-8:]))
-        write_model_card(temporary, translator, facts or {})
+        write_model_card(temporary, translator, list(served.functions), facts or {})
         write_deployment(directory, list(served.functions))
         return _rename_to_next_version(temporary, directory)
     finally:
+        shutil.rmtree(written, ignore_errors=True)
         shutil.rmtree(temporary, ignore_errors=True)
 
 

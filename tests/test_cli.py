@@ -159,6 +159,10 @@ def test_translate_by_a_server(protocol, tmp_path, capsys):
         assert main([*command, "--beam-size", "3", "--length-penalty", "1"]) == 0
         suffix = " beam 3 penalty 1"
         assert output.read_text() == f"TEN HORSES{suffix}\n{suffix}\nA DOG{suffix}\n"
+        assert main(command) == 0  # what is not asked for is the server's own
+        assert output.read_text() == "TEN HORSES\n\nA DOG\n"
+        assert main([*command, "--dtype", "int8"]) == 2
+        assert "--dtype needs a --model-dir, not a --server" in capsys.readouterr().err
         assert main([*command, "--model", "other"]) == 2
         assert "other" in capsys.readouterr().err
         assert main([*command, "--n-best", "2"]) == 2

@@ -61,10 +61,31 @@ def test_no_rows_give_no_rows(served):
 
 
 def test_moved_folder_still_loads(served, tmp_path):
-    moved = tmp_path / "elsewhere"
+    moved, away = tmp_path / "elsewhere", tmp_path / "away"
     shutil.copytree(served / "1", moved)
     requests = {"serving_default": {"text": np.array([b"ten horses"], object)}}
-    assert len(run_in_fresh_process(moved, requests)["serving_default"]["translation"]) == 1
+    here = run_in_fresh_process(served / "1", requests)["serving_default"]["translation"]
+    (served / "1").rename(away)
+    try:
+        there = run_in_fresh_process(moved, requests)["serving_default"]["translation"]
+    finally:
+        away.rename(served / "1")
+    assert there.tolist() == here.tolist()
+    assert here[0]
+
+
+def test_files_of_others_stay(translator, tmp_path):
+    for name in ("README.md", "models.config"):
+        (tmp_path / name).write_text("mine")
+    saved_model.export_translator(translator, tmp_path, ["tokens"])
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert (tmp_path / "models.config").read_text() == "mine"
+    (tmp_path / "README.md").unlink()
+    saved_model.export_translator(translator, tmp_path, ["tokens"])
+    guide = (tmp_path / "README.md").read_text()
+    assert '"text"' not in guide  # which `tokens` does not take
+    assert "beam_size" not in guide
+    assert (tmp_path / "models.config").read_text() == "mine"
 
 
 def test_versions_count_up_and_leave_nothing_beside(translator, tmp_path):

@@ -204,3 +204,13 @@ def test_int8_translates_and_is_exported_once(talkative, sentences, tmp_path, ca
     products = [layer for layer in model._flatten_layers() if isinstance(layer, Int8Product)]
     for product in products:
         assert content.count(product.kernel.numpy().tobytes()) == 1
+    assert len(content) < 1.05 * sum(weight.numpy().nbytes for weight in model.weights) + 50_000
+
+
+@pytest.mark.parametrize("arrange", [tile_weights, quantize])
+def test_what_is_replaced_is_not_saved(arrange, tmp_path):
+    model = Transformer(TransformerConfig(**LARGE))
+    arrange(model)
+    tf.train.Checkpoint(model=model).write(tmp_path / "saved")
+    saved = (tmp_path / "saved.data-00000-of-00001").stat().st_size
+    assert saved < 1.02 * sum(weight.numpy().nbytes for weight in model.weights)

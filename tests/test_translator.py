@@ -5,6 +5,9 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.model_dir import load_model
+from tf_transformer.sampler import sample_translations
+from tf_transformer.sampling import SamplingOptions
+from tf_transformer.scorer import score_pairs
 from tf_transformer.translator import Translator
 
 ODD = [
@@ -118,6 +121,25 @@ def test_an_end_piece_ends_the_output(loaded, sentences):
     assert found != ids
     assert sum(ours == theirs for ours, theirs in zip(found, cut, strict=True)) > 0.9 * len(cut)
     assert not any(common in row for row in found)
+
+
+def test_end_pieces_hold_for_samples_and_scores_too(loaded, sentences):
+    tokenizer = loaded[2]
+    text = tf.constant(sentences[:20])
+    plain = Translator(*loaded, beam_size=1).translate(text).text[:, 0]
+    ids = tokenizer.tokenize(plain).to_list()
+    common = max(range(4, tokenizer.vocab_size), key=lambda piece: sum(piece in x for x in ids))
+    ended = Translator(
+        *loaded, beam_size=1, length_penalty=0.0, end_pieces=[tokenizer.pieces[common]]
+    )
+    found = ended.translate(text)
+    rows = tf.zeros(20, tf.int32)
+    options = SamplingOptions(tf.zeros(20), rows, tf.zeros(20), tf.zeros(20, tf.int64), rows)
+    assert (sample_translations(ended, text, options).text == found.text[:, 0]).numpy().all()
+    scores = score_pairs(ended, text, found.text[:, 0]).log_prob
+    # What is split into other pieces when it is read again has another score.
+    near = np.abs(scores - found.scores[:, 0]) < 1e-3
+    assert near.mean() > 0.9
 
 
 def test_end_pieces_must_be_in_the_vocabulary(loaded):

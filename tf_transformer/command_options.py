@@ -15,11 +15,11 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of beam search."""
     parser.add_argument(
         "--beam-size", type=int, default=4, metavar="N",
-        help="hypotheses kept for each sentence; 1 is greedy search (default: %(default)s)",
+        help="hypotheses kept for each sentence; 1 is greedy search (default: 4)",
     )  # fmt: skip
     parser.add_argument(
         "--length-penalty", type=float, default=0.6, metavar="A",
-        help="alpha of the GNMT length penalty (default: %(default)s)",
+        help="alpha of the GNMT length penalty (default: 0.6)",
     )  # fmt: skip
 
 
@@ -36,5 +36,5 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dtype", default="float32", choices=("float32", "bfloat16", "int8"),
         help="bfloat16: layers in half the memory, faster where the processor has it; int8: "
-        "products in 8 bits, a quarter of the memory, faster still (default: %(default)s)",
+        "products in 8 bits, a quarter of the memory, faster still (default: float32)",
     )  # fmt: skip

@@ -350,8 +350,7 @@ class _Search(NamedTuple):
         or the whole vocabulary where that is smaller.
         """
         options, end_id = rows.options, self.end_ids[0]
-        if len(self.end_ids) > 1:
-            logits = _merge_ends(logits, self.end_ids)
+        logits = merge_ends(logits, self.end_ids)
         normalizer = _log_sum_exp(logits)
         free_logits = logits
         if _is_given(options.no_repeat_ngram):
@@ -429,8 +428,10 @@ def _write_results(results, rows):
     )
 
 
-def _merge_ends(logits, end_ids):
-    """Logits in which the first end stands for all of them."""
+def merge_ends(logits, end_ids):
+    """Logits `(..., ..., vocab)` in which the first end stands for all of them."""
+    if len(end_ids) == 1:
+        return logits
     ids = tf.range(tf.shape(logits)[2])
     is_end = tf.reduce_any(ids[:, tf.newaxis] == list(end_ids), axis=1)
     end = tf.reduce_logsumexp(tf.gather(logits, list(end_ids), axis=2), axis=2, keepdims=True)

@@ -164,8 +164,8 @@ def check_kernels() -> None:
         found = Int8Product(kernel)(inputs).numpy()
     except (tf.errors.OpError, ValueError) as error:
         raise ValueError(
-            "int8 needs TensorFlow's oneDNN kernels (x86-64, TF_ENABLE_ONEDNN_OPTS not 0), "
-            "which are missing here; float32 and bfloat16 need none"
+            "int8 needs TensorFlow's oneDNN kernels, which builds for x86-64 have and "
+            "this one lacks; float32 and bfloat16 need none"
         ) from error
     if not np.allclose(found, expected, atol=0.05 * np.abs(expected).max()):
         raise ValueError(

@@ -28,7 +28,10 @@ class Projection(keras.layers.Dense):
         """Computes with `product`, `(..., inputs)` to `(..., outputs)`; the weights are let go."""
         for variable in self.weights:
             self._untrack_variable(variable)
-        self._kernel = self.bias = None
+        # What an attribute once held stays tracked, and is saved, unless the attribute goes.
+        for name in ("_kernel", "bias"):
+            delattr(self, name)
+            setattr(self, name, None)
         self._tracker.unlock()
         self.product = product
         self._tracker.lock()

@@ -8,7 +8,7 @@ from tf_transformer.chunks import map_chunks
 from tf_transformer.masks import padding_mask
 from tf_transformer.sampling import SamplingOptions, sample
 from tf_transformer.searcher import end_and_pad
-from tf_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from tf_transformer.special_ids import BEGIN_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.step_decoder import StepDecoder
 from tf_transformer.translator import Translator
 
@@ -58,7 +58,7 @@ def _sample_chunk(translator, source, options):
         decoder,
         state,
         begin_id=BEGIN_ID,
-        end_id=END_ID,
+        end_ids=translator.searcher.end_ids,
         options=options._replace(max_length=max_length),
         suppressed_ids=(PAD_ID, UNKNOWN_ID, BEGIN_ID),
     )

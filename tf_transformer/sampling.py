@@ -1,10 +1,13 @@
 """Translations drawn at random from a model's distribution."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding import KEEP_EVERY, StepModel
+from tf_transformer.decoding import KEEP_EVERY, StepModel, merge_ends
+
+_LARGEST_TEMPERATURE = 1e6
 
 
 class SamplingOptions(NamedTuple):
@@ -46,7 +49,7 @@ def sample(
     state: Any,
     *,
     begin_id: int,
-    end_id: int,
+    end_ids: Sequence[int],
     options: SamplingOptions,
     suppressed_ids: tuple[int, ...] = (),
 ) -> Samples:
@@ -55,7 +58,7 @@ def sample(
     Args:
         model: as for `beam_search`, with a beam of 1.
         state: of the model, before any token.
-        begin_id, end_id, suppressed_ids: see `beam_search`.
+        begin_id, end_ids, suppressed_ids: see `beam_search`.
         options: of every row.
     """
     rows = tf.shape(options.seed)[0]
@@ -68,12 +71,12 @@ def sample(
             lambda: state,
         )
         logits, _, state = model.decode_step(newest[:, tf.newaxis], alone, step, state)
-        logits = logits[:, 0]
+        logits = merge_ends(logits, end_ids)[:, 0]
         drawn = _draw(logits, step, options, suppressed_ids)
-        drawn = tf.where(done | (step >= options.max_length), end_id, drawn)
+        drawn = tf.where(done | (step >= options.max_length), end_ids[0], drawn)
         gained = tf.gather(tf.nn.log_softmax(logits), drawn, batch_dims=1)
         log_probs += tf.where(done, 0.0, gained)
-        done |= drawn == end_id
+        done |= drawn == end_ids[0]
         ids = tf.concat([ids, tf.where(done, 0, drawn)[:, tf.newaxis]], axis=1)
         return step + 1, drawn, ids, log_probs, lengths + tf.cast(~done, tf.int32), done, state
 
@@ -103,7 +106,10 @@ def _draw(logits, step, options, suppressed_ids):
     for token in suppressed_ids:
         logits = tf.where(tf.range(vocab_size) == token, float("-inf"), logits)
     is_greedy = options.temperature <= 0
-    temperature = tf.where(is_greedy, 1.0, options.temperature)[:, tf.newaxis]
+    # No number is as good as 1; beyond the largest all tokens are alike already.
+    is_usable = (options.temperature > 0) & ~is_greedy
+    temperature = tf.minimum(tf.where(is_usable, options.temperature, 1.0), _LARGEST_TEMPERATURE)
+    temperature = temperature[:, tf.newaxis]
     ordered, ids = tf.math.top_k(logits / temperature, vocab_size)
     probabilities = tf.nn.softmax(ordered)
     ranks = tf.range(vocab_size)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_transformer.chunks import map_chunks
+from tf_transformer.decoding import merge_ends
 from tf_transformer.loss import cross_entropy
 from tf_transformer.masks import padding_mask
 from tf_transformer.searcher import end_and_pad
@@ -56,7 +57,8 @@ def _score_chunk(translator, source, target):
     begins = tf.fill(tf.stack([tf.shape(labels)[0], 1]), BEGIN_ID)
     inputs = {"source": end_and_pad(source), "target": tf.concat([begins, labels[:, :-1]], axis=1)}
     mask = padding_mask(labels)
-    log_probs = tf.where(mask, -cross_entropy(labels, translator.model(inputs)), 0.0)
+    logits = merge_ends(translator.model(inputs), translator.searcher.end_ids)
+    log_probs = tf.where(mask, -cross_entropy(labels, logits), 0.0)
     room = translator.source_limit + 1 - tf.shape(labels)[1]
     padded = tf.ensure_shape(
         tf.pad(log_probs, [[0, 0], [0, room]]), (None, translator.source_limit + 1)

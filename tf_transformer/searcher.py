@@ -13,6 +13,8 @@ from tf_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.step_decoder import DecodingState, StepDecoder
 
 _LARGEST_COVERAGE_PENALTY = 1e6
+# ((5 + n) / 6)^alpha stays finite for any length.
+_LARGEST_LENGTH_PENALTY = 10.0
 
 
 class TranslationOptions(NamedTuple):
@@ -85,7 +87,7 @@ class Searcher(tf.Module):
         self.length_penalty = length_penalty
         self.max_length_factor = max_length_factor
         self.max_length_constant = max_length_constant
-        self._end_ids = tuple(end_ids)
+        self.end_ids = tuple(end_ids)
         self._graphs: dict[str, Any] = {}
 
     @property
@@ -171,7 +173,7 @@ class Searcher(tf.Module):
         arguments = dict(
             beam_size=self.beam_size,
             begin_id=BEGIN_ID,
-            end_ids=self._end_ids,
+            end_ids=self.end_ids,
             options=self._search_options(mask, options, prefix),
             suppressed_ids=(PAD_ID, UNKNOWN_ID, BEGIN_ID),
         )
@@ -204,8 +206,9 @@ class Searcher(tf.Module):
         coverage = tf.where(options.coverage_penalty > 0, options.coverage_penalty, 0.0)
         return SearchOptions(
             max_length=max_length,
-            length_penalty=tf.where(
-                options.length_penalty >= 0, options.length_penalty, self.length_penalty
+            length_penalty=tf.minimum(
+                tf.where(options.length_penalty >= 0, options.length_penalty, self.length_penalty),
+                _LARGEST_LENGTH_PENALTY,
             ),
             beam_size=tf.where(beam_size > 0, beam_size, self.beam_size),
             min_length=tf.minimum(options.min_length, max_length),

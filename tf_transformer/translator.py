@@ -110,8 +110,11 @@ class Translator(tf.Module):
         """
         source, lengths = self.tokenize_source(text)
         rows = {"source": source, "options": options or (), "prefix": ()}
+        truncated = lengths > self.source_limit
         if prefix is not None:
-            rows["prefix"] = self.target_tokenizer.tokenize(prefix)[:, : self.source_limit]
+            prefix_ids = self.target_tokenizer.tokenize(prefix)
+            truncated |= tf.cast(prefix_ids.row_lengths(), tf.int32) > self.source_limit
+            rows["prefix"] = prefix_ids[:, : self.source_limit]
 
         def translate_chunk(rows):
             prefix = None if isinstance(rows["prefix"], tuple) else rows["prefix"]
@@ -125,7 +128,7 @@ class Translator(tf.Module):
         text, scores, counts = map_chunks(
             translate_chunk, rows, lengths, self.chunk_size, tuple(specs)
         )
-        return Translations(text, scores, counts, truncated=lengths > self.source_limit)
+        return Translations(text, scores, counts, truncated)
 
     def tokenize_source(self, text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Ids of the sentences, cut to the model's limit, and their lengths before, `(batch,)`."""
