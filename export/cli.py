@@ -109,11 +109,14 @@ def _translate_by_server(options, lines):
     given = {"beam_size": options.beam_size, "length_penalty": options.length_penalty}
     given = {name: value for name, value in given.items() if value is not None}
     signature = "translate_options" if given else "serving_default"
+    # What leaves it to the server, for all that is not given.
+    wanted = {"beam_size": 0, "length_penalty": -1.0, "max_length": 0, "min_length": 0}
+    wanted |= {"no_repeat_ngram": 0, "coverage_penalty": 0.0} | given
     with Client(options.server, model=options.model, protocol=options.protocol) as client:
-        # What leaves it to the server, for all that is not given.
-        wanted = {"beam_size": 0, "length_penalty": -1.0, "max_length": 0, "min_length": 0}
-        wanted |= {"no_repeat_ngram": 0, "coverage_penalty": 0.0} | given if given else {}
-        for translation in client.translate_lines(lines, signature, wanted if given else None):
+        if lines and signature in client.signatures:
+            known = client.signatures[signature].inputs
+            wanted = {name: value for name, value in wanted.items() if name in known}
+        for translation in client.translate_lines(lines, signature, wanted):
             yield [translation]
 
 
