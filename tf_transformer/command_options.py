@@ -36,5 +36,5 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dtype", default="float32", choices=("float32", "bfloat16", "int8"),
         help="bfloat16: layers in half the memory, faster where the processor has it; int8: "
-        "products in 8 bits, a quarter of the memory, faster still (default: float32)",
+        "products in 8 bits, a quarter of their memory, faster still (default: float32)",
     )  # fmt: skip
