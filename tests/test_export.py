@@ -70,7 +70,7 @@ def test_moved_folder_still_loads(served, tmp_path):
         there = run_in_fresh_process(moved, requests)["serving_default"]["translation"]
     finally:
         away.rename(served / "1")
-    assert there.tolist() == here.tolist()
+    assert there == here
     assert here[0]
 
 

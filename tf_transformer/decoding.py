@@ -320,9 +320,7 @@ class _Search(NamedTuple):
 
     def _may_improve(self, options, log_probs, finished):
         """Whether the best live hypothesis could still enter the best, `(rows,)`."""
-        longest = options.max_length + 1
-        if _is_given(options.prefix):
-            longest -= _prefix_lengths(options)
+        longest = _scored_length(options, options.max_length + 1)
         bound = tf.reduce_max(log_probs, axis=1) / length_penalty(longest, options.length_penalty)
         last = finished.scores[:, self.num_best - 1]
         if _is_given(options.beam_size):
@@ -332,9 +330,7 @@ class _Search(NamedTuple):
 
     def _end(self, options, ids, log_probs, coverage, step):
         """Hypotheses as they would be if they ended here."""
-        length = step + 1
-        if _is_given(options.prefix):
-            length -= _prefix_lengths(options)
+        length = _scored_length(options, step + 1)
         scores = log_probs / length_penalty(length, options.length_penalty)[:, tf.newaxis]
         if _is_given(options.coverage_penalty):
             missing = tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0))
@@ -403,6 +399,17 @@ def _is_given(option) -> bool:
 
 def _prefix_lengths(options):
     return tf.math.count_nonzero(options.prefix != PAD_ID, axis=1, dtype=tf.int32)
+
+
+def _scored_length(options, length):
+    """Length that the penalty counts: without the prefix, and at least 1.
+
+    Within the prefix nothing ends, but impossible ends (-inf) are scored there too. The penalty of
+    a negative length may be negative, and would make them the best of all.
+    """
+    if _is_given(options.prefix):
+        return tf.maximum(length - _prefix_lengths(options), 1)
+    return length
 
 
 def _merge(finished, new, ended, beam_size):
