@@ -63,6 +63,33 @@ def test_damaged_checkpoint_is_named(trained, tmp_path):
         average_checkpoints(tmp_path / "model", 2, Transformer(read_config(trained)))
 
 
+def test_goes_on_from_the_newest_intact_checkpoint(trained, tmp_path, caplog):
+    """Of 10, 20 and 30 the last two are damaged, each in another way."""
+    directory = shutil.copytree(trained, tmp_path / "model") / "checkpoints"
+    (directory / "step-30.index").write_bytes(b"")
+    data = directory / "step-20.data-00000-of-00001"
+    contents = bytearray(data.read_bytes())
+    contents[len(contents) // 2] ^= 1  # a flipped bit: the checksum tells
+    data.write_bytes(contents)
+    model = compiled_model(small_config(), 400, 400)
+    assert Checkpoints(tmp_path / "model", model, keep=3).restore()
+    assert int(model.optimizer.iterations.numpy()) == 10
+    assert "step-20: damaged" in caplog.text
+    assert "step-30: damaged" in caplog.text
+    names = {path.name for path in directory.iterdir()}
+    assert {"damaged-step-20.index", "damaged-step-30.index", "step-10.index"} <= names
+    assert not names & {"step-20.index", "step-30.index"}
+
+
+def test_data_without_an_index_is_removed(trained, tmp_path):
+    """What a kill leaves between the two renames of a save, or the two removals of an old one."""
+    directory = shutil.copytree(trained, tmp_path / "model") / "checkpoints"
+    (directory / "step-30.index").unlink()
+    Checkpoints(tmp_path / "model", compiled_model(small_config(), 400, 400), keep=3)
+    assert not list(directory.glob("step-30*"))
+    assert list(directory.glob("step-20.data*"))
+
+
 def test_full_disk_is_said_and_leaves_the_former_checkpoints(trained, tmp_path, monkeypatch):
     model_dir = tmp_path / "model"
     shutil.copytree(trained, model_dir)

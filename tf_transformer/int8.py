@@ -53,7 +53,7 @@ class Int8Product(keras.layers.Layer):
 
     def call(self, inputs):
         num_inputs, num_outputs = self.kernel.shape
-        rows = tf.reshape(inputs, (-1, num_inputs))
+        rows = inputs if inputs.shape.rank == 2 else tf.reshape(inputs, (-1, num_inputs))
         weights = [tf.convert_to_tensor(weight) for weight in (self.kernel, self.largest)]
         multiply = _multiply_eagerly if tf.executing_eagerly() else _multiply
         outputs = multiply(rows, *weights)
@@ -74,13 +74,12 @@ def _multiply(rows, kernel, largest_of_column, keeps_weights=True):
     """
     largest = tf.reduce_max(tf.abs(rows), axis=1, keepdims=True)
     whole = tf.cast(tf.round(rows * tf.math.divide_no_nan(float(_LARGEST), largest)), tf.int8)
-    limit = tf.constant(float(_LARGEST))
-    # Whole numbers and what the largest of them stands for: 127 for the rows, so a step is 1.
+    # Whole numbers, a bias, and what the largest whole numbers stand for: 1 for the rows.
     inputs = [
         tf.bitcast(whole, tf.qint8),
         tf.bitcast(kernel, tf.qint8),
-        tf.zeros_like(largest_of_column),
-        *(limit, limit),
+        tf.zeros(kernel.shape[1:]),
+        *(tf.constant(1.0), tf.constant(1.0)),
         *(largest_of_column, largest_of_column),
     ]
     qint8, float32 = (_type(dtype) for dtype in (tf.qint8, tf.float32))
@@ -98,7 +97,7 @@ def _multiply(rows, kernel, largest_of_column, keeps_weights=True):
     )
     (products,) = operation.outputs
     products.set_shape((None, kernel.shape[1]))
-    return products * (largest * (1 / _LARGEST))
+    return products * largest
 
 
 # One kernel for all layers: it must not keep the weights of the first.

@@ -1,6 +1,7 @@
 """Checkpoints of everything that training goes on from, and the average of their weights."""
 
 import errno
+import logging
 import os
 import pathlib
 import shutil
@@ -8,6 +9,8 @@ import shutil
 import keras
 import numpy as np
 import tensorflow as tf
+
+_log = logging.getLogger(__name__)
 
 # What TensorFlow raises over a damaged checkpoint, or one with other variables.
 _UNREADABLE = (AssertionError, IndexError, ValueError, tf.errors.OpError)
@@ -57,24 +60,43 @@ class Checkpoints:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._directory)) from error
 
     def _remove_leftovers(self) -> None:
-        """Removes what interrupted saves have left beside the checkpoints."""
+        """Removes what interrupted saves and removals have left beside the checkpoints."""
         for leftover in self._directory.glob("step-*_temp"):
             shutil.rmtree(leftover, ignore_errors=True)
+        # The index is written last and removed first.
+        for data in self._directory.glob("step-*.data-*"):
+            if not data.with_suffix(".index").exists():
+                data.unlink()
 
     def restore(self) -> bool:
-        """Goes back to the newest checkpoint, and says whether there was one.
+        """Goes back to the newest intact checkpoint, and says whether there was one.
+
+        Damaged ones that are newer are moved aside, to `damaged-step-*`.
 
         Raises:
-            ValueError: the checkpoint is damaged or of another model.
+            ValueError: there are checkpoints, and all are damaged or of another model.
         """
-        path = self._manager.latest_checkpoint
-        if path is None:
+        paths = checkpoint_paths(self._directory)
+        errors = []
+        for path in reversed(paths):
+            try:
+                self._checkpoint.restore(path).assert_consumed()
+                break
+            except _UNREADABLE as error:
+                errors.append(_damaged(path, error))
+        else:
+            if errors:
+                raise errors[0]
             return False
-        try:
-            self._checkpoint.restore(path).assert_consumed()
-        except _UNREADABLE as error:
-            raise _damaged(path, error) from error
+        for error, damaged in zip(errors, reversed(paths), strict=False):
+            _log.warning("%s; moved aside, going on from %s", error, path)
+            _move_aside(pathlib.Path(damaged))
         return True
+
+
+def _move_aside(checkpoint):
+    for path in checkpoint.parent.glob(f"{checkpoint.name}.*"):
+        path.rename(path.with_name(f"damaged-{path.name}"))
 
 
 def checkpoint_directory(model_dir: pathlib.Path) -> pathlib.Path:
