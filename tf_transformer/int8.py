@@ -78,7 +78,7 @@ def _multiply(rows, kernel, largest_of_column, keeps_weights=True):
     inputs = [
         tf.bitcast(whole, tf.qint8),
         tf.bitcast(kernel, tf.qint8),
-        tf.zeros(kernel.shape[1:]),
+        tf.zeros_like(largest_of_column),
         *(tf.constant(1.0), tf.constant(1.0)),
         *(largest_of_column, largest_of_column),
     ]

@@ -9,8 +9,10 @@ import tensorflow as tf
 
 from tf_transformer.model_dir import write_weights
 from training.checkpoints import Checkpoints
+from training.workers import Workers
 
 REPORT_EVERY = 50
+AGREE_EVERY = 10
 
 
 def current_step(model: keras.Model) -> int:
@@ -145,13 +147,20 @@ class StopAtStep(keras.callbacks.Callback):
 class StopOnSignal(keras.callbacks.Callback):
     """Ends training in order after the running step at Ctrl-C or SIGTERM; at once at the second.
 
+    Several workers stop together, up to `AGREE_EVERY` steps after any of them got the signal.
+
+    Args:
+        workers: that train together.
+
     Attributes:
-        received: the signal that came, or None.
+        received: the signal that came, or None. A worker that stops because of another's signal
+            has SIGTERM.
     """
 
-    def __init__(self):
+    def __init__(self, workers: Workers):
         super().__init__()
         self.received: signal.Signals | None = None
+        self._workers = workers
         self._former = {}
 
     def on_train_begin(self, logs=None):
@@ -167,7 +176,10 @@ class StopOnSignal(keras.callbacks.Callback):
             signal.signal(number, handler)
 
     def on_train_batch_end(self, batch, logs=None):
-        if self.received:
+        if self._workers.number > 1 and current_step(self.model) % AGREE_EVERY:
+            return
+        if self._workers.any(self.received is not None):
+            self.received = self.received or signal.SIGTERM
             self.model.stop_training = True
 
     def on_train_end(self, logs=None):

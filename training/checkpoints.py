@@ -27,12 +27,17 @@ class Checkpoints:
         model_dir: where the folder lies.
         model: compiled model, its optimizer built.
         keep: how many of the last checkpoints stay.
+        is_writer: False only reads, beside a writer.
     """
 
-    def __init__(self, model_dir: pathlib.Path, model: keras.Model, keep: int):
+    def __init__(
+        self, model_dir: pathlib.Path, model: keras.Model, keep: int, *, is_writer: bool = True
+    ):
         self._directory = checkpoint_directory(model_dir)
-        self._remove_leftovers()
-        _list_checkpoints_anew(self._directory)
+        self._is_writer = is_writer
+        if is_writer:
+            self._remove_leftovers()
+            _list_checkpoints_anew(self._directory)
         weights, state = _weights_and_state(model)
         # Lists of variables: tf.train.Checkpoint(model=...) would lose layers held in lists.
         self._checkpoint = tf.train.Checkpoint(
@@ -90,7 +95,8 @@ class Checkpoints:
             return False
         for error, damaged in zip(errors, reversed(paths), strict=False):
             _log.warning("%s; moved aside, going on from %s", error, path)
-            _move_aside(pathlib.Path(damaged))
+            if self._is_writer:
+                _move_aside(pathlib.Path(damaged))
         return True
 
 

@@ -84,6 +84,19 @@ def _add_train(commands):
         "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
         help="single settings, such as optimization.warmup_steps=4000 or model.dropout_rate=0.1",
     )  # fmt: skip
+    parser.add_argument("--seed", type=int, metavar="N", help="of weights, dropout and data order")
+    parser.add_argument(
+        "--checkpoint-every", type=int, metavar="N", help="updates between two checkpoints"
+    )
+    parser.add_argument(
+        "--deterministic", action="store_true",
+        help="the same weights, bit for bit, whenever the same command is run; slower",
+    )  # fmt: skip
+    parser.add_argument(
+        "--strategy", default="auto",
+        choices=("auto", "one_device", "mirrored", "multi_worker"),
+        help="auto: several machines if TF_CONFIG names them, else this one's devices",
+    )  # fmt: skip
     parser.add_argument(
         "--devices", type=int, metavar="N",
         help="GPUs to train on (default: all); without GPUs, logical CPU devices (default: 1)",
@@ -96,6 +109,8 @@ def _run_train(options):
     for name, value in (
         ("preset", options.preset),
         ("optimization.steps", options.steps),
+        ("optimization.seed", options.seed),
+        ("optimization.checkpoint_every", options.checkpoint_every),
         ("vocabulary.size", options.vocab_size),
     ):
         if value is not None:
@@ -118,7 +133,9 @@ def _run_train(options):
         and TextFile.parse(options.validation_source, default_column=1),
         validation_target=TextFile.parse(options.validation_target, default_column=2),
         model_dir=options.model_dir,
+        strategy=options.strategy,
         num_devices=options.devices,
+        deterministic=options.deterministic,
     )
     picture = options.model_dir / "training.png"
     plot_training(options.model_dir / "logs").savefig(picture)

@@ -40,6 +40,7 @@ from training.strategy import make_strategy
 from training.trained_model import TrainedLanguageModel, TrainedTransformer
 from training.vectors import read_vectors
 from training.vocabulary import train_vocabularies
+from training.workers import Workers
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +75,9 @@ def train(
     source: TextFile | None = None,
     validation_source: TextFile | None = None,
     model_dir: pathlib.Path,
+    strategy: str = "auto",
     num_devices: int | None = None,
+    deterministic: bool = False,
 ) -> TrainingResult:
     """Trains a model, or goes on where an earlier call with the same arguments stopped.
 
@@ -82,8 +85,9 @@ def train(
         config: all settings.
         source, target: the training corpus; a language model has no source.
         validation_source, validation_target: read after each checkpoint.
-        model_dir: where everything is written.
-        num_devices: see `make_strategy`.
+        model_dir: where everything is written. Several workers need a folder that all can read.
+        strategy, num_devices: see `make_strategy`.
+        deterministic: the same call gives the same weights, bit for bit, stopped or not; slower.
 
     Raises:
         ValueError: the corpus is faulty, or `model_dir` belongs to another run.
@@ -97,25 +101,34 @@ def train(
             )
     if config.is_language_model:
         _log.info("There is no source: this trains a language model of the target.")
-    strategy = make_strategy(num_devices)
+    strategy = make_strategy(strategy, num_devices)
+    workers = Workers(strategy)
+    if deterministic:
+        tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
     num_pairs = check_parallel(source or target, target)
     num_validation_pairs = check_parallel(validation_source or validation_target, validation_target)
-    _begin_or_continue(model_dir, config, source, target)
+    if workers.is_chief:
+        _begin_or_continue(model_dir, config, source, target)
+    workers.wait()
     tokenizers = read_tokenizers(model_dir)
     corpus = ParallelText(source, target, *tokenizers, config.data)
     validation = ParallelText(validation_source, validation_target, *tokenizers, config.data)
-    _report_corpus("training", corpus, num_pairs)
-    _report_corpus("validation", validation, num_validation_pairs)
+    if workers.is_chief:
+        _report_corpus("training", corpus, num_pairs)
+        _report_corpus("validation", validation, num_validation_pairs)
 
     with strategy.scope():
         model = compiled_model(
             config, *(tokenizer and tokenizer.vocab_size for tokenizer in tokenizers)
         )
-    checkpoints = Checkpoints(model_dir, model, config.optimization.keep_checkpoints)
+    checkpoints = Checkpoints(
+        model_dir, model, config.optimization.keep_checkpoints, is_writer=workers.is_chief
+    )
+    workers.wait()
     if not checkpoints.restore():
         _give_vectors(model, config.vocabulary, *tokenizers)
-    return _fit(model, config.optimization, corpus, validation, model_dir, checkpoints)
+    return _fit(model, config.optimization, corpus, validation, model_dir, checkpoints, workers)
 
 
 def compiled_model(
@@ -170,19 +183,17 @@ def _fit(
     validation: ParallelText,
     model_dir: pathlib.Path,
     checkpoints: Checkpoints,
+    workers: Workers,
 ) -> TrainingResult:
     """Calls `fit` with one epoch from checkpoint to checkpoint.
 
     After a stop between two checkpoints, the first call only catches up with the next multiple of
     `checkpoint_every`, so that checkpoints lie at the same steps as without the stop.
     """
-    stop = StopOnSignal()
-    callbacks = [
-        StopAtStep(optimization.steps),
-        stop,
-        Report(model_dir / "logs"),
-        SaveCheckpoints(model_dir, checkpoints),
-    ]
+    stop = StopOnSignal(workers)
+    callbacks = [StopAtStep(optimization.steps), stop]
+    if workers.is_chief:
+        callbacks += [Report(model_dir / "logs"), SaveCheckpoints(model_dir, checkpoints)]
     every = optimization.checkpoint_every
     validation_batches = validation.batches()
     # A dataset of unknown cardinality makes `fit` warn that it ended.
@@ -199,12 +210,17 @@ def _fit(
             initial_epoch=step // every,
             epochs=step // every + 1 if behind else math.ceil(optimization.steps / every),
             callbacks=callbacks,
-            verbose=1 if sys.stdout.isatty() else 2,
+            verbose=_verbosity() if workers.is_chief else 0,
             shuffle=False,
         )
-    if not (model_dir / WEIGHTS_NAME).exists():
+    if workers.is_chief and not (model_dir / WEIGHTS_NAME).exists():
         write_weights(model_dir, model)
+    workers.wait()  # the chief may still be writing
     return TrainingResult(current_step(model), stop.received)
+
+
+def _verbosity():
+    return 1 if sys.stdout.isatty() else 2
 
 
 def _begin_or_continue(
