@@ -1,7 +1,6 @@
-"""One device = two devices: `two_devices.py` runs in a process of its own and is judged here."""
+"""One device = two devices = two workers: `two_replicas.py` runs apart and is judged here."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -9,9 +8,11 @@ import sys
 import numpy as np
 import pytest
 
+from tests.test_workers import start_workers
+
 pytestmark = pytest.mark.slow
 
-SCRIPT = pathlib.Path(__file__).with_name("two_devices.py")
+SCRIPT = pathlib.Path(__file__).with_name("two_replicas.py")
 COMPARISONS = [
     "even",
     "odd",
@@ -21,20 +22,29 @@ COMPARISONS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def results():
-    root = str(SCRIPT.parent.parent)
-    process = subprocess.run(
-        [sys.executable, str(SCRIPT)],
-        env=os.environ | {"PYTHONPATH": root, "CUDA_VISIBLE_DEVICES": "-1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr[-4000:]
-    results = json.loads(process.stdout)
+@pytest.fixture(scope="module", params=["devices", "workers"])
+def results(request):
+    environment = {"PYTHONPATH": str(SCRIPT.parent.parent), "CUDA_VISIBLE_DEVICES": "-1"}
+    command = ["env", *(f"{name}={value}" for name, value in environment.items())]
+    command += [sys.executable, str(SCRIPT)]
+    if request.param == "devices":
+        pipe = subprocess.PIPE
+        processes = [subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)]
+    else:
+        processes = start_workers(command)
+    answers = []
+    for process in processes:
+        output, errors = process.communicate(timeout=400)
+        assert process.returncode == 0, errors[-4000:]
+        answers.append(json.loads(output))
+    results = answers[0]
     assert results["replicas"] == 2
     assert list(results["comparisons"]) == COMPARISONS
+    # Each worker shows its own replicas' masks.
+    results["dropout"] = [
+        [mask for masks in draws for mask in masks]
+        for draws in zip(*(answer["dropout"] for answer in answers), strict=True)
+    ]
     return results
 
 

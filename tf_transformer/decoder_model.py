@@ -164,6 +164,21 @@ class DecoderModel(keras.Model):
                 if not self.optimizer.built:
                     self.optimizer.build(self.trainable_variables)
 
+    def train_step(self, *arguments):
+        """Keras' own, also on several workers."""
+        return self._averageable(super().train_step(*arguments))
+
+    def test_step(self, *arguments):
+        """Keras' own, also on several workers."""
+        return self._averageable(super().test_step(*arguments))
+
+    def _averageable(self, logs):
+        """Logs in the one shape that Keras can average over several workers, `(1,)`."""
+        strategy = getattr(self, "_distribute_strategy", None)
+        if strategy is None or strategy.cluster_resolver is None:
+            return logs
+        return {name: ops.reshape(value, (1,)) for name, value in logs.items()}
+
     def get_config(self):
         return super().get_config() | {"config": dataclasses.asdict(self.config)}
 

@@ -128,8 +128,25 @@ class SaveCheckpoints(keras.callbacks.Callback):
         step = current_step(self.model)
         if step != self._saved_step:
             self._checkpoints.save(step)
-            write_weights(self._model_dir, self.model)
+            write_trained_weights(self._model_dir, self.model)
             self._saved_step = step
+
+
+def write_trained_weights(model_dir: pathlib.Path, model: keras.Model) -> None:
+    """Writes the weights for translating: their averages, where training keeps any."""
+    with model.optimizer.averaged_weights(model.trainable_variables):
+        write_weights(model_dir, model)
+
+
+class ValidateAverage(keras.callbacks.Callback):
+    """Validates with the averages of the weights, where training keeps any."""
+
+    def on_test_begin(self, logs=None):
+        self._context = self.model.optimizer.averaged_weights(self.model.trainable_variables)
+        self._context.__enter__()
+
+    def on_test_end(self, logs=None):
+        self._context.__exit__(None, None, None)
 
 
 class StopAtStep(keras.callbacks.Callback):

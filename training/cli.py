@@ -137,6 +137,8 @@ def _run_train(options):
         num_devices=options.devices,
         deterministic=options.deterministic,
     )
+    if not result.is_chief:
+        return 0 if result.stopped_by is None else 128 + result.stopped_by
     picture = options.model_dir / "training.png"
     plot_training(options.model_dir / "logs").savefig(picture)
     if result.stopped_by is not None:

@@ -86,7 +86,10 @@ class OptimizationConfig:
         micro_batches: a device's batch goes through the model in so many parts, which needs less
             memory; the update is that of the whole batch.
         clip_norm: largest global norm of the gradient; None sets no limit, as in the paper.
-        dtype: "float32" or "mixed_bfloat16".
+        average_decay: training also keeps an exponential moving average of the weights, see `Adam`,
+            which is validated and becomes the model; None keeps none.
+        dtype: "float32", "mixed_bfloat16", or "mixed_float16", which is for GPUs and scales the
+            loss.
         seed: of weights, dropout and the order of the data.
     """
 
@@ -103,7 +106,8 @@ class OptimizationConfig:
     keep_checkpoints: Positive = 10
     micro_batches: Positive = 1
     clip_norm: PositiveFloat | None = None
-    dtype: Literal["float32", "mixed_bfloat16"] = "float32"
+    average_decay: Annotated[float, pydantic.Field(gt=0, lt=1)] | None = None
+    dtype: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
     seed: Seed = 1
 
 

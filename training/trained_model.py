@@ -36,21 +36,13 @@ class _Training:
         else:
             gradients = self._accumulated_gradients(inputs, labels, tokens)
         self.optimizer.apply(gradients, self.trainable_variables)
-        return self._logs(self.get_metrics_result())
-
-    def test_step(self, data):
-        return self._logs(super().test_step(data))
-
-    def _logs(self, logs):
-        """Several workers: in the one shape that Keras can average over them, `(1,)`."""
-        if isinstance(self._distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            return {name: ops.reshape(value, (1,)) for name, value in logs.items()}
-        return logs
+        return self._averageable(self.get_metrics_result())
 
     def _gradients(self, inputs, labels, tokens):
         with tf.GradientTape() as tape:
             logits = self(inputs, training=True)
             loss = ops.sum(self.loss.token_losses(labels, logits)) / ops.maximum(tokens, 1.0)
+            loss = loss * getattr(self.optimizer, "loss_scale", 1.0)
         self.compute_metrics(inputs, labels, logits)
         return tape.gradient(loss, [variable.value for variable in self.trainable_variables])
 

@@ -20,12 +20,19 @@ from tf_transformer.model_dir import (
     WEIGHTS_NAME,
     describe_model,
     read_tokenizers,
-    write_weights,
 )
 from tf_transformer.schedule import NoamSchedule
 from tf_transformer.tokenizer import Tokenizer
 from training.adam import Adam
-from training.callbacks import Report, SaveCheckpoints, StopAtStep, StopOnSignal, current_step
+from training.callbacks import (
+    Report,
+    SaveCheckpoints,
+    StopAtStep,
+    StopOnSignal,
+    ValidateAverage,
+    current_step,
+    write_trained_weights,
+)
 from training.checkpoints import Checkpoints
 from training.config import (
     OptimizationConfig,
@@ -61,10 +68,12 @@ class TrainingResult:
     Args:
         step: optimizer updates done in all.
         stopped_by: the signal that ended it early, or None.
+        is_chief: whether this process wrote the model, see `Workers`.
     """
 
     step: int
     stopped_by: signal.Signals | None
+    is_chief: bool
 
 
 def train(
@@ -108,27 +117,29 @@ def train(
     keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
     num_pairs = check_parallel(source or target, target)
     num_validation_pairs = check_parallel(validation_source or validation_target, validation_target)
-    if workers.is_chief:
-        _begin_or_continue(model_dir, config, source, target)
-    workers.wait()
-    tokenizers = read_tokenizers(model_dir)
-    corpus = ParallelText(source, target, *tokenizers, config.data)
-    validation = ParallelText(validation_source, validation_target, *tokenizers, config.data)
-    if workers.is_chief:
-        _report_corpus("training", corpus, num_pairs)
-        _report_corpus("validation", validation, num_validation_pairs)
-
-    with strategy.scope():
-        model = compiled_model(
-            config, *(tokenizer and tokenizer.vocab_size for tokenizer in tokenizers)
+    with workers.losses_explained():
+        if workers.is_chief:
+            _begin_or_continue(model_dir, config, source, target)
+        workers.wait()
+        if not workers.is_chief:
+            _check_same_run(model_dir / TRAINING_NAME, _describe_run(config, source, target))
+        tokenizers = read_tokenizers(model_dir)
+        corpus = ParallelText(source, target, *tokenizers, config.data)
+        validation = ParallelText(validation_source, validation_target, *tokenizers, config.data)
+        if workers.is_chief:
+            _report_corpus("training", corpus, num_pairs)
+            _report_corpus("validation", validation, num_validation_pairs)
+        with strategy.scope():
+            model = compiled_model(
+                config, *(tokenizer and tokenizer.vocab_size for tokenizer in tokenizers)
+            )
+        checkpoints = Checkpoints(
+            model_dir, model, config.optimization.keep_checkpoints, is_writer=workers.is_chief
         )
-    checkpoints = Checkpoints(
-        model_dir, model, config.optimization.keep_checkpoints, is_writer=workers.is_chief
-    )
-    workers.wait()
-    if not checkpoints.restore():
-        _give_vectors(model, config.vocabulary, *tokenizers)
-    return _fit(model, config.optimization, corpus, validation, model_dir, checkpoints, workers)
+        workers.wait()
+        if not checkpoints.restore():
+            _give_vectors(model, config.vocabulary, *tokenizers)
+        return _fit(model, config.optimization, corpus, validation, model_dir, checkpoints, workers)
 
 
 def compiled_model(
@@ -151,9 +162,15 @@ def compiled_model(
         label_smoothing=optimization.label_smoothing, smoothed_over=optimization.smoothed_over
     )
     model.compile(
-        optimizer=Adam(schedule, clip_norm=optimization.clip_norm),
+        optimizer=Adam(
+            schedule,
+            clip_norm=optimization.clip_norm,
+            average_decay=optimization.average_decay,
+            scales_loss=optimization.dtype == "mixed_float16",
+        ),
         loss=LabelSmoothedCrossEntropy(**smoothing),
         metrics=[SmoothedLoss(**smoothing), Perplexity(), TokenAccuracy()],
+        auto_scale_loss=False,  # Adam does
         jit_compile=False,  # XLA would compile anew for every shape of batch
     )
     model.optimizer.build(model.trainable_variables)
@@ -191,7 +208,7 @@ def _fit(
     `checkpoint_every`, so that checkpoints lie at the same steps as without the stop.
     """
     stop = StopOnSignal(workers)
-    callbacks = [StopAtStep(optimization.steps), stop]
+    callbacks = [StopAtStep(optimization.steps), stop, ValidateAverage()]
     if workers.is_chief:
         callbacks += [Report(model_dir / "logs"), SaveCheckpoints(model_dir, checkpoints)]
     every = optimization.checkpoint_every
@@ -204,8 +221,8 @@ def _fit(
     while (step := current_step(model)) < optimization.steps and not stop.received:
         behind = step % every
         model.fit(
-            corpus.training_batches(optimization.seed, step),
-            validation_data=validation_batches,
+            workers.shares(corpus.training_batches(optimization.seed, step)),
+            validation_data=workers.shares(validation_batches),
             steps_per_epoch=every - behind,
             initial_epoch=step // every,
             epochs=step // every + 1 if behind else math.ceil(optimization.steps / every),
@@ -214,9 +231,9 @@ def _fit(
             shuffle=False,
         )
     if workers.is_chief and not (model_dir / WEIGHTS_NAME).exists():
-        write_weights(model_dir, model)
+        write_trained_weights(model_dir, model)
     workers.wait()  # the chief may still be writing
-    return TrainingResult(current_step(model), stop.received)
+    return TrainingResult(current_step(model), stop.received, workers.is_chief)
 
 
 def _verbosity():
@@ -228,7 +245,7 @@ def _begin_or_continue(
 ) -> None:
     """Describes the run in `model_dir`, or checks that it is the run described there."""
     path = model_dir / TRAINING_NAME
-    run = {"settings": dump_config(config), "corpus": _digest(source, target)}
+    run = _describe_run(config, source, target)
     described = (model_dir / CONFIG_NAME).exists()
     remove_leftovers(model_dir)
     if path.exists():
@@ -243,6 +260,10 @@ def _begin_or_continue(
     if not described:
         sizes = [model and Tokenizer(model).vocab_size for model in models]
         describe_model(model_dir, config.transformer_config(*sizes), *models)
+
+
+def _describe_run(config: TrainingConfig, source: TextFile | None, target: TextFile) -> dict:
+    return {"settings": dump_config(config), "corpus": _digest(source, target)}
 
 
 def _check_same_run(path: pathlib.Path, run: dict) -> None:

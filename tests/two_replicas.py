@@ -1,10 +1,12 @@
-"""Run by test_distribution.py: one device against two, printed as JSON.
+"""Run by test_distribution.py: one device against two, or two workers, printed as JSON.
 
-A process of its own, because the number of logical devices is fixed once TensorFlow has started.
+A process of its own, because the number of logical devices is fixed once TensorFlow has started;
+`TF_CONFIG` makes it one of two workers.
 """
 
 import json
 import math
+import os
 import sys
 
 import keras
@@ -184,10 +186,16 @@ def fit_uneven_first_batch(strategy):
     }
 
 
-def main():
+def make_strategy():
+    if os.environ.get("TF_CONFIG"):
+        return tf.distribute.MultiWorkerMirroredStrategy()
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+    return tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+
+
+def main():
+    strategy = make_strategy()
     uneven_first_batch = fit_uneven_first_batch(strategy)
     comparisons, evaluated = compare_all(strategy)
     results = {

@@ -1,0 +1,176 @@
+"""Kills training at random moments, many times: is any checkpoint lost, damaged, or different?
+
+    python -m benchmarks.kills [--kills 1000] [--devices 1] [--seed 1]
+
+A small model with dropout is trained with deterministic ops; a checkpoint is written every other
+step, so that many kills meet a save. A process is killed by SIGKILL at a random moment between its
+start and some seconds of training, and the same call goes on. Whenever a run reaches its last step,
+every variable of its checkpoint is compared, bit for bit, with an uninterrupted run's. Each process
+is a fork of one that has imported TensorFlow, which saves most of its start.
+"""
+
+import argparse
+import collections
+import hashlib
+import os
+import pathlib
+import random
+import shutil
+import signal
+import tempfile
+import time
+
+import tqdm
+
+STEPS = 60
+SETTINGS = {
+    "model.num_encoder_layers": 1,
+    "model.num_decoder_layers": 1,
+    "model.d_model": 32,
+    "model.d_ff": 64,
+    "model.num_heads": 2,
+    "model.max_length": 40,
+    "vocabulary.size": 400,
+    "data.batch_tokens": 512,
+    "optimization.steps": STEPS,
+    "optimization.checkpoint_every": 2,
+    "optimization.keep_checkpoints": 3,
+    "optimization.average_decay": 0.99,
+}
+
+
+def train_small(directory: pathlib.Path, corpus: pathlib.Path, devices: int) -> None:
+    """One call of `train`, quiet."""
+    from training.config import load_config
+    from training.corpus import TextFile
+    from training.trainer import train
+
+    files = {
+        name: TextFile.parse(str(corpus / f"{part}.{language}"))
+        for name, part, language in (
+            ("source", "train", "en"),
+            ("target", "train", "de"),
+            ("validation_source", "validation", "en"),
+            ("validation_target", "validation", "de"),
+        )
+    }
+    train(
+        load_config(None, SETTINGS),
+        **files,
+        model_dir=directory,
+        num_devices=devices,
+        deterministic=True,
+    )
+
+
+def digest(directory: pathlib.Path) -> str:
+    """Of all variables of the newest checkpoint; reads all checkpoints, which checks their sums."""
+    import tensorflow as tf
+
+    from training.checkpoints import checkpoint_directory, checkpoint_paths
+
+    for path in checkpoint_paths(checkpoint_directory(directory)):
+        reader = tf.train.load_checkpoint(path)
+        content = hashlib.blake2b(digest_size=16)
+        for name in sorted(reader.get_variable_to_shape_map()):
+            if name.endswith("VARIABLE_VALUE"):
+                content.update(name.encode() + reader.get_tensor(name).tobytes())
+    return content.hexdigest()
+
+
+def fork(work) -> int:
+    """Runs `work` in a forked process whose output goes nowhere; gives its number."""
+    process = os.fork()
+    if process:
+        return process
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
+    status = 1
+    try:
+        work()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def in_fork(work) -> str:
+    """What `work` returns, from a forked process."""
+    reader, writer = os.pipe()
+    process = fork(lambda: os.write(writer, work().encode()))
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        answer = pipe.read()
+    if os.waitpid(process, 0)[1]:
+        raise RuntimeError("a checkpoint could not be read")
+    return answer
+
+
+def wait(process: int, seconds: float) -> bool:
+    """Whether the process has ended by itself in that time; fails where it failed."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        number, status = os.waitpid(process, os.WNOHANG)
+        if number:
+            if status:
+                raise RuntimeError(f"training failed with status {status}")
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def kill_many(options: argparse.Namespace, work: pathlib.Path) -> collections.Counter:
+    """Counts kills, finished runs, and what went wrong."""
+    from training.demonstration import write_demonstration
+
+    corpus, directory = work / "corpus", work / "model"
+    corpus.mkdir()
+    write_demonstration(corpus, num_train=2000, num_validation=20, num_test=1)
+    begin = time.monotonic()
+    whole = work / "whole"
+    wait(fork(lambda: train_small(whole, corpus, options.devices)), 600)
+    expected, duration = in_fork(lambda: digest(whole)), time.monotonic() - begin
+    draw = random.Random(options.seed)
+    names = ("kills", "kills during a save", "finished runs", "other weights")
+    counts = collections.Counter({name: 0 for name in (*names, "damaged checkpoints")})
+    with tqdm.tqdm(total=options.kills, unit=" kills", disable=None) as progress:
+        while counts["kills"] < options.kills:
+            process = fork(lambda: train_small(directory, corpus, options.devices))
+            if wait(process, draw.uniform(0, duration)):
+                counts["finished runs"] += 1
+                counts["other weights"] += in_fork(lambda: digest(directory)) != expected
+                counts["damaged checkpoints"] += count(directory, "damaged-*.index")
+                shutil.rmtree(directory)
+                continue
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            counts["kills"] += 1
+            counts["kills during a save"] += count(directory, "*_temp") > 0
+            progress.update()
+    counts["damaged checkpoints"] += count(directory, "damaged-*.index")
+    return counts
+
+
+def count(directory: pathlib.Path, names: str) -> int:
+    """Checkpoint files of such names."""
+    return len(list(directory.glob(f"checkpoints/{names}")))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--devices", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    from tf_transformer.quiet import import_tensorflow
+
+    import_tensorflow()
+    import training.trainer  # noqa: F401, before the forks
+
+    with tempfile.TemporaryDirectory() as work:
+        counts = kill_many(options, pathlib.Path(work))
+    print("\n".join(f"{count:6} {name}" for name, count in counts.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Runs a command as several workers of one machine, as a rehearsal for several machines.
+
+    python examples/multi_worker/local.py 2 tf-transformer train --source train.en ...
+
+Every worker gets a TF_CONFIG of its own. The chief, worker 0, shows what it prints; the others are
+silent, but for errors. Ends with the first status that is not 0.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on at the moment."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    ports = [server.getsockname()[1] for server in sockets]
+    for server in sockets:
+        server.close()
+    return ports
+
+
+def start_workers(command: list[str], count: int, **options) -> list[subprocess.Popen]:
+    """Starts the command `count` times, each with a TF_CONFIG of its own."""
+    addresses = [f"localhost:{port}" for port in free_ports(count)]
+    workers = []
+    for index in range(count):
+        task = {"type": "worker", "index": index}
+        config = json.dumps({"cluster": {"worker": addresses}, "task": task})
+        output = {} if index == 0 else {"stdout": subprocess.DEVNULL}
+        environment = os.environ | {"TF_CONFIG": config}
+        workers.append(subprocess.Popen(command, env=environment, **(output | options)))
+    return workers
+
+
+def main() -> int:
+    count, *command = sys.argv[1:]
+    workers = start_workers(command, int(count))
+    try:
+        statuses = [worker.wait() for worker in workers]
+    except KeyboardInterrupt:  # every worker has got it too, and saves
+        statuses = [worker.wait() for worker in workers]
+    return next((status for status in statuses if status), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
