@@ -39,7 +39,7 @@ def make_search(options):
     rows = tokenizer.tokenize(tf.constant(lines)).to_list()
     rows = [row[:SOURCE_LENGTH] for row in rows if len(row) >= SOURCE_LENGTH]
     ids = tf.ragged.constant(rows[: options.batch], tf.int32)
-    lengths = tf.fill([options.batch], TARGET_LENGTH)
+    lengths = tf.fill([options.batch], getattr(options, "length", TARGET_LENGTH))
     wishes = TranslationOptions.defaults(options.batch)
     wishes = wishes._replace(max_length=lengths, min_length=lengths)
 

@@ -97,3 +97,58 @@ def test_goes_on_after_a_skipped_update():
         assert np.isfinite(ours).all()
         # One step later, so that the bias correction differs a little.
         np.testing.assert_allclose(ours, theirs, atol=0.1)
+
+
+def test_keeps_an_average_of_the_weights():
+    updates = random_gradients(30)
+    averages = [start.astype("float64") for start in STARTS]
+    for t in range(1, 31):
+        decay = min(0.7, (1 + t) / (10 + t))
+        weights = run(Adam(NoamSchedule(8, 10)), updates[:t])
+        averages = [
+            decay * average + (1 - decay) * weight
+            for average, weight in zip(averages, weights, strict=True)
+        ]
+    optimizer = Adam(NoamSchedule(8, 10), average_decay=0.7)
+    variables = [keras.Variable(start) for start in STARTS]
+    optimizer.build(variables)
+    apply = tf.function(lambda gradients: optimizer.apply(gradients, variables))
+    for gradients in updates:
+        apply([tf.constant(gradient) for gradient in gradients])
+    with optimizer.averaged_weights(variables):
+        for variable, average in zip(variables, averages, strict=True):
+            np.testing.assert_allclose(variable.numpy(), average, rtol=1e-5)
+    for variable, weight in zip(variables, weights, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), weight)
+
+
+def test_without_an_average_the_weights_stay():
+    optimizer = Adam(0.1)
+    variables = [keras.Variable(start) for start in STARTS]
+    optimizer.build(variables)
+    with optimizer.averaged_weights(variables):
+        np.testing.assert_array_equal(variables[0].numpy(), STARTS[0])
+
+
+def test_scaled_gradients_give_the_same_updates():
+    """The scale is halved by an infinite gradient and doubled after 2,000 finite ones."""
+    optimizer = Adam(NoamSchedule(8, 10), clip_norm=2.0, scales_loss=True)
+    variables = [keras.Variable(start) for start in STARTS]
+    optimizer.build(variables)
+    apply = tf.function(lambda gradients: optimizer.apply(gradients, variables))
+    assert optimizer.loss_scale.numpy() == 2**15
+    updates = random_gradients(3)
+    for gradients in updates:
+        apply([tf.constant(gradient) * optimizer.loss_scale for gradient in gradients])
+    expected = run(Adam(NoamSchedule(8, 10), clip_norm=2.0), updates)
+    for variable, value in zip(variables, expected, strict=True):
+        np.testing.assert_allclose(variable.numpy(), value, rtol=1e-5)
+    apply([tf.fill(start.shape, np.inf) for start in STARTS])
+    assert optimizer.loss_scale.numpy() == 2**14
+    assert optimizer.skipped.numpy() == 1
+    zeros = [tf.zeros(start.shape) for start in STARTS]
+    for _ in range(1999):
+        apply(zeros)
+    assert optimizer.loss_scale.numpy() == 2**14
+    apply(zeros)
+    assert optimizer.loss_scale.numpy() == 2**15

@@ -1,0 +1,64 @@
+"""How the cost of a token grows with the tokens before it, and with the beam.
+
+    python -m benchmarks.growth --model-dir DIR --sentences F [--preset base] [--batch 8]
+        [--lengths 10 20 40 80 160] [--beams 1 2 4 8] [--dtype float32] [--rounds 3]
+
+The model is widened as in `decode.py`; 15 pieces of every sentence are translated to exactly so
+many tokens, on one thread. Prints milliseconds a step, from medians, of the steps between one
+length and the next; the first span has the encoder in it.
+"""
+
+import argparse
+import pathlib
+import statistics
+import time
+
+import tqdm
+
+from benchmarks.where_time_goes import make_search
+
+
+def milliseconds(options: argparse.Namespace, rounds: int) -> float:
+    """Of one search."""
+    search, ids = make_search(options)
+    search(ids)
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        search(ids)
+        times.append(time.perf_counter() - start)
+    return 1000 * statistics.median(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--model-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--sentences", type=pathlib.Path, required=True)
+    parser.add_argument("--preset", default="base", help="'' for the model's own sizes")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--lengths", nargs="+", type=int, default=[10, 20, 40, 80, 160])
+    parser.add_argument("--beams", nargs="+", type=int, default=[1, 2, 4, 8])
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "int8"))
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    cases = [(beam, length) for beam in options.beams for length in options.lengths]
+    times = {}
+    for options.beam, options.length in tqdm.tqdm(cases, unit=" cases", disable=None):
+        times[options.beam, options.length] = milliseconds(options, options.rounds)
+    spans = list(zip([0, *options.lengths], options.lengths, strict=False))
+    print("| ms a step | " + " | ".join(f"{first} to {last}" for first, last in spans) + " |")
+    print("|---" * (len(spans) + 1) + "|")
+    for beam in options.beams:
+        cells = [
+            (times[beam, last] - times.get((beam, first), 0)) / (last - first)
+            for first, last in spans
+        ]
+        print(f"| beam {beam} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Killed at random moments and started again, training ends bit for bit as if nothing happened."""
+
+import random
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from tests.test_workers import start_workers, train_command, variables
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = {
+    "optimization__steps": 40,
+    "optimization__checkpoint_every": 5,
+    "optimization__average_decay": 0.9,
+}
+KINDS = {"one device": [], "two devices": ["--devices", "2"], "two workers": []}
+
+
+def start(kind, corpus, model_dir):
+    command = [*train_command(corpus, model_dir, **SETTINGS), *KINDS[kind]]
+    if kind == "two workers":
+        return start_workers(command)
+    return [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)]
+
+
+def finish(processes):
+    for process in processes:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors[-2000:]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kills_change_nothing(corpus, tmp_path, kind):
+    """Two kills once training has begun; `python -m benchmarks.kills` does a thousand."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    finish(start(kind, corpus, whole))
+    draw = random.Random(kind)
+    for number in (1, 2):
+        processes = start(kind, corpus, killed)
+        deadline = time.monotonic() + 200
+        while not (killed / "checkpoints" / f"step-{5 * number}.index").exists():
+            assert all(process.poll() is None for process in processes)
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(draw.uniform(0, 0.3))
+        for process in processes:
+            process.send_signal(signal.SIGKILL)
+        for process in processes:
+            process.communicate()
+    finish(start(kind, corpus, killed))
+    expected, found = variables(whole), variables(killed)
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    weights = [(path / "model.weights.h5").read_bytes() for path in (whole, killed)]
+    assert weights[0] == weights[1]
