@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from tests.conftest import SMALL_SETTINGS, small_config
-from tf_transformer.model_dir import load_model
+from tf_transformer.model_dir import load_model, read_tokenizers
+from training.checkpoints import Checkpoints
 from training.corpus import TextFile
 from training.evaluation import evaluate
+from training.pipeline import ParallelText
 from training.plots import plot_training
-from training.trainer import train
+from training.trainer import compiled_model, train
 
 
 def weights_of(model_dir):
@@ -106,6 +108,41 @@ def test_writes_what_tensorboard_reads(trained):
     for line in validation.values():
         assert list(line.get_xdata()) == [10, 20, 30]
     assert np.all(np.isfinite(validation["perplexity"].get_ydata()))
+
+
+def _validation_losses(model_dir):
+    return plot_training(model_dir / "logs").axes[0].lines[-1].get_ydata()
+
+
+def test_the_average_is_validated_and_becomes_the_model(corpus, tmp_path):
+    config = small_config(optimization__average_decay=0.8)
+    train(config, model_dir=tmp_path, **corpus.arguments)
+    model = compiled_model(config, 400, 400)
+    assert Checkpoints(tmp_path, model, keep=3).restore()
+    variables = model.trainable_variables
+    trained = [variable.numpy() for variable in variables]
+    tokenizers = read_tokenizers(tmp_path)
+    validation = ParallelText(
+        corpus.arguments["validation_source"],
+        corpus.arguments["validation_target"],
+        *tokenizers,
+        config.data,
+    )
+    with model.optimizer.averaged_weights(variables):
+        averages = [variable.numpy() for variable in variables]
+        loss = model.evaluate(validation.batches(), verbose=0, return_dict=True)["loss"]
+    assert loss == pytest.approx(_validation_losses(tmp_path)[-1], rel=1e-5)
+    assert any(np.abs(a - b).max() > 1e-3 for a, b in zip(averages, trained, strict=True))
+    for ours, theirs in zip(weights_of(tmp_path), averages, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_float16_trains_like_float32(corpus, trained, tmp_path):
+    config = small_config(optimization__dtype="mixed_float16")
+    train(config, model_dir=tmp_path, **corpus.arguments)
+    np.testing.assert_allclose(
+        _validation_losses(tmp_path), _validation_losses(trained), rtol=0.01
+    )
 
 
 def _command(corpus, model_dir, *extra, **changes):
