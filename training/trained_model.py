@@ -11,7 +11,7 @@ from tf_transformer.model import Transformer
 
 
 class _Training:
-    """A training step over micro-batches; counts target tokens and the share of padding.
+    """A training step over micro-batches; counts tokens and the share of padding.
 
     A batch may be cut by rows into micro-batches, one after the other through the model: their
     gradients of `loss sum / tokens of the global batch` add up to the whole batch's, in the memory
@@ -26,6 +26,8 @@ class _Training:
     def build(self, input_shape=None):
         self.padding = keras.metrics.Mean(name="padding")
         self.target_tokens = keras.metrics.Sum(name="target_tokens")
+        if not self.config.decoder_only:
+            self.source_tokens = keras.metrics.Sum(name="source_tokens")
         super().build(input_shape)
 
     def train_step(self, data):
@@ -70,6 +72,8 @@ class _Training:
             if ids is not None:
                 is_padding = ops.logical_not(padding_mask(ids))
                 self.padding.update_state(ops.cast(is_padding, "float32"))
+        if "source" in x:
+            self.source_tokens.update_state(ops.cast(padding_mask(x["source"]), "float32"))
         self.target_tokens.update_state(ops.cast(padding_mask(y), "float32"))
         return super().compute_metrics(x, y, y_pred, sample_weight)
 

@@ -1,13 +1,11 @@
 """From a parallel corpus and settings to a trained model directory."""
 
 import dataclasses
-import hashlib
 import json
 import logging
 import math
 import pathlib
 import signal
-import sys
 
 import keras
 import tensorflow as tf
@@ -25,19 +23,24 @@ from tf_transformer.model_dir import (
 from tf_transformer.schedule import NoamSchedule
 from tf_transformer.tokenizer import Tokenizer
 from training.adam import Adam
-from training.callbacks import Report, SaveCheckpoints, StopAtStep, StopOnSignal, current_step
+from training.callbacks import SaveCheckpoints, StopAtStep, StopOnSignal, current_step
 from training.checkpoints import Checkpoints
 from training.config import (
-    OptimizationConfig,
     TrainingConfig,
+    ValidationConfig,
     VocabularyConfig,
     dump_config,
+    flatten,
     make_config,
 )
-from training.corpus import TextFile, check_parallel
+from training.corpus import TextFile, check_parallel, digest
+from training.monitoring import Report
 from training.pipeline import ParallelText
+from training.profiling import Profile
 from training.strategy import make_strategy
+from training.tensorboard_log import TensorBoardLog
 from training.trained_model import TrainedLanguageModel, TrainedTransformer
+from training.validation import Validation, describe_run
 from training.vectors import read_vectors
 from training.vocabulary import train_vocabularies
 
@@ -50,6 +53,7 @@ _FREE_SETTINGS = {
     "optimization.steps",
     "optimization.checkpoint_every",
     "optimization.keep_checkpoints",
+    *(f"validation.{field.name}" for field in dataclasses.fields(ValidationConfig)),
 }
 
 
@@ -60,10 +64,12 @@ class TrainingResult:
     Args:
         step: optimizer updates done in all.
         stopped_by: the signal that ended it early, or None.
+        early_stop: why it ended early with the model no longer becoming better, or None.
     """
 
     step: int
     stopped_by: signal.Signals | None
+    early_stop: str | None = None
 
 
 def train(
@@ -75,6 +81,7 @@ def train(
     validation_source: TextFile | None = None,
     model_dir: pathlib.Path,
     num_devices: int | None = None,
+    profile: tuple[int, int] | None = None,
 ) -> TrainingResult:
     """Trains a model, or goes on where an earlier call with the same arguments stopped.
 
@@ -84,6 +91,7 @@ def train(
         validation_source, validation_target: read after each checkpoint.
         model_dir: where everything is written.
         num_devices: see `make_strategy`.
+        profile: the first and the last step that TensorBoard gets a profile of, counted from 1.
 
     Raises:
         ValueError: the corpus is faulty, or `model_dir` belongs to another run.
@@ -115,7 +123,7 @@ def train(
     checkpoints = Checkpoints(model_dir, model, config.optimization.keep_checkpoints)
     if not checkpoints.restore():
         _give_vectors(model, config.vocabulary, *tokenizers)
-    return _fit(model, config.optimization, corpus, validation, model_dir, checkpoints)
+    return _fit(model, config, corpus, validation, model_dir, checkpoints, profile)
 
 
 def compiled_model(
@@ -165,24 +173,19 @@ def _give_vectors(
 
 def _fit(
     model: TrainedTransformer | TrainedLanguageModel,
-    optimization: OptimizationConfig,
+    config: TrainingConfig,
     corpus: ParallelText,
     validation: ParallelText,
     model_dir: pathlib.Path,
     checkpoints: Checkpoints,
+    profile: tuple[int, int] | None,
 ) -> TrainingResult:
     """Calls `fit` with one epoch from checkpoint to checkpoint.
 
     After a stop between two checkpoints, the first call only catches up with the next multiple of
     `checkpoint_every`, so that checkpoints lie at the same steps as without the stop.
     """
-    stop = StopOnSignal()
-    callbacks = [
-        StopAtStep(optimization.steps),
-        stop,
-        Report(model_dir / "logs"),
-        SaveCheckpoints(model_dir, checkpoints),
-    ]
+    optimization = config.optimization
     every = optimization.checkpoint_every
     validation_batches = validation.batches()
     # A dataset of unknown cardinality makes `fit` warn that it ended.
@@ -190,7 +193,27 @@ def _fit(
     validation_batches = validation_batches.apply(
         tf.data.experimental.assert_cardinality(num_batches)
     )
-    while (step := current_step(model)) < optimization.steps and not stop.received:
+    stop = StopOnSignal()
+    log = TensorBoardLog(model_dir / "logs")
+    judge = Validation(
+        corpus=validation, batches=validation_batches, config=config, model_dir=model_dir, log=log
+    )
+    callbacks = [
+        StopAtStep(optimization.steps),
+        stop,
+        Report(log, config.validation.report_every),
+        SaveCheckpoints(model_dir, checkpoints),
+        judge,
+    ]
+    if profile is not None:
+        callbacks.append(Profile(model_dir / "logs" / "training", *profile))
+    describe_run(log, config, model)
+    judge.begin(model)
+    while (
+        (step := current_step(model)) < optimization.steps
+        and not stop.received
+        and not judge.early_stop
+    ):
         behind = step % every
         model.fit(
             corpus.training_batches(optimization.seed, step),
@@ -199,12 +222,13 @@ def _fit(
             initial_epoch=step // every,
             epochs=step // every + 1 if behind else math.ceil(optimization.steps / every),
             callbacks=callbacks,
-            verbose=1 if sys.stdout.isatty() else 2,
+            verbose=0,  # its progress bar would wait for every step
             shuffle=False,
         )
     if not (model_dir / WEIGHTS_NAME).exists():
         write_weights(model_dir, model)
-    return TrainingResult(current_step(model), stop.received)
+    early_stop = judge.early_stop if current_step(model) < optimization.steps else None
+    return TrainingResult(current_step(model), stop.received, early_stop)
 
 
 def _begin_or_continue(
@@ -212,7 +236,7 @@ def _begin_or_continue(
 ) -> None:
     """Describes the run in `model_dir`, or checks that it is the run described there."""
     path = model_dir / TRAINING_NAME
-    run = {"settings": dump_config(config), "corpus": _digest(source, target)}
+    run = {"settings": dump_config(config), "corpus": digest(source, target)}
     described = (model_dir / CONFIG_NAME).exists()
     remove_leftovers(model_dir)
     if path.exists():
@@ -243,34 +267,14 @@ def _check_same_run(path: pathlib.Path, run: dict) -> None:
             "--model-dir"
         )
     # Through the configuration, so that settings which are new since then take their defaults.
-    before = _flatten(dump_config(make_config(former_settings)))
-    now = _flatten(run["settings"])
+    before = flatten(dump_config(make_config(former_settings)))
+    now = flatten(run["settings"])
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name) and name not in _FREE_SETTINGS:
             raise ValueError(
                 f"{path.parent} was trained with {name}={before.get(name)!r}; "
                 f"received {now.get(name)!r}. Give the same settings or another --model-dir"
             )
-
-
-def _flatten(values: dict, prefix: str = "") -> dict:
-    flat = {}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flatten(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value
-    return flat
-
-
-def _digest(*files: TextFile | None) -> str:
-    """BLAKE2 digest of the sentences of all files."""
-    digest = hashlib.blake2b(digest_size=16)
-    for file in files:
-        for line in file.lines() if file else ():
-            digest.update(line.encode() + b"\n")
-        digest.update(b"\f")
-    return digest.hexdigest()
 
 
 def _report_corpus(name: str, corpus: ParallelText, num_pairs: int) -> None:
