@@ -17,17 +17,12 @@ _messages = logging.getLogger(__name__)
 # None of so many updates in a row was finite: training is of no use.
 _HOPELESS = 50
 
-_NAMES = {
-    "loss": "loss",
-    "perplexity": "perplexity",
-    "accuracy": "accuracy",
-    "padding": "speed/padding",
-}
+_QUALITY = ("loss", "perplexity", "accuracy")
 
 
 def quality_scalars(results: dict[str, float]) -> dict[str, float]:
-    """Loss, perplexity and accuracy of metrics' results, under their names in TensorBoard."""
-    scalars = {_NAMES[name]: value for name, value in results.items() if name in _NAMES}
+    """Loss, perplexity and accuracy of metrics' results, and the loss without smoothing."""
+    scalars = {name: value for name, value in results.items() if name in _QUALITY}
     if "perplexity" in scalars:
         # The perplexity is exp(loss without smoothing), see `Perplexity`.
         scalars["loss/without_smoothing"] = _log(scalars["perplexity"])
@@ -105,6 +100,8 @@ class Report(StepCallback):
 
     def _report(self, results):
         scalars = quality_scalars(results) | self._speed(results) | memory_scalars()
+        tokens = results["target_tokens"] + results.get("source_tokens", 0.0)
+        scalars["speed/padding"] = 1.0 - tokens / results["entries"]
         optimizer = self.model.optimizer
         self._skipped = self._count_skipped()
         scalars["optimizer/learning_rate"] = float(optimizer.learning_rate)
@@ -144,7 +141,7 @@ class Report(StepCallback):
         results = {
             name.removeprefix("val_"): float(value)
             for name, value in logs.items()
-            if name.startswith("val_") and name != "val_padding"
+            if name.startswith("val_")
         }
         scalars = quality_scalars(results)
         self._log.scalars("validation", scalars, self.step)
