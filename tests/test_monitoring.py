@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import metadata as hparams_metadata
 from tensorboard.util.tensor_util import make_ndarray
+from tensorflow.python.framework import ops as tf_ops
 
 from tests.conftest import small_config
 from tests.test_trainer import _command, weights_of
@@ -315,3 +316,27 @@ def test_two_devices_are_judged_like_one(corpus, tmp_path):
         run["speed/target_tokens_per_second"][10] * run["speed/step_seconds"][10] for run in found
     )
     assert one == pytest.approx(two, rel=1e-4)  # tokens a step, of both devices together
+
+
+def test_steps_between_reports_read_nothing_from_the_device(corpus, tmp_path, monkeypatch):
+    """Twice the steps with as many reports: as many values are fetched."""
+    tensor_class = tf_ops._EagerTensorBase
+    fetch = tensor_class._numpy
+    fetched = []
+
+    def counting_fetch(self):
+        fetched.append(self)
+        return fetch(self)
+
+    monkeypatch.setattr(tensor_class, "_numpy", counting_fetch)
+    counts = []
+    for steps in (20, 40):
+        config = small_config(
+            optimization__steps=steps,
+            optimization__checkpoint_every=steps,
+            validation__report_every=steps // 2,
+        )
+        fetched.clear()
+        train(config, model_dir=tmp_path / str(steps), **corpus.arguments)
+        counts.append(len(fetched))
+    assert counts[0] == counts[1] > 20

@@ -66,10 +66,7 @@ class Report(StepCallback):
     def on_epoch_begin(self, epoch, logs=None):
         self._start_clock({})
         self._start_anew = False
-        self._progress = tqdm.tqdm(
-            total=self.params["steps"], desc=f"from step {self.step}", unit=" steps",
-            leave=False, disable=None,
-        )  # fmt: skip
+        self._progress = _bar(f"from step {self.step}", " steps", self.params["steps"])
 
     def _start_clock(self, results):
         """Speeds are measured from here; `results` is what the metrics have counted before."""
@@ -136,6 +133,13 @@ class Report(StepCallback):
             )
         self._checked_step, self._checked_skipped = self.step, self._skipped
 
+    def on_test_begin(self, logs=None):
+        self._progress.close()
+        self._progress = _bar("validation", " batches")
+
+    def on_test_batch_end(self, batch, logs=None):
+        self._progress.update()
+
     def on_epoch_end(self, epoch, logs=None):
         self._progress.close()
         results = {
@@ -159,6 +163,10 @@ def memory_scalars() -> dict[str, float]:
         used = tf.config.experimental.get_memory_info(f"GPU:{number}")
         scalars[f"memory/GPU_{number}_peak_GiB"] = used["peak"] / 2**30
     return scalars
+
+
+def _bar(label, unit, total=None):
+    return tqdm.tqdm(total=total, desc=label, unit=unit, leave=False, disable=None)
 
 
 def _in_short(scalars):
