@@ -47,6 +47,8 @@ setup(
             "ruff>=0.12",
             "tensorflow-serving-api>=2.21,<2.22",
         ],
+        # The pictures of docs/monitoring.md; they also need Chromium.
+        "screenshots": ["playwright>=1.49"],
         # Chinese characters in pictures, where the system has no font for them.
         "fonts": ["mplfonts"],
         # The tests that compare with PyTorch; this release has a CPU build.

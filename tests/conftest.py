@@ -56,6 +56,7 @@ SMALL_SETTINGS = {
     "optimization.warmup_steps": 100,
     "optimization.learning_rate_factor": 0.3,
     "optimization.checkpoint_every": 10,
+    "validation.translate_every": 0,
 }
 
 

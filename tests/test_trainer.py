@@ -140,9 +140,7 @@ def test_the_average_is_validated_and_becomes_the_model(corpus, tmp_path):
 def test_float16_trains_like_float32(corpus, trained, tmp_path):
     config = small_config(optimization__dtype="mixed_float16")
     train(config, model_dir=tmp_path, **corpus.arguments)
-    np.testing.assert_allclose(
-        _validation_losses(tmp_path), _validation_losses(trained), rtol=0.01
-    )
+    np.testing.assert_allclose(_validation_losses(tmp_path), _validation_losses(trained), rtol=0.01)
 
 
 def _command(corpus, model_dir, *extra, **changes):

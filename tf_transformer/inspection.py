@@ -43,8 +43,31 @@ def inspect_attention(translator: Translator, text: str) -> InspectedSentence:
     if source.row_lengths()[0] == 0:
         raise ValueError(f"No words to look at in {text!r}")
     found = translator.searcher.search(source)
-    source_ids = [*source[0].numpy().tolist(), END_ID]
-    target_ids = [BEGIN_ID, *found.ids[0, 0, : int(found.lengths[0, 0])].numpy().tolist()]
+    target = found.ids[0, 0, : int(found.lengths[0, 0])]
+    return _inspect(translator, source[0], target, truncated)
+
+
+def inspect_pair(translator: Translator, source: str, target: str, limit: int) -> InspectedSentence:
+    """Looks at all attention weights of a source and a given translation.
+
+    Args:
+        translator: holds model and tokenizers.
+        source, target: the sentences.
+        limit: most pieces of each that are looked at, of those that the model takes.
+    """
+    limit = min(limit, translator.source_limit)
+    tokenizers = (translator.source_tokenizer, translator.target_tokenizer)
+    ids = [
+        tokenizer.tokenize(tf.constant([text]))[0]
+        for tokenizer, text in zip(tokenizers, (source, target), strict=True)
+    ]
+    truncated = max(map(len, ids)) > limit
+    return _inspect(translator, *(side[:limit] for side in ids), truncated)
+
+
+def _inspect(translator, source, target, truncated):
+    source_ids = [*source.numpy().tolist(), END_ID]
+    target_ids = [BEGIN_ID, *target.numpy().tolist()]
     inputs = {"source": np.array([source_ids]), "target": np.array([target_ids])}
     _, attention = translator.model(inputs, return_attention=True)
     return InspectedSentence(

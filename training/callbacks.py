@@ -1,17 +1,14 @@
-"""What happens beside the optimizer's steps: reports, checkpoints, an orderly stop."""
+"""What happens beside the optimizer's steps: checkpoints, an orderly stop."""
 
 import pathlib
 import signal
-import time
 
 import keras
-import tensorflow as tf
 
 from tf_transformer.model_dir import write_weights
 from training.checkpoints import Checkpoints
 from training.workers import Workers
 
-REPORT_EVERY = 50
 AGREE_EVERY = 10
 
 
@@ -20,89 +17,18 @@ def current_step(model: keras.Model) -> int:
     return int(model.optimizer.iterations.numpy())
 
 
-class Report(keras.callbacks.Callback):
-    """Shows means since the last report, and writes them for TensorBoard by step.
+class StepCallback(keras.callbacks.Callback):
+    """Knows the number of optimizer updates done without asking the device after each.
 
-    Every `REPORT_EVERY` steps: loss, perplexity, accuracy, share of padding, learning rate, the
-    newest gradient's norm, skipped updates in all and target tokens a second under `logs/training`;
-    after each validation its loss, perplexity and accuracy under `logs/validation`.
-
-    Args:
-        log_dir: where TensorBoard's files go.
-
-    Raises:
-        ValueError: no update since the last report was finite.
+    Attributes:
+        step: updates done in all.
     """
 
-    def __init__(self, log_dir: pathlib.Path):
-        super().__init__()
-        self._training = tf.summary.create_file_writer(str(log_dir / "training"))
-        self._validation = tf.summary.create_file_writer(str(log_dir / "validation"))
-        self._since = 0.0
-        self._start_anew = False
-        self._pace = {}
-        self._skipped = 0
-
     def on_train_begin(self, logs=None):
-        self._skipped = self._count_skipped()
-
-    def _count_skipped(self):
-        return int(self.model.optimizer.skipped.numpy())
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self._since = time.perf_counter()
-
-    def on_train_batch_begin(self, batch, logs=None):
-        if self._start_anew:
-            self.model.reset_metrics()
-            self._since = time.perf_counter()
-            self._start_anew = False
+        self.step = current_step(self.model)
 
     def on_train_batch_end(self, batch, logs=None):
-        tokens = logs.pop("target_tokens")
-        self._pace = {
-            "tokens/s": round(tokens / (time.perf_counter() - self._since)),
-            "learning_rate": float(self.model.optimizer.learning_rate),
-        }
-        logs.update(self._pace)
-        step = current_step(self.model)
-        if step % REPORT_EVERY == 0:
-            self._write(self._training, logs | self._health(step), step)
-            self._start_anew = True
-
-    def _health(self, step):
-        skipped, before = self._count_skipped(), self._skipped
-        self._skipped = skipped
-        if skipped - before == REPORT_EVERY:
-            raise ValueError(
-                f"none of the updates from {step - REPORT_EVERY + 1} to {step} had a finite "
-                "gradient; lower optimization.learning_rate_factor or set optimization.clip_norm"
-            )
-        return {
-            "gradient_norm": float(self.model.optimizer.gradient_norm.numpy()),
-            "skipped_updates": skipped,
-        }
-
-    def on_epoch_end(self, epoch, logs=None):
-        for name in ("target_tokens", "val_target_tokens", "val_padding"):
-            logs.pop(name, None)
-        logs.update(self._pace)
-        step = current_step(self.model)
-        if step % REPORT_EVERY:  # the steps since the last report
-            training = {name: value for name, value in logs.items() if not name.startswith("val_")}
-            self._write(self._training, training, step)
-        validation = {
-            name.removeprefix("val_"): value
-            for name, value in logs.items()
-            if name.startswith("val_")
-        }
-        self._write(self._validation, validation, step)
-
-    def _write(self, writer, values, step):
-        with writer.as_default(step=step):
-            for name, value in values.items():
-                tf.summary.scalar(name.replace("tokens/s", "target_tokens_per_second"), value)
-        writer.flush()
+        self.step += 1
 
 
 class SaveCheckpoints(keras.callbacks.Callback):
@@ -149,7 +75,7 @@ class ValidateAverage(keras.callbacks.Callback):
         self._context.__exit__(None, None, None)
 
 
-class StopAtStep(keras.callbacks.Callback):
+class StopAtStep(StepCallback):
     """Ends training after a number of steps in all."""
 
     def __init__(self, steps: int):
@@ -157,11 +83,12 @@ class StopAtStep(keras.callbacks.Callback):
         self._steps = steps
 
     def on_train_batch_end(self, batch, logs=None):
-        if current_step(self.model) >= self._steps:
+        super().on_train_batch_end(batch, logs)
+        if self.step >= self._steps:
             self.model.stop_training = True
 
 
-class StopOnSignal(keras.callbacks.Callback):
+class StopOnSignal(StepCallback):
     """Ends training in order after the running step at Ctrl-C or SIGTERM; at once at the second.
 
     Several workers stop together, up to `AGREE_EVERY` steps after any of them got the signal.
@@ -181,6 +108,7 @@ class StopOnSignal(keras.callbacks.Callback):
         self._former = {}
 
     def on_train_begin(self, logs=None):
+        super().on_train_begin(logs)
         for number in (signal.SIGINT, signal.SIGTERM):
             self._former[number] = signal.signal(number, self._receive)
 
@@ -193,7 +121,8 @@ class StopOnSignal(keras.callbacks.Callback):
             signal.signal(number, handler)
 
     def on_train_batch_end(self, batch, logs=None):
-        if self._workers.number > 1 and current_step(self.model) % AGREE_EVERY:
+        super().on_train_batch_end(batch, logs)
+        if self._workers.number > 1 and self.step % AGREE_EVERY:
             return
         if self._workers.any(self.received is not None):
             self.received = self.received or signal.SIGTERM

@@ -151,8 +151,17 @@ def average_checkpoints(model_dir: pathlib.Path, last: int, model: keras.Model) 
     paths = checkpoint_paths(directory)
     if not 1 <= last <= len(paths):
         raise ValueError(f"--last {last}: {directory} holds {len(paths)} checkpoints")
+    return average_paths(paths[-last:], model)
+
+
+def average_paths(paths: list[str], model: keras.Model) -> list[int]:
+    """Sets the model's weights to the mean of those of some checkpoints, and returns their steps.
+
+    Raises:
+        ValueError: a checkpoint is damaged.
+    """
     totals = [np.zeros(weight.shape, np.float64) for weight in model.weights]
-    for path in paths[-last:]:
+    for path in paths:
         try:
             reader = tf.train.load_checkpoint(path)
             for number, total in enumerate(totals):
@@ -160,8 +169,13 @@ def average_checkpoints(model_dir: pathlib.Path, last: int, model: keras.Model) 
         except _UNREADABLE as error:
             raise _damaged(path, error) from error
     for weight, total in zip(model.weights, totals, strict=True):
-        weight.assign(total / last)
-    return [int(path.rpartition("-")[2]) for path in paths[-last:]]
+        weight.assign(total / len(paths))
+    return [step_of(path) for path in paths]
+
+
+def step_of(path: str) -> int:
+    """The number of steps that a checkpoint was written after."""
+    return int(path.rpartition("-")[2])
 
 
 def _weights_and_state(model: keras.Model) -> tuple[list[tf.Variable], list[tf.Variable]]:

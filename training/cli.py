@@ -7,6 +7,7 @@ import argparse
 import json
 import logging
 import pathlib
+import re
 import shlex
 import sys
 
@@ -101,6 +102,10 @@ def _add_train(commands):
         "--devices", type=int, metavar="N",
         help="GPUs to train on (default: all); without GPUs, logical CPU devices (default: 1)",
     )  # fmt: skip
+    parser.add_argument(
+        "--profile", metavar="FIRST:LAST",
+        help="capture a profile of these steps for TensorBoard, as in 100:110",
+    )  # fmt: skip
     parser.set_defaults(run=_run_train)
 
 
@@ -116,6 +121,7 @@ def _run_train(options):
         if value is not None:
             overrides[name] = value
     config = _load_train_config(options, overrides)
+    profile = options.profile and _parse_profile(options.profile, config.optimization.steps)
     if options.devices is not None and options.devices < 1:
         raise ValueError(f"--devices {options.devices}: expected at least 1")
     import_tensorflow()
@@ -136,6 +142,7 @@ def _run_train(options):
         strategy=options.strategy,
         num_devices=options.devices,
         deterministic=options.deterministic,
+        profile=profile,
     )
     if not result.is_chief:
         return 0 if result.stopped_by is None else 128 + result.stopped_by
@@ -145,7 +152,19 @@ def _run_train(options):
         again = shlex.join(["tf-transformer", *sys.argv[1:]])
         print(f"Stopped and saved at step {result.step}. To go on, run again:\n  {again}")
         return 128 + result.stopped_by
+    if result.early_stop is not None:
+        print(f"Stopped early at step {result.step}: {result.early_stop}.")
+        print("To go on, raise validation.patience; the best checkpoints: average --best N.")
     print(f"Trained for {result.step} steps: {options.model_dir} (curves: {picture})")
+
+
+def _parse_profile(text: str, steps: int) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+):(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]) <= steps:
+        raise ValueError(
+            f"--profile {text}: expected FIRST:LAST, two of the steps 1 to {steps}, as in 100:110"
+        )
+    return int(match[1]), int(match[2])
 
 
 def _load_train_config(options, overrides):
@@ -229,21 +248,31 @@ def _run_evaluate(options):
 def _add_average(commands):
     parser = commands.add_parser(
         "average",
-        help="make the mean of the last checkpoints the model's weights",
-        description="The mean of the last N checkpoints' weights becomes the model's weights. The "
-        "checkpoints stay as they are.",
+        help="make the mean of the last or best checkpoints the model's weights",
+        description="The mean of the last or the best N checkpoints' weights becomes the model's "
+        "weights. The checkpoints stay as they are.",
     )
     add_model_dir(parser, "the model")
-    parser.add_argument("--last", type=int, required=True, metavar="N", help="how many checkpoints")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--last", type=int, metavar="N", help="the last N checkpoints")
+    which.add_argument(
+        "--best", type=int, metavar="N",
+        help="the best N that are still there, by BLEU or by what validation.best_by says",
+    )  # fmt: skip
     parser.set_defaults(run=_run_average)
 
 
 def _run_average(options):
     import_tensorflow()
     from tf_transformer.model_dir import make_model, read_config, write_weights
-    from training.checkpoints import average_checkpoints
+    from training.best_checkpoints import best_checkpoint_paths
+    from training.checkpoints import average_checkpoints, average_paths, step_of
 
     model = make_model(read_config(options.model_dir))
-    steps = average_checkpoints(options.model_dir, options.last, model)
+    if options.best is not None:
+        paths = best_checkpoint_paths(options.model_dir, options.best)
+        steps = average_paths(sorted(paths, key=step_of), model)
+    else:
+        steps = average_checkpoints(options.model_dir, options.last, model)
     write_weights(options.model_dir, model)
     print(f"The weights are now the mean of those at steps {', '.join(map(str, steps))}.")

@@ -112,13 +112,46 @@ class OptimizationConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class ValidationConfig:
+    """How the model is judged and watched while it is trained; none of it changes the weights.
+
+    Args:
+        translate_every: the validation set is translated at every so many checkpoints and at the
+            end, for BLEU and chrF; 0 never does. A language model never translates.
+        sentences: so many of the first are translated; None takes all.
+        beam_size, length_penalty: of this search; 1 is greedy.
+        bleu_tokenizer: sacreBLEU's name of it.
+        best_by: which checkpoint is better, "bleu" or "loss"; None takes "bleu" where there are
+            translations, else "loss".
+        keep_best: so many of the best checkpoints stay beside the last ones.
+        patience: training ends once so many judged checkpoints in a row were not better than the
+            best; None never ends it early.
+        report_every: steps between two reports to TensorBoard.
+        histograms: also writes the distribution of every weight, at each checkpoint.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    translate_every: Annotated[int, pydantic.Field(ge=0, strict=True)] = 1
+    sentences: Positive | None = None
+    beam_size: Positive = 1
+    length_penalty: Annotated[float, pydantic.Field(ge=0, le=10)] = 0.6
+    bleu_tokenizer: Literal["13a", "intl", "zh", "char", "none"] = "13a"
+    best_by: Literal["bleu", "loss"] | None = None
+    keep_best: Annotated[int, pydantic.Field(ge=0, strict=True)] = 1
+    patience: Positive | None = None
+    report_every: Positive = 50
+    histograms: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """All settings of a run, as the YAML file nests them.
 
     Args:
         preset: where the model's sizes start from.
         model: settings of `TransformerConfig` that replace the preset's.
-        vocabulary, data, optimization: see their classes.
+        vocabulary, data, optimization, validation: see their classes.
     """
 
     __pydantic_config__ = _STRICT
@@ -128,6 +161,7 @@ class TrainingConfig:
     vocabulary: VocabularyConfig = dataclasses.field(default_factory=VocabularyConfig)
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
     optimization: OptimizationConfig = dataclasses.field(default_factory=OptimizationConfig)
+    validation: ValidationConfig = dataclasses.field(default_factory=ValidationConfig)
 
     def transformer_config(
         self, source_vocab_size: int | None, target_vocab_size: int
@@ -159,6 +193,12 @@ class TrainingConfig:
     def is_language_model(self) -> bool:
         """Whether the model is a decoder alone, which is trained on a target without a source."""
         return bool(self.model.get("decoder_only", False))
+
+    @property
+    def best_by(self) -> str:
+        """By what checkpoints are judged, "bleu" or "loss"."""
+        translates = self.validation.translate_every > 0 and not self.is_language_model
+        return self.validation.best_by or ("bleu" if translates else "loss")
 
 
 _ADAPTER = pydantic.TypeAdapter(TrainingConfig)
@@ -225,6 +265,13 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
         config = _ADAPTER.validate_python(values)
     except pydantic.ValidationError as error:
         raise ValueError(_explain(error)) from error
+    if config.validation.best_by == "bleu" and (
+        config.is_language_model or config.validation.translate_every == 0
+    ):
+        raise ValueError(
+            "'validation.best_by: bleu' needs translations; set it to loss"
+            + ("" if config.is_language_model else ", or 'validation.translate_every' above 0")
+        )
     model = config.transformer_config(8, 8)  # its own checks, before anything is read or written
     if model.positions == "learned" and config.data.max_length > model.max_length:
         raise ValueError(
@@ -253,6 +300,17 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
 def dump_config(config: TrainingConfig) -> dict[str, Any]:
     """The settings as plain values, for `make_config` to read again."""
     return dataclasses.asdict(config)
+
+
+def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their dotted names."""
+    flat = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat
 
 
 def _replace(values: dict[str, Any], names: list[str], value: Any) -> None:

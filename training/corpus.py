@@ -2,6 +2,7 @@
 
 import dataclasses
 import gzip
+import hashlib
 import itertools
 import pathlib
 import re
@@ -85,6 +86,16 @@ class TextFile:
             return lines
         column = self.column - 1
         return lines.map(lambda line: tf.strings.split(line, "\t")[column])
+
+
+def digest(*files: TextFile | None) -> str:
+    """BLAKE2 digest of the sentences of all files."""
+    total = hashlib.blake2b(digest_size=16)
+    for file in files:
+        for line in file.lines() if file else ():
+            total.update(line.encode() + b"\n")
+        total.update(b"\f")
+    return total.hexdigest()
 
 
 def check_parallel(source: TextFile, target: TextFile) -> int:

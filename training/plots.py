@@ -23,7 +23,7 @@ def plot_training(log_dir: pathlib.Path) -> Figure:
         ("loss", "label-smoothed loss (nats a token)", "linear"),
         ("perplexity", "perplexity", "log"),
         ("accuracy", "token accuracy", "linear"),
-        ("learning_rate", "learning rate", "linear"),
+        ("optimizer/learning_rate", "learning rate", "linear"),
     )
     runs = {name: _read_scalars(log_dir / name) for name in ("training", "validation")}
     for axes, (tag, title, scale) in zip(figure.subplots(2, 2).flat, panels, strict=True):
@@ -45,6 +45,8 @@ def _read_scalars(directory: pathlib.Path) -> dict[str, dict[int, float]]:
     accumulator.Reload()
     scalars: dict[str, dict[int, float]] = {}
     for tag in accumulator.Tags()["tensors"]:
+        if accumulator.SummaryMetadata(tag).plugin_data.plugin_name != "scalars":
+            continue
         events = accumulator.Tensors(tag)
         scalars[tag] = {event.step: make_ndarray(event.tensor_proto).item() for event in events}
     return scalars

@@ -11,7 +11,7 @@ from tf_transformer.model import Transformer
 
 
 class _Training:
-    """A training step over micro-batches; counts target tokens and the share of padding.
+    """A training step over micro-batches; counts tokens and entries, padding included.
 
     A batch may be cut by rows into micro-batches, one after the other through the model: their
     gradients of `loss sum / tokens of the global batch` add up to the whole batch's, in the memory
@@ -24,8 +24,10 @@ class _Training:
     num_micro_batches = 1
 
     def build(self, input_shape=None):
-        self.padding = keras.metrics.Mean(name="padding")
+        self.entries = keras.metrics.Sum(name="entries")
         self.target_tokens = keras.metrics.Sum(name="target_tokens")
+        if not self.config.decoder_only:
+            self.source_tokens = keras.metrics.Sum(name="source_tokens")
         super().build(input_shape)
 
     def train_step(self, data):
@@ -67,11 +69,12 @@ class _Training:
         )[1]
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        for ids in (x.get("source"), y):
-            if ids is not None:
-                is_padding = ops.logical_not(padding_mask(ids))
-                self.padding.update_state(ops.cast(is_padding, "float32"))
-        self.target_tokens.update_state(ops.cast(padding_mask(y), "float32"))
+        counts = [(self.target_tokens, y)]
+        if "source" in x:
+            counts.append((self.source_tokens, x["source"]))
+        for metric, ids in counts:
+            metric.update_state(_count_tokens(ids))
+            self.entries.update_state(ops.cast(ops.size(ids), "float32"))
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
 

@@ -1,13 +1,11 @@
 """From a parallel corpus and settings to a trained model directory."""
 
 import dataclasses
-import hashlib
 import json
 import logging
 import math
 import pathlib
 import signal
-import sys
 
 import keras
 import tensorflow as tf
@@ -25,7 +23,6 @@ from tf_transformer.schedule import NoamSchedule
 from tf_transformer.tokenizer import Tokenizer
 from training.adam import Adam
 from training.callbacks import (
-    Report,
     SaveCheckpoints,
     StopAtStep,
     StopOnSignal,
@@ -35,16 +32,21 @@ from training.callbacks import (
 )
 from training.checkpoints import Checkpoints
 from training.config import (
-    OptimizationConfig,
     TrainingConfig,
+    ValidationConfig,
     VocabularyConfig,
     dump_config,
+    flatten,
     make_config,
 )
-from training.corpus import TextFile, check_parallel
+from training.corpus import TextFile, check_parallel, digest
+from training.monitoring import Report
 from training.pipeline import ParallelText
+from training.profiling import Profile
 from training.strategy import make_strategy
+from training.tensorboard_log import TensorBoardLog
 from training.trained_model import TrainedLanguageModel, TrainedTransformer
+from training.validation import Validation, describe_run
 from training.vectors import read_vectors
 from training.vocabulary import train_vocabularies
 from training.workers import Workers
@@ -58,6 +60,7 @@ _FREE_SETTINGS = {
     "optimization.steps",
     "optimization.checkpoint_every",
     "optimization.keep_checkpoints",
+    *(f"validation.{field.name}" for field in dataclasses.fields(ValidationConfig)),
 }
 
 
@@ -69,11 +72,13 @@ class TrainingResult:
         step: optimizer updates done in all.
         stopped_by: the signal that ended it early, or None.
         is_chief: whether this process wrote the model, see `Workers`.
+        early_stop: why it ended early with the model no longer becoming better, or None.
     """
 
     step: int
     stopped_by: signal.Signals | None
     is_chief: bool
+    early_stop: str | None = None
 
 
 def train(
@@ -87,6 +92,7 @@ def train(
     strategy: str = "auto",
     num_devices: int | None = None,
     deterministic: bool = False,
+    profile: tuple[int, int] | None = None,
 ) -> TrainingResult:
     """Trains a model, or goes on where an earlier call with the same arguments stopped.
 
@@ -97,6 +103,7 @@ def train(
         model_dir: where everything is written. Several workers need a folder that all can read.
         strategy, num_devices: see `make_strategy`.
         deterministic: the same call gives the same weights, bit for bit, stopped or not; slower.
+        profile: the first and the last step that TensorBoard gets a profile of, counted from 1.
 
     Raises:
         ValueError: the corpus is faulty, or `model_dir` belongs to another run.
@@ -117,6 +124,8 @@ def train(
     keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
     num_pairs = check_parallel(source or target, target)
     num_validation_pairs = check_parallel(validation_source or validation_target, validation_target)
+    if not workers.is_chief:
+        logging.getLogger("training").setLevel(logging.WARNING)  # the chief speaks for all
     with workers.losses_explained():
         if workers.is_chief:
             _begin_or_continue(model_dir, config, source, target)
@@ -139,7 +148,7 @@ def train(
         workers.wait()
         if not checkpoints.restore():
             _give_vectors(model, config.vocabulary, *tokenizers)
-        return _fit(model, config.optimization, corpus, validation, model_dir, checkpoints, workers)
+        return _fit(model, config, corpus, validation, model_dir, checkpoints, workers, profile)
 
 
 def compiled_model(
@@ -195,22 +204,20 @@ def _give_vectors(
 
 def _fit(
     model: TrainedTransformer | TrainedLanguageModel,
-    optimization: OptimizationConfig,
+    config: TrainingConfig,
     corpus: ParallelText,
     validation: ParallelText,
     model_dir: pathlib.Path,
     checkpoints: Checkpoints,
     workers: Workers,
+    profile: tuple[int, int] | None,
 ) -> TrainingResult:
     """Calls `fit` with one epoch from checkpoint to checkpoint.
 
     After a stop between two checkpoints, the first call only catches up with the next multiple of
     `checkpoint_every`, so that checkpoints lie at the same steps as without the stop.
     """
-    stop = StopOnSignal(workers)
-    callbacks = [StopAtStep(optimization.steps), stop, ValidateAverage()]
-    if workers.is_chief:
-        callbacks += [Report(model_dir / "logs"), SaveCheckpoints(model_dir, checkpoints)]
+    optimization = config.optimization
     every = optimization.checkpoint_every
     validation_batches = validation.batches()
     # A dataset of unknown cardinality makes `fit` warn that it ended.
@@ -218,26 +225,51 @@ def _fit(
     validation_batches = validation_batches.apply(
         tf.data.experimental.assert_cardinality(num_batches)
     )
-    while (step := current_step(model)) < optimization.steps and not stop.received:
+    validation_batches = workers.shares(validation_batches)
+    stop = StopOnSignal(workers)
+    log = TensorBoardLog(model_dir / "logs" if workers.is_chief else None)
+    judge = Validation(
+        corpus=validation,
+        batches=validation_batches,
+        config=config,
+        model_dir=model_dir,
+        log=log,
+        workers=workers,
+    )
+    callbacks = [
+        StopAtStep(optimization.steps),
+        stop,
+        ValidateAverage(),
+        Report(log, config.validation.report_every),
+        *([SaveCheckpoints(model_dir, checkpoints)] if workers.is_chief else []),
+        judge,
+    ]
+    if workers.is_chief:
+        if profile is not None:
+            callbacks.append(Profile(model_dir / "logs" / "training", *profile))
+        describe_run(log, config, model)
+    judge.begin(model)
+    while (
+        (step := current_step(model)) < optimization.steps
+        and not stop.received
+        and not judge.early_stop
+    ):
         behind = step % every
         model.fit(
             workers.shares(corpus.training_batches(optimization.seed, step)),
-            validation_data=workers.shares(validation_batches),
+            validation_data=validation_batches,
             steps_per_epoch=every - behind,
             initial_epoch=step // every,
             epochs=step // every + 1 if behind else math.ceil(optimization.steps / every),
             callbacks=callbacks,
-            verbose=_verbosity() if workers.is_chief else 0,
+            verbose=0,  # its progress bar would wait for every step
             shuffle=False,
         )
     if workers.is_chief and not (model_dir / WEIGHTS_NAME).exists():
         write_trained_weights(model_dir, model)
     workers.wait()  # the chief may still be writing
-    return TrainingResult(current_step(model), stop.received, workers.is_chief)
-
-
-def _verbosity():
-    return 1 if sys.stdout.isatty() else 2
+    early_stop = judge.early_stop if current_step(model) < optimization.steps else None
+    return TrainingResult(current_step(model), stop.received, workers.is_chief, early_stop)
 
 
 def _begin_or_continue(
@@ -263,7 +295,7 @@ def _begin_or_continue(
 
 
 def _describe_run(config: TrainingConfig, source: TextFile | None, target: TextFile) -> dict:
-    return {"settings": dump_config(config), "corpus": _digest(source, target)}
+    return {"settings": dump_config(config), "corpus": digest(source, target)}
 
 
 def _check_same_run(path: pathlib.Path, run: dict) -> None:
@@ -280,34 +312,14 @@ def _check_same_run(path: pathlib.Path, run: dict) -> None:
             "--model-dir"
         )
     # Through the configuration, so that settings which are new since then take their defaults.
-    before = _flatten(dump_config(make_config(former_settings)))
-    now = _flatten(run["settings"])
+    before = flatten(dump_config(make_config(former_settings)))
+    now = flatten(run["settings"])
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name) and name not in _FREE_SETTINGS:
             raise ValueError(
                 f"{path.parent} was trained with {name}={before.get(name)!r}; "
                 f"received {now.get(name)!r}. Give the same settings or another --model-dir"
             )
-
-
-def _flatten(values: dict, prefix: str = "") -> dict:
-    flat = {}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flatten(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value
-    return flat
-
-
-def _digest(*files: TextFile | None) -> str:
-    """BLAKE2 digest of the sentences of all files."""
-    digest = hashlib.blake2b(digest_size=16)
-    for file in files:
-        for line in file.lines() if file else ():
-            digest.update(line.encode() + b"\n")
-        digest.update(b"\f")
-    return digest.hexdigest()
 
 
 def _report_corpus(name: str, corpus: ParallelText, num_pairs: int) -> None:

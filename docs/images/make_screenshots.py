@@ -1,0 +1,103 @@
+"""Takes the pictures of docs/monitoring.md: TensorBoard's pages in headless Chromium.
+
+    python docs/images/make_screenshots.py LOGDIR
+
+LOGDIR holds the model directories of some runs. Needs `pip install playwright` and Chromium, an
+installed one (`apt-get install chromium`) or that of `playwright install chromium`.
+"""
+
+import argparse
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+HERE = pathlib.Path(__file__).parent
+MOST_BYTES = 300_000
+
+
+def start_tensorboard(logdir: pathlib.Path) -> tuple[subprocess.Popen, str]:
+    """Starts TensorBoard on a free port, and returns its address."""
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "tensorboard.main", "--logdir", str(logdir)),
+            *("--port", "0", "--load_fast", "false", "--samples_per_plugin", "images=100,text=100"),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stderr:
+        if match := re.search(r"http://\S+", line):
+            return process, match[0].replace("//vm:", "//localhost:")
+    raise RuntimeError("TensorBoard did not start")
+
+
+def wait_for_runs(address: str, seconds: int = 60) -> None:
+    """Waits until TensorBoard has read the runs."""
+    for _ in range(seconds):
+        try:
+            with urllib.request.urlopen(f"{address}data/runs") as answer:
+                if answer.read().strip() not in (b"", b"[]"):
+                    time.sleep(3)  # until it has read the last of them
+                    return
+        except urllib.error.URLError:
+            pass
+        time.sleep(1)
+    raise RuntimeError("TensorBoard shows no runs")
+
+
+def take(page: Page, name: str) -> None:
+    """Saves what the page shows, in few colours."""
+    path = HERE / f"{name}.png"
+    page.screenshot(path=path)
+    Image.open(path).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )
+    if path.stat().st_size > MOST_BYTES:
+        raise RuntimeError(f"{path}: {path.stat().st_size} bytes")
+    print(path)
+
+
+def take_all(page: Page, address: str) -> None:
+    """One picture of each page that docs/monitoring.md speaks of."""
+    for name, fragment in (
+        ("tensorboard-scalars", "timeseries"),
+        ("tensorboard-text", "text"),
+        ("tensorboard-images", "images"),
+        ("tensorboard-histograms", "histograms"),
+        ("tensorboard-graph", "graphs"),
+        ("tensorboard-hparams", "hparams"),
+    ):
+        page.goto(f"{address}#{fragment}")
+        page.wait_for_timeout(6000)
+        take(page, name)
+
+
+def main() -> None:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("logdir", type=pathlib.Path)
+    options = parser.parse_args()
+    process, address = start_tensorboard(options.logdir)
+    try:
+        wait_for_runs(address)
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            )
+            take_all(browser.new_page(viewport={"width": 1280, "height": 800}), address)
+            browser.close()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""What training writes for TensorBoard, in two runs: `logs/training` and `logs/validation`."""
+
+import pathlib
+from collections.abc import Iterable, Mapping
+
+import keras
+import numpy as np
+import tensorflow as tf
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from tensorboard.plugins.hparams import summary_v2 as hyper_parameters
+
+
+class TensorBoardLog:
+    """Writes scalars, texts, pictures and the rest by step.
+
+    Args:
+        log_dir: where the runs lie; None writes nothing.
+    """
+
+    def __init__(self, log_dir: pathlib.Path | None):
+        self.log_dir = log_dir
+        self._writers = {
+            name: tf.summary.create_file_writer(str(log_dir / name))
+            if log_dir
+            else tf.summary.create_noop_writer()
+            for name in ("training", "validation")
+        }
+
+    def scalars(self, run: str, values: Mapping[str, float], step: int) -> None:
+        """Writes numbers under their names in a run, "training" or "validation"."""
+        with self._writers[run].as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        self._writers[run].flush()
+
+    def translations(self, rows: Iterable[tuple[str, str, str]], step: int) -> None:
+        """Writes a table of source, translation and reference."""
+        lines = ["| source | translation | reference |", "|---|---|---|"]
+        lines += [f"| {' | '.join(map(_in_table, row))} |" for row in rows]
+        with self._writers["validation"].as_default(step=step):
+            tf.summary.text("translations", "\n".join(lines))
+        self._writers["validation"].flush()
+
+    def picture(self, name: str, figure: Figure, step: int) -> None:
+        """Writes a figure as an image."""
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        pixels = np.asarray(canvas.buffer_rgba())[np.newaxis, ..., :3]
+        with self._writers["validation"].as_default(step=step):
+            tf.summary.image(name, pixels)
+        self._writers["validation"].flush()
+
+    def histograms(self, model: keras.Model, step: int) -> None:
+        """Writes the distribution of every trained weight."""
+        with self._writers["training"].as_default(step=step):
+            for weight in model.trainable_variables:
+                tf.summary.histogram(weight.path.partition("/")[2], weight.numpy())
+        self._writers["training"].flush()
+
+    def graph(self, model: keras.Model) -> None:
+        """Writes the graph of the model's call, as in evaluation."""
+        ids = tf.TensorSpec((None, None), tf.int32)
+        inputs = {"target": ids} if model.config.decoder_only else {"source": ids, "target": ids}
+        traced = tf.function(lambda inputs: model(inputs, training=False))
+        graph = traced.get_concrete_function(inputs).graph
+        with self._writers["training"].as_default(step=0):
+            tf.summary.graph(graph)
+        self._writers["training"].flush()
+
+    def settings(self, settings: Mapping[str, object], metrics: Iterable[str]) -> None:
+        """Writes the settings for the HParams page, beside the metrics of the run "validation".
+
+        Args:
+            settings: values by their dotted names.
+            metrics: names of the scalars that the page shows.
+        """
+        values = {
+            name: value if isinstance(value, bool | int | float | str) else str(value)
+            for name, value in settings.items()
+        }
+        columns = [hyper_parameters.Metric(name) for name in metrics]
+        with self._writers["validation"].as_default(step=0):
+            hyper_parameters.hparams_config([*map(hyper_parameters.HParam, values)], columns)
+            hyper_parameters.hparams(values)
+        self._writers["validation"].flush()
+
+
+def _in_table(text: str) -> str:
+    """Text that Markdown shows as it is, within a cell."""
+    for character in "\\`*_[]<>#|":
+        text = text.replace(character, f"&#{ord(character)};")
+    return text or "(nothing)"
