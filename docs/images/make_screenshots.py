@@ -70,7 +70,7 @@ def take(page: Page, name: str) -> None:
 def take_all(page: Page, address: str) -> None:
     """One picture of each page that docs/monitoring.md speaks of."""
     for name, fragment, clicks in (
-        ("quality", "timeseries&tagFilter=loss|quality", ["Settings"]),
+        ("scalars", "timeseries&tagFilter=loss|quality", ["Settings"]),
         ("speed", "timeseries&tagFilter=optimizer|speed", ["Settings"]),
         ("text", "text", []),
         ("images", "images", ["Show actual image size"]),
