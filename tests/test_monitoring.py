@@ -325,7 +325,8 @@ def test_steps_between_reports_read_nothing_from_the_device(corpus, tmp_path, mo
     fetched = []
 
     def counting_fetch(self):
-        fetched.append(self)
+        if self.dtype != tf.bool:  # Keras asks after each step whether the data has ended
+            fetched.append(self)
         return fetch(self)
 
     monkeypatch.setattr(tensor_class, "_numpy", counting_fetch)

@@ -68,10 +68,11 @@ class TensorBoardLog:
             tf.summary.graph(graph)
         self._writers["training"].flush()
 
-    def settings(self, settings: Mapping[str, object], metrics: Iterable[str]) -> None:
+    def settings(self, trial: str, settings: Mapping[str, object], metrics: Iterable[str]) -> None:
         """Writes the settings for the HParams page, beside the metrics of the run "validation".
 
         Args:
+            trial: the run's name on that page.
             settings: values by their dotted names.
             metrics: names of the scalars that the page shows.
         """
@@ -82,7 +83,7 @@ class TensorBoardLog:
         columns = [hyper_parameters.Metric(name) for name in metrics]
         with self._writers["validation"].as_default(step=0):
             hyper_parameters.hparams_config([*map(hyper_parameters.HParam, values)], columns)
-            hyper_parameters.hparams(values)
+            hyper_parameters.hparams(values, trial_id=trial)
         self._writers["validation"].flush()
 
 

@@ -247,7 +247,7 @@ def _fit(
     if workers.is_chief:
         if profile is not None:
             callbacks.append(Profile(model_dir / "logs" / "training", *profile))
-        describe_run(log, config, model)
+        describe_run(log, config, model, model_dir)
     judge.begin(model)
     while (
         (step := current_step(model)) < optimization.steps

@@ -185,12 +185,18 @@ class Validation(keras.callbacks.Callback):
         )
 
 
-def describe_run(log: TensorBoardLog, config: TrainingConfig, model: keras.Model) -> None:
+def describe_run(
+    log: TensorBoardLog, config: TrainingConfig, model: keras.Model, model_dir: pathlib.Path
+) -> None:
     """Writes the settings, and for a run that begins the model's graph, to TensorBoard."""
     metrics = ["loss", "perplexity"]
     if not config.is_language_model and config.validation.translate_every:
         metrics = ["quality/BLEU", "quality/chrF", *metrics]
-    settings = flatten(dump_config(config)) | {"parameters": model.count_params()}
-    log.settings(settings, metrics)
+    settings = {
+        name: value
+        for name, value in flatten(dump_config(config)).items()
+        if not name.startswith("validation.")  # has no part in the model
+    }
+    log.settings(str(model_dir), settings | {"parameters": model.count_params()}, metrics)
     if current_step(model) == 0:
         log.graph(model)
