@@ -2,8 +2,8 @@
 
 Every line on standard input is a number of steps; the saved batches come in turn, over and over.
 Every line on standard output is `{"seconds": ..., "loss": of the last step, "memory": bytes at most
-so far}`, and of `Peak` also `"gflops"`. OpenNMT-tf's runs in an environment of its own: only the standard library
-and NumPy are imported before a system is chosen.
+so far}`, and of `Peak` also `"gflops"`. OpenNMT-tf runs in an environment of its own: only the
+standard library and NumPy are imported before a system is chosen.
 """
 
 import ctypes
