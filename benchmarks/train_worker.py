@@ -1,6 +1,7 @@
 """Run by train.py: one system with one type of numbers; runs training steps, answers with seconds.
 
-Every line on standard input is a number of steps; the saved batches come in turn, over and over.
+Every line on standard input is a number of steps, which one that is not timed goes before; the
+saved batches come in turn, over and over.
 Every line on standard output is `{"seconds": ..., "loss": of the last step, "memory": bytes at most
 so far}`, and of `Peak` also `"gflops"`. OpenNMT-tf runs in an environment of its own: only the
 standard library and NumPy are imported before a system is chosen.
@@ -27,6 +28,9 @@ class Own:
     """This project's training step, through `fit`."""
 
     def __init__(self, settings, batches):
+        from training.memory import keep_memory
+
+        keep_memory()
         tf = _tensorflow(settings)
         from training.config import make_config
         from training.trainer import compiled_model
@@ -281,6 +285,7 @@ def main() -> None:
     kinds = {kind.__name__: kind for kind in (Own, KerasHub, OpenNMT, Torch, Peak)}
     system = kinds[settings["kind"]](settings, batches)
     for line in sys.stdin:
+        system.run(1)  # of a turn, as memory was given back
         steps = int(line)
         start = time.perf_counter()
         loss = float(system.run(steps))

@@ -30,7 +30,7 @@ def _stateless_dropout(inputs: Any, rate: float, seed: Any) -> Any:
     )
     bits = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]
     kept = tf.reshape(bits, tf.shape(inputs)) >= tf.constant(dropped, tf.uint16)
-    scale = tf.constant(1.0 / (1.0 - dropped / 2**16), inputs.dtype)
+    scale = tf.constant(1.0 / (1.0 - rate), inputs.dtype)
     return inputs * tf.where(kept, scale, tf.zeros([], inputs.dtype))
 
 

@@ -218,29 +218,6 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         losses = smoothed_cross_entropy(y_true, y_pred, self.label_smoothing, self.smoothed_over)
         return losses * ops.cast(padding_mask(y_true), "float32")
 
-    def of_projected(self, labels, hidden, table, bias, tokens):
-        """The same from what logits are computed of, without ever holding them all.
-
-        Args:
-            labels: `(batch, target_length)` ids padded with 0.
-            hidden, table, bias: see `projected_cross_entropy`.
-            tokens: of the global batch.
-
-        Returns:
-            This replica's share of the mean loss, and the `TokenLosses` of its real tokens.
-        """
-        from tf_transformer.chunked_loss import projected_cross_entropy  # TensorFlow alone
-
-        return projected_cross_entropy(
-            hidden,
-            table,
-            bias,
-            labels,
-            ops.maximum(tokens, 1.0),
-            self.label_smoothing,
-            self.smoothed_over,
-        )
-
     def get_config(self):
         config = super().get_config() | {
             "label_smoothing": self.label_smoothing,

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from tf_transformer.chunked_loss import projected_cross_entropy
 from tf_transformer.language_model import LanguageModel
 from tf_transformer.loss import sum_over_replicas
 from tf_transformer.masks import padding_mask
@@ -59,7 +60,14 @@ class _Training:
     def _gradients(self, inputs, labels, tokens):
         with tf.GradientTape() as tape:
             hidden = self(inputs, training=True, return_hidden=True)
-            loss, losses = self.loss.of_projected(labels, hidden, *self.logits_weights(), tokens)
+            loss, losses = projected_cross_entropy(
+                hidden,
+                *self.logits_weights(),
+                labels,
+                ops.maximum(tokens, 1.0),
+                self.loss.label_smoothing,
+                self.loss.smoothed_over,
+            )
         self._count(inputs, labels)
         for metric in self.token_metrics:
             metric.update_with(losses)
