@@ -35,6 +35,7 @@ from training.config import (
     make_config,
 )
 from training.corpus import TextFile, check_parallel
+from training.memory import keep_memory
 from training.pipeline import ParallelText
 from training.strategy import make_strategy
 from training.trained_model import TrainedLanguageModel, TrainedTransformer
@@ -97,6 +98,7 @@ def train(
             )
     if config.is_language_model:
         _log.info("There is no source: this trains a language model of the target.")
+    keep_memory()
     strategy = make_strategy(num_devices)
     keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
     num_pairs = check_parallel(source or target, target)
