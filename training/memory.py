@@ -12,8 +12,8 @@ def keep_memory() -> None:
 
     A step's activations are gigabytes, in arrays that glibc maps anew each time; the system then
     fills every page with zeros. Memory that was freed is reused instead: steps took 4 to 10 % less
-    time, and the process at its peak 1 % more memory. Call it before TensorFlow starts its threads. Does nothing
-    where malloc is not glibc's.
+    time, and the process at its peak 1 % more memory. Does nothing where malloc is not glibc's.
+    Call it before TensorFlow starts its threads.
     """
     if not sys.platform.startswith("linux"):
         return
