@@ -57,3 +57,28 @@ def test_serialisation_and_precision():
     assert keras.backend.standardize_dtype(output.dtype) == "bfloat16"
     restored = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(norm))
     assert restored.get_config() == norm.get_config()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_written_gradient_is_the_derived_one(dtype):
+    """Training's own gradient beside the one that TensorFlow derives outside training."""
+    rng = np.random.default_rng(1)
+    norm = make_norm("layer", 1e-6, dtype, "norm")
+    norm.build((None, None, 16))
+    norm.set_weights([rng.normal(size=16), rng.normal(size=16)])
+    x = tf.constant(rng.normal(2, 3, size=(2, 3, 16)), norm.compute_dtype)
+    weights = tf.constant(rng.normal(size=x.shape), norm.compute_dtype)
+
+    def results(training):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = norm(x, training=training)
+            value = tf.reduce_sum(outputs * weights)
+        variables = [variable.value for variable in norm.trainable_variables]
+        return [outputs, *tape.gradient(value, [x, *variables])]
+
+    for found, expected in zip(results(True), results(None), strict=True):
+        assert found.dtype == expected.dtype
+        found, expected = (tf.cast(array, tf.float32) for array in (found, expected))
+        tolerance = 1e-5 if dtype == "float32" else 0.05
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)

@@ -116,9 +116,9 @@ def compare_all(strategy):
 
 
 def compare_micro_batches(strategy):
-    """The project's own training step: whole batches on one device, parts of them on two."""
+    """Keras' step over whole batches on one device, the project's over parts of them on two."""
     keras.utils.set_random_seed(1)
-    one = make_model(keras.optimizers.SGD(0.5), model_class=TrainedTransformer)
+    one = make_model(keras.optimizers.SGD(0.5))
     with strategy.scope():
         two = make_model(keras.optimizers.SGD(0.5), model_class=TrainedTransformer)
     two.num_micro_batches = 3

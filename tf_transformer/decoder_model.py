@@ -150,6 +150,13 @@ class DecoderModel(keras.Model):
         logits = self.target_embedding.logits(hidden)
         return logits + self.logits_bias if self.config.logits_bias else logits
 
+    def logits_weights(self):
+        """The table `(vocab, d_model)` and bias `(vocab,)` or None of `hidden table^T + bias`."""
+        if self.logits_projection is not None:
+            return ops.transpose(self.logits_projection.kernel), self.logits_projection.bias
+        bias = self.logits_bias if self.config.logits_bias else None
+        return self.target_embedding.embeddings, bias
+
     def compute_output_shape(self, input_shape):
         return (*input_shape["target"], self.config.target_vocab_size)
 

@@ -71,6 +71,10 @@ class FeedForward(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, training=None):
+        if len(inputs.shape) > 2:
+            # As a matrix: TensorFlow does product, bias and activation in one kernel.
+            rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
+            return ops.reshape(self.call(rows, training), ops.shape(inputs))
         inner = self.inner(inputs)
         if self.activation in GATES:
             gate, value = ops.split(inner, 2, axis=-1)

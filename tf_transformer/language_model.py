@@ -24,10 +24,11 @@ class LanguageModel(DecoderModel):
         training: True applies dropout.
         head_masks: `HeadMasks`, to see what single heads do; None keeps all heads.
         return_attention: True also returns the attention weights.
+        return_hidden: True returns, in place of the logits, what they are computed from.
 
     Returns:
         logits, `(batch, target_length, target_vocab_size)` float32; with `return_attention` a pair
-        of them and `AttentionWeights`.
+        of them and `AttentionWeights`; with `return_hidden` `(batch, target_length, d_model)`.
 
     Raises:
         ValueError: the configuration is that of an encoder-decoder model.
@@ -39,7 +40,14 @@ class LanguageModel(DecoderModel):
             raise ValueError("A `LanguageModel` needs a configuration with `decoder_only=True`")
         self.build()
 
-    def call(self, inputs, training=None, head_masks=None, return_attention=False):
+    def call(
+        self,
+        inputs,
+        training=None,
+        head_masks=None,
+        return_attention=False,
+        return_hidden=False,
+    ):
         target = inputs["target"]
         head_masks = head_masks or HeadMasks()
         head_masks.check(self.config)
@@ -48,8 +56,10 @@ class LanguageModel(DecoderModel):
             attention_mask=causal_attention_mask(padding_mask(target)),
             training=training,
             head_masks=head_masks.decoder,
-            return_states=return_attention,
+            return_states=return_attention and not return_hidden,
         )
+        if return_hidden:
+            return outputs
         if not return_attention:
             return self._logits(outputs)
         hidden, states = outputs

@@ -1,7 +1,7 @@
 """Label-smoothed cross-entropy over the real tokens of the global batch."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -11,6 +11,20 @@ from tf_transformer.special_ids import PAD_ID
 
 # Which entries of the vocabulary share the smoothed mass: V, V - 1 or V - 2 of them.
 SMOOTHED_OVER = ("all", "others", "others_but_padding")
+
+
+class TokenLosses(NamedTuple):
+    """What is known of every real token, `(tokens,)` float32, without a gradient.
+
+    Attributes:
+        smoothed: smoothed cross-entropy, in nats.
+        surprisal: -log p(label), in nats.
+        is_right: 1 where no other token is more probable than the label, else 0.
+    """
+
+    smoothed: Any
+    surprisal: Any
+    is_right: Any
 
 
 def _label_logits(labels, logits):
@@ -67,7 +81,7 @@ def smoothed_cross_entropy(labels, logits, label_smoothing: float, smoothed_over
         `(batch, length)` float32, in nats; values at padding must be masked out.
     """
     vocab_size = logits.shape[-1]
-    share = label_smoothing / _num_smoothed(vocab_size, smoothed_over)
+    share = label_smoothing / num_smoothed(vocab_size, smoothed_over)
     label_mass = 1.0 - label_smoothing + (share if smoothed_over == "all" else 0.0)
 
     @ops.custom_gradient
@@ -96,7 +110,7 @@ def smoothed_cross_entropy(labels, logits, label_smoothing: float, smoothed_over
     return losses(logits)
 
 
-def _num_smoothed(vocab_size: int, smoothed_over: str) -> int:
+def num_smoothed(vocab_size: int, smoothed_over: str) -> int:
     number = vocab_size - SMOOTHED_OVER.index(smoothed_over)
     if number < 1:
         raise ValueError(
@@ -110,7 +124,7 @@ def label_distribution(
 ):
     """The distribution q that `smoothed_cross_entropy` compares with, `(vocab_size,)` float32."""
     ids = ops.arange(vocab_size)
-    share = label_smoothing / _num_smoothed(vocab_size, smoothed_over)
+    share = label_smoothing / num_smoothed(vocab_size, smoothed_over)
     spread = ops.where(ids == PAD_ID, 0.0, share) if smoothed_over == SMOOTHED_OVER[2] else share
     own = 1.0 - label_smoothing + (share if smoothed_over == "all" else 0.0)
     return ops.where(ids == label, own, spread)
@@ -118,7 +132,7 @@ def label_distribution(
 
 def label_entropy(vocab_size: int, label_smoothing: float, smoothed_over: str = "all") -> float:
     """-sum_k q(k) log q(k): what cross-entropy exceeds KL divergence by, in nats a token."""
-    number = _num_smoothed(vocab_size, smoothed_over)
+    number = num_smoothed(vocab_size, smoothed_over)
     share = label_smoothing / number
     own = 1.0 - label_smoothing + (share if smoothed_over == "all" else 0.0)
     others = number - (smoothed_over == "all")

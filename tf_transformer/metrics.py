@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tf_transformer.loss import cross_entropy, smoothed_cross_entropy
+from tf_transformer.loss import TokenLosses, cross_entropy, smoothed_cross_entropy
 from tf_transformer.masks import padding_mask
 
 
@@ -20,6 +20,16 @@ class TokenMean(keras.metrics.Metric):
     def values(self, y_true, y_pred):
         """The value of every token, `(batch, length)`."""
         raise NotImplementedError
+
+    def values_of(self, losses: TokenLosses):
+        """The value of every real token, `(tokens,)`, where its losses are known."""
+        raise NotImplementedError
+
+    def update_with(self, losses: TokenLosses) -> None:
+        """`update_state` for tokens whose losses are known."""
+        values = ops.cast(self.values_of(losses), self.dtype)
+        self.total.assign_add(ops.sum(values))
+        self.tokens.assign_add(ops.cast(ops.size(values), self.dtype))
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         real = ops.cast(padding_mask(y_true), self.dtype)
@@ -49,6 +59,9 @@ class TokenAccuracy(TokenMean):
         label_logits = ops.take_along_axis(y_pred, ops.cast(y_true, "int32")[..., None], axis=-1)
         return label_logits[..., 0] >= ops.max(y_pred, axis=-1)
 
+    def values_of(self, losses):
+        return losses.is_right
+
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Perplexity(TokenMean):
@@ -67,6 +80,9 @@ class Perplexity(TokenMean):
 
     def values(self, y_true, y_pred):
         return cross_entropy(y_true, y_pred)
+
+    def values_of(self, losses):
+        return losses.surprisal
 
     def result(self):
         return ops.exp(super().result())
@@ -101,6 +117,9 @@ class SmoothedLoss(TokenMean):
 
     def values(self, y_true, y_pred):
         return smoothed_cross_entropy(y_true, y_pred, self.label_smoothing, self.smoothed_over)
+
+    def values_of(self, losses):
+        return losses.smoothed
 
     def get_config(self):
         return super().get_config() | {

@@ -30,10 +30,11 @@ class Transformer(DecoderModel):
         training: True applies dropout.
         head_masks: `HeadMasks`, to see what single heads do; None keeps all heads.
         return_attention: True also returns the attention weights.
+        return_hidden: True returns, in place of the logits, what they are computed from.
 
     Returns:
         logits, `(batch, target_length, target_vocab_size)` float32; with `return_attention` a pair
-        of them and `AttentionWeights`.
+        of them and `AttentionWeights`; with `return_hidden` `(batch, target_length, d_model)`.
 
     Raises:
         ValueError: the configuration is that of a decoder-only model.
@@ -60,13 +61,21 @@ class Transformer(DecoderModel):
         self.encoder.build((None, None, self.config.side("encoder").d_model))
         super().build(input_shape)
 
-    def call(self, inputs, training=None, head_masks=None, return_attention=False):
+    def call(
+        self,
+        inputs,
+        training=None,
+        head_masks=None,
+        return_attention=False,
+        return_hidden=False,
+    ):
         source, target = inputs["source"], inputs["target"]
         head_masks = head_masks or HeadMasks()
         head_masks.check(self.config)
-        if not return_attention:
+        if return_hidden or not return_attention:
             memory = self._encode(source, training, head_masks)
-            return self._decode(target, memory, padding_mask(source), training, head_masks)
+            hidden = self._hidden(target, memory, padding_mask(source), training, head_masks)
+            return hidden if return_hidden else self._logits(hidden)
         memory, encoder_states = self._encode(source, training, head_masks, return_states=True)
         logits, decoder_states = self._decode(
             target, memory, padding_mask(source), training, head_masks, return_states=True
@@ -110,7 +119,18 @@ class Transformer(DecoderModel):
     def _decode(
         self, target, memory, memory_padding_mask, training, head_masks, return_states=False
     ):
-        outputs = self.decoder(
+        outputs = self._hidden(
+            target, memory, memory_padding_mask, training, head_masks, return_states
+        )
+        if not return_states:
+            return self._logits(outputs)
+        hidden, states = outputs
+        return self._logits(hidden), states
+
+    def _hidden(
+        self, target, memory, memory_padding_mask, training, head_masks, return_states=False
+    ):
+        return self.decoder(
             self._embed(target, self.target_embedding, self.target_positions, training),
             memory,
             causal_attention_mask(padding_mask(target)),
@@ -120,7 +140,3 @@ class Transformer(DecoderModel):
             cross_head_masks=head_masks.cross,
             return_states=return_states,
         )
-        if not return_states:
-            return self._logits(outputs)
-        hidden, states = outputs
-        return self._logits(hidden), states

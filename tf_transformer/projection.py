@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -22,7 +23,12 @@ class Projection(keras.layers.Dense):
     def call(self, inputs, training=None):
         if self.product is not None:
             return self.product(inputs)
-        return super().call(inputs, training=training)
+        if len(inputs.shape) == 2:
+            return super().call(inputs, training=training)
+        # One product of two matrices: TensorFlow adds the bias in the same kernel.
+        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
+        outputs = super().call(rows, training=training)
+        return ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
 
     def replace_product(self, product: Callable[[Any], Any]) -> None:
         """Computes with `product`, `(..., inputs)` to `(..., outputs)`; the weights are let go."""

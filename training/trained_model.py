@@ -4,9 +4,11 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from tf_transformer.chunked_loss import projected_cross_entropy
 from tf_transformer.language_model import LanguageModel
 from tf_transformer.loss import sum_over_replicas
 from tf_transformer.masks import padding_mask
+from tf_transformer.metrics import TokenMean
 from tf_transformer.model import Transformer
 
 
@@ -15,13 +17,30 @@ class _Training:
 
     A batch may be cut by rows into micro-batches, one after the other through the model: their
     gradients of `loss sum / tokens of the global batch` add up to the whole batch's, in the memory
-    that one of them needs. Compiled with a `LabelSmoothedCrossEntropy`.
+    that one of them needs. Compiled with a `LabelSmoothedCrossEntropy`. Training never holds the
+    logits of the whole batch, see `projected_cross_entropy`, so its metrics must be such as follow
+    from `TokenLosses`.
 
     Attributes:
         num_micro_batches: how many a replica's batch is cut into.
     """
 
     num_micro_batches = 1
+    token_metrics = ()
+
+    def compile(self, *arguments, metrics=(), **options):
+        """Keras' own, for metrics that are `TokenMean`s.
+
+        Raises:
+            ValueError: a metric is another.
+        """
+        others = [metric for metric in metrics or () if not isinstance(metric, TokenMean)]
+        if others:
+            raise ValueError(f"`metrics` must be `TokenMean`s. Received: {others}")
+        self._tracker.unlock()  # metrics are variables, and the model is built
+        self.token_metrics = list(metrics or ())
+        self._tracker.lock()
+        super().compile(*arguments, **options)
 
     def build(self, input_shape=None):
         self.entries = keras.metrics.Sum(name="entries")
@@ -42,10 +61,19 @@ class _Training:
 
     def _gradients(self, inputs, labels, tokens):
         with tf.GradientTape() as tape:
-            logits = self(inputs, training=True)
-            loss = ops.sum(self.loss.token_losses(labels, logits)) / ops.maximum(tokens, 1.0)
+            hidden = self(inputs, training=True, return_hidden=True)
+            loss, losses = projected_cross_entropy(
+                hidden,
+                *self.logits_weights(),
+                labels,
+                ops.maximum(tokens, 1.0),
+                self.loss.label_smoothing,
+                self.loss.smoothed_over,
+            )
             loss = loss * getattr(self.optimizer, "loss_scale", 1.0)
-        self.compute_metrics(inputs, labels, logits)
+        self._count(inputs, labels)
+        for metric in self.token_metrics:
+            metric.update_with(losses)
         return tape.gradient(loss, [variable.value for variable in self.trainable_variables])
 
     def _accumulated_gradients(self, inputs, labels, tokens):
@@ -69,13 +97,18 @@ class _Training:
         )[1]
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        counts = [(self.target_tokens, y)]
-        if "source" in x:
-            counts.append((self.source_tokens, x["source"]))
+        self._count(x, y)
+        for metric in self.token_metrics:
+            metric.update_state(y, y_pred)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def _count(self, inputs, labels):
+        counts = [(self.target_tokens, labels)]
+        if "source" in inputs:
+            counts.append((self.source_tokens, inputs["source"]))
         for metric, ids in counts:
             metric.update_state(_count_tokens(ids))
             self.entries.update_state(ops.cast(ops.size(ids), "float32"))
-        return super().compute_metrics(x, y, y_pred, sample_weight)
 
 
 def _count_tokens(labels):

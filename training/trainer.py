@@ -40,6 +40,7 @@ from training.config import (
     make_config,
 )
 from training.corpus import TextFile, check_parallel, digest
+from training.memory import keep_memory
 from training.monitoring import Report
 from training.pipeline import ParallelText
 from training.profiling import Profile
@@ -117,6 +118,7 @@ def train(
             )
     if config.is_language_model:
         _log.info("There is no source: this trains a language model of the target.")
+    keep_memory()
     strategy = make_strategy(strategy, num_devices)
     workers = Workers(strategy)
     if deterministic:
