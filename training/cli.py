@@ -92,7 +92,7 @@ def _add_train(commands):
 
 
 def _run_train(options):
-    overrides = dict(_parse_setting(setting) for setting in options.set)
+    overrides = dict(parse_setting(setting) for setting in options.set)
     for name, value in (
         ("preset", options.preset),
         ("optimization.steps", options.steps),
@@ -141,7 +141,8 @@ def _load_train_config(options, overrides):
         raise ValueError(f"{error} (without --source, a language model is trained)") from error
 
 
-def _parse_setting(setting: str) -> tuple[str, object]:
+def parse_setting(setting: str) -> tuple[str, object]:
+    """A dotted name and its value, as `--set` has them."""
     name, equals, value = setting.partition("=")
     if not equals:
         raise ValueError(f"--set {setting}: expected NAME=VALUE")
