@@ -33,7 +33,7 @@ from training.prepared_folder import (
     FORMAT_VERSION,
     SPM_NAMES,
     Models,
-    digest,
+    digest_of,
     read_models,
     read_vocabulary,
 )
@@ -111,7 +111,7 @@ def prepare(
 
 
 def _digests(models: Models) -> list[str | None]:
-    return [model and digest(model) for model in models]
+    return [model and digest_of(model) for model in models]
 
 
 @contextlib.contextmanager

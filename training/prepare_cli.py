@@ -4,10 +4,13 @@ import argparse
 import os
 import pathlib
 
+from tf_transformer.quiet import import_tensorflow
+
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Adds the parsers of the commands for big corpora."""
     _add_prepare(commands)
+    _add_data_service(commands)
 
 
 def _add_prepare(commands):
@@ -107,3 +110,28 @@ def _report(description: dict) -> str:
         if statistics[f"{side}_tokens"]:
             lines.append(f"{statistics[f'{side}_tokens']:>15,} {side} tokens")
     return "\n".join(lines)
+
+
+def _add_data_service(commands):
+    parser = commands.add_parser(
+        "data-service",
+        help="make batches for trainers on other machines",
+        description="Runs a tf.data service until it is stopped. `train --prepared ... "
+        "--data-service grpc://HOST:PORT` has its batches made there; the folders must have the "
+        "same paths on both machines.",
+    )
+    parser.add_argument("--port", type=int, default=5050, metavar="N", help="default: 5050")
+    parser.add_argument(
+        "--host", default="localhost", metavar="NAME",
+        help="this machine's name for the trainers (default: %(default)s)",
+    )  # fmt: skip
+    parser.set_defaults(run=_run_data_service)
+
+
+def _run_data_service(options):
+    import_tensorflow()
+    from training.data_service import start_service
+
+    service = start_service(options.port, options.host)
+    print(f"Serving batches: --data-service grpc://{options.host}:{options.port}")
+    service.join()

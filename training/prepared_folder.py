@@ -15,6 +15,39 @@ SPM_NAMES = ("source.spm", "target.spm")
 Models = tuple[bytes | None, bytes]
 
 
+@dataclasses.dataclass(frozen=True)
+class PreparedFolder:
+    """One prepared corpus and how often it is seen.
+
+    Args:
+        path: the folder.
+        weight: how often each of its pairs is seen, beside those of the other folders.
+    """
+
+    path: pathlib.Path
+    weight: float = 1.0
+
+    @classmethod
+    def parse(cls, name: str) -> "PreparedFolder":
+        """Reads a name from the command line: `DIR`, or `DIR=WEIGHT`.
+
+        Raises:
+            ValueError: there is no such folder, or the weight is not a positive number.
+        """
+        folder, equals, weight = name.rpartition("=")
+        if pathlib.Path(name).is_dir() or not equals:
+            folder, weight = name, "1"
+        try:
+            value = float(weight)
+        except ValueError:
+            value = -1.0
+        if not 0 < value < float("inf"):
+            raise ValueError(f"{name}: expected DIR=WEIGHT with a weight above 0")
+        if not pathlib.Path(folder).is_dir():
+            raise ValueError(f"{folder}: no such folder")
+        return cls(pathlib.Path(folder), value)
+
+
 def read_description(folder: pathlib.Path) -> dict[str, Any]:
     """Reads `prepared.json`.
 
@@ -73,6 +106,6 @@ def read_vocabulary(folder: pathlib.Path) -> tuple[VocabularyConfig, Models]:
     return dataclasses.replace(config, source_vectors=None, target_vectors=None), models
 
 
-def digest(content: bytes) -> str:
+def digest_of(content: bytes) -> str:
     """BLAKE2 digest of a file's bytes."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()

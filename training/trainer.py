@@ -36,6 +36,7 @@ from training.config import (
 )
 from training.corpus import TextFile, check_parallel
 from training.pipeline import ParallelText
+from training.prepared import PreparedText
 from training.strategy import make_strategy
 from training.trained_model import TrainedLanguageModel, TrainedTransformer
 from training.vectors import read_vectors
@@ -69,10 +70,11 @@ class TrainingResult:
 def train(
     config: TrainingConfig,
     *,
-    target: TextFile,
+    target: TextFile | None = None,
     validation_target: TextFile,
     source: TextFile | None = None,
     validation_source: TextFile | None = None,
+    prepared: PreparedText | None = None,
     model_dir: pathlib.Path,
     num_devices: int | None = None,
 ) -> TrainingResult:
@@ -81,6 +83,8 @@ def train(
     Args:
         config: all settings.
         source, target: the training corpus; a language model has no source.
+        prepared: the training corpus in place of them; it brings its vocabulary, and the settings
+            of that.
         validation_source, validation_target: read after each checkpoint.
         model_dir: where everything is written.
         num_devices: see `make_strategy`.
@@ -88,24 +92,32 @@ def train(
     Raises:
         ValueError: the corpus is faulty, or `model_dir` belongs to another run.
     """
-    for name, file in (("source", source), ("validation source", validation_source)):
-        if (file is None) != config.is_language_model:
+    has_source = prepared.has_source if prepared else source is not None
+    has_validation_source = validation_source is not None
+    for name, given in (("source", has_source), ("validation source", has_validation_source)):
+        if given == config.is_language_model:
             raise ValueError(
                 f"a language model (model.decoder_only) has no {name}"
-                if file
+                if given
                 else f"no {name} is given, which only a language model (model.decoder_only) lacks"
             )
     if config.is_language_model:
         _log.info("There is no source: this trains a language model of the target.")
     strategy = make_strategy(num_devices)
     keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
-    num_pairs = check_parallel(source or target, target)
+    if prepared:
+        config = _with_vocabulary(config, prepared)
+    else:
+        num_pairs = check_parallel(source or target, target)
     num_validation_pairs = check_parallel(validation_source or validation_target, validation_target)
-    _begin_or_continue(model_dir, config, source, target)
+    _begin_or_continue(model_dir, config, source, target, prepared)
     tokenizers = read_tokenizers(model_dir)
-    corpus = ParallelText(source, target, *tokenizers, config.data)
+    corpus = prepared or ParallelText(source, target, *tokenizers, config.data)
     validation = ParallelText(validation_source, validation_target, *tokenizers, config.data)
-    _report_corpus("training", corpus, num_pairs)
+    if prepared:
+        _log.info("training corpus: %s prepared pairs", f"{prepared.num_pairs:,}")
+    else:
+        _report_corpus("training", corpus, num_pairs)
     _report_corpus("validation", validation, num_validation_pairs)
 
     with strategy.scope():
@@ -166,7 +178,7 @@ def _give_vectors(
 def _fit(
     model: TrainedTransformer | TrainedLanguageModel,
     optimization: OptimizationConfig,
-    corpus: ParallelText,
+    corpus: ParallelText | PreparedText,
     validation: ParallelText,
     model_dir: pathlib.Path,
     checkpoints: Checkpoints,
@@ -207,12 +219,27 @@ def _fit(
     return TrainingResult(current_step(model), stop.received)
 
 
+def _with_vocabulary(config: TrainingConfig, prepared: PreparedText) -> TrainingConfig:
+    """The settings with those of the vocabulary that a prepared corpus brings."""
+    vectors = {
+        name: getattr(config.vocabulary, name) for name in ("source_vectors", "target_vectors")
+    }
+    return dataclasses.replace(
+        config, vocabulary=dataclasses.replace(prepared.vocabulary, **vectors)
+    )
+
+
 def _begin_or_continue(
-    model_dir: pathlib.Path, config: TrainingConfig, source: TextFile | None, target: TextFile
+    model_dir: pathlib.Path,
+    config: TrainingConfig,
+    source: TextFile | None,
+    target: TextFile | None,
+    prepared: PreparedText | None,
 ) -> None:
     """Describes the run in `model_dir`, or checks that it is the run described there."""
     path = model_dir / TRAINING_NAME
-    run = {"settings": dump_config(config), "corpus": _digest(source, target)}
+    corpus = prepared.digest if prepared else _digest(source, target)
+    run = {"settings": dump_config(config), "corpus": corpus}
     described = (model_dir / CONFIG_NAME).exists()
     remove_leftovers(model_dir)
     if path.exists():
@@ -220,7 +247,9 @@ def _begin_or_continue(
     elif described:
         raise ValueError(f"{model_dir} holds a model that this command did not train")
     if not described:
-        models = train_vocabularies(source, target, config.vocabulary)
+        models = (
+            prepared.models if prepared else train_vocabularies(source, target, config.vocabulary)
+        )
     model_dir.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
