@@ -47,7 +47,7 @@ def prepare(source, target, output, *extra):
     sides = [word for side, files in (("--source", source), ("--target", target)) if files
              for word in (side, *files)]  # fmt: skip
     command = ["prepare", *sides, "--output", str(output), "--processes", "1", *extra]
-    assert main(command) == 0
+    assert main([*map(str, command)]) == 0
     return json.loads((output / "prepared.json").read_text())
 
 
