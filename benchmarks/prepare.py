@@ -37,7 +37,8 @@ def generate(directory: pathlib.Path, num_pairs: int) -> list[pathlib.Path]:
     words = ["".join(draw.choices(syllables, k=draw.randint(1, 4))) for _ in range(20_000)]
     # As in language, some words are far more frequent than others.
     weights = [1 / rank for rank in range(1, len(words) + 1)]
-    phrases = [" ".join(draw.choices(words, weights, k=3)) for _ in range(100_000)]
+    drawn = iter(draw.choices(words, weights, k=300_000))
+    phrases = [" ".join(three) for three in zip(drawn, drawn, drawn, strict=True)]
     with open(paths[0], "w") as source, open(paths[1], "w") as target:
         for start in tqdm.tqdm(range(0, num_pairs, _AT_ONCE), "generating", leave=False):
             count = min(_AT_ONCE, num_pairs - start)

@@ -62,8 +62,8 @@ def _add_train(commands):
     parser = commands.add_parser(
         "train",
         help="train a model on parallel text, or go on training it",
-        description="Trains a model. Files hold one sentence a line, plain or .gz; F.tsv:2 is "
-        "column 2 of a TSV file. Ctrl-C saves and stops; the same command goes on.",
+        description="Trains a model. Files hold one sentence a line, plain, .gz or .zst; "
+        "F.tsv:2 is column 2 of a TSV file. Ctrl-C saves and stops; the same command goes on.",
     )
     parser.add_argument("--source", metavar="F", help=f"source sentences{_NO_SOURCE}")
     corpus = parser.add_mutually_exclusive_group(required=True)
