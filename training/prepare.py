@@ -17,7 +17,7 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -27,7 +27,7 @@ from tf_transformer.files import remove_leftovers, replacing
 from training.config import TrainingConfig
 from training.corpus import TextFile, open_text
 from training.duplicates import mark_first
-from training.line_count import LineCount, count_lines
+from training.file_counts import count_files
 from training.prepared_folder import (
     DESCRIPTION_NAME,
     FORMAT_VERSION,
@@ -38,6 +38,7 @@ from training.prepared_folder import (
     read_vocabulary,
 )
 from training.processes import Processes, progress_bar
+from training.sampled_vocabulary import train_on_sample
 from training.shards import (
     FAULTS,
     Shard,
@@ -47,7 +48,6 @@ from training.shards import (
     read_notes,
     start_process,
 )
-from training.vocabulary import MAX_SENTENCES, train_sentencepiece
 
 # Source and target; a language model has no source.
 Pair = tuple[TextFile | None, TextFile]
@@ -94,7 +94,7 @@ def prepare(
         "keep_duplicates": keep_duplicates,
     }
     with _own(output) as work:
-        counts = _count(files, work, shard_pairs, num_processes)
+        counts = count_files(files, work, shard_pairs, num_processes)
         request["files"] = _describe_files(files, counts)
         finished = _begin_or_continue(output, work, request)
         if finished is not None:
@@ -159,50 +159,6 @@ def _begin_or_continue(output: pathlib.Path, work: pathlib.Path, request: dict) 
     return former if begun == path else None
 
 
-# ---- Files ----
-
-
-def _count(
-    files: Sequence[Pair], work: pathlib.Path, every: int, num_processes: int
-) -> dict[pathlib.Path, LineCount]:
-    """Counts the lines of every file; counts of files that have not changed are taken from before.
-
-    Raises:
-        ValueError: the two files of a pair differ in length or are empty, or one is not whole.
-    """
-    notes_path = work / "counts.json"
-    notes = json.loads(notes_path.read_text(encoding="utf-8")) if notes_path.exists() else {}
-    paths = list(dict.fromkeys(file.path for pair in files for file in pair if file))
-    states = {path: [path.stat().st_size, path.stat().st_mtime_ns, every] for path in paths}
-    missing = [path for path in paths if notes.get(str(path), {}).get("state") != states[path]]
-    if missing:
-        number = min(num_processes, len(missing))
-        with (
-            Processes(number, start_process, (None, None)) as processes,
-            progress_bar("counting lines", len(missing), "files") as progress,
-        ):
-            tasks = ((count_lines, path, every, 1) for path in missing)
-            for path, count in zip(missing, processes.run(tasks, progress), strict=True):
-                notes[str(path)] = {"state": states[path], "count": dataclasses.asdict(count)}
-        with replacing(notes_path) as temporary:
-            temporary.write_text(json.dumps(notes), encoding="utf-8")
-    counts = {path: LineCount(**notes[str(path)]["count"]) for path in paths}
-    for pair in files:
-        _check_pair(*pair, counts)
-    return counts
-
-
-def _check_pair(source: TextFile | None, target: TextFile, counts: dict) -> None:
-    numbers = [counts[file.path].lines for file in (source or target, target)]
-    if numbers[0] != numbers[1]:
-        raise ValueError(
-            "source and target must have one line for each other: "
-            f"{source} has {numbers[0]} lines, {target} has {numbers[1]}"
-        )
-    if numbers[1] == 0:
-        raise ValueError(f"{target} is empty")
-
-
 def _describe_files(files: Sequence[Pair], counts: dict) -> list[dict]:
     return [
         {
@@ -230,55 +186,16 @@ def _plan(files, counts, shard_pairs: int, output: pathlib.Path) -> list[Shard]:
     return shards
 
 
-# ---- Vocabulary ----
-
-
 def _give_vocabulary(output, files, counts, config, models: Models | None) -> None:
     """Writes the tokenizers' models unless they are there: the given ones, or trains them."""
     names = [name for name, file in zip(SPM_NAMES, files[0], strict=True) if file]
     if all((output / name).exists() for name in names):
         return
-    models = models or _train_vocabulary(files, counts, config)
+    models = models or train_on_sample(files, counts, config)
     for name, model in zip(SPM_NAMES, models, strict=True):
         if model is not None:
             with replacing(output / name) as path:
                 path.write_bytes(model)
-
-
-def _train_vocabulary(files, counts, config) -> Models:
-    """Trains on every n-th line, so that the same files give the same vocabulary."""
-    sources, targets = ([file for file in side if file] for side in zip(*files, strict=True))
-    if not sources:
-        return None, _train_model(targets, counts, config)
-    if config.joint:
-        model = _train_model([*sources, *targets], counts, config)
-        return model, model
-    return _train_model(sources, counts, config), _train_model(targets, counts, config)
-
-
-def _train_model(files: Sequence[TextFile], counts, config) -> bytes:
-    num_lines = sum(counts[file.path].lines for file in files)
-    stride = -(-num_lines // MAX_SENTENCES)
-    lines = itertools.chain.from_iterable(_readable_lines(file, stride) for file in files)
-    with progress_bar("reading for the vocabulary", num_lines // stride, "lines") as progress:
-        return train_sentencepiece(_counted(lines, progress), config)
-
-
-def _readable_lines(file: TextFile, stride: int) -> Iterator[str]:
-    """Every n-th line, faulty ones left out."""
-    with open_text(file.path) as lines:
-        for number, line in enumerate(itertools.islice(lines, 0, None, stride)):
-            with contextlib.suppress(ValueError):
-                yield file.sentence(number, line)
-
-
-def _counted(lines: Iterable[str], progress: tqdm.tqdm) -> Iterator[str]:
-    for line in lines:
-        yield line
-        progress.update()
-
-
-# ---- Shards ----
 
 
 def _make_shards(processes: Processes, shards: Sequence[Shard], max_length: int) -> None:

@@ -144,20 +144,19 @@ class PreparedText:
                 f"{num_workers} workers share the shards of an epoch, and there may be but "
                 f"{smallest_epoch}; prepare with a smaller --shard-pairs"
             )
-        first_epoch, first_block, first_batch = self._position(
-            first_step, seed, num_workers, worker_index
-        )
+        position = self._position(first_step, seed, num_workers, worker_index)
+        first_epoch, first_block, first_batch = (tf.constant(at, tf.int64) for at in position)
 
         def epoch(number):
             visits = self._visits(seed, number)[worker_index::num_workers]
             blocks = tf.data.Dataset.from_tensor_slices(visits).batch(self._shards_in_block)
-            skipped = tf.where(number == first_epoch, first_block, 0)
+            skipped = first_block * tf.cast(number == first_epoch, tf.int64)
             return blocks.enumerate().skip(skipped).map(lambda *block: (number, *block))
 
         def read(number, block, shards):
             sides = self._read(shards)
             is_first = (number == first_epoch) & (block == first_block)
-            skipped = tf.where(is_first, first_batch, 0)
+            skipped = first_batch * tf.cast(is_first, tf.int64)
             return sides, *self._cut(sides, seed, number, block), skipped
 
         def batches(sides, order, begins, ends, skipped):

@@ -3,6 +3,9 @@
 import collections
 import concurrent.futures
 import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -15,15 +18,15 @@ class Processes:
 
     Args:
         number: of processes.
-        start: what each of them does first.
+        start: what each of them does first, if anything.
         arguments: of `start`.
     """
 
-    def __init__(self, number: int, start: Callable, arguments: tuple):
+    def __init__(self, number: int, start: Callable | None = None, arguments: tuple = ()):
         self._number = number
         # Spawned, not forked: the parent may have threads, and memory that they do not need.
         self._executor = concurrent.futures.ProcessPoolExecutor(
-            number, multiprocessing.get_context("spawn"), start, arguments
+            number, multiprocessing.get_context("spawn"), _start, (start, arguments)
         )
 
     def __enter__(self) -> "Processes":
@@ -55,6 +58,19 @@ class Processes:
                 "a process was killed, perhaps for want of memory; the same command goes on, and "
                 "fewer --processes need less"
             ) from error
+
+
+def _start(start: Callable | None, arguments: tuple) -> None:
+    """Leaves Ctrl-C to the parent, and dies with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    if start:
+        start(*arguments)
+
+
+def _die_with_parent() -> None:
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def _result(future: concurrent.futures.Future, size: int, progress: tqdm.tqdm) -> Any:

@@ -5,11 +5,8 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import multiprocessing
 import os
 import pathlib
-import signal
-import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -87,19 +84,12 @@ class ShardNotes:
 
 
 def start_process(source_model: bytes | None, target_model: bytes) -> None:
-    """Readies a process: loads the tokenizers, leaves Ctrl-C to the parent and dies with it."""
+    """Readies a process for `make_shard`: loads the tokenizers."""
     global _processors
     _processors = [
         model and sentencepiece.SentencePieceProcessor(model_proto=model)
         for model in (source_model, target_model)
     ]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-
-
-def _die_with_parent():
-    multiprocessing.parent_process().join()
-    os._exit(1)
 
 
 def make_shard(shard: Shard, sides: list[bytes | None], max_length: int) -> None:
