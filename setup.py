@@ -21,6 +21,7 @@ setup(
     packages=find_packages(include=["tf_transformer", "training", "export"]),
     install_requires=[
         "babel>=2.16",
+        "google-crc32c>=1.5",
         "grpcio>=1.60",
         "keras>=3.15,<4",
         "matplotlib>=3.9",
@@ -36,6 +37,7 @@ setup(
         "tensorflow-text>=2.21,<2.22",
         "tqdm>=4.66",
         "urllib3>=2",
+        "zstandard>=0.22",
     ],
     extras_require={
         "dev": [

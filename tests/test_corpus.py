@@ -5,6 +5,7 @@ import pathlib
 import re
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,6 +99,28 @@ def test_both_readers_read_all_members_of_a_gzip_file(tmp_path):
     assert list(TextFile(path).lines()) == stream(TextFile(path)) == ["a", "bc", "d"]
 
 
+@pytest.mark.parametrize("column", [None, 2])
+def test_both_readers_read_all_frames_of_a_zstandard_file(tmp_path, column):
+    rows = [f"source {number}\ttarget {number}" for number in range(20_000)]
+    data = "".join(f"{row}\r\n" for row in rows).encode()
+    path = tmp_path / "text.tsv.zst"
+    path.write_bytes(
+        b"".join(zstandard.compress(part) for part in (data[:7], data[7:90], data[90:]))
+    )
+    file = TextFile(path, column)
+    assert list(file.lines()) == [row.split("\t")[1] if column else row for row in rows]
+    assert stream(file) == list(file.lines())
+
+
+@pytest.mark.parametrize("size", [2, 10, 5000])
+def test_cut_off_zstandard_file(tmp_path, size):
+    path = tmp_path / "text.zst"
+    lines = b"".join(b"%d lines\n" % number for number in range(20_000))
+    path.write_bytes(zstandard.compress(b"first\n") + zstandard.compress(lines)[:size])
+    with pytest.raises(ValueError, match=re.escape(f"{path}: not a whole zstd file (")):
+        list(TextFile(path).lines())
+
+
 def test_lines_are_read_as_they_are_needed(tmp_path):
     lines = TextFile(write(tmp_path / "text", b"a\nb\n\xff\n")).lines()
     assert [next(lines), next(lines)] == ["a", "b"]
@@ -119,6 +142,8 @@ def test_lines_are_read_as_they_are_needed(tmp_path):
         ("a.tsv:1", 2, "a.tsv", 1),
         ("a.tsv.gz:12", 1, "a.tsv.gz", 12),
         ("a:b.tsv:2", 1, "a:b.tsv", 2),
+        ("a.tsv.zst:2", 1, "a.tsv.zst", 2),
+        ("a.zst", 2, "a.zst", None),
         ("a.tsv.old", 2, "a.tsv.old", None),
     ],
 )

@@ -63,14 +63,21 @@ def _add_train(commands):
     parser = commands.add_parser(
         "train",
         help="train a model on parallel text, or go on training it",
-        description="Trains a model. Files hold one sentence a line, plain or .gz; F.tsv:2 is "
-        "column 2 of a TSV file. Ctrl-C saves and stops; the same command goes on.",
+        description="Trains a model. Files hold one sentence a line, plain, .gz or .zst; "
+        "F.tsv:2 is column 2 of a TSV file. Ctrl-C saves and stops; the same command goes on.",
     )
-    for side in ("source", "target"):
-        parser.add_argument(
-            f"--{side}", required=side == "target", metavar="F",
-            help=f"{side} sentences{_NO_SOURCE if side == 'source' else ''}",
-        )  # fmt: skip
+    parser.add_argument("--source", metavar="F", help=f"source sentences{_NO_SOURCE}")
+    corpus = parser.add_mutually_exclusive_group(required=True)
+    corpus.add_argument("--target", metavar="F", help="target sentences")
+    corpus.add_argument(
+        "--prepared", nargs="+", metavar="DIR[=WEIGHT]",
+        help="folders that `prepare` made, in place of --source and --target; the pairs of one "
+        "with weight 3 are seen three times as often as those of one with weight 1",
+    )  # fmt: skip
+    parser.add_argument(
+        "--data-service", metavar="ADDRESS",
+        help="a tf.data service that reads the prepared folders, such as grpc://localhost:5050",
+    )  # fmt: skip
     for side in ("source", "target"):
         parser.add_argument(
             f"--validation-{side}", required=side == "target", metavar="F",
@@ -110,7 +117,7 @@ def _add_train(commands):
 
 
 def _run_train(options):
-    overrides = dict(_parse_setting(setting) for setting in options.set)
+    overrides = dict(parse_setting(setting) for setting in options.set)
     for name, value in (
         ("preset", options.preset),
         ("optimization.steps", options.steps),
@@ -120,13 +127,15 @@ def _run_train(options):
     ):
         if value is not None:
             overrides[name] = value
-    config = _load_train_config(options, overrides)
+    folders = _prepared_folders(options, overrides)
+    config = _load_train_config(options, overrides, folders)
     profile = options.profile and _parse_profile(options.profile, config.optimization.steps)
     if options.devices is not None and options.devices < 1:
         raise ValueError(f"--devices {options.devices}: expected at least 1")
     import_tensorflow()
     from training.corpus import TextFile
     from training.plots import plot_training
+    from training.prepared import PreparedText
     from training.trainer import train
 
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
@@ -134,7 +143,8 @@ def _run_train(options):
     result = train(
         config,
         source=options.source and TextFile.parse(options.source, default_column=1),
-        target=TextFile.parse(options.target, default_column=2),
+        target=options.target and TextFile.parse(options.target, default_column=2),
+        prepared=folders and PreparedText(folders, config.data, options.data_service),
         validation_source=options.validation_source
         and TextFile.parse(options.validation_source, default_column=1),
         validation_target=TextFile.parse(options.validation_target, default_column=2),
@@ -167,11 +177,33 @@ def _parse_profile(text: str, steps: int) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _load_train_config(options, overrides):
+def _prepared_folders(options, overrides):
+    if not options.prepared:
+        if options.data_service:
+            raise ValueError("--data-service reads prepared folders; give them with --prepared")
+        return None
+    if options.source is not None:
+        raise ValueError("--prepared takes the place of --source")
+    for name in overrides:
+        if name.startswith("vocabulary.") and not name.endswith("_vectors"):
+            raise ValueError(
+                f"{name}: a prepared folder brings its vocabulary; set it in `prepare`"
+            )
+    from training.prepared_folder import PreparedFolder
+
+    return [PreparedFolder.parse(name) for name in options.prepared]
+
+
+def _load_train_config(options, overrides, folders):
     """Without a source, what is trained is a language model."""
     from training.config import load_config
+    from training.prepared_folder import read_description
 
-    if options.source is not None:
+    if folders:
+        has_source = read_description(folders[0].path)["tokenizers"][0] is not None
+    else:
+        has_source = options.source is not None
+    if has_source:
         return load_config(options.config, overrides)
     try:
         return load_config(options.config, {"model.decoder_only": True} | overrides)
@@ -179,7 +211,8 @@ def _load_train_config(options, overrides):
         raise ValueError(f"{error} (without --source, a language model is trained)") from error
 
 
-def _parse_setting(setting: str) -> tuple[str, object]:
+def parse_setting(setting: str) -> tuple[str, object]:
+    """A dotted name and its value, as `--set` has them."""
     name, equals, value = setting.partition("=")
     if not equals:
         raise ValueError(f"--set {setting}: expected NAME=VALUE")

@@ -1,17 +1,48 @@
-"""Text files as they come: plain or gzip-compressed lines, or a column of a TSV file."""
+"""Text files as they come: plain or compressed lines, or a column of a TSV file."""
 
+import contextlib
 import dataclasses
 import gzip
 import hashlib
+import io
 import itertools
 import pathlib
 import re
 import zlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO
 
-import tensorflow as tf
+import zstandard
 
-_TSV = re.compile(r"(?P<path>.+\.tsv(\.gz)?)(:(?P<column>\d+))?", re.DOTALL)
+from training.zstd import ZstdFile
+
+if TYPE_CHECKING:  # reading alone does not wait for it
+    import tensorflow as tf
+
+_TSV = re.compile(r"(?P<path>.+\.tsv(\.gz|\.zst)?)(:(?P<column>\d+))?", re.DOTALL)
+
+
+@contextlib.contextmanager
+def open_text(path: pathlib.Path) -> Iterator[BinaryIO]:
+    """Opens a file for reading its bytes; what ends in `.gz` or `.zst` is decompressed.
+
+    Raises:
+        ValueError: while it is open, the compressed file turns out not to be whole.
+    """
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rb") as file:
+                yield file
+        elif path.suffix == ".zst":
+            with open(path, "rb") as compressed:
+                yield io.BufferedReader(ZstdFile(compressed))
+        else:
+            with open(path, "rb") as file:
+                yield file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: not a whole gzip file ({error})") from error
+    except zstandard.ZstdError as error:
+        raise ValueError(f"{path}: not a whole zstd file ({error})") from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +50,7 @@ class TextFile:
     """One sentence a line, in UTF-8; lines end at a line feed, carriage returns are dropped.
 
     Args:
-        path: the file; a name that ends in `.gz` is decompressed on the fly.
+        path: the file; a name that ends in `.gz` or `.zst` is decompressed on the fly.
         column: for TSV files, the column that holds the sentence, counted from 1; else None.
     """
 
@@ -54,16 +85,17 @@ class TextFile:
         Raises:
             ValueError: a line is not UTF-8 or lacks the column; names the file and the line.
         """
-        opener = gzip.open if self.path.suffix == ".gz" else open
-        try:
-            with opener(self.path, "rb") as file:
-                for number, line in enumerate(file, 1):
-                    if line.strip(b"\r"):  # else a last line without text or line feed
-                        yield self._sentence(number, line)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise ValueError(f"{self.path}: not a whole gzip file ({error})") from error
+        with open_text(self.path) as file:
+            for number, line in enumerate(file, 1):
+                if line.strip(b"\r"):  # else a last line without text or line feed
+                    yield self.sentence(number, line)
 
-    def _sentence(self, number: int, line: bytes) -> str:
+    def sentence(self, number: int, line: bytes) -> str:
+        """What the bytes of a line say, its column taken; `number` is for the messages.
+
+        Raises:
+            ValueError: the line is not UTF-8 or lacks the column; names the file and the line.
+        """
         try:
             text = line.decode("utf-8").removesuffix("\n").replace("\r", "")
         except UnicodeDecodeError as error:
@@ -78,8 +110,14 @@ class TextFile:
             )
         return columns[self.column - 1]
 
-    def dataset(self) -> tf.data.Dataset:
+    def dataset(self) -> "tf.data.Dataset":
         """The same sentences as a stream of string scalars, read as they are needed."""
+        import tensorflow as tf
+
+        if self.path.suffix == ".zst":  # TensorFlow does not read it
+            return tf.data.Dataset.from_generator(
+                self.lines, output_signature=tf.TensorSpec((), tf.string)
+            )
         compression = "GZIP" if self.path.suffix == ".gz" else None
         lines = tf.data.TextLineDataset(str(self.path), compression_type=compression)
         if self.column is None:

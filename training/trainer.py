@@ -43,6 +43,7 @@ from training.corpus import TextFile, check_parallel, digest
 from training.memory import keep_memory
 from training.monitoring import Report
 from training.pipeline import ParallelText
+from training.prepared import PreparedText
 from training.profiling import Profile
 from training.strategy import make_strategy
 from training.tensorboard_log import TensorBoardLog
@@ -85,10 +86,11 @@ class TrainingResult:
 def train(
     config: TrainingConfig,
     *,
-    target: TextFile,
+    target: TextFile | None = None,
     validation_target: TextFile,
     source: TextFile | None = None,
     validation_source: TextFile | None = None,
+    prepared: PreparedText | None = None,
     model_dir: pathlib.Path,
     strategy: str = "auto",
     num_devices: int | None = None,
@@ -100,6 +102,8 @@ def train(
     Args:
         config: all settings.
         source, target: the training corpus; a language model has no source.
+        prepared: the training corpus in place of them; it brings its vocabulary, and the settings
+            of that.
         validation_source, validation_target: read after each checkpoint.
         model_dir: where everything is written. Several workers need a folder that all can read.
         strategy, num_devices: see `make_strategy`.
@@ -109,11 +113,13 @@ def train(
     Raises:
         ValueError: the corpus is faulty, or `model_dir` belongs to another run.
     """
-    for name, file in (("source", source), ("validation source", validation_source)):
-        if (file is None) != config.is_language_model:
+    has_source = prepared.has_source if prepared else source is not None
+    has_validation_source = validation_source is not None
+    for name, given in (("source", has_source), ("validation source", has_validation_source)):
+        if given == config.is_language_model:
             raise ValueError(
                 f"a language model (model.decoder_only) has no {name}"
-                if file
+                if given
                 else f"no {name} is given, which only a language model (model.decoder_only) lacks"
             )
     if config.is_language_model:
@@ -124,21 +130,28 @@ def train(
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
-    num_pairs = check_parallel(source or target, target)
+    if prepared:
+        config = _with_vocabulary(config, prepared)
+    else:
+        num_pairs = check_parallel(source or target, target)
     num_validation_pairs = check_parallel(validation_source or validation_target, validation_target)
     if not workers.is_chief:
         logging.getLogger("training").setLevel(logging.WARNING)  # the chief speaks for all
     with workers.losses_explained():
         if workers.is_chief:
-            _begin_or_continue(model_dir, config, source, target)
+            _begin_or_continue(model_dir, config, source, target, prepared)
         workers.wait()
         if not workers.is_chief:
-            _check_same_run(model_dir / TRAINING_NAME, _describe_run(config, source, target))
+            run = _describe_run(config, source, target, prepared)
+            _check_same_run(model_dir / TRAINING_NAME, run)
         tokenizers = read_tokenizers(model_dir)
-        corpus = ParallelText(source, target, *tokenizers, config.data)
+        corpus = prepared or ParallelText(source, target, *tokenizers, config.data)
         validation = ParallelText(validation_source, validation_target, *tokenizers, config.data)
-        if workers.is_chief:
+        if prepared:
+            _log.info("training corpus: %s prepared pairs", f"{prepared.num_pairs:,}")
+        elif workers.is_chief:
             _report_corpus("training", corpus, num_pairs)
+        if workers.is_chief:
             _report_corpus("validation", validation, num_validation_pairs)
         with strategy.scope():
             model = compiled_model(
@@ -207,7 +220,7 @@ def _give_vectors(
 def _fit(
     model: TrainedTransformer | TrainedLanguageModel,
     config: TrainingConfig,
-    corpus: ParallelText,
+    corpus: ParallelText | PreparedText,
     validation: ParallelText,
     model_dir: pathlib.Path,
     checkpoints: Checkpoints,
@@ -274,12 +287,26 @@ def _fit(
     return TrainingResult(current_step(model), stop.received, workers.is_chief, early_stop)
 
 
+def _with_vocabulary(config: TrainingConfig, prepared: PreparedText) -> TrainingConfig:
+    """The settings with those of the vocabulary that a prepared corpus brings."""
+    vectors = {
+        name: getattr(config.vocabulary, name) for name in ("source_vectors", "target_vectors")
+    }
+    return dataclasses.replace(
+        config, vocabulary=dataclasses.replace(prepared.vocabulary, **vectors)
+    )
+
+
 def _begin_or_continue(
-    model_dir: pathlib.Path, config: TrainingConfig, source: TextFile | None, target: TextFile
+    model_dir: pathlib.Path,
+    config: TrainingConfig,
+    source: TextFile | None,
+    target: TextFile | None,
+    prepared: PreparedText | None,
 ) -> None:
     """Describes the run in `model_dir`, or checks that it is the run described there."""
     path = model_dir / TRAINING_NAME
-    run = _describe_run(config, source, target)
+    run = _describe_run(config, source, target, prepared)
     described = (model_dir / CONFIG_NAME).exists()
     remove_leftovers(model_dir)
     if path.exists():
@@ -287,7 +314,9 @@ def _begin_or_continue(
     elif described:
         raise ValueError(f"{model_dir} holds a model that this command did not train")
     if not described:
-        models = train_vocabularies(source, target, config.vocabulary)
+        models = (
+            prepared.models if prepared else train_vocabularies(source, target, config.vocabulary)
+        )
     model_dir.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
@@ -296,8 +325,14 @@ def _begin_or_continue(
         describe_model(model_dir, config.transformer_config(*sizes), *models)
 
 
-def _describe_run(config: TrainingConfig, source: TextFile | None, target: TextFile) -> dict:
-    return {"settings": dump_config(config), "corpus": digest(source, target)}
+def _describe_run(
+    config: TrainingConfig,
+    source: TextFile | None,
+    target: TextFile | None,
+    prepared: PreparedText | None,
+) -> dict:
+    corpus = prepared.digest if prepared else digest(source, target)
+    return {"settings": dump_config(config), "corpus": corpus}
 
 
 def _check_same_run(path: pathlib.Path, run: dict) -> None:

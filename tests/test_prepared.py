@@ -1,0 +1,274 @@
+"""Training from prepared folders: exactly the pairs, by weight, by worker, from any step on."""
+
+import collections
+import itertools
+import json
+import pathlib
+import re
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import SMALL_SETTINGS
+from tests.test_prepare import END, PAIRS, encoded, prepare, records_of, write_pairs
+from tf_transformer.__main__ import main
+from tf_transformer.model_dir import read_tokenizers
+from training.bucketing import bucket_batch_sizes, bucket_boundaries
+from training.config import DataConfig
+from training.data_service import start_service
+from training.prepared import PreparedText
+from training.prepared_folder import PreparedFolder
+
+SETTINGS = ["--vocab-size", "400", "--set", "data.max_length=60"]
+DATA = DataConfig(batch_tokens=300, max_length=60, shuffle_buffer=200)  # blocks of 2 shards
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    """Folders `first` and `second`, prepared from the halves of `PAIRS`; 5 and 4 shards."""
+    directory = tmp_path_factory.mktemp("prepared")
+    for name, pairs in (("first", PAIRS[:500]), ("second", PAIRS[500:])):
+        files = [[path] for path in write_pairs(directory, pairs, name)]
+        vocabulary = SETTINGS if name == "first" else [
+            "--vocabulary", str(directory / "first"), *SETTINGS[2:],
+        ]  # fmt: skip
+        prepare(*files, directory / name, *vocabulary, "--shard-pairs", "100")
+    return directory
+
+
+def text_of(directory, *weights, **settings):
+    names = ("first", "second")[: len(weights)]
+    folders = [
+        PreparedFolder(directory / name, weight)
+        for name, weight in zip(names, weights, strict=True)
+    ]
+    return PreparedText(folders, DataConfig(**(vars(DATA) | settings)))
+
+
+def collect(dataset, number):
+    return [
+        (inputs["source"], inputs["target"], labels)
+        for inputs, labels in dataset.take(number).as_numpy_iterator()
+    ]
+
+
+def equal(left, right):
+    arrays = [list(itertools.chain.from_iterable(batches)) for batches in (left, right)]
+    return len(left) == len(right) and all(map(np.array_equal, *arrays))
+
+
+def pairs_of(batches):
+    return [
+        (source[source != 0].tolist(), labels[labels != 0].tolist())
+        for sources, _, targets in batches
+        for source, labels in zip(sources, targets, strict=True)
+    ]
+
+
+def batches_in_epoch(folder):
+    """Of one block, counted by hand."""
+    boundaries = bucket_boundaries(60)
+    sizes = bucket_batch_sizes(boundaries, 300)
+    lengths = [max(map(len, pair)) for pair in records_of(folder)]
+    buckets = collections.Counter(np.searchsorted(boundaries, lengths, side="right").tolist())
+    return sum(-(-number // sizes[bucket]) for bucket, number in buckets.items())
+
+
+def test_an_epoch_has_exactly_the_pairs(directory):
+    text = text_of(directory, 1.0, shuffle_buffer=10_000)
+    number = batches_in_epoch(directory / "first")
+    expected = sorted(encoded(directory / "first", PAIRS[:500]))
+    batches = collect(text.training_batches(1), 3 * number)
+    epochs = [pairs_of(batches[start : start + number]) for start in range(0, 3 * number, number)]
+    for epoch in epochs:
+        assert sorted(epoch) == expected
+    assert epochs[0] != epochs[1] != epochs[2]
+    assert text.num_pairs == 500 and text.has_source
+
+
+def test_form_of_batches(directory):
+    boundaries = bucket_boundaries(60)
+    sizes = bucket_batch_sizes(boundaries, 300)
+    stream = text_of(directory, 1.0).training_batches(1)
+    spec = tf.TensorSpec([None, None], tf.int32)
+    assert stream.element_spec == ({"source": spec, "target": spec}, spec)
+    for source, target, labels in collect(stream, 40):
+        lengths = np.maximum((source != 0).sum(1), (labels != 0).sum(1))
+        (bucket,) = set(np.searchsorted(boundaries, lengths, side="right").tolist())
+        assert len(source) <= sizes[bucket]
+        assert source[:, -1].any() and labels[:, -1].any()
+        for row, ids in zip(target, labels, strict=True):
+            length = np.count_nonzero(ids)
+            assert ids[length - 1] == END
+            np.testing.assert_array_equal(row[:length], [2, *ids[: length - 1]])
+            assert not row[length:].any()
+
+
+def test_batches_are_a_function_of_seed_and_step(directory):
+    text = text_of(directory, 1.0, 0.5)
+    batches = collect(text.training_batches(7), 300)  # several epochs
+    tf.random.set_seed(99)
+    assert equal(batches, collect(text.training_batches(7), 300))
+    for step in (1, 10, 31, 64, 150, 290):
+        assert equal(batches[step : step + 8], collect(text.training_batches(7, step), 8))
+    assert not equal(batches, collect(text.training_batches(2**40), 300))
+
+
+def test_going_on_reads_no_more_than_its_block(directory, tmp_path):
+    shutil.copytree(directory / "first", tmp_path / "first")
+    text = text_of(tmp_path, 1.0)
+    epoch, block, _ = text._position(50_000, 1, 1, 0)
+    assert epoch > 100
+    expected = collect(text.training_batches(1, 50_000), 1)
+    size = text._shards_in_block
+    needed = text._visits(1, epoch).numpy()[size * block : size * (block + 1)]
+    for number, path in enumerate(sorted((tmp_path / "first").glob("*.tfrecord"))):
+        if number not in needed:
+            path.unlink()
+    assert equal(expected, collect(text.training_batches(1, 50_000), 1))
+
+
+def test_pairs_beyond_the_length_are_left_out(directory):
+    text = text_of(directory, 1.0, max_length=20, shuffle_buffer=10_000)
+    pairs = encoded(directory / "first", PAIRS[:500])
+    expected = [pair for pair in pairs if max(map(len, pair)) <= 20]
+    assert 0 < text.num_pairs == len(expected) < 500
+    seen = pairs_of(collect(text.training_batches(1), 150))
+    assert set(map(str, seen)) == set(map(str, expected))
+    with pytest.raises(ValueError, match=re.escape("as short as data.max_length=2")):
+        text_of(directory, 1.0, max_length=2)
+
+
+# ---- Weights ----
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0), (0.3, 2.0)])
+def test_pairs_are_seen_as_often_as_their_weights_say(directory, weights):
+    text = text_of(directory, *weights)
+    counts = collections.Counter(map(str, pairs_of(collect(text.training_batches(3), 1500))))
+    means = [
+        np.mean([counts[str(pair)] for pair in encoded(directory / "first", half)])
+        for half in (PAIRS[:500], PAIRS[500:])
+    ]
+    assert means[0] / means[1] == pytest.approx(weights[0] / weights[1], rel=0.15)
+
+
+def test_epochs_visit_no_shard_twice_and_all_in_turn(directory):
+    text = text_of(directory, 1.0, 0.4)
+    epochs = [text._visits(1, number).numpy().tolist() for number in range(10)]
+    assert all(len(set(epoch)) == len(epoch) for epoch in epochs)
+    counts = collections.Counter(itertools.chain.from_iterable(epochs))
+    assert [counts[shard] for shard in range(9)] == [10] * 5 + [4] * 4
+    assert len({tuple(epoch) for epoch in epochs}) == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "weight"), [("out", 1), ("out=2", 2), ("out=0.25", 0.25), ("a=b", 1), ("a=b=3", 3)]
+)
+def test_names_with_weights(tmp_path, name, weight):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "a=b").mkdir()
+    folder = PreparedFolder.parse(f"{tmp_path}/{name}")
+    assert folder.weight == weight and folder.path.is_dir()
+
+
+@pytest.mark.parametrize("name", ["out=0", "out=-1", "out=x", "out=nan", "out=inf"])
+def test_weights_that_are_none(tmp_path, name):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(ValueError, match="expected DIR=WEIGHT with a weight above 0"):
+        PreparedFolder.parse(f"{tmp_path}/{name}")
+
+
+# ---- Workers ----
+
+
+def test_shares_of_workers_are_disjoint_and_complete(directory):
+    text = text_of(directory, 1.0, 1.0)
+    for epoch in range(3):
+        whole = text._visits(1, epoch).numpy().tolist()
+        shares = [whole[worker::2] for worker in range(2)]
+        assert sorted(shares[0] + shares[1]) == list(range(9))
+    found = []
+    for worker in range(2):
+        shards = text._visits(1, 0).numpy()[worker::2]
+        number = sum(text._bucket_sizes[shards].sum(0).tolist())
+        stream = text.training_batches(1, num_workers=2, worker_index=worker)
+        # The first epoch's pairs of this worker, and no others before them.
+        pairs, batches = [], iter(stream.as_numpy_iterator())
+        while len(pairs) < number:
+            inputs, labels = next(batches)
+            pairs += pairs_of([(inputs["source"], inputs["target"], labels)])
+        assert len(pairs) == number
+        found += pairs
+    assert sorted(map(str, found)) == sorted(map(str, encoded(directory / "first", PAIRS)))
+
+
+def test_a_worker_goes_on_at_its_step(directory):
+    text = text_of(directory, 1.0, 1.0)
+    share = dict(num_workers=3, worker_index=2)
+    batches = collect(text.training_batches(1, **share), 80)
+    assert equal(batches[55:60], collect(text.training_batches(1, 55, **share), 5))
+
+
+def test_more_workers_than_shards(directory):
+    with pytest.raises(ValueError, match=r"6 workers share .* but 5; .* smaller --shard-pairs"):
+        text_of(directory, 1.0).training_batches(1, num_workers=6)
+
+
+# ---- As a user has it ----
+
+
+def train_options(corpus, model_dir, *prepared):
+    return [
+        *("train", "--prepared", *prepared, "--model-dir", str(model_dir)),
+        *("--validation-source", corpus.path("validation.en")),
+        *("--validation-target", corpus.path("validation.de")),
+        "--set",
+        *(f"{name}={value}" for name, value in SMALL_SETTINGS.items() if "vocab" not in name),
+    ]
+
+
+def test_train_takes_the_vocabulary_and_goes_on(directory, corpus, tmp_path, capsys):
+    folders = [str(directory / "first"), f"{directory / 'second'}=2"]
+    command = train_options(corpus, tmp_path / "m", *folders)
+    assert main([*command, "optimization.steps=15"]) == 0
+    assert main(command) == 0
+    assert "Trained for 30 steps" in capsys.readouterr().out
+    _, target = read_tokenizers(tmp_path / "m")
+    assert target.model == (directory / "first/target.spm").read_bytes()
+    settings = json.loads((tmp_path / "m/training.json").read_text())["settings"]
+    assert settings["vocabulary"]["size"] == 400
+    other = train_options(corpus, tmp_path / "m", folders[0])
+    assert main(other) == 2
+    assert "was trained on another corpus" in capsys.readouterr().err
+
+
+def test_what_train_refuses(directory, corpus, tmp_path, capsys):
+    def error(*prepared, extra=()):
+        assert main([*train_options(corpus, tmp_path / "m", *prepared), *extra]) == 2
+        return capsys.readouterr().err
+
+    first = str(directory / "first")
+    assert "brings its vocabulary" in error(first, extra=["--vocab-size", "300"])
+    assert "takes the place of --source" in error(first, extra=["--source", "x"])
+    assert "is not a prepared folder" in error(str(tmp_path))
+    (tmp_path / "work").mkdir()
+    assert "is not finished" in error(str(tmp_path))
+    files = [[path] for path in write_pairs(tmp_path, PAIRS[:300])]
+    prepare(*files, tmp_path / "out", "--vocab-size", "350")
+    assert "has another vocabulary than" in error(first, str(tmp_path / "out"))
+    shard = next(pathlib.Path(tmp_path / "out").glob("*.tfrecord"))
+    shard.unlink()
+    assert f"{shard}: no such file" in error(str(tmp_path / "out"))
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_data_service_gives_the_same_batches(directory):
+    service = start_service(0)
+    folder = PreparedFolder(directory / "first")
+    here, there = (PreparedText([folder], DATA, address) for address in (None, service.target))
+    assert equal(
+        collect(here.training_batches(1, 30), 20), collect(there.training_batches(1, 30), 20)
+    )

@@ -1,0 +1,63 @@
+"""The lines of all files of a preparation, counted in parallel processes."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Sequence
+
+from tf_transformer.files import replacing
+from training.corpus import TextFile
+from training.line_count import LineCount, count_lines
+from training.processes import Processes, progress_bar
+
+Counts = dict[pathlib.Path, LineCount]
+
+
+def count_files(
+    files: Sequence[tuple[TextFile | None, TextFile]],
+    work: pathlib.Path,
+    every: int,
+    num_processes: int,
+) -> Counts:
+    """Counts the lines of every file; counts of files that have not changed are taken from before.
+
+    Args:
+        files: sources and targets; a language model has no sources.
+        work: the folder where counts are noted.
+        every: see `count_lines`.
+        num_processes: how many count.
+
+    Raises:
+        ValueError: the two files of a pair differ in length or are empty, or one is not whole.
+    """
+    notes_path = work / "counts.json"
+    notes = json.loads(notes_path.read_text(encoding="utf-8")) if notes_path.exists() else {}
+    paths = list(dict.fromkeys(file.path for pair in files for file in pair if file))
+    states = {path: [path.stat().st_size, path.stat().st_mtime_ns, every] for path in paths}
+    missing = [path for path in paths if notes.get(str(path), {}).get("state") != states[path]]
+    if missing:
+        number = min(num_processes, len(missing))
+        with (
+            Processes(number) as processes,
+            progress_bar("counting lines", len(missing), "files") as progress,
+        ):
+            tasks = ((count_lines, path, every, 1) for path in missing)
+            for path, count in zip(missing, processes.run(tasks, progress), strict=True):
+                notes[str(path)] = {"state": states[path], "count": dataclasses.asdict(count)}
+        with replacing(notes_path) as temporary:
+            temporary.write_text(json.dumps(notes), encoding="utf-8")
+    counts = {path: LineCount(**notes[str(path)]["count"]) for path in paths}
+    for pair in files:
+        _check_pair(*pair, counts)
+    return counts
+
+
+def _check_pair(source: TextFile | None, target: TextFile, counts: dict) -> None:
+    numbers = [counts[file.path].lines for file in (source or target, target)]
+    if numbers[0] != numbers[1]:
+        raise ValueError(
+            "source and target must have one line for each other: "
+            f"{source} has {numbers[0]} lines, {target} has {numbers[1]}"
+        )
+    if numbers[1] == 0:
+        raise ValueError(f"{target} is empty")
