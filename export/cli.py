@@ -215,7 +215,8 @@ def _add_export(commands):
     parser.add_argument("--languages", metavar="FROM-TO", help="for the model card, such as en-de")
     parser.add_argument(
         "--scores", type=pathlib.Path, metavar="F",
-        help="for the model card: what `evaluate --json F` wrote",
+        help="for the model card: what `evaluate --json F` wrote (default: the last that "
+        "`evaluate` stored for these weights and options, if any)",
     )  # fmt: skip
     add_search_options(parser)
     add_end_pieces(parser)
@@ -224,6 +225,7 @@ def _add_export(commands):
 
 
 def _run_export(options):
+    import_tensorflow()
     facts = _model_facts(options)
     translator = _load_translator(options)
     from export.deployment import is_ours
@@ -264,7 +266,34 @@ def _model_facts(options):
             raise ValueError(f"{options.scores}: not JSON ({error})") from error
         if not isinstance(facts["scores"], dict) or "bleu" not in facts["scores"]:
             raise ValueError(f"{options.scores}: not what `evaluate --json F` writes")
+    else:
+        facts |= _stored_scores(options)
     return facts
+
+
+def _stored_scores(options):
+    """The last stored scores of what is exported: the same weights, the same search."""
+    from tf_transformer.model_dir import weights_digest
+    from tf_transformer.scores import read_scores
+
+    scores = [score for score in read_scores(options.model_dir) if "bleu" in score]
+    if not scores:
+        return {}
+    wanted = {
+        "weights_digest_blake2b": weights_digest(options.model_dir),
+        "beam_size": options.beam_size,
+        "length_penalty": options.length_penalty,
+        "dtype": options.dtype,
+    }
+    fitting = [s for s in scores if all(s.get(name) == value for name, value in wanted.items())]
+    if fitting:
+        return {"scores": fitting[-1]}
+    print(
+        f"tf-transformer: none of the {len(scores)} stored scores is of these weights with these "
+        "options; `evaluate` with the same options gives some to the model card",
+        file=sys.stderr,
+    )
+    return {}
 
 
 def _load_translator(options, num_best=1):

@@ -20,6 +20,7 @@ ALLOWED = {
         "tf_transformer",
         "training.cli",
         "training.picture_cli",
+        "training.runs_cli",
         "export.cli",
     },
 }

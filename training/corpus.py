@@ -2,6 +2,7 @@
 
 import dataclasses
 import gzip
+import hashlib
 import itertools
 import pathlib
 import re
@@ -106,3 +107,13 @@ def check_parallel(source: TextFile, target: TextFile) -> int:
         both = f"{source} and {target} are" if source != target else f"{source} is"
         raise ValueError(f"{both} empty")
     return counts[0]
+
+
+def digest(*files: TextFile | None) -> str:
+    """BLAKE2 digest of the sentences of all files."""
+    content = hashlib.blake2b(digest_size=16)
+    for file in files:
+        for line in file.lines() if file else ():
+            content.update(line.encode() + b"\n")
+        content.update(b"\f")
+    return content.hexdigest()

@@ -1,7 +1,6 @@
 """From a parallel corpus and settings to a trained model directory."""
 
 import dataclasses
-import hashlib
 import json
 import logging
 import math
@@ -34,7 +33,7 @@ from training.config import (
     dump_config,
     make_config,
 )
-from training.corpus import TextFile, check_parallel
+from training.corpus import TextFile, check_parallel, digest
 from training.pipeline import ParallelText
 from training.strategy import make_strategy
 from training.trained_model import TrainedLanguageModel, TrainedTransformer
@@ -212,7 +211,7 @@ def _begin_or_continue(
 ) -> None:
     """Describes the run in `model_dir`, or checks that it is the run described there."""
     path = model_dir / TRAINING_NAME
-    run = {"settings": dump_config(config), "corpus": _digest(source, target)}
+    run = {"settings": dump_config(config), "corpus": digest(source, target)}
     described = (model_dir / CONFIG_NAME).exists()
     remove_leftovers(model_dir)
     if path.exists():
@@ -261,16 +260,6 @@ def _flatten(values: dict, prefix: str = "") -> dict:
         else:
             flat[prefix + name] = value
     return flat
-
-
-def _digest(*files: TextFile | None) -> str:
-    """BLAKE2 digest of the sentences of all files."""
-    digest = hashlib.blake2b(digest_size=16)
-    for file in files:
-        for line in file.lines() if file else ():
-            digest.update(line.encode() + b"\n")
-        digest.update(b"\f")
-    return digest.hexdigest()
 
 
 def _report_corpus(name: str, corpus: ParallelText, num_pairs: int) -> None:
