@@ -1,6 +1,7 @@
 """SentencePiece inside the graph: the same ops tokenize for training, evaluation and serving."""
 
 import functools
+import re
 from collections.abc import Sequence
 
 import sentencepiece
@@ -9,6 +10,22 @@ import tensorflow_text as tf_text
 
 from tf_transformer.config import nearest
 from tf_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+
+_TAG = re.compile(r"<2([A-Za-z][A-Za-z0-9_-]*)>")
+
+
+def language_tag(language: str) -> str:
+    """The piece that stands before a source to say which language is wanted, such as `<2de>`.
+
+    Raises:
+        ValueError: not the name of a language, such as "de" or "zh-Hant".
+    """
+    tag = f"<2{language}>"
+    if not _TAG.fullmatch(tag):
+        raise ValueError(
+            f"A language must be a name like 'de' or 'zh-Hant'. Received: {language!r}"
+        )
+    return tag
 
 
 class Tokenizer(tf.Module):
@@ -78,3 +95,19 @@ class Tokenizer(tf.Module):
         """The piece of every id, for people to read."""
         processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
         return [processor.id_to_piece(number) for number in range(self.vocab_size)]
+
+    @functools.cached_property
+    def scores(self) -> list[float]:
+        """SentencePiece's score of every id: log-probability, or less the later it was merged."""
+        processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
+        return [processor.get_score(number) for number in range(self.vocab_size)]
+
+    @functools.cached_property
+    def languages(self) -> list[str]:
+        """Languages that the vocabulary has a tag for, see `language_tag`."""
+        return [match[1] for piece in self.pieces if (match := _TAG.fullmatch(piece))]
+
+    @property
+    def tag_ids(self) -> list[int]:
+        """The ids of the languages' tags."""
+        return [self.pieces.index(language_tag(language)) for language in self.languages]

@@ -16,6 +16,7 @@ Positive = Annotated[int, pydantic.Field(gt=0, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, lt=2**32, strict=True)]
 PositiveFloat = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, pydantic.Field(ge=0, lt=1)]
 
 _STRICT = pydantic.ConfigDict(extra="forbid")
 
@@ -61,6 +62,9 @@ class DataConfig:
         batch_sentences: a batch holds this many pairs instead, however long they are.
         max_length: pairs with a side of more tokens, its end token included, are dropped.
         shuffle_buffer: pairs among which the next one is drawn.
+        subword_dropout: in training, a piece is cut into its two parts with this probability, and
+            these again (subword regularization; see `split_pieces`).
+        word_dropout: in training, a source token becomes the unknown id with this probability.
     """
 
     __pydantic_config__ = _STRICT
@@ -69,6 +73,8 @@ class DataConfig:
     batch_sentences: Positive | None = None
     max_length: Positive = 128
     shuffle_buffer: Positive = 200_000
+    subword_dropout: Share = 0.0
+    word_dropout: Share = 0.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -234,6 +240,10 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
             "'vocabulary.source_vectors': this model has one matrix for both sides, or no source; "
             "set 'vocabulary.target_vectors'"
         )
+    if model.decoder_only and config.data.word_dropout:
+        raise ValueError("'data.word_dropout' is of the source; a language model has none")
+    if config.vocabulary.kind == "char" and config.data.subword_dropout:
+        raise ValueError("'data.subword_dropout': a vocabulary of characters has nothing to cut")
     needed = ["target_vectors"]
     if not model.decoder_only and model.tied_embeddings not in ("inputs", "all"):
         needed.append("source_vectors")

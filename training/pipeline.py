@@ -7,6 +7,7 @@ import tqdm
 
 from tf_transformer.special_ids import BEGIN_ID, END_ID
 from tf_transformer.tokenizer import Tokenizer
+from training.augmentation import augment
 from training.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.config import DataConfig
 from training.corpus import TextFile
@@ -79,7 +80,10 @@ class ParallelText:
             )
 
         epochs = tf.data.Dataset.range(2**31).flat_map(epoch)
-        return self._batches(epochs).skip(first_step).prefetch(tf.data.AUTOTUNE)
+        batches = self._batches(epochs).skip(first_step)
+        tokenizers = (self.source_tokenizer, self.target_tokenizer)
+        batches = augment(batches, self.config, *tokenizers, seed, first_step)
+        return batches.prefetch(tf.data.AUTOTUNE)
 
     def batches(self) -> tf.data.Dataset:
         """Every pair once, in batches of like lengths."""
