@@ -19,8 +19,10 @@ from tf_transformer.command_options import (
     add_end_pieces,
     add_model_dir,
     add_search_options,
+    add_target_language,
 )
 from tf_transformer.files import check_writable
+from tf_transformer.language_tags import check_language, check_tags, tagged
 from tf_transformer.quiet import import_tensorflow
 
 
@@ -58,6 +60,7 @@ def _add_translate(commands):
         "--output", type=pathlib.Path, metavar="F",
         help="translations (default: standard output); F.partial until all are there",
     )  # fmt: skip
+    add_target_language(parser)
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
@@ -80,10 +83,17 @@ def _run_translate(options):
         if options.input and options.output.exists() and options.output.samefile(options.input):
             raise ValueError(f"--output {options.output} is the input")
     lines = _read_lines(options.input)
+    language = options.target_language
+    if language is not None:
+        lines = tagged(lines, language)
     if options.server:
         translations = _translate_by_server(options, lines)
     else:
         translator = _load_translator(options, num_best=options.n_best or 1)
+        languages = translator.source_tokenizer.languages
+        if language is not None:
+            check_language(language, languages)
+        check_tags(lines, languages, str(options.input or "standard input"))
         translations = translator.translate_lines(lines)
     num_truncated = 0
     with _open_output(options.output) as output:
@@ -228,6 +238,8 @@ def _run_export(options):
     import_tensorflow()
     facts = _model_facts(options)
     translator = _load_translator(options)
+    if translator.source_tokenizer.languages:
+        facts["target_languages"] = translator.source_tokenizer.languages
     from export.deployment import is_ours
     from export.saved_model import export_translator
 

@@ -1,7 +1,6 @@
 """SentencePiece inside the graph: the same ops tokenize for training, evaluation and serving."""
 
 import functools
-import re
 from collections.abc import Sequence
 
 import sentencepiece
@@ -9,23 +8,8 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from tf_transformer.config import nearest
+from tf_transformer.language_tags import language_of, language_tag
 from tf_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
-
-_TAG = re.compile(r"<2([A-Za-z][A-Za-z0-9_-]*)>")
-
-
-def language_tag(language: str) -> str:
-    """The piece that stands before a source to say which language is wanted, such as `<2de>`.
-
-    Raises:
-        ValueError: not the name of a language, such as "de" or "zh-Hant".
-    """
-    tag = f"<2{language}>"
-    if not _TAG.fullmatch(tag):
-        raise ValueError(
-            f"A language must be a name like 'de' or 'zh-Hant'. Received: {language!r}"
-        )
-    return tag
 
 
 class Tokenizer(tf.Module):
@@ -105,7 +89,7 @@ class Tokenizer(tf.Module):
     @functools.cached_property
     def languages(self) -> list[str]:
         """Languages that the vocabulary has a tag for, see `language_tag`."""
-        return [match[1] for piece in self.pieces if (match := _TAG.fullmatch(piece))]
+        return [language for piece in self.pieces if (language := language_of(piece))]
 
     @property
     def tag_ids(self) -> list[int]:

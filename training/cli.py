@@ -10,7 +10,12 @@ import pathlib
 import shlex
 import sys
 
-from tf_transformer.command_options import add_dtype, add_model_dir, add_search_options
+from tf_transformer.command_options import (
+    add_dtype,
+    add_model_dir,
+    add_search_options,
+    add_target_language,
+)
 from tf_transformer.files import check_writable, replacing
 from tf_transformer.presets import PRESETS
 from tf_transformer.quiet import import_tensorflow
@@ -162,6 +167,7 @@ def _add_evaluate(commands):
     add_model_dir(parser, "the model")
     parser.add_argument("--source", metavar="F", help="sentences to translate")
     parser.add_argument("--reference", required=True, metavar="F", help="their translations")
+    add_target_language(parser)
     add_search_options(parser)
     add_dtype(parser)
     parser.add_argument(
@@ -179,7 +185,7 @@ def _add_evaluate(commands):
 
 
 def _run_evaluate(options):
-    for name in ("output", "compare"):
+    for name in ("output", "compare", "target_language"):
         if options.source is None and getattr(options, name):
             raise ValueError(f"--{name} takes translations, which need a --source")
     for output in (options.output, options.json):
@@ -204,6 +210,7 @@ def _run_evaluate(options):
         bleu_tokenizer=options.tokenize,
         dtype=options.dtype,
         systems=[TextFile.parse(name, default_column=2) for name in options.compare],
+        target_language=options.target_language,
     )
     print(evaluation)
     if options.output:

@@ -10,6 +10,7 @@ import pydantic
 import yaml
 
 from tf_transformer.config import TransformerConfig, nearest
+from tf_transformer.language_tags import language_tag
 from tf_transformer.presets import PRESETS
 
 Positive = Annotated[int, pydantic.Field(gt=0, strict=True)]
@@ -34,6 +35,8 @@ class VocabularyConfig:
         character_coverage: share of the corpus's characters that become pieces of their own.
         normalization: SentencePiece's rule; "identity" keeps full-width forms, which matters when
             the target is Chinese or Japanese.
+        languages: target languages of one model; each sentence of the source begins with the tag of
+            its own, such as `<2de>`, which is a piece that is never split.
         source_vectors, target_vectors: files of word vectors that the embeddings start from, see
             `read_vectors`; a matrix that both sides share takes `target_vectors`. They stay as they
             are with `model.trainable_embeddings: false`.
@@ -48,6 +51,7 @@ class VocabularyConfig:
     split_digits: bool = False
     character_coverage: Annotated[float, pydantic.Field(ge=0.98, le=1)] = 0.9999
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
+    languages: list[str] = dataclasses.field(default_factory=list)
     source_vectors: str | None = None
     target_vectors: str | None = None
 
@@ -244,6 +248,15 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
         raise ValueError("'data.word_dropout' is of the source; a language model has none")
     if config.vocabulary.kind == "char" and config.data.subword_dropout:
         raise ValueError("'data.subword_dropout': a vocabulary of characters has nothing to cut")
+    if model.decoder_only and config.vocabulary.languages:
+        raise ValueError(
+            "'vocabulary.languages': tags are of the source; a language model has none"
+        )
+    for language in config.vocabulary.languages:
+        try:
+            language_tag(language)
+        except ValueError as error:
+            raise ValueError(f"'vocabulary.languages': {error}") from error
     needed = ["target_vectors"]
     if not model.decoder_only and model.tied_embeddings not in ("inputs", "all"):
         needed.append("source_vectors")

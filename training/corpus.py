@@ -21,10 +21,12 @@ class TextFile:
     Args:
         path: the file; a name that ends in `.gz` is decompressed on the fly.
         column: for TSV files, the column that holds the sentence, counted from 1; else None.
+        prefix: what stands before every sentence that is not empty, such as a language's tag.
     """
 
     path: pathlib.Path
     column: int | None = None
+    prefix: str = ""
 
     @classmethod
     def parse(cls, name: str, default_column: int = 1) -> "TextFile":
@@ -59,7 +61,8 @@ class TextFile:
             with opener(self.path, "rb") as file:
                 for number, line in enumerate(file, 1):
                     if line.strip(b"\r"):  # else a last line without text or line feed
-                        yield self._sentence(number, line)
+                        sentence = self._sentence(number, line)
+                        yield self.prefix + sentence if sentence.strip() else sentence
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise ValueError(f"{self.path}: not a whole gzip file ({error})") from error
 
@@ -82,10 +85,14 @@ class TextFile:
         """The same sentences as a stream of string scalars, read as they are needed."""
         compression = "GZIP" if self.path.suffix == ".gz" else None
         lines = tf.data.TextLineDataset(str(self.path), compression_type=compression)
-        if self.column is None:
-            return lines
-        column = self.column - 1
-        return lines.map(lambda line: tf.strings.split(line, "\t")[column])
+        if self.column is not None:
+            column = self.column - 1
+            lines = lines.map(lambda line: tf.strings.split(line, "\t")[column])
+        if self.prefix:
+            lines = lines.map(
+                lambda line: tf.where(tf.strings.strip(line) == "", line, self.prefix + line)
+            )
+        return lines
 
 
 def check_parallel(source: TextFile, target: TextFile) -> int:

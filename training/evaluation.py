@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import sacrebleu
 
 from tf_transformer.decoder_model import DecoderModel
+from tf_transformer.language_tags import check_language, check_tags, language_tag
 from tf_transformer.metrics import Perplexity
 from tf_transformer.model_dir import WEIGHTS_NAME, load_for_decoding, weights_digest
 from tf_transformer.tokenizer import Tokenizer
@@ -78,6 +79,7 @@ def evaluate(
     bleu_tokenizer: str = "13a",
     dtype: str = "float32",
     systems: Sequence[TextFile] = (),
+    target_language: str | None = None,
 ) -> tuple[Evaluation, list[str]]:
     """Translates the source and compares with the reference.
 
@@ -88,6 +90,7 @@ def evaluate(
         bleu_tokenizer: sacreBLEU's name of it.
         dtype: see `load_for_decoding`.
         systems: translations of the same source by others, to compare with.
+        target_language: whose tag is put before the source.
 
     Returns:
         The scores, and the translations in the order of the source.
@@ -99,6 +102,7 @@ def evaluate(
     for system in systems:
         check_parallel(source, system)
     model, *tokenizers, digest = _load(model_dir, dtype)
+    source = _tagged(source, target_language, tokenizers[0])
     translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
     translations = [best[0].text for best in translator.translate_lines(list(source.lines()))]
     references = list(reference.lines())
@@ -143,6 +147,16 @@ def _load(
     if digest != weights_digest(model_dir):
         raise ValueError(f"{model_dir}: the weights have changed while they were read; try again")
     return model, *tokenizers, digest
+
+
+def _tagged(source: TextFile, language: str | None, tokenizer: Tokenizer | None) -> TextFile:
+    """The source with the language's tag; refuses it if the model needs tags and it has none."""
+    languages = tokenizer.languages if tokenizer else []
+    if language is not None:
+        check_language(language, languages)
+        return dataclasses.replace(source, prefix=f"{language_tag(language)} ")
+    check_tags(source.lines(), languages, str(source))
+    return source
 
 
 def _compare(translations, systems, references, bleu_tokenizer):

@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.files import remove_leftovers, replacing
+from tf_transformer.language_tags import check_tags
 from tf_transformer.loss import LabelSmoothedCrossEntropy
 from tf_transformer.metrics import Perplexity, SmoothedLoss, TokenAccuracy
 from tf_transformer.model_dir import (
@@ -100,6 +101,9 @@ def train(
     keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
     num_pairs = check_parallel(source or target, target)
     num_validation_pairs = check_parallel(validation_source or validation_target, validation_target)
+    for file in (source, validation_source):
+        if file:
+            check_tags(file.lines(), config.vocabulary.languages, str(file))
     _begin_or_continue(model_dir, config, source, target)
     tokenizers = read_tokenizers(model_dir)
     corpus = ParallelText(source, target, *tokenizers, config.data)
