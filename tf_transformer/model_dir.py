@@ -100,6 +100,22 @@ def _read_arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
     return arrays
 
 
+def read_weights(model_dir: pathlib.Path, model: keras.Model) -> None:
+    """Gives a model the weights in its directory.
+
+    Raises:
+        ValueError: there are none, or they are damaged or of another model.
+    """
+    path = model_dir / WEIGHTS_NAME
+    if not path.is_file():
+        raise ValueError(_no_weights(model_dir))
+    try:
+        _read_weights(path, model)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{path}: damaged, or of another model ({reason})") from error
+
+
 def _read_weights(path: pathlib.Path, model: keras.Model) -> None:
     """Gives the model the weights in the file: all of the model's, all of the file's."""
     arrays = _read_arrays(path)
@@ -204,14 +220,7 @@ def load_model(
                 f"got {tokenizer.vocab_size}"
             )
     model = make_model(config, dtype)
-    path = model_dir / WEIGHTS_NAME
-    if not path.is_file():
-        raise ValueError(_no_weights(model_dir))
-    try:
-        _read_weights(path, model)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"{path}: damaged, or of another model ({reason})") from error
+    read_weights(model_dir, model)
     return model, source_tokenizer, target_tokenizer
 
 

@@ -82,6 +82,10 @@ def _add_train(commands):
             help=f"{side} sentences to judge by at each checkpoint",
         )  # fmt: skip
     add_model_dir(parser, "where the model is written")
+    parser.add_argument(
+        "--init-from", type=pathlib.Path, metavar="DIR",
+        help="a model whose vocabulary and weights training starts from (fine-tuning)",
+    )  # fmt: skip
     parser.add_argument("--preset", metavar="NAME", help=f"sizes: {', '.join(PRESETS)}")
     parser.add_argument("--steps", type=int, metavar="N", help="optimizer updates in all")
     parser.add_argument("--vocab-size", type=int, metavar="N", help="pieces of the vocabulary")
@@ -125,6 +129,7 @@ def _run_train(options):
         validation_target=TextFile.parse(options.validation_target, default_column=2),
         model_dir=options.model_dir,
         num_devices=options.devices,
+        init_from=options.init_from,
     )
     picture = options.model_dir / "training.png"
     plot_training(options.model_dir / "logs").savefig(picture)
@@ -136,8 +141,17 @@ def _run_train(options):
 
 
 def _load_train_config(options, overrides):
-    """Without a source, what is trained is a language model."""
-    from training.config import load_config
+    """Without a source, what is trained is a language model, or what the first model is."""
+    from training.config import load_config, read_settings
+
+    if options.init_from is not None:
+        import_tensorflow()
+        from tf_transformer.model_dir import CONFIG_NAME
+        from training.fine_tuning import config_like
+
+        begun = (options.model_dir / CONFIG_NAME).exists()
+        model_dir = options.model_dir if begun else options.init_from
+        return config_like(model_dir, read_settings(options.config, overrides))
 
     if options.source is not None:
         return load_config(options.config, overrides)
@@ -187,7 +201,8 @@ def _add_evaluate(commands):
 def _run_evaluate(options):
     for name in ("output", "compare", "target_language"):
         if options.source is None and getattr(options, name):
-            raise ValueError(f"--{name} takes translations, which need a --source")
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} takes translations, which need a --source")
     for output in (options.output, options.json):
         if output:
             check_writable(output)

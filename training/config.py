@@ -180,6 +180,11 @@ def load_config(path: pathlib.Path | None, overrides: dict[str, Any]) -> Trainin
     Raises:
         ValueError: not YAML, an unknown name, or a value of the wrong type or range.
     """
+    return make_config(read_settings(path, overrides))
+
+
+def read_settings(path: pathlib.Path | None, overrides: dict[str, Any]) -> dict[str, Any]:
+    """The plain values that `load_config` makes settings of: what is given and nothing else."""
     values: dict[str, Any] = {}
     if path is not None:
         try:
@@ -197,7 +202,7 @@ def load_config(path: pathlib.Path | None, overrides: dict[str, Any]) -> Trainin
         values = {name: value for name, value in values.items() if value is not None}
     for name, value in overrides.items():
         _replace(values, name.split("."), value)
-    return make_config(values)
+    return values
 
 
 class _YamlLoader(yaml.SafeLoader):

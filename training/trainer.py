@@ -20,6 +20,7 @@ from tf_transformer.model_dir import (
     WEIGHTS_NAME,
     describe_model,
     read_tokenizers,
+    read_weights,
     write_weights,
 )
 from tf_transformer.schedule import NoamSchedule
@@ -35,6 +36,7 @@ from training.config import (
     make_config,
 )
 from training.corpus import TextFile, check_parallel, digest
+from training.fine_tuning import copy_weights, describe_fit
 from training.pipeline import ParallelText
 from training.strategy import make_strategy
 from training.trained_model import TrainedLanguageModel, TrainedTransformer
@@ -75,6 +77,7 @@ def train(
     validation_source: TextFile | None = None,
     model_dir: pathlib.Path,
     num_devices: int | None = None,
+    init_from: pathlib.Path | None = None,
 ) -> TrainingResult:
     """Trains a model, or goes on where an earlier call with the same arguments stopped.
 
@@ -84,6 +87,8 @@ def train(
         validation_source, validation_target: read after each checkpoint.
         model_dir: where everything is written.
         num_devices: see `make_strategy`.
+        init_from: a model whose vocabulary and weights training starts from; `config` is of
+            `config_like`.
 
     Raises:
         ValueError: the corpus is faulty, or `model_dir` belongs to another run.
@@ -104,7 +109,7 @@ def train(
     for file in (source, validation_source):
         if file:
             check_tags(file.lines(), config.vocabulary.languages, str(file))
-    _begin_or_continue(model_dir, config, source, target)
+    _begin_or_continue(model_dir, config, source, target, init_from)
     tokenizers = read_tokenizers(model_dir)
     corpus = ParallelText(source, target, *tokenizers, config.data)
     validation = ParallelText(validation_source, validation_target, *tokenizers, config.data)
@@ -117,6 +122,9 @@ def train(
         )
     checkpoints = Checkpoints(model_dir, model, config.optimization.keep_checkpoints)
     if not checkpoints.restore():
+        if init_from:
+            read_weights(model_dir, model)
+            _log.info("Starting from %s: %s", init_from, describe_fit(corpus))
         _give_vectors(model, config.vocabulary, *tokenizers)
     return _fit(model, config.optimization, corpus, validation, model_dir, checkpoints)
 
@@ -211,18 +219,27 @@ def _fit(
 
 
 def _begin_or_continue(
-    model_dir: pathlib.Path, config: TrainingConfig, source: TextFile | None, target: TextFile
+    model_dir: pathlib.Path,
+    config: TrainingConfig,
+    source: TextFile | None,
+    target: TextFile,
+    init_from: pathlib.Path | None,
 ) -> None:
     """Describes the run in `model_dir`, or checks that it is the run described there."""
     path = model_dir / TRAINING_NAME
     run = {"settings": dump_config(config), "corpus": digest(source, target)}
+    if init_from:
+        run["init_from"] = str(init_from.resolve())
     described = (model_dir / CONFIG_NAME).exists()
     remove_leftovers(model_dir)
     if path.exists():
         _check_same_run(path, run)
     elif described:
         raise ValueError(f"{model_dir} holds a model that this command did not train")
-    if not described:
+    if not described and init_from:
+        copy_weights(init_from, model_dir)  # it may change before the first checkpoint
+        models = [tokenizer and tokenizer.model for tokenizer in read_tokenizers(init_from)]
+    elif not described:
         models = train_vocabularies(source, target, config.vocabulary)
     model_dir.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
@@ -244,6 +261,11 @@ def _check_same_run(path: pathlib.Path, run: dict) -> None:
         raise ValueError(
             f"{path.parent} was trained on another corpus; give the same files or another "
             "--model-dir"
+        )
+    if former.get("init_from") != run.get("init_from"):
+        raise ValueError(
+            f"{path.parent} was trained with init_from={former.get('init_from')!r}; received "
+            f"{run.get('init_from')!r}. Give the same or another --model-dir"
         )
     # Through the configuration, so that settings which are new since then take their defaults.
     before = _flatten(dump_config(make_config(former_settings)))
