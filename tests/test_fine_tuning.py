@@ -89,7 +89,7 @@ def test_what_does_not_fit_is_refused_in_one_line(other, base, tmp_path, capsys)
     for options, message in (
         (["--vocab-size", "500"], "has a vocabulary, of 400 pieces, and keeps it; leave out vocab"),
         (["--set", "vocabulary.kind=unigram"], "leave out vocabulary.kind='unigram'"),
-        (["--preset", "base"], "keeps its sizes; the preset has"),
+        (["--preset", "base"], "keeps its sizes; the preset's"),
         (["--set", "model.d_ff=128"], "has d_ff=64 and keeps its sizes; model.d_ff=128 does not"),
     ):
         assert main([*command, *options]) == 2

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+import tqdm
 
 from tf_transformer.files import replacing
 from tf_transformer.model_dir import WEIGHTS_NAME, read_config, read_tokenizers, weights_digest
@@ -37,7 +38,7 @@ def config_like(model_dir: pathlib.Path, given: dict[str, Any]) -> TrainingConfi
     size = has.pop("target_vocab_size")
     has.pop("source_vocab_size")
     if given.get("preset") is not None:
-        _refuse_others(model_dir, has, PRESETS.get(given["preset"], {}), "preset ")
+        _refuse_others(model_dir, has, PRESETS.get(given["preset"], {}), "the preset's ")
     model = dict(given.get("model") or {})
     _refuse_others(model_dir, has, model, "model.")
     vocabulary = dict(given.get("vocabulary") or {})
@@ -57,13 +58,9 @@ def config_like(model_dir: pathlib.Path, given: dict[str, Any]) -> TrainingConfi
 def _refuse_others(model_dir, has, wanted, kind):
     for name, value in wanted.items():
         if name in has and name not in _FREE and has[name] != value:
-            what = (
-                f"the {kind}has {name}={value!r}"
-                if kind == "preset "
-                else f"{kind}{name}={value!r}"
-            )
             raise ValueError(
-                f"{model_dir} has {name}={has[name]!r} and keeps its sizes; {what} does not fit"
+                f"{model_dir} has {name}={has[name]!r} and keeps its sizes; "
+                f"{kind}{name}={value!r} does not fit"
             )
 
 
@@ -99,7 +96,8 @@ def describe_fit(corpus: ParallelText) -> str:
 def _count(lines: tf.data.Dataset, tokenizer: Tokenizer) -> Sequence[int]:
     is_byte = tf.constant([p.startswith("<0x") and p.endswith(">") for p in tokenizer.pieces])
     totals = [0, 0, 0]
-    for chunk in lines.batch(1024):
+    chunks = lines.batch(1024)
+    for chunk in tqdm.tqdm(chunks, "checking the vocabulary", leave=False, disable=None):
         ids = tokenizer.tokenize(chunk).flat_values
         kinds = (tf.ones_like(ids, tf.bool), ids == UNKNOWN_ID, tf.gather(is_byte, ids))
         for kind, found in enumerate(kinds):
