@@ -19,8 +19,10 @@ from tf_transformer.command_options import (
     add_end_pieces,
     add_model_dir,
     add_search_options,
+    add_target_language,
 )
 from tf_transformer.files import check_writable
+from tf_transformer.language_tags import check_language, check_tags, tagged
 from tf_transformer.quiet import import_tensorflow
 
 
@@ -58,6 +60,7 @@ def _add_translate(commands):
         "--output", type=pathlib.Path, metavar="F",
         help="translations (default: standard output); F.partial until all are there",
     )  # fmt: skip
+    add_target_language(parser)
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
@@ -80,10 +83,17 @@ def _run_translate(options):
         if options.input and options.output.exists() and options.output.samefile(options.input):
             raise ValueError(f"--output {options.output} is the input")
     lines = _read_lines(options.input)
+    language = options.target_language
+    if language is not None:
+        lines = tagged(lines, language)
     if options.server:
         translations = _translate_by_server(options, lines)
     else:
         translator = _load_translator(options, num_best=options.n_best or 1)
+        languages = translator.source_tokenizer.languages
+        if language is not None:
+            check_language(language, languages)
+        check_tags(lines, languages, str(options.input or "standard input"))
         translations = translator.translate_lines(lines)
     num_truncated = 0
     with _open_output(options.output) as output:
@@ -215,7 +225,8 @@ def _add_export(commands):
     parser.add_argument("--languages", metavar="FROM-TO", help="for the model card, such as en-de")
     parser.add_argument(
         "--scores", type=pathlib.Path, metavar="F",
-        help="for the model card: what `evaluate --json F` wrote",
+        help="for the model card: what `evaluate --json F` wrote (default: the last that "
+        "`evaluate` stored for these weights and options, if any)",
     )  # fmt: skip
     add_search_options(parser)
     add_end_pieces(parser)
@@ -224,8 +235,11 @@ def _add_export(commands):
 
 
 def _run_export(options):
+    import_tensorflow()
     facts = _model_facts(options)
     translator = _load_translator(options)
+    if translator.source_tokenizer.languages:
+        facts["target_languages"] = translator.source_tokenizer.languages
     from export.deployment import is_ours
     from export.saved_model import export_translator
 
@@ -264,7 +278,34 @@ def _model_facts(options):
             raise ValueError(f"{options.scores}: not JSON ({error})") from error
         if not isinstance(facts["scores"], dict) or "bleu" not in facts["scores"]:
             raise ValueError(f"{options.scores}: not what `evaluate --json F` writes")
+    else:
+        facts |= _stored_scores(options)
     return facts
+
+
+def _stored_scores(options):
+    """The last stored scores of what is exported: the same weights, the same search."""
+    from tf_transformer.model_dir import weights_digest
+    from tf_transformer.scores import read_scores
+
+    scores = [score for score in read_scores(options.model_dir) if "bleu" in score]
+    if not scores:
+        return {}
+    wanted = {
+        "weights_digest_blake2b": weights_digest(options.model_dir),
+        "beam_size": options.beam_size,
+        "length_penalty": options.length_penalty,
+        "dtype": options.dtype,
+    }
+    fitting = [s for s in scores if all(s.get(name) == value for name, value in wanted.items())]
+    if fitting:
+        return {"scores": fitting[-1]}
+    print(
+        f"tf-transformer: none of the {len(scores)} stored scores is of these weights with these "
+        "options; `evaluate` with the same options gives some to the model card",
+        file=sys.stderr,
+    )
+    return {}
 
 
 def _load_translator(options, num_best=1):

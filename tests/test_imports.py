@@ -21,6 +21,7 @@ ALLOWED = {
         "training.cli",
         "training.picture_cli",
         "training.prepare_cli",
+        "training.runs_cli",
         "export.cli",
     },
 }

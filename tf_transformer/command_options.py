@@ -38,3 +38,11 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
         help="bfloat16: layers in half the memory, faster where the processor has it; int8: "
         "products in 8 bits, a quarter of their memory, faster still (default: float32)",
     )  # fmt: skip
+
+
+def add_target_language(parser: argparse.ArgumentParser) -> None:
+    """Adds `--target-language`."""
+    parser.add_argument(
+        "--target-language", metavar="L",
+        help="of a model of several: puts its tag, such as <2de>, before every sentence",
+    )  # fmt: skip

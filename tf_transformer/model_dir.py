@@ -10,6 +10,7 @@ and renamed.
 """
 
 import dataclasses
+import hashlib
 import io
 import json
 import pathlib
@@ -64,8 +65,30 @@ def write_weights(model_dir: pathlib.Path, model: keras.Model) -> None:
         path.write_bytes(content.getbuffer())
 
 
-def _read_weights(path: pathlib.Path, model: keras.Model) -> None:
-    """Gives the model the weights in the file: all of the model's, all of the file's."""
+def weights_digest(model_dir: pathlib.Path) -> str:
+    """BLAKE2 digest of the weights by their names, of what they are and not of how they are stored.
+
+    Raises:
+        ValueError: there are none, or the file is damaged.
+    """
+    path = model_dir / WEIGHTS_NAME
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        for name, array in sorted(_read_arrays(path).items()):
+            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+            digest.update(np.ascontiguousarray(array).data)
+    except FileNotFoundError as error:
+        raise ValueError(_no_weights(model_dir)) from error
+    except (OSError, KeyError, RuntimeError) as error:
+        raise ValueError(f"{path}: damaged ({error})") from error
+    return digest.hexdigest()
+
+
+def _no_weights(model_dir: pathlib.Path) -> str:
+    return f"{model_dir}: no {WEIGHTS_NAME} yet; training has written no checkpoint"
+
+
+def _read_arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
     arrays = {}
 
     def read(name, item):
@@ -74,6 +97,28 @@ def _read_weights(path: pathlib.Path, model: keras.Model) -> None:
 
     with h5py.File(path, "r") as file:
         file.visititems(read)
+    return arrays
+
+
+def read_weights(model_dir: pathlib.Path, model: keras.Model) -> None:
+    """Gives a model the weights in its directory.
+
+    Raises:
+        ValueError: there are none, or they are damaged or of another model.
+    """
+    path = model_dir / WEIGHTS_NAME
+    if not path.is_file():
+        raise ValueError(_no_weights(model_dir))
+    try:
+        _read_weights(path, model)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{path}: damaged, or of another model ({reason})") from error
+
+
+def _read_weights(path: pathlib.Path, model: keras.Model) -> None:
+    """Gives the model the weights in the file: all of the model's, all of the file's."""
+    arrays = _read_arrays(path)
     weights = _named_weights(model)
     for name in sorted(weights.keys() ^ arrays.keys()):
         raise ValueError(f"{name} is {'missing' if name in weights else 'not in this model'}")
@@ -175,14 +220,7 @@ def load_model(
                 f"got {tokenizer.vocab_size}"
             )
     model = make_model(config, dtype)
-    path = model_dir / WEIGHTS_NAME
-    if not path.is_file():
-        raise ValueError(f"{model_dir}: no {WEIGHTS_NAME} yet; training has written no checkpoint")
-    try:
-        _read_weights(path, model)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"{path}: damaged, or of another model ({reason})") from error
+    read_weights(model_dir, model)
     return model, source_tokenizer, target_tokenizer
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from tf_transformer.config import nearest
+from tf_transformer.language_tags import language_of, language_tag
 from tf_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
@@ -78,3 +79,19 @@ class Tokenizer(tf.Module):
         """The piece of every id, for people to read."""
         processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
         return [processor.id_to_piece(number) for number in range(self.vocab_size)]
+
+    @functools.cached_property
+    def scores(self) -> list[float]:
+        """SentencePiece's score of every id: log-probability, or less the later it was merged."""
+        processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
+        return [processor.get_score(number) for number in range(self.vocab_size)]
+
+    @functools.cached_property
+    def languages(self) -> list[str]:
+        """Languages that the vocabulary has a tag for, see `language_tag`."""
+        return [language for piece in self.pieces if (language := language_of(piece))]
+
+    @property
+    def tag_ids(self) -> list[int]:
+        """The ids of the languages' tags."""
+        return [self.pieces.index(language_tag(language)) for language in self.languages]

@@ -11,10 +11,16 @@ import re
 import shlex
 import sys
 
-from tf_transformer.command_options import add_dtype, add_model_dir, add_search_options
+from tf_transformer.command_options import (
+    add_dtype,
+    add_model_dir,
+    add_search_options,
+    add_target_language,
+)
 from tf_transformer.files import check_writable, replacing
 from tf_transformer.presets import PRESETS
 from tf_transformer.quiet import import_tensorflow
+from tf_transformer.scores import append_score
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -84,6 +90,10 @@ def _add_train(commands):
             help=f"{side} sentences to judge by at each checkpoint",
         )  # fmt: skip
     add_model_dir(parser, "where the model is written")
+    parser.add_argument(
+        "--init-from", type=pathlib.Path, metavar="DIR",
+        help="a model whose vocabulary and weights training starts from (fine-tuning)",
+    )  # fmt: skip
     parser.add_argument("--preset", metavar="NAME", help=f"sizes: {', '.join(PRESETS)}")
     parser.add_argument("--steps", type=int, metavar="N", help="optimizer updates in all")
     parser.add_argument("--vocab-size", type=int, metavar="N", help="pieces of the vocabulary")
@@ -153,6 +163,7 @@ def _run_train(options):
         num_devices=options.devices,
         deterministic=options.deterministic,
         profile=profile,
+        init_from=options.init_from,
     )
     if not result.is_chief:
         return 0 if result.stopped_by is None else 128 + result.stopped_by
@@ -195,9 +206,18 @@ def _prepared_folders(options, overrides):
 
 
 def _load_train_config(options, overrides, folders):
-    """Without a source, what is trained is a language model."""
-    from training.config import load_config
+    """Without a source, what is trained is a language model, or what the first model is."""
+    from training.config import load_config, read_settings
     from training.prepared_folder import read_description
+
+    if options.init_from is not None:
+        import_tensorflow()
+        from tf_transformer.model_dir import CONFIG_NAME
+        from training.fine_tuning import config_like
+
+        begun = (options.model_dir / CONFIG_NAME).exists()
+        model_dir = options.model_dir if begun else options.init_from
+        return config_like(model_dir, read_settings(options.config, overrides))
 
     if folders:
         has_source = read_description(folders[0].path)["tokenizers"][0] is not None
@@ -226,16 +246,23 @@ def _add_evaluate(commands):
         "evaluate",
         help="BLEU, chrF, exact matches and perplexity on a test set",
         description="Translates the source and compares with the reference, on plain text. Of a "
-        "language model, which has no source, reports the reference's perplexity.",
+        "language model, which has no source, reports the reference's perplexity. The scores are "
+        "added to DIR/scores.jsonl, with what they were computed from.",
     )
     add_model_dir(parser, "the model")
     parser.add_argument("--source", metavar="F", help="sentences to translate")
     parser.add_argument("--reference", required=True, metavar="F", help="their translations")
+    add_target_language(parser)
     add_search_options(parser)
     add_dtype(parser)
     parser.add_argument(
         "--tokenize", default="13a", choices=("13a", "intl", "zh", "char", "none"),
         help="how BLEU cuts words; zh for Chinese (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--compare", nargs="+", action="extend", default=[], metavar="HYPOTHESES",
+        help="other systems' translations of the source: says whether the difference is more than "
+        "chance, by paired bootstrap and approximate randomization",
     )  # fmt: skip
     parser.add_argument("--output", type=pathlib.Path, metavar="F", help="write the translations")
     parser.add_argument("--json", type=pathlib.Path, metavar="F", help="write the scores as JSON")
@@ -243,8 +270,10 @@ def _add_evaluate(commands):
 
 
 def _run_evaluate(options):
-    if options.source is None and options.output:
-        raise ValueError("--output takes translations, which need a --source")
+    for name in ("output", "compare", "target_language"):
+        if options.source is None and getattr(options, name):
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} takes translations, which need a --source")
     for output in (options.output, options.json):
         if output:
             check_writable(output)
@@ -254,11 +283,9 @@ def _run_evaluate(options):
 
     if options.source is None:
         reference = TextFile.parse(options.reference, default_column=2)
-        value = evaluate_language_model(options.model_dir, reference, options.dtype)
-        print(f"perplexity  {value:6.2f}")
-        if options.json:
-            with replacing(options.json) as path:
-                path.write_text(json.dumps({"perplexity": value}) + "\n", encoding="utf-8")
+        scores = evaluate_language_model(options.model_dir, reference, options.dtype)
+        print(f"perplexity  {scores['perplexity']:6.2f}")
+        _store_scores(options, scores)
         return
     evaluation, translations = evaluate(
         options.model_dir,
@@ -268,14 +295,25 @@ def _run_evaluate(options):
         length_penalty=options.length_penalty,
         bleu_tokenizer=options.tokenize,
         dtype=options.dtype,
+        systems=[TextFile.parse(name, default_column=2) for name in options.compare],
+        target_language=options.target_language,
     )
     print(evaluation)
     if options.output:
         with replacing(options.output) as path:
             path.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
+    _store_scores(options, evaluation.as_dict())
+
+
+def _store_scores(options, scores):
+    """A model directory that is not ours to write in can still be judged."""
     if options.json:
         with replacing(options.json) as path:
-            path.write_text(json.dumps(evaluation.as_dict(), indent=2) + "\n", encoding="utf-8")
+            path.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+    try:
+        append_score(options.model_dir, scores)
+    except OSError as error:
+        print(f"tf-transformer: the scores are not stored: {error}", file=sys.stderr)
 
 
 def _add_average(commands):

@@ -10,12 +10,14 @@ import pydantic
 import yaml
 
 from tf_transformer.config import TransformerConfig, nearest
+from tf_transformer.language_tags import language_tag
 from tf_transformer.presets import PRESETS
 
 Positive = Annotated[int, pydantic.Field(gt=0, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, lt=2**32, strict=True)]
 PositiveFloat = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, pydantic.Field(ge=0, lt=1)]
 
 _STRICT = pydantic.ConfigDict(extra="forbid")
 
@@ -33,6 +35,8 @@ class VocabularyConfig:
         character_coverage: share of the corpus's characters that become pieces of their own.
         normalization: SentencePiece's rule; "identity" keeps full-width forms, which matters when
             the target is Chinese or Japanese.
+        languages: target languages of one model; each sentence of the source begins with the tag of
+            its own, such as `<2de>`, which is a piece that is never split.
         source_vectors, target_vectors: files of word vectors that the embeddings start from, see
             `read_vectors`; a matrix that both sides share takes `target_vectors`. They stay as they
             are with `model.trainable_embeddings: false`.
@@ -47,6 +51,7 @@ class VocabularyConfig:
     split_digits: bool = False
     character_coverage: Annotated[float, pydantic.Field(ge=0.98, le=1)] = 0.9999
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
+    languages: list[str] = dataclasses.field(default_factory=list)
     source_vectors: str | None = None
     target_vectors: str | None = None
 
@@ -61,6 +66,9 @@ class DataConfig:
         batch_sentences: a batch holds this many pairs instead, however long they are.
         max_length: pairs with a side of more tokens, its end token included, are dropped.
         shuffle_buffer: pairs among which the next one is drawn.
+        subword_dropout: in training, a piece is cut into its two parts with this probability, and
+            these again (subword regularization; see `split_pieces`).
+        word_dropout: in training, a source token becomes the unknown id with this probability.
     """
 
     __pydantic_config__ = _STRICT
@@ -69,6 +77,8 @@ class DataConfig:
     batch_sentences: Positive | None = None
     max_length: Positive = 128
     shuffle_buffer: Positive = 200_000
+    subword_dropout: Share = 0.0
+    word_dropout: Share = 0.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -214,6 +224,11 @@ def load_config(path: pathlib.Path | None, overrides: dict[str, Any]) -> Trainin
     Raises:
         ValueError: not YAML, an unknown name, or a value of the wrong type or range.
     """
+    return make_config(read_settings(path, overrides))
+
+
+def read_settings(path: pathlib.Path | None, overrides: dict[str, Any]) -> dict[str, Any]:
+    """The plain values that `load_config` makes settings of: what is given and nothing else."""
     values: dict[str, Any] = {}
     if path is not None:
         try:
@@ -231,7 +246,7 @@ def load_config(path: pathlib.Path | None, overrides: dict[str, Any]) -> Trainin
         values = {name: value for name, value in values.items() if value is not None}
     for name, value in overrides.items():
         _replace(values, name.split("."), value)
-    return make_config(values)
+    return values
 
 
 class _YamlLoader(yaml.SafeLoader):
@@ -285,6 +300,19 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
             "'vocabulary.source_vectors': this model has one matrix for both sides, or no source; "
             "set 'vocabulary.target_vectors'"
         )
+    if model.decoder_only and config.data.word_dropout:
+        raise ValueError("'data.word_dropout' is of the source; a language model has none")
+    if config.vocabulary.kind == "char" and config.data.subword_dropout:
+        raise ValueError("'data.subword_dropout': a vocabulary of characters has nothing to cut")
+    if model.decoder_only and config.vocabulary.languages:
+        raise ValueError(
+            "'vocabulary.languages': tags are of the source; a language model has none"
+        )
+    for language in config.vocabulary.languages:
+        try:
+            language_tag(language)
+        except ValueError as error:
+            raise ValueError(f"'vocabulary.languages': {error}") from error
     needed = ["target_vectors"]
     if not model.decoder_only and model.tied_embeddings not in ("inputs", "all"):
         needed.append("source_vectors")

@@ -52,10 +52,12 @@ class TextFile:
     Args:
         path: the file; a name that ends in `.gz` or `.zst` is decompressed on the fly.
         column: for TSV files, the column that holds the sentence, counted from 1; else None.
+        prefix: what stands before every sentence that is not empty, such as a language's tag.
     """
 
     path: pathlib.Path
     column: int | None = None
+    prefix: str = ""
 
     @classmethod
     def parse(cls, name: str, default_column: int = 1) -> "TextFile":
@@ -88,7 +90,8 @@ class TextFile:
         with open_text(self.path) as file:
             for number, line in enumerate(file, 1):
                 if line.strip(b"\r"):  # else a last line without text or line feed
-                    yield self.sentence(number, line)
+                    sentence = self.sentence(number, line)
+                    yield self.prefix + sentence if sentence.strip() else sentence
 
     def sentence(self, number: int, line: bytes) -> str:
         """What the bytes of a line say, its column taken; `number` is for the messages.
@@ -120,10 +123,14 @@ class TextFile:
             )
         compression = "GZIP" if self.path.suffix == ".gz" else None
         lines = tf.data.TextLineDataset(str(self.path), compression_type=compression)
-        if self.column is None:
-            return lines
-        column = self.column - 1
-        return lines.map(lambda line: tf.strings.split(line, "\t")[column])
+        if self.column is not None:
+            column = self.column - 1
+            lines = lines.map(lambda line: tf.strings.split(line, "\t")[column])
+        if self.prefix:
+            lines = lines.map(
+                lambda line: tf.where(tf.strings.strip(line) == "", line, self.prefix + line)
+            )
+        return lines
 
 
 def digest(*files: TextFile | None) -> str:

@@ -4,16 +4,21 @@ import dataclasses
 import logging
 import math
 import pathlib
+from collections.abc import Sequence
 
 import sacrebleu
 
 from tf_transformer.decoder_model import DecoderModel
+from tf_transformer.language_tags import check_language, check_tags, language_tag
 from tf_transformer.metrics import Perplexity
-from tf_transformer.model_dir import load_for_decoding
+from tf_transformer.model_dir import WEIGHTS_NAME, load_for_decoding, weights_digest
+from tf_transformer.tokenizer import Tokenizer
 from tf_transformer.translator import Translator
 from training.config import DataConfig
 from training.corpus import TextFile, check_parallel
 from training.pipeline import ParallelText
+from training.provenance import describe_now, describe_text
+from training.significance import Comparison, compare_systems, comparison_table
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +34,9 @@ class Evaluation:
             model's limit, or with an empty side, are left out; not a number where none is left.
         sentences: in the test set.
         beam_size, length_penalty: of the search.
+        dtype: of the numbers, see `load_for_decoding`.
+        origin: digests of the model's weights, the source and the reference; date and versions.
+        comparisons: with other systems' translations.
     """
 
     bleu: float
@@ -40,18 +48,24 @@ class Evaluation:
     sentences: int
     beam_size: int
     length_penalty: float
+    dtype: str
+    origin: dict
+    comparisons: list[Comparison]
 
     def as_dict(self) -> dict:
-        """All values, for JSON, which knows no NaN."""
-        values = dataclasses.asdict(self)
-        return values | {"perplexity": None if math.isnan(self.perplexity) else self.perplexity}
+        """All values, for JSON, which knows finite numbers only."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        values["perplexity"] = self.perplexity if math.isfinite(self.perplexity) else None
+        comparisons = [comparison.as_dict() for comparison in values.pop("comparisons")]
+        return values | values.pop("origin") | ({"comparisons": comparisons} if comparisons else {})
 
     def __str__(self) -> str:
+        table = f"\n\n{comparison_table(self.comparisons)}" if self.comparisons else ""
         return (
             f"BLEU        {self.bleu:6.2f}   {self.bleu_signature}\n"
             f"chrF        {self.chrf:6.2f}   {self.chrf_signature}\n"
             f"exact       {100 * self.exact:6.2f} % of {self.sentences} sentences\n"
-            f"perplexity  {self.perplexity:6.2f}"
+            f"perplexity  {self.perplexity:6.2f}{table}"
         )
 
 
@@ -64,6 +78,8 @@ def evaluate(
     length_penalty: float,
     bleu_tokenizer: str = "13a",
     dtype: str = "float32",
+    systems: Sequence[TextFile] = (),
+    target_language: str | None = None,
 ) -> tuple[Evaluation, list[str]]:
     """Translates the source and compares with the reference.
 
@@ -73,6 +89,8 @@ def evaluate(
         beam_size, length_penalty: of the search, see `Translator`.
         bleu_tokenizer: sacreBLEU's name of it.
         dtype: see `load_for_decoding`.
+        systems: translations of the same source by others, to compare with.
+        target_language: whose tag is put before the source.
 
     Returns:
         The scores, and the translations in the order of the source.
@@ -81,7 +99,10 @@ def evaluate(
         ValueError: the test set or the model directory is faulty.
     """
     check_parallel(source, reference)
-    model, *tokenizers = load_for_decoding(model_dir, dtype)
+    for system in systems:
+        check_parallel(source, system)
+    model, *tokenizers, digest = _load(model_dir, dtype)
+    source = _tagged(source, target_language, tokenizers[0])
     translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
     translations = [best[0].text for best in translator.translate_lines(list(source.lines()))]
     references = list(reference.lines())
@@ -104,20 +125,58 @@ def evaluate(
         sentences=len(references),
         beam_size=beam_size,
         length_penalty=length_penalty,
+        dtype=dtype,
+        origin={
+            "weights_digest_blake2b": digest,
+            "source": describe_text(source),
+            "reference": describe_text(reference),
+            **({"systems": [describe_text(system) for system in systems]} if systems else {}),
+            **describe_now(),
+        },
+        comparisons=_compare(translations, systems, references, bleu_tokenizer),
     )
     return evaluation, translations
 
 
+def _load(
+    model_dir: pathlib.Path, dtype: str
+) -> tuple[DecoderModel, Tokenizer | None, Tokenizer, str]:
+    """As `load_for_decoding`, and the digest of the weights that were read."""
+    digest = weights_digest(model_dir) if (model_dir / WEIGHTS_NAME).is_file() else None
+    model, *tokenizers = load_for_decoding(model_dir, dtype)
+    if digest != weights_digest(model_dir):
+        raise ValueError(f"{model_dir}: the weights have changed while they were read; try again")
+    return model, *tokenizers, digest
+
+
+def _tagged(source: TextFile, language: str | None, tokenizer: Tokenizer | None) -> TextFile:
+    """The source with the language's tag; refuses it if the model needs tags and it has none."""
+    languages = tokenizer.languages if tokenizer else []
+    if language is not None:
+        check_language(language, languages)
+        return dataclasses.replace(source, prefix=f"{language_tag(language)} ")
+    check_tags(source.lines(), languages, str(source))
+    return source
+
+
+def _compare(translations, systems, references, bleu_tokenizer):
+    if not systems:
+        return []
+    _log.info("comparing with %s", ", ".join(map(str, systems)))
+    hypotheses = {str(system): list(system.lines()) for system in systems}
+    return compare_systems(translations, hypotheses, references, bleu_tokenizer=bleu_tokenizer)
+
+
 def evaluate_language_model(
     model_dir: pathlib.Path, text: TextFile, dtype: str = "float32"
-) -> float:
-    """Perplexity of a text, a token, with a language model.
+) -> dict:
+    """Perplexity of a text, a token, with a language model, and what it was computed from.
 
     Raises:
         ValueError: the text or the model directory is faulty, or the model needs a source.
     """
     check_parallel(text, text)
-    model, source_tokenizer, tokenizer = load_for_decoding(model_dir, dtype)
+    model, source_tokenizer, tokenizer, digest = _load(model_dir, dtype)
     if source_tokenizer is not None:
         raise ValueError(f"{model_dir} holds a model that translates; give it a --source")
     config = DataConfig(max_length=model.config.max_length)
@@ -131,7 +190,14 @@ def evaluate_language_model(
         raise ValueError(f"{text}: no sentence is left to judge: {left_out}")
     if statistics.kept < statistics.pairs:
         _log.warning("%s: %s", text, left_out)
-    return perplexity(model, corpus)
+    return {
+        "perplexity": perplexity(model, corpus),
+        "sentences": statistics.kept,
+        "dtype": dtype,
+        "weights_digest_blake2b": digest,
+        "reference": describe_text(text),
+        **describe_now(),
+    }
 
 
 def perplexity(model: DecoderModel, corpus: ParallelText) -> float:

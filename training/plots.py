@@ -25,7 +25,7 @@ def plot_training(log_dir: pathlib.Path) -> Figure:
         ("accuracy", "token accuracy", "linear"),
         ("optimizer/learning_rate", "learning rate", "linear"),
     )
-    runs = {name: _read_scalars(log_dir / name) for name in ("training", "validation")}
+    runs = {name: read_scalars(log_dir / name) for name in ("training", "validation")}
     for axes, (tag, title, scale) in zip(figure.subplots(2, 2).flat, panels, strict=True):
         for name, scalars in runs.items():
             if tag in scalars:
@@ -37,7 +37,7 @@ def plot_training(log_dir: pathlib.Path) -> Figure:
     return figure
 
 
-def _read_scalars(directory: pathlib.Path) -> dict[str, dict[int, float]]:
+def read_scalars(directory: pathlib.Path) -> dict[str, dict[int, float]]:
     """Every scalar's values by step; where a step was run twice, the later value counts."""
     if not directory.is_dir():
         return {}

@@ -1,7 +1,6 @@
 """From a parallel corpus and settings to a trained model directory."""
 
 import dataclasses
-import json
 import logging
 import math
 import pathlib
@@ -10,18 +9,19 @@ import signal
 import keras
 import tensorflow as tf
 
-from tf_transformer.files import remove_leftovers, replacing
+from tf_transformer.language_tags import check_tags
 from tf_transformer.loss import LabelSmoothedCrossEntropy
 from tf_transformer.metrics import Perplexity, SmoothedLoss, TokenAccuracy
 from tf_transformer.model_dir import (
-    CONFIG_NAME,
     WEIGHTS_NAME,
     describe_model,
     read_tokenizers,
+    read_weights,
 )
 from tf_transformer.schedule import NoamSchedule
 from tf_transformer.tokenizer import Tokenizer
 from training.adam import Adam
+from training.augmentation import augment
 from training.callbacks import (
     SaveCheckpoints,
     StopAtStep,
@@ -31,20 +31,15 @@ from training.callbacks import (
     write_trained_weights,
 )
 from training.checkpoints import Checkpoints
-from training.config import (
-    TrainingConfig,
-    ValidationConfig,
-    VocabularyConfig,
-    dump_config,
-    flatten,
-    make_config,
-)
+from training.config import TrainingConfig, VocabularyConfig
 from training.corpus import TextFile, check_parallel, digest
+from training.fine_tuning import copy_weights, describe_fit
 from training.memory import keep_memory
 from training.monitoring import Report
 from training.pipeline import ParallelText
 from training.prepared import PreparedText
 from training.profiling import Profile
+from training.run_directory import begin_or_continue, check_same_run, describe_training
 from training.strategy import make_strategy
 from training.tensorboard_log import TensorBoardLog
 from training.trained_model import TrainedLanguageModel, TrainedTransformer
@@ -54,16 +49,6 @@ from training.vocabulary import train_vocabularies
 from training.workers import Workers
 
 _log = logging.getLogger(__name__)
-
-TRAINING_NAME = "training.json"
-
-# What may change between two calls that train one model: none of it bears on a step's result.
-_FREE_SETTINGS = {
-    "optimization.steps",
-    "optimization.checkpoint_every",
-    "optimization.keep_checkpoints",
-    *(f"validation.{field.name}" for field in dataclasses.fields(ValidationConfig)),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +81,7 @@ def train(
     num_devices: int | None = None,
     deterministic: bool = False,
     profile: tuple[int, int] | None = None,
+    init_from: pathlib.Path | None = None,
 ) -> TrainingResult:
     """Trains a model, or goes on where an earlier call with the same arguments stopped.
 
@@ -109,6 +95,8 @@ def train(
         strategy, num_devices: see `make_strategy`.
         deterministic: the same call gives the same weights, bit for bit, stopped or not; slower.
         profile: the first and the last step that TensorBoard gets a profile of, counted from 1.
+        init_from: a model whose vocabulary and weights training starts from; `config` is of
+            `config_like`.
 
     Raises:
         ValueError: the corpus is faulty, or `model_dir` belongs to another run.
@@ -130,20 +118,32 @@ def train(
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
-    if prepared:
-        config = _with_vocabulary(config, prepared)
-    else:
+    if not prepared:
         num_pairs = check_parallel(source or target, target)
+    elif not init_from:
+        config = _with_vocabulary(config, prepared)
     num_validation_pairs = check_parallel(validation_source or validation_target, validation_target)
+    for file in (source, validation_source):
+        if file:
+            check_tags(file.lines(), config.vocabulary.languages, str(file))
+    corpus_digest = prepared.digest if prepared else digest(source, target)
+    run = describe_training(config, corpus_digest, init_from)
+
+    def begin():
+        models = _vocabularies(config, source, target, prepared, init_from)
+        if init_from:
+            copy_weights(init_from, model_dir)  # it may change before the first checkpoint
+        sizes = [model and Tokenizer(model).vocab_size for model in models]
+        describe_model(model_dir, config.transformer_config(*sizes), *models)
+
     if not workers.is_chief:
         logging.getLogger("training").setLevel(logging.WARNING)  # the chief speaks for all
     with workers.losses_explained():
         if workers.is_chief:
-            _begin_or_continue(model_dir, config, source, target, prepared)
+            begin_or_continue(model_dir, run, begin)
         workers.wait()
         if not workers.is_chief:
-            run = _describe_run(config, source, target, prepared)
-            _check_same_run(model_dir / TRAINING_NAME, run)
+            check_same_run(model_dir, run)
         tokenizers = read_tokenizers(model_dir)
         corpus = prepared or ParallelText(source, target, *tokenizers, config.data)
         validation = ParallelText(validation_source, validation_target, *tokenizers, config.data)
@@ -162,8 +162,27 @@ def train(
         )
         workers.wait()
         if not checkpoints.restore():
+            if init_from:
+                read_weights(model_dir, model)
+                covered = "" if prepared else f": {describe_fit(corpus)}"
+                _log.info("Starting from %s%s", init_from, covered)
             _give_vectors(model, config.vocabulary, *tokenizers)
         return _fit(model, config, corpus, validation, model_dir, checkpoints, workers, profile)
+
+
+def _vocabularies(config, source, target, prepared, init_from):
+    """The SentencePiece models of both sides that a new run uses."""
+    if init_from:
+        models = [tokenizer and tokenizer.model for tokenizer in read_tokenizers(init_from)]
+        if prepared and list(prepared.models) != models:
+            raise ValueError(
+                f"the corpus is not prepared with the vocabulary of {init_from}; "
+                f"prepare it with --vocabulary {init_from}"
+            )
+        return models
+    if prepared:
+        return prepared.models
+    return train_vocabularies(source, target, config.vocabulary)
 
 
 def compiled_model(
@@ -270,8 +289,16 @@ def _fit(
         and not judge.early_stop
     ):
         behind = step % every
+        batches = augment(
+            corpus.training_batches(optimization.seed, step),
+            config.data,
+            validation.source_tokenizer,
+            validation.target_tokenizer,
+            optimization.seed,
+            step,
+        )
         model.fit(
-            workers.shares(corpus.training_batches(optimization.seed, step)),
+            workers.shares(batches.prefetch(tf.data.AUTOTUNE)),
             validation_data=validation_batches,
             steps_per_epoch=every - behind,
             initial_epoch=step // every,
@@ -295,68 +322,6 @@ def _with_vocabulary(config: TrainingConfig, prepared: PreparedText) -> Training
     return dataclasses.replace(
         config, vocabulary=dataclasses.replace(prepared.vocabulary, **vectors)
     )
-
-
-def _begin_or_continue(
-    model_dir: pathlib.Path,
-    config: TrainingConfig,
-    source: TextFile | None,
-    target: TextFile | None,
-    prepared: PreparedText | None,
-) -> None:
-    """Describes the run in `model_dir`, or checks that it is the run described there."""
-    path = model_dir / TRAINING_NAME
-    run = _describe_run(config, source, target, prepared)
-    described = (model_dir / CONFIG_NAME).exists()
-    remove_leftovers(model_dir)
-    if path.exists():
-        _check_same_run(path, run)
-    elif described:
-        raise ValueError(f"{model_dir} holds a model that this command did not train")
-    if not described:
-        models = (
-            prepared.models if prepared else train_vocabularies(source, target, config.vocabulary)
-        )
-    model_dir.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
-    if not described:
-        sizes = [model and Tokenizer(model).vocab_size for model in models]
-        describe_model(model_dir, config.transformer_config(*sizes), *models)
-
-
-def _describe_run(
-    config: TrainingConfig,
-    source: TextFile | None,
-    target: TextFile | None,
-    prepared: PreparedText | None,
-) -> dict:
-    corpus = prepared.digest if prepared else digest(source, target)
-    return {"settings": dump_config(config), "corpus": corpus}
-
-
-def _check_same_run(path: pathlib.Path, run: dict) -> None:
-    try:
-        former = json.loads(path.read_text(encoding="utf-8"))
-        former_corpus, former_settings = former["corpus"], former["settings"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(
-            f"{path}: damaged; it should say what this model is trained on ({error!r})"
-        ) from error
-    if former_corpus != run["corpus"]:
-        raise ValueError(
-            f"{path.parent} was trained on another corpus; give the same files or another "
-            "--model-dir"
-        )
-    # Through the configuration, so that settings which are new since then take their defaults.
-    before = flatten(dump_config(make_config(former_settings)))
-    now = flatten(run["settings"])
-    for name in sorted(before.keys() | now.keys()):
-        if before.get(name) != now.get(name) and name not in _FREE_SETTINGS:
-            raise ValueError(
-                f"{path.parent} was trained with {name}={before.get(name)!r}; "
-                f"received {now.get(name)!r}. Give the same settings or another --model-dir"
-            )
 
 
 def _report_corpus(name: str, corpus: ParallelText, num_pairs: int) -> None:

@@ -3,10 +3,11 @@
 import io
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import sentencepiece
 
+from tf_transformer.language_tags import language_tag
 from tf_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from training.config import VocabularyConfig
 from training.corpus import TextFile
@@ -29,17 +30,20 @@ def train_vocabularies(
     """
     if source is None:
         return None, train_sentencepiece(target.lines(), config)
+    tags = [language_tag(language) for language in config.languages]
     if config.joint:
-        model = train_sentencepiece(itertools.chain(source.lines(), target.lines()), config)
+        model = train_sentencepiece(itertools.chain(source.lines(), target.lines()), config, tags)
         return model, model
     return (
-        train_sentencepiece(source.lines(), config),
+        train_sentencepiece(source.lines(), config, tags),
         train_sentencepiece(target.lines(), config),
     )
 
 
-def train_sentencepiece(lines: Iterable[str], config: VocabularyConfig) -> bytes:
-    """Trains one SentencePiece model with the project's special ids.
+def train_sentencepiece(
+    lines: Iterable[str], config: VocabularyConfig, tags: Sequence[str] = ()
+) -> bytes:
+    """Trains one SentencePiece model with the project's special ids; tags are never split.
 
     Raises:
         ValueError: the text cannot fill the vocabulary; says what size it can fill.
@@ -61,6 +65,7 @@ def train_sentencepiece(lines: Iterable[str], config: VocabularyConfig) -> bytes
             unk_id=UNKNOWN_ID,
             bos_id=BEGIN_ID,
             eos_id=END_ID,
+            user_defined_symbols=list(tags),
             input_sentence_size=MAX_SENTENCES,
             shuffle_input_sentence=True,
             max_sentence_length=65_536,

@@ -1,0 +1,127 @@
+"""Training that starts from another model."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import small_config
+from tf_transformer.__main__ import main
+from tf_transformer.model_dir import read_config, weights_digest
+from training.checkpoints import checkpoint_paths
+from training.corpus import TextFile
+from training.demonstration import write_demonstration
+from training.fine_tuning import config_like, describe_fit
+from training.pipeline import ParallelText
+from training.trainer import train
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """Another corpus: its options of `train`."""
+    directory = tmp_path_factory.mktemp("other")
+    write_demonstration(directory, num_train=200, num_validation=20, num_test=20, seed=9)
+    options = ["train"]
+    for option, name in (("", "train"), ("validation-", "validation")):
+        for side, language in (("source", "en"), ("target", "de")):
+            options += [f"--{option}{side}", str(directory / f"{name}.{language}")]
+    settings = ["data.batch_tokens=512", "optimization.checkpoint_every=2", "optimization.steps=4"]
+    return [*options, "--set", *settings]
+
+
+@pytest.fixture(scope="module")
+def base(trained, tmp_path_factory):
+    """A copy of the trained model that tests may change."""
+    directory = tmp_path_factory.mktemp("base") / "model"
+    shutil.copytree(trained, directory)
+    return directory
+
+
+def test_training_starts_from_the_weights(other, base, tmp_path, capsys):
+    model_dir = tmp_path / "tuned"
+    command = [*other, "--model-dir", str(model_dir), "--init-from", str(base)]
+    rates = "optimization.learning_rate_factor=1e-12"
+    assert main([*command, "--set", rates, "model.dropout_rate=0.0"]) == 0
+    for name in ("source.spm", "target.spm"):
+        assert (model_dir / name).read_bytes() == (base / name).read_bytes()
+    ours, theirs = read_config(model_dir), read_config(base)
+    assert ours.dropout_rate == 0.0
+    assert ours.d_model == theirs.d_model and ours.target_vocab_size == theirs.target_vocab_size
+    # With next to no learning rate, the weights are still those of the first model.
+    readers = [
+        tf.train.load_checkpoint(checkpoint_paths(d / "checkpoints")[-1]) for d in (model_dir, base)
+    ]
+    for number in range(10):
+        name = f"weights/{number}/.ATTRIBUTES/VARIABLE_VALUE"
+        np.testing.assert_allclose(*(reader.get_tensor(name) for reader in readers), atol=1e-6)
+    # The same command goes on even if the first model is gone by now; another start is refused.
+    run = json.loads((model_dir / "training.json").read_text())
+    assert run["init_from"] == str(base.resolve())
+    moved = base.rename(base.with_name("moved"))
+    assert main([*command, "--set", rates, "model.dropout_rate=0.0", "optimization.steps=6"]) == 0
+    moved.rename(base)
+    capsys.readouterr()
+    assert main([*other, "--model-dir", str(model_dir), "--init-from", str(model_dir),
+                 "--set", rates, "model.dropout_rate=0.0"]) == 2  # fmt: skip
+    assert "was trained with init_from=" in capsys.readouterr().err
+
+
+def test_a_stop_before_the_first_checkpoint(other, base, corpus, tmp_path, monkeypatch):
+    """The start is kept, whatever becomes of the first model."""
+    first, model_dir = tmp_path / "first", tmp_path / "tuned"
+    shutil.copytree(base, first)
+    config = config_like(first, {"optimization": {"steps": 2, "checkpoint_every": 2}})
+    started = weights_digest(first)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    arguments = {"model_dir": model_dir, "init_from": first, **corpus.arguments}
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("training.trainer._fit", stop)
+        train(config, **arguments)
+    assert weights_digest(model_dir) == started
+    shutil.rmtree(first)
+    assert train(config, **arguments).step == 2
+    assert weights_digest(model_dir) != started
+
+
+def test_what_does_not_fit_is_refused_in_one_line(other, base, tmp_path, capsys):
+    command = [*other, "--model-dir", str(tmp_path / "m"), "--init-from", str(base)]
+    for options, message in (
+        (["--vocab-size", "500"], "has a vocabulary, of 400 pieces, and keeps it; leave out vocab"),
+        (["--set", "vocabulary.kind=unigram"], "leave out vocabulary.kind='unigram'"),
+        (["--preset", "base"], "keeps its sizes; the preset's"),
+        (["--set", "model.d_ff=128"], "has d_ff=64 and keeps its sizes; model.d_ff=128 does not"),
+    ):
+        assert main([*command, *options]) == 2
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1
+    assert not (tmp_path / "m").exists()
+    command[-1] = str(tmp_path)
+    assert main(command) == 2
+    assert "is not a model directory" in capsys.readouterr().err
+
+
+def test_settings_that_repeat_the_model(base):
+    small = small_config()
+    config = config_like(base, {"vocabulary": {"size": 400}, "model": {"d_ff": 64}})
+    assert config.transformer_config(400, 400) == read_config(base)
+    assert config.vocabulary.size == small.vocabulary.size and config.vocabulary.joint
+
+
+def test_share_of_unknown_and_byte_pieces(base, tmp_path):
+    from tf_transformer.model_dir import read_tokenizers
+
+    (tmp_path / "source").write_text("我\nten horses\n", encoding="utf-8")
+    (tmp_path / "target").write_text("zehn\nPferde\n", encoding="utf-8")
+    tokenizers = read_tokenizers(base)
+    files = (TextFile(tmp_path / "source"), TextFile(tmp_path / "target"))
+    line = describe_fit(ParallelText(*files, *tokenizers, small_config().data))
+    ids = tokenizers[0].tokenize(tf.constant(["我", "ten horses"])).flat_values
+    # 我 is three bytes; nothing is unknown to a vocabulary with bytes.
+    share = 100 * 3 / len(ids)
+    assert line.startswith(f"source 0.00 % unknown and {share:.2f} % bytes of {len(ids)} tokens; ")
+    assert "target 0.00 % unknown and 0.00 % bytes" in line

@@ -1,0 +1,138 @@
+"""One model for several target languages, from the corpus to the export."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from tests.conftest import SMALL_SETTINGS, small_config
+from tests.serving_stub import Behaviour, serve
+from tf_transformer.__main__ import main
+from tf_transformer.language_tags import check_tags, language_of, language_tag, tagged
+from tf_transformer.model_dir import read_tokenizers
+from training.corpus import TextFile
+
+
+def test_tags():
+    assert language_tag("de") == "<2de>" and language_of("<2zh-Hant>") == "zh-Hant"
+    assert language_of("<2 de>") is None and language_of("▁<2de>") is None
+    with pytest.raises(ValueError, match="expected the name of a language, such as 'de'"):
+        language_tag("d e")
+    assert tagged([b"a dog", b" ", b"\xff"], "de") == [b"<2de> a dog", b" ", b"<2de> \xff"]
+    check_tags(["anything"], [], "f")
+    check_tags(["<2de> a", "", b"<2fr> b"], ["de", "fr"], "f")
+    with pytest.raises(ValueError, match=r"f:3: a source .* one of <2de>, <2fr>"):
+        check_tags(["<2de> a", "", "b"], ["de", "fr"], "f")
+
+
+@pytest.mark.parametrize("name", ["plain", "columns.tsv:2"])
+def test_a_file_with_a_prefix(tmp_path, name):
+    (tmp_path / "plain").write_text("a dog\n\n  \nzwei\n", encoding="utf-8")
+    (tmp_path / "columns.tsv").write_text("x\ta dog\nx\t\nx\t  \nx\tzwei\n", encoding="utf-8")
+    parsed = TextFile.parse(str(tmp_path / name))
+    file = TextFile(parsed.path, parsed.column, prefix="<2de> ")
+    assert list(file.lines()) == ["<2de> a dog", "", "  ", "<2de> zwei"]
+    assert [line.numpy().decode() for line in file.dataset()] == list(file.lines())
+
+
+@pytest.fixture(scope="module")
+def files(corpus, tmp_path_factory):
+    """German to translate to, and English backwards, each pair with its tag."""
+    directory = tmp_path_factory.mktemp("tagged")
+    for split in ("train", "validation"):
+        english, german = (
+            (corpus.directory / f"{split}.{side}").read_text(encoding="utf-8").splitlines()
+            for side in ("en", "de")
+        )
+        source = [f"<2de> {e}\n<2rev> {e}\n" for e in english]
+        target = [f"{g}\n{e[::-1]}\n" for e, g in zip(english, german, strict=True)]
+        (directory / f"{split}.source").write_text("".join(source), encoding="utf-8")
+        (directory / f"{split}.target").write_text("".join(target), encoding="utf-8")
+    return directory
+
+
+@pytest.fixture(scope="module", params=["joint", "separate"])
+def model(files, request, tmp_path_factory):
+    model_dir = tmp_path_factory.mktemp("model") / request.param
+    settings = SMALL_SETTINGS | {
+        "vocabulary.joint": request.param == "joint",
+        "vocabulary.languages": "[de, rev]",
+        "data.word_dropout": 0.1,
+        "optimization.steps": 200,
+        "optimization.checkpoint_every": 200,
+    }
+    command = ["train", "--model-dir", str(model_dir), "--set"]
+    command += [f"{name}={value}" for name, value in settings.items()]
+    for option, name in (("", "train"), ("validation-", "validation")):
+        for side in ("source", "target"):
+            command += [f"--{option}{side}", str(files / f"{name}.{side}")]
+    assert main(command) == 0
+    return model_dir
+
+
+def test_tags_are_pieces_and_change_the_translation(model, tmp_path, capsys):
+    source, target = read_tokenizers(model)
+    assert source.languages == ["de", "rev"]
+    assert target.languages == (source.languages if source.model == target.model else [])
+    ids = source.tokenize(tf.constant(["<2de> ten horses", "<2rev>ten"])).to_list()
+    assert source.tag_ids[0] in ids[0][:2] and source.tag_ids[1] in ids[1][:2]
+
+    (tmp_path / "in").write_text("ten horses\n\nthe third of May\n")
+    (tmp_path / "tagged").write_text("<2de> ten horses\n\n<2de> the third of May\n")
+    command = ["translate", "--model-dir", str(model), "--output", str(tmp_path / "out"), "--input"]
+    found = {}
+    for language in ("de", "rev"):
+        assert main([*command, str(tmp_path / "in"), "--target-language", language]) == 0
+        found[language] = (tmp_path / "out").read_text().split("\n")
+    assert main([*command, str(tmp_path / "tagged")]) == 0
+    assert (tmp_path / "out").read_text().split("\n") == found["de"]
+    assert found["de"][1] == found["rev"][1] == ""
+    assert found["de"] != found["rev"]
+    capsys.readouterr()
+    assert main([*command, str(tmp_path / "in")]) == 2
+    assert "in:1: a source for this vocabulary begins with" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "in"), "--target-language", "fr"]) == 2
+    assert "no tag for the language 'fr', only for de, rev" in capsys.readouterr().err
+
+
+def test_evaluate_and_export(model, files, corpus, tmp_path, capsys):
+    command = ["evaluate", "--model-dir", str(model), "--beam-size", "1"]
+    command += ["--source", corpus.path("validation.en"), "--reference"]
+    values = {}
+    for language in ("de", "rev"):
+        options = ["--target-language", language, "--json", str(tmp_path / language)]
+        assert main([*command, corpus.path("validation.de"), *options]) == 0
+        values[language] = json.loads((tmp_path / language).read_text())
+    assert values["de"]["perplexity"] < values["rev"]["perplexity"]
+    digests = {value["source"]["digest_blake2b"] for value in values.values()}
+    assert len(digests) == 2
+    assert main([*command, corpus.path("validation.de")]) == 2
+    assert "validation.en:1: a source for this vocabulary" in capsys.readouterr().err
+    command = ["export", "--model-dir", str(model), "--beam-size", "1"]
+    command += ["--signatures", "serving_default", "--output", str(tmp_path / "served")]
+    assert main(command) == 0
+    card = json.loads((tmp_path / "served" / "1" / "model.json").read_text())
+    assert card["target_languages"] == ["de", "rev"]
+
+
+def test_a_server_gets_the_tag_in_the_text(tmp_path):
+    (tmp_path / "in").write_text("ten horses\n\n")
+    with serve("rest", Behaviour()) as address:
+        command = ["translate", "--server", address, "--input", str(tmp_path / "in")]
+        assert main([*command, "--output", str(tmp_path / "out"), "--target-language", "de"]) == 0
+    assert (tmp_path / "out").read_text() == "<2DE> TEN HORSES\n\n"
+
+
+def test_misuse(files, corpus, trained, tmp_path, capsys):
+    with pytest.raises(ValueError, match=r"'vocabulary.languages': expected the name"):
+        small_config(vocabulary__languages=["d e"])
+    with pytest.raises(ValueError, match=r"'vocabulary.languages': tags are of the source"):
+        small_config(vocabulary__languages=["de"], model__decoder_only=True)
+    command = ["train", *corpus.options, "--model-dir", str(tmp_path / "m")]
+    assert main([*command, "--set", "vocabulary.languages=[de]"]) == 2
+    assert "train.en:1: a source for this vocabulary begins with" in capsys.readouterr().err
+    assert not (tmp_path / "m").exists()
+    command = ["evaluate", "--model-dir", str(trained), "--target-language", "de"]
+    command += ["--reference", corpus.path("validation.de")]
+    assert main([*command, "--source", corpus.path("validation.en")]) == 2
+    assert "no tag for the language 'de', for none" in capsys.readouterr().err

@@ -1,0 +1,73 @@
+"""The scores of a model, one JSON object a line, in its model directory."""
+
+import fcntl
+import json
+import os
+import pathlib
+from typing import Any
+
+SCORES_NAME = "scores.jsonl"
+
+
+def append_score(model_dir: pathlib.Path, score: dict[str, Any]) -> None:
+    """Adds a line; former lines stay as they are.
+
+    Processes that append at once wait for each other. A line that cannot be written whole is taken
+    back; half a line that a killed process has left is removed.
+
+    Args:
+        model_dir: the model directory.
+        score: what JSON can hold.
+
+    Raises:
+        OSError: the folder is not writable, or the disk is full.
+    """
+    path = model_dir / SCORES_NAME
+    line = json.dumps(score, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    with open(descriptor, "r+b", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed, or the process ends
+        content = file.read()
+        half = content[content.rfind(b"\n") + 1 :]
+        if _is_object(half):  # only its line feed is missing
+            end, line = len(content), b"\n" + line
+        else:
+            end = len(content) - len(half)
+        file.truncate(end)
+        file.seek(end)
+        try:
+            written = 0
+            while written < len(line):
+                written += file.write(line[written:])
+            os.fsync(file.fileno())
+        except OSError as error:
+            file.truncate(end)
+            raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def read_scores(model_dir: pathlib.Path) -> list[dict[str, Any]]:
+    """All scores, oldest first; none where there is no file.
+
+    A last line without line feed that is no JSON object is being written, or was never whole.
+
+    Raises:
+        ValueError: another line is not a JSON object; names the file and the line.
+    """
+    path = model_dir / SCORES_NAME
+    try:
+        *lines, last = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    if _is_object(last):
+        lines.append(last)
+    for number, line in enumerate(lines, 1):
+        if not _is_object(line):
+            raise ValueError(f"{path}:{number}: damaged; expected a JSON object")
+    return [json.loads(line) for line in lines]
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False

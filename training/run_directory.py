@@ -1,0 +1,86 @@
+"""What a model directory says of the run that trains it, so that two runs are never mixed up."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable
+
+from tf_transformer.files import remove_leftovers, replacing
+from tf_transformer.model_dir import CONFIG_NAME
+from training.config import TrainingConfig, ValidationConfig, dump_config, flatten, make_config
+
+TRAINING_NAME = "training.json"
+
+# What may change between two calls that train one model: none of it bears on a step's result.
+_FREE_SETTINGS = {
+    "optimization.steps",
+    "optimization.checkpoint_every",
+    "optimization.keep_checkpoints",
+    *(f"validation.{field.name}" for field in dataclasses.fields(ValidationConfig)),
+}
+
+
+def describe_training(
+    config: TrainingConfig, corpus_digest: str, init_from: pathlib.Path | None
+) -> dict:
+    """What makes a run the run it is."""
+    run = {"settings": dump_config(config), "corpus": corpus_digest}
+    return run | ({"init_from": str(init_from.resolve())} if init_from else {})
+
+
+def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], None]) -> None:
+    """Describes the run in `model_dir`, or checks that it is the run described there.
+
+    Args:
+        model_dir: of the run.
+        run: of `describe_training`.
+        begin: writes the model's description into `model_dir`; called where there is none.
+
+    Raises:
+        ValueError: the folder belongs to another run, or to none.
+    """
+    described = (model_dir / CONFIG_NAME).exists()
+    remove_leftovers(model_dir)
+    if (model_dir / TRAINING_NAME).exists():
+        check_same_run(model_dir, run)
+    elif described:
+        raise ValueError(f"{model_dir} holds a model that this command did not train")
+    model_dir.mkdir(parents=True, exist_ok=True)
+    if not described:
+        begin()
+    with replacing(model_dir / TRAINING_NAME) as temporary:
+        temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
+
+
+def check_same_run(model_dir: pathlib.Path, run: dict) -> None:
+    """Compares with the run that `model_dir` describes.
+
+    Raises:
+        ValueError: it is another, or its description is damaged.
+    """
+    path = model_dir / TRAINING_NAME
+    try:
+        former = json.loads(path.read_text(encoding="utf-8"))
+        former_corpus, former_settings = former["corpus"], former["settings"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{path}: damaged; it should say what this model is trained on ({error!r})"
+        ) from error
+    if former_corpus != run["corpus"]:
+        raise ValueError(
+            f"{model_dir} was trained on another corpus; give the same files or another --model-dir"
+        )
+    if former.get("init_from") != run.get("init_from"):
+        raise ValueError(
+            f"{model_dir} was trained with init_from={former.get('init_from')!r}; received "
+            f"{run.get('init_from')!r}. Give the same or another --model-dir"
+        )
+    # Through the configuration, so that settings which are new since then take their defaults.
+    before = flatten(dump_config(make_config(former_settings)))
+    now = flatten(run["settings"])
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name) and name not in _FREE_SETTINGS:
+            raise ValueError(
+                f"{model_dir} was trained with {name}={before.get(name)!r}; "
+                f"received {now.get(name)!r}. Give the same settings or another --model-dir"
+            )

@@ -1,0 +1,162 @@
+"""What lies in model directories: sizes, progress, last validation, stored scores."""
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
+
+import h5py
+import numpy as np
+
+from tf_transformer.model_dir import (
+    WEIGHTS_NAME,
+    read_config,
+    read_tokenizers,
+    weights_digest,
+)
+from tf_transformer.scores import SCORES_NAME, read_scores
+from training.checkpoints import checkpoint_directory, checkpoint_paths
+from training.plots import read_scalars
+from training.run_directory import TRAINING_NAME
+
+# What only model directories hold.
+_MARKS = {"target.spm", WEIGHTS_NAME, SCORES_NAME}
+_VALIDATION = ("loss", "perplexity", "accuracy")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One model directory.
+
+    Args:
+        path: the folder.
+        preset: where its sizes started from; None where training did not happen here.
+        layers: of encoder and decoder, such as "6+6"; "6" for a language model.
+        d_model, d_ff: of the decoder.
+        vocab_size: of the target.
+        num_weights: numbers in the weights; None before the first checkpoint.
+        step, steps: updates done, and wanted.
+        validation: the last loss, perplexity and accuracy, and their step.
+        scores: as `evaluate` stored them, oldest first; `current` says whether the weights that
+            were scored are those that lie there now.
+        fault: what is damaged, in one line, or None. Values that it hides are None.
+    """
+
+    path: pathlib.Path
+    preset: str | None = None
+    layers: str | None = None
+    d_model: int | None = None
+    d_ff: int | None = None
+    vocab_size: int | None = None
+    num_weights: int | None = None
+    step: int | None = None
+    steps: int | None = None
+    validation: dict[str, float] = dataclasses.field(default_factory=dict)
+    scores: list[dict] = dataclasses.field(default_factory=list)
+    fault: str | None = None
+
+    def as_dict(self) -> dict:
+        """All values, for JSON."""
+        return dataclasses.asdict(self) | {"path": str(self.path)}
+
+
+def find_model_dirs(roots: Sequence[pathlib.Path]) -> Iterator[pathlib.Path]:
+    """All model directories in folders and below them, each once, in the order of their names.
+
+    Raises:
+        ValueError: a root is not a folder.
+    """
+    seen = set()
+    for root in roots:
+        if not root.is_dir():
+            raise ValueError(f"{root}: no such folder")
+        for folder, subfolders, files in os.walk(root):
+            subfolders.sort()
+            path = pathlib.Path(folder)
+            if _MARKS & set(files):
+                subfolders.clear()  # checkpoints and logs
+                if path.resolve() not in seen:
+                    seen.add(path.resolve())
+                    yield path
+
+
+def read_run(path: pathlib.Path) -> Run:
+    """Reads a model directory; what is damaged is named and hides nothing else."""
+    values, faults = {}, []
+    for read in (_read_sizes, _read_weights, _read_training, _read_validation, _read_scores):
+        try:
+            values |= read(path)
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+            faults.append(" ".join(str(error).split()))
+    return Run(path, **values, fault="; ".join(faults) or None)
+
+
+def _read_sizes(path):
+    config = read_config(path)
+    read_tokenizers(path)
+    decoder = config.side("decoder")
+    sides = [] if config.decoder_only else [config.num_encoder_layers]
+    return {
+        "layers": "+".join(map(str, [*sides, config.num_decoder_layers])),
+        "d_model": decoder.d_model,
+        "d_ff": decoder.d_ff,
+        "vocab_size": config.target_vocab_size,
+    }
+
+
+def _read_weights(path):
+    if not (path / WEIGHTS_NAME).exists():
+        return {}
+    sizes = []
+
+    def add(_, item):
+        if isinstance(item, h5py.Dataset):
+            sizes.append(int(np.prod(item.shape)))
+
+    try:
+        with h5py.File(path / WEIGHTS_NAME, "r") as file:
+            file.visititems(add)
+    except (OSError, KeyError, RuntimeError) as error:
+        raise ValueError(f"{path / WEIGHTS_NAME}: damaged ({error})") from error
+    return {"num_weights": sum(sizes)}
+
+
+def _read_training(path):
+    values = {}
+    checkpoints = checkpoint_paths(checkpoint_directory(path))
+    if checkpoints:
+        values["step"] = int(checkpoints[-1].rpartition("-")[2])
+    file = path / TRAINING_NAME
+    if not file.exists():
+        return values
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))["settings"]
+        return values | {
+            "preset": settings["preset"],
+            "steps": settings["optimization"]["steps"],
+        }
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{file}: damaged ({error!r})") from error
+
+
+def _read_validation(path):
+    scalars = read_scalars(path / "logs" / "validation")
+    found = {tag: scalars[tag] for tag in _VALIDATION if scalars.get(tag)}
+    if not found:
+        return {}
+    step = max(max(values) for values in found.values())
+    last = {tag: values[step] for tag, values in found.items() if step in values}
+    return {"validation": {"step": step} | last}
+
+
+def _read_scores(path):
+    scores = read_scores(path)
+    if not scores:
+        return {}
+    try:
+        digest = weights_digest(path)
+    except ValueError:  # `_read_weights` has said so
+        digest = None
+    is_current = [digest is not None and s.get("weights_digest_blake2b") == digest for s in scores]
+    return {"scores": [s | {"current": c} for s, c in zip(scores, is_current, strict=True)]}
