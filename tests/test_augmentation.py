@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.conftest import small_config
 from tf_transformer import Tokenizer
-from training.augmentation import drop_words, piece_parts, split_pieces
+from training.augmentation import augment, drop_words, piece_parts, split_pieces
 from training.config import DataConfig, VocabularyConfig
 from training.corpus import TextFile
 from training.pipeline import ParallelText
