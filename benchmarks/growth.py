@@ -18,16 +18,20 @@ import tqdm
 from benchmarks.where_time_goes import make_search
 
 
-def milliseconds(options: argparse.Namespace, rounds: int) -> float:
-    """Of one search."""
+def milliseconds(options: argparse.Namespace) -> dict[int, float]:
+    """Of one search, by the length of its outputs."""
+    import tensorflow as tf
+
     search, ids = make_search(options)
-    search(ids)
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        search(ids)
-        times.append(time.perf_counter() - start)
-    return 1000 * statistics.median(times)
+    times = {}
+    for length in tqdm.tqdm(options.lengths, f"beam {options.beam}", leave=False, disable=None):
+        rounds = []
+        for _ in range(options.rounds + 1):  # the first is warm-up
+            start = time.perf_counter()
+            search(ids, tf.constant(length))
+            rounds.append(time.perf_counter() - start)
+        times[length] = 1000 * statistics.median(rounds[1:])
+    return times
 
 
 def main() -> None:
@@ -45,19 +49,15 @@ def main() -> None:
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    cases = [(beam, length) for beam in options.beams for length in options.lengths]
-    times = {}
-    for options.beam, options.length in tqdm.tqdm(cases, unit=" cases", disable=None):
-        times[options.beam, options.length] = milliseconds(options, options.rounds)
     spans = list(zip([0, *options.lengths], options.lengths, strict=False))
     print("| ms a step | " + " | ".join(f"{first} to {last}" for first, last in spans) + " |")
     print("|---" * (len(spans) + 1) + "|")
     for beam in options.beams:
-        cells = [
-            (times[beam, last] - times.get((beam, first), 0)) / (last - first)
-            for first, last in spans
-        ]
-        print(f"| beam {beam} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |")
+        options.beam = beam
+        times = milliseconds(options)
+        cells = [(times[last] - times.get(first, 0)) / (last - first) for first, last in spans]
+        row = " | ".join(f"{cell:.1f}" for cell in cells)
+        print(f"| beam {options.beam} | {row} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """SentencePiece inside the graph: the same ops tokenize for training, evaluation and serving."""
 
 import functools
+import hashlib
 from collections.abc import Sequence
 
 import sentencepiece
@@ -44,7 +45,10 @@ class Tokenizer(tf.Module):
             )
         self.model = model
         self.vocab_size = processor.vocab_size()
-        self._sentencepiece = tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
+        # In a SavedModel that is loaded, resources of one name are one: also those of another
+        # SavedModel in the same process. So the name says what is in it.
+        name = f"sentencepiece_{hashlib.blake2b(model, digest_size=16).hexdigest()}"
+        self._sentencepiece = tf_text.SentencepieceTokenizer(model, out_type=tf.int32, name=name)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Strings `(batch,)` to int32 ids, ragged `(batch, (length))`."""
