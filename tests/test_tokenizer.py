@@ -278,3 +278,24 @@ def test_other_special_ids(ids):
     )
     with pytest.raises(ValueError, match=re.escape(message) + "$"):
         Tokenizer(model.getvalue())
+
+
+def test_tokenizers_of_one_saved_model_stay_apart(tmp_path):
+    """Loaded, resources are found by their names: two of one name would be one."""
+    pair = tf.Module()
+    pair.one, pair.two = make_tokenizer(), make_tokenizer(CHINESE)
+    text = tf.constant(["the red house", "第1个红色房子"])
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def both(text):
+        return {
+            name: tokenizer.tokenize(text).to_tensor()
+            for name, tokenizer in (("one", pair.one), ("two", pair.two))
+        }
+
+    pair.both = both
+    tf.saved_model.save(pair, str(tmp_path / "saved"))
+    loaded = tf.saved_model.load(str(tmp_path / "saved")).both(text)
+    for name, tokenizer in (("one", pair.one), ("two", pair.two)):
+        expected = tokenizer.tokenize(text).to_tensor()
+        np.testing.assert_array_equal(loaded[name], expected, err_msg=name)
