@@ -1,7 +1,7 @@
 """A translator under load: time to the first answer, latencies of concurrent callers, memory.
 
     python -m benchmarks.load (--saved-model DIR | --server HOST:PORT) [--sentences FILE]
-        [--requests 10000] [--callers 1 4 16] [--batch 1]
+        [--requests 10000] [--callers 1 4 16] [--batch 1] [--session]
 
 DIR is a numbered version of an export. Every caller sends its next request once it has the answer
 to the last one. Each distinct request is first sent alone; an answer that differs from that under
@@ -42,6 +42,19 @@ def open_saved_model(directory: pathlib.Path) -> Callable[[Sequence[bytes]], lis
 
     translate = tf.saved_model.load(str(directory)).signatures["serving_default"]
     return lambda texts: translate(text=tf.constant(texts))["translation"].numpy().tolist()
+
+
+def open_session(directory: pathlib.Path) -> Callable[[Sequence[bytes]], list]:
+    """The same by a session, which is how TF Serving's own server loads and asks it."""
+    import tensorflow as tf
+
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    with session.graph.as_default():
+        saved = tf.compat.v1.saved_model.load(session, ["serve"], str(directory))
+    signature = saved.signature_def["serving_default"]
+    text, translation = signature.inputs["text"].name, signature.outputs["translation"].name
+    call = session.make_callable(translation, feed_list=[text])
+    return lambda texts: call(np.array(texts, object)).tolist()
 
 
 def open_server(options: argparse.Namespace) -> Callable[[Sequence[bytes]], list]:
@@ -110,7 +123,10 @@ def measure(options: argparse.Namespace, sentences: Sequence[bytes]) -> list[str
     count = min(-(-len(sentences) // options.batch), options.requests)
     requests = [list(itertools.islice(endless, options.batch)) for _ in range(count)]
     start = time.perf_counter()
-    send = open_saved_model(options.saved_model) if options.saved_model else open_server(options)
+    if options.server:
+        send = open_server(options)
+    else:
+        send = (open_session if options.session else open_saved_model)(options.saved_model)
     loading = time.perf_counter() - start
     send(requests[0])
     first = time.perf_counter() - start
@@ -132,6 +148,9 @@ def main() -> None:
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--saved-model", type=pathlib.Path, metavar="DIR")
     place.add_argument("--server", metavar="HOST:PORT")
+    parser.add_argument(
+        "--session", action="store_true", help="load it as TF Serving's server does"
+    )
     parser.add_argument("--protocol", default="rest", choices=("rest", "grpc"))
     parser.add_argument("--model", default="translator", help="the server's name of it")
     parser.add_argument("--sentences", type=pathlib.Path, metavar="FILE", help="one a line")

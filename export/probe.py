@@ -1,7 +1,9 @@
 """Run as a script by `verification.run_in_fresh_process`: knows nothing of this project.
 
 Reads pickled requests, `{signature: {input: array}}`, from standard input, sends each twice to the
-SavedModel named on the command line, and writes the second answers, pickled, to standard output.
+SavedModel named on the command line, and writes the second answers, pickled, to standard output. It
+loads and asks it by a session, as TF Serving's server does: what Python's own loader makes of it
+says nothing of that.
 """
 
 import os
@@ -15,12 +17,16 @@ os.dup2(2, 1)
 import tensorflow as tf  # noqa: E402
 import tensorflow_text  # noqa: E402, F401  registers the tokenizer's ops
 
-signatures = tf.saved_model.load(sys.argv[1]).signatures
+session = tf.compat.v1.Session(graph=tf.Graph())
+with session.graph.as_default():
+    saved_model = tf.compat.v1.saved_model.load(session, ["serve"], sys.argv[1])
 answers = {}
 for name, inputs in pickle.load(sys.stdin.buffer).items():
-    tensors = {key: tf.constant(value) for key, value in inputs.items()}
+    signature = saved_model.signature_def[name]
+    feeds = {signature.inputs[key].name: value for key, value in inputs.items()}
+    fetches = {key: tensor.name for key, tensor in signature.outputs.items()}
     for _ in range(2):
-        found = signatures[name](**tensors)
-    answers[name] = {key: value.numpy().tolist() for key, value in found.items()}
+        found = session.run(fetches, feeds)
+    answers[name] = {key: value.tolist() for key, value in found.items()}
 pickle.dump(answers, answer_file)
 answer_file.close()

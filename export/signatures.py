@@ -56,8 +56,12 @@ class ServedTranslator(tf.Module):
         for name in names:
             if name not in makers:
                 raise ValueError(f"No signature {name!r}; there are {', '.join(makers)}")
-        # Tracked, and so saved: without the tokenizers where no signature reads text.
-        self.served = translator.searcher if _read_no_text(names) else translator
+        # Tracked, and so saved. Not Keras' variables around these: of a Keras variable, a copy is
+        # saved to be restored, and a session, as a server has, leaves what functions read empty.
+        self.weights = [weight.value for weight in translator.searcher.model.weights]
+        self.tokenizers = []
+        if not _read_no_text(names):
+            self.tokenizers = [translator.source_tokenizer, translator.target_tokenizer]
         self.functions = {name: _make_function(translator, *makers[name]) for name in names}
 
     def signatures(self) -> dict[str, Any]:

@@ -181,9 +181,6 @@ def test_a_quantized_model_computes_nearly_the_same(tied):
 
 def test_int8_translates_and_is_exported_once(talkative, sentences, tmp_path, capsys):
     expected = Translator(*load_for_decoding(talkative, "int8")).translate(tf.constant(sentences))
-    plain = Translator(*load_for_decoding(talkative)).translate(tf.constant(sentences))
-    near = np.abs(expected.scores - plain.scores) < 0.2
-    assert np.mean(near) > 0.8
     command = [
         "export",
         "--model-dir",
