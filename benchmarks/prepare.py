@@ -139,8 +139,8 @@ def train_tiny(prepared) -> Iterable:
     import tensorflow as tf
 
     from tf_transformer.tokenizer import Tokenizer
+    from training.compiled_model import compiled_model
     from training.config import make_config
-    from training.trainer import compiled_model
 
     config = make_config({"preset": "tiny"})
     model = compiled_model(config, *(Tokenizer(model).vocab_size for model in prepared.models))

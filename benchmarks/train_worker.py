@@ -32,8 +32,8 @@ class Own:
 
         keep_memory()
         tf = _tensorflow(settings)
+        from training.compiled_model import compiled_model
         from training.config import make_config
-        from training.trainer import compiled_model
 
         config = make_config(
             {

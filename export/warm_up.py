@@ -24,6 +24,9 @@ def write_warm_up(
 
     Returns:
         How many requests.
+
+    Raises:
+        ValueError: they are more than a server takes.
     """
     folder = version / "assets.extra"
     folder.mkdir()
@@ -32,7 +35,8 @@ def write_warm_up(
         for rows in _BATCH_SIZES
         for signature, inputs in requests.items()
     ]
-    assert len(records) <= _MOST_RECORDS
+    if len(records) > _MOST_RECORDS:
+        raise ValueError(f"expected at most {_MOST_RECORDS} requests. Received: {len(records)}")
     with tf.io.TFRecordWriter(str(folder / "tf_serving_warmup_requests")) as writer:
         for record in records:
             writer.write(record)

@@ -11,7 +11,7 @@ from tf_transformer.__main__ import main
 from tf_transformer.model import Transformer
 from tf_transformer.model_dir import load_model, read_config
 from training.checkpoints import Checkpoints, average_checkpoints
-from training.trainer import compiled_model
+from training.compiled_model import compiled_model
 
 
 def test_average_is_the_mean_of_the_checkpoints(trained):

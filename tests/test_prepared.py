@@ -119,7 +119,7 @@ def test_batches_are_a_function_of_seed_and_step(directory):
 def test_going_on_reads_no_more_than_its_block(directory, tmp_path):
     shutil.copytree(directory / "first", tmp_path / "first")
     text = text_of(tmp_path, 1.0)
-    epoch, block, _ = text._position(50_000, 1, 1, 0)
+    epoch, block, _ = text._position(50_000, 1)
     assert epoch > 100
     expected = collect(text.training_batches(1, 50_000), 1)
     size = text._shards_in_block
@@ -179,42 +179,6 @@ def test_weights_that_are_none(tmp_path, name):
     (tmp_path / "out").mkdir()
     with pytest.raises(ValueError, match="expected DIR=WEIGHT with a weight above 0"):
         PreparedFolder.parse(f"{tmp_path}/{name}")
-
-
-# ---- Workers ----
-
-
-def test_shares_of_workers_are_disjoint_and_complete(directory):
-    text = text_of(directory, 1.0, 1.0)
-    for epoch in range(3):
-        whole = text._visits(1, epoch).numpy().tolist()
-        shares = [whole[worker::2] for worker in range(2)]
-        assert sorted(shares[0] + shares[1]) == list(range(9))
-    found = []
-    for worker in range(2):
-        shards = text._visits(1, 0).numpy()[worker::2]
-        number = sum(text._bucket_sizes[shards].sum(0).tolist())
-        stream = text.training_batches(1, num_workers=2, worker_index=worker)
-        # The first epoch's pairs of this worker, and no others before them.
-        pairs, batches = [], iter(stream.as_numpy_iterator())
-        while len(pairs) < number:
-            inputs, labels = next(batches)
-            pairs += pairs_of([(inputs["source"], inputs["target"], labels)])
-        assert len(pairs) == number
-        found += pairs
-    assert sorted(map(str, found)) == sorted(map(str, encoded(directory / "first", PAIRS)))
-
-
-def test_a_worker_goes_on_at_its_step(directory):
-    text = text_of(directory, 1.0, 1.0)
-    share = dict(num_workers=3, worker_index=2)
-    batches = collect(text.training_batches(1, **share), 80)
-    assert equal(batches[55:60], collect(text.training_batches(1, 55, **share), 5))
-
-
-def test_more_workers_than_shards(directory):
-    with pytest.raises(ValueError, match=r"6 workers share .* but 5; .* smaller --shard-pairs"):
-        text_of(directory, 1.0).training_batches(1, num_workers=6)
 
 
 # ---- As a user has it ----

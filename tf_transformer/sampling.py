@@ -106,8 +106,8 @@ def _draw(logits, step, options, suppressed_ids):
     for token in suppressed_ids:
         logits = tf.where(tf.range(vocab_size) == token, float("-inf"), logits)
     is_greedy = options.temperature <= 0
-    # No number is as good as 1; beyond the largest all tokens are alike already.
-    is_usable = (options.temperature > 0) & ~is_greedy
+    # NaN is as good as 1; beyond the largest all tokens are alike already.
+    is_usable = options.temperature > 0
     temperature = tf.minimum(tf.where(is_usable, options.temperature, 1.0), _LARGEST_TEMPERATURE)
     temperature = temperature[:, tf.newaxis]
     ordered, ids = tf.math.top_k(logits / temperature, vocab_size)

@@ -41,6 +41,7 @@ class Adam(keras.optimizers.Adam):
     Attributes:
         gradient_norm: |g| of the newest update, before clipping.
         skipped: updates skipped so far.
+        averages: w' of each variable; empty without an average.
         loss_scale: what the loss of the next update is to be multiplied by.
     """
 
@@ -69,13 +70,13 @@ class Adam(keras.optimizers.Adam):
             self._finite_in_a_row = self._scalar("finite_in_a_row", "int64")
         else:
             self.loss_scale = 1.0
-        self._averages = []
+        self.averages = []
         if self.average_decay is not None:
-            self._averages = [
+            self.averages = [
                 self.add_variable_from_reference(variable, "average", initializer="zeros")
                 for variable in variables
             ]
-            for average, variable in zip(self._averages, variables, strict=True):
+            for average, variable in zip(self.averages, variables, strict=True):
                 average.assign(variable)
 
     def _scalar(self, name, dtype):
@@ -84,8 +85,8 @@ class Adam(keras.optimizers.Adam):
     @contextlib.contextmanager
     def averaged_weights(self, variables: list[keras.Variable]) -> Iterator[None]:
         """Gives the variables their averages for a while, if there are any."""
-        kept = [tf.identity(variable.value) for variable in variables] if self._averages else []
-        for variable, average in zip(variables, self._averages, strict=bool(kept)):
+        kept = [tf.identity(variable.value) for variable in variables] if self.averages else []
+        for variable, average in zip(variables, self.averages, strict=bool(kept)):
             variable.assign(average)
         try:
             yield
@@ -140,9 +141,9 @@ class Adam(keras.optimizers.Adam):
             epsilon=self.epsilon,
             grad=gradient,
         )
-        if self._averages:
+        if self.averages:
             decay = tf.minimum(self.average_decay, (1.0 + updates) / (10.0 + updates))
-            average = self._averages[index].value
+            average = self.averages[index].value
             tf.raw_ops.AssignSubVariableOp(
                 resource=average.handle,
                 value=(1.0 - decay) * (average.read_value() - variable.read_value()),

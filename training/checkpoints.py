@@ -19,9 +19,10 @@ _UNREADABLE = (AssertionError, IndexError, ValueError, tf.errors.OpError)
 class Checkpoints:
     """The last checkpoints of a training run, in `model_dir/checkpoints`.
 
-    A checkpoint holds the weights, the state of every dropout's random sequence and the
-    optimizer's state with the number of steps done. `tf.train.CheckpointManager` writes it beside
-    and renames it, so an interrupted save leaves the former ones as they were.
+    A checkpoint holds the weights, their moving averages if there are any, the state of every
+    dropout's random sequence and the optimizer's state with the number of steps done.
+    `tf.train.CheckpointManager` writes it beside and renames it, so an interrupted save leaves the
+    former ones as they were.
 
     Args:
         model_dir: where the folder lies.
@@ -39,11 +40,14 @@ class Checkpoints:
             self._remove_leftovers()
             _list_checkpoints_anew(self._directory)
         weights, state = _weights_and_state(model)
+        averages = [average.value for average in model.optimizer.averages]
+        optimizer = [variable.value for variable in model.optimizer.variables]
         # Lists of variables: tf.train.Checkpoint(model=...) would lose layers held in lists.
         self._checkpoint = tf.train.Checkpoint(
             weights=weights,
             state=state,
-            optimizer=[variable.value for variable in model.optimizer.variables],
+            averages=averages,
+            optimizer=_without(optimizer, averages),
         )
         self._manager = tf.train.CheckpointManager(
             self._checkpoint,
@@ -157,15 +161,22 @@ def average_checkpoints(model_dir: pathlib.Path, last: int, model: keras.Model) 
 def average_paths(paths: list[str], model: keras.Model) -> list[int]:
     """Sets the model's weights to the mean of those of some checkpoints, and returns their steps.
 
+    Where training has kept moving averages, which are what was validated, it is the mean of them.
+
     Raises:
         ValueError: a checkpoint is damaged.
     """
     totals = [np.zeros(weight.shape, np.float64) for weight in model.weights]
+    trained = {id(weight): number for number, weight in enumerate(model.trainable_weights)}
     for path in paths:
         try:
             reader = tf.train.load_checkpoint(path)
-            for number, total in enumerate(totals):
-                total += reader.get_tensor(f"weights/{number}/.ATTRIBUTES/VARIABLE_VALUE")
+            has_averages = reader.has_tensor(_key("averages", 0))
+            for number, (weight, total) in enumerate(zip(model.weights, totals, strict=True)):
+                if has_averages and id(weight) in trained:
+                    total += reader.get_tensor(_key("averages", trained[id(weight)]))
+                else:
+                    total += reader.get_tensor(_key("weights", number))
         except _UNREADABLE as error:
             raise _damaged(path, error) from error
     for weight, total in zip(model.weights, totals, strict=True):
@@ -178,11 +189,20 @@ def step_of(path: str) -> int:
     return int(path.rpartition("-")[2])
 
 
+def _key(name: str, number: int) -> str:
+    """Under which a variable stands in a checkpoint."""
+    return f"{name}/{number}/.ATTRIBUTES/VARIABLE_VALUE"
+
+
 def _weights_and_state(model: keras.Model) -> tuple[list[tf.Variable], list[tf.Variable]]:
     """The model's weights, and its other variables: the seeds of dropout."""
-    weights = {id(weight) for weight in model.weights}
-    state = [variable for variable in model.variables if id(variable) not in weights]
-    return [weight.value for weight in model.weights], [variable.value for variable in state]
+    weights = [weight.value for weight in model.weights]
+    return weights, _without([variable.value for variable in model.variables], weights)
+
+
+def _without(variables: list[tf.Variable], others: list[tf.Variable]) -> list[tf.Variable]:
+    ids = {id(other) for other in others}
+    return [variable for variable in variables if id(variable) not in ids]
 
 
 def _damaged(path: str, error: Exception) -> ValueError:

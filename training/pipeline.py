@@ -56,14 +56,11 @@ class ParallelText:
     target_tokenizer: Tokenizer
     config: DataConfig
 
-    def training_batches(
-        self, seed: int, first_step: int = 0, *, num_workers: int = 1, worker_index: int = 0
-    ) -> tf.data.Dataset:
+    def training_batches(self, seed: int, first_step: int = 0) -> tf.data.Dataset:
         """An endless stream of batches, a pure function of the seed.
 
         Every epoch is shuffled anew with a seed made from the epoch's number. A run that goes on
-        at `first_step` gets the batches that an uninterrupted one would. Of several workers, each
-        gets every `num_workers`-th batch.
+        at `first_step` gets the batches that an uninterrupted one would.
         """
         lines = self._lines()
 
@@ -82,8 +79,7 @@ class ParallelText:
             )
 
         epochs = tf.data.Dataset.range(2**31).flat_map(epoch)
-        batches = self._batches(epochs).shard(num_workers, worker_index)
-        return batches.skip(first_step).prefetch(tf.data.AUTOTUNE)
+        return self._batches(epochs).skip(first_step).prefetch(tf.data.AUTOTUNE)
 
     def batches(self) -> tf.data.Dataset:
         """Every pair once, in batches of like lengths."""

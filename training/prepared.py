@@ -124,31 +124,18 @@ class PreparedText:
         ]
         return digest_of(json.dumps([self._descriptions[0]["tokenizers"], content]).encode())
 
-    def training_batches(
-        self, seed: int, first_step: int = 0, *, num_workers: int = 1, worker_index: int = 0
-    ) -> tf.data.Dataset:
+    def training_batches(self, seed: int, first_step: int = 0) -> tf.data.Dataset:
         """An endless stream of batches, a pure function of the seed.
 
         Args:
             seed: of the order.
             first_step: batches that are skipped; most of them without reading.
-            num_workers, worker_index: of the shards of each epoch, a worker sees every
-                `num_workers`-th; together the workers see all of them.
-
-        Raises:
-            ValueError: there are fewer shards than workers.
         """
-        smallest_epoch = sum(map(int, self._visits_in_epoch()))
-        if smallest_epoch < num_workers:
-            raise ValueError(
-                f"{num_workers} workers share the shards of an epoch, and there may be but "
-                f"{smallest_epoch}; prepare with a smaller --shard-pairs"
-            )
-        position = self._position(first_step, seed, num_workers, worker_index)
+        position = self._position(first_step, seed)
         first_epoch, first_block, first_batch = (tf.constant(at, tf.int64) for at in position)
 
         def epoch(number):
-            visits = self._visits(seed, number)[worker_index::num_workers]
+            visits = self._visits(seed, number)
             blocks = tf.data.Dataset.from_tensor_slices(visits).batch(self._shards_in_block)
             skipped = first_block * tf.cast(number == first_epoch, tf.int64)
             return blocks.enumerate().skip(skipped).map(lambda *block: (number, *block))
@@ -202,12 +189,10 @@ class PreparedText:
         key = _key(seed, _SHARDS, epoch)
         return tf.random.experimental.stateless_shuffle(tf.concat(visits, 0), key)
 
-    def _position(
-        self, step: int, seed: int, num_workers: int, worker_index: int
-    ) -> tuple[int, int, int]:
+    def _position(self, step: int, seed: int) -> tuple[int, int, int]:
         """The epoch, the block in it, and the batch in that, at which a step lies."""
         for epoch in itertools.count():
-            visits = self._visits(seed, epoch).numpy()[worker_index::num_workers]
+            visits = self._visits(seed, epoch).numpy()
             firsts = np.arange(0, len(visits), self._shards_in_block)
             in_blocks = np.add.reduceat(self._bucket_sizes[visits], firsts)
             num_batches = np.sum(-(-in_blocks // self._batch_sizes), axis=1)

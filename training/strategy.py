@@ -5,8 +5,6 @@ import os
 
 import tensorflow as tf
 
-STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
-
 
 def make_strategy(kind: str = "auto", num_devices: int | None = None) -> tf.distribute.Strategy:
     """One device, `MirroredStrategy` over several, or `MultiWorkerMirroredStrategy`.
@@ -14,7 +12,7 @@ def make_strategy(kind: str = "auto", num_devices: int | None = None) -> tf.dist
     Call it before any other use of TensorFlow's devices.
 
     Args:
-        kind: one of `STRATEGIES`. "auto" takes what there is: several machines where the
+        kind: "auto", "one_device", "mirrored" or "multi_worker". "auto": several machines where the
             environment's `TF_CONFIG` names more than one worker, else several devices, else one.
         num_devices: how many of this machine; None takes every GPU, or the CPU where there is none.
             Without GPUs, a number above 1 splits the CPU into that many logical devices: no faster,

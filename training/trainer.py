@@ -10,17 +10,13 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.language_tags import check_tags
-from tf_transformer.loss import LabelSmoothedCrossEntropy
-from tf_transformer.metrics import Perplexity, SmoothedLoss, TokenAccuracy
 from tf_transformer.model_dir import (
     WEIGHTS_NAME,
     describe_model,
     read_tokenizers,
     read_weights,
 )
-from tf_transformer.schedule import NoamSchedule
 from tf_transformer.tokenizer import Tokenizer
-from training.adam import Adam
 from training.augmentation import augment
 from training.callbacks import (
     SaveCheckpoints,
@@ -31,8 +27,10 @@ from training.callbacks import (
     write_trained_weights,
 )
 from training.checkpoints import Checkpoints
-from training.config import TrainingConfig, VocabularyConfig
+from training.compiled_model import compiled_model, give_vectors
+from training.config import TrainingConfig
 from training.corpus import TextFile, check_parallel, digest
+from training.corpus_report import report_corpus
 from training.fine_tuning import copy_weights, describe_fit
 from training.memory import keep_memory
 from training.monitoring import Report
@@ -44,7 +42,6 @@ from training.strategy import make_strategy
 from training.tensorboard_log import TensorBoardLog
 from training.trained_model import TrainedLanguageModel, TrainedTransformer
 from training.validation import Validation, describe_run
-from training.vectors import read_vectors
 from training.vocabulary import train_vocabularies
 from training.workers import Workers
 
@@ -101,17 +98,7 @@ def train(
     Raises:
         ValueError: the corpus is faulty, or `model_dir` belongs to another run.
     """
-    has_source = prepared.has_source if prepared else source is not None
-    has_validation_source = validation_source is not None
-    for name, given in (("source", has_source), ("validation source", has_validation_source)):
-        if given == config.is_language_model:
-            raise ValueError(
-                f"a language model (model.decoder_only) has no {name}"
-                if given
-                else f"no {name} is given, which only a language model (model.decoder_only) lacks"
-            )
-    if config.is_language_model:
-        _log.info("There is no source: this trains a language model of the target.")
+    _check_sources(config, prepared.has_source if prepared else source, validation_source)
     keep_memory()
     strategy = make_strategy(strategy, num_devices)
     workers = Workers(strategy)
@@ -150,9 +137,9 @@ def train(
         if prepared:
             _log.info("training corpus: %s prepared pairs", f"{prepared.num_pairs:,}")
         elif workers.is_chief:
-            _report_corpus("training", corpus, num_pairs)
+            report_corpus("training", corpus, num_pairs)
         if workers.is_chief:
-            _report_corpus("validation", validation, num_validation_pairs)
+            report_corpus("validation", validation, num_validation_pairs)
         with strategy.scope():
             model = compiled_model(
                 config, *(tokenizer and tokenizer.vocab_size for tokenizer in tokenizers)
@@ -166,8 +153,20 @@ def train(
                 read_weights(model_dir, model)
                 covered = "" if prepared else f": {describe_fit(corpus)}"
                 _log.info("Starting from %s%s", init_from, covered)
-            _give_vectors(model, config.vocabulary, *tokenizers)
+            give_vectors(model, config.vocabulary, *tokenizers)
         return _fit(model, config, corpus, validation, model_dir, checkpoints, workers, profile)
+
+
+def _check_sources(config, source, validation_source):
+    for name, given in (("source", bool(source)), ("validation source", bool(validation_source))):
+        if given == config.is_language_model:
+            raise ValueError(
+                f"a language model (model.decoder_only) has no {name}"
+                if given
+                else f"no {name} is given, which only a language model (model.decoder_only) lacks"
+            )
+    if config.is_language_model:
+        _log.info("There is no source: this trains a language model of the target.")
 
 
 def _vocabularies(config, source, target, prepared, init_from):
@@ -183,57 +182,6 @@ def _vocabularies(config, source, target, prepared, init_from):
     if prepared:
         return prepared.models
     return train_vocabularies(source, target, config.vocabulary)
-
-
-def compiled_model(
-    config: TrainingConfig, source_vocab_size: int | None, target_vocab_size: int
-) -> TrainedTransformer | TrainedLanguageModel:
-    """The model with its loss, metrics and optimizer; call it in the strategy's scope."""
-    optimization = config.optimization
-    model_class = TrainedLanguageModel if config.is_language_model else TrainedTransformer
-    model = model_class(
-        config.transformer_config(source_vocab_size, target_vocab_size), dtype=optimization.dtype
-    )
-    schedule = NoamSchedule(
-        model.config.side("decoder").d_model,
-        optimization.warmup_steps,
-        optimization.learning_rate_factor,
-        initial_rate=optimization.initial_rate,
-        minimum_rate=optimization.minimum_rate,
-    )
-    smoothing = dict(
-        label_smoothing=optimization.label_smoothing, smoothed_over=optimization.smoothed_over
-    )
-    model.compile(
-        optimizer=Adam(
-            schedule,
-            clip_norm=optimization.clip_norm,
-            average_decay=optimization.average_decay,
-            scales_loss=optimization.dtype == "mixed_float16",
-        ),
-        loss=LabelSmoothedCrossEntropy(**smoothing),
-        metrics=[SmoothedLoss(**smoothing), Perplexity(), TokenAccuracy()],
-        auto_scale_loss=False,  # Adam does
-        jit_compile=False,  # XLA would compile anew for every shape of batch
-    )
-    model.optimizer.build(model.trainable_variables)
-    model.num_micro_batches = optimization.micro_batches
-    return model
-
-
-def _give_vectors(
-    model: TrainedTransformer | TrainedLanguageModel,
-    vocabulary: VocabularyConfig,
-    source_tokenizer: Tokenizer | None,
-    target_tokenizer: Tokenizer,
-) -> None:
-    """Lets embeddings start from the files of vectors, where there are any."""
-    for name, tokenizer in (("source", source_tokenizer), ("target", target_tokenizer)):
-        path = getattr(vocabulary, f"{name}_vectors")
-        if path is not None:
-            embedding = getattr(model, f"{name}_embedding")
-            file = TextFile.parse(path)
-            embedding.set_vectors(read_vectors(file, tokenizer, embedding.d_model))
 
 
 def _fit(
@@ -321,33 +269,4 @@ def _with_vocabulary(config: TrainingConfig, prepared: PreparedText) -> Training
     }
     return dataclasses.replace(
         config, vocabulary=dataclasses.replace(prepared.vocabulary, **vectors)
-    )
-
-
-def _report_corpus(name: str, corpus: ParallelText, num_pairs: int) -> None:
-    """Prints what the length filter keeps; refuses a corpus of which nothing is left."""
-    statistics = corpus.statistics(num_pairs, f"reading the {name} corpus")
-    if statistics.kept == 0:
-        raise ValueError(
-            f"no pair of the {name} corpus {corpus.source or ''}, {corpus.target} is left: "
-            f"{statistics.empty} have an empty side, {statistics.too_long} are longer than "
-            f"data.max_length={corpus.config.max_length} tokens"
-        )
-    dropped = ", ".join(
-        f"{count:,} dropped as {reason}"
-        for count, reason in (
-            (statistics.empty, "empty on a side"),
-            (statistics.too_long, f"longer than {corpus.config.max_length} tokens"),
-        )
-        if count
-    )
-    _log.info(
-        "%s corpus: %s of %s %s kept%s%s %s target tokens",
-        name,
-        f"{statistics.kept:,}",
-        f"{statistics.pairs:,}",
-        "pairs" if corpus.source else "sentences",
-        f" ({dropped})" if dropped else "",
-        f"; {statistics.source_tokens:,} source and" if corpus.source else ";",
-        f"{statistics.target_tokens:,}",
     )
