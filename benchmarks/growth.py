@@ -9,13 +9,12 @@ length and the next; the first span has the encoder in it.
 """
 
 import argparse
-import pathlib
 import statistics
 import time
 
 import tqdm
 
-from benchmarks.where_time_goes import make_search
+from benchmarks.where_time_goes import add_search_arguments, make_search
 
 
 def milliseconds(options: argparse.Namespace) -> dict[int, float]:
@@ -36,13 +35,10 @@ def milliseconds(options: argparse.Namespace) -> dict[int, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model-dir", type=pathlib.Path, required=True)
-    parser.add_argument("--sentences", type=pathlib.Path, required=True)
-    parser.add_argument("--preset", default="base", help="'' for the model's own sizes")
+    add_search_arguments(parser)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--lengths", nargs="+", type=int, default=[10, 20, 40, 80, 160])
     parser.add_argument("--beams", nargs="+", type=int, default=[1, 2, 4, 8])
-    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "int8"))
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     import tensorflow as tf

@@ -16,6 +16,14 @@ SOURCE_LENGTH, TARGET_LENGTH = 15, 20
 _FREE = {"Const", "Identity", "NoOp", "PartitionedCall", "StatefulPartitionedCall"}
 
 
+def add_search_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `make_search` asks for."""
+    parser.add_argument("--model-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--sentences", type=pathlib.Path, required=True)
+    parser.add_argument("--preset", default="base", help="'' for the model's own sizes")
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "int8"))
+
+
 def make_search(options):
     """A function of ids and of the length of all outputs, and ids."""
     import tensorflow as tf
@@ -91,12 +99,9 @@ def kernel_times(directory: str) -> collections.Counter:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model-dir", type=pathlib.Path, required=True)
-    parser.add_argument("--sentences", type=pathlib.Path, required=True)
-    parser.add_argument("--preset", default="base", help="'' for the model's own sizes")
+    add_search_arguments(parser)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--beam", type=int, default=4)
-    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "int8"))
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     import tensorflow as tf
