@@ -6,7 +6,8 @@ A small model with dropout is trained with deterministic ops; a checkpoint is wr
 step, so that many kills meet a save. A process is killed by SIGKILL at a random moment between its
 start and some seconds of training, and the same call goes on. Whenever a run reaches its last step,
 every variable of its checkpoint is compared, bit for bit, with an uninterrupted run's. Each process
-is a fork of one that has imported TensorFlow, which saves most of its start.
+is a fork of one that has imported TensorFlow, which saves most of its start. Ctrl-C prints what was
+found so far.
 """
 
 import argparse
@@ -119,7 +120,7 @@ def wait(process: int, seconds: float) -> bool:
     return False
 
 
-def kill_many(options: argparse.Namespace, work: pathlib.Path) -> collections.Counter:
+def kill_many(options: argparse.Namespace, work: pathlib.Path, counts: collections.Counter) -> None:
     """Counts kills, finished runs, and what went wrong."""
     from training.demonstration import write_demonstration
 
@@ -131,8 +132,6 @@ def kill_many(options: argparse.Namespace, work: pathlib.Path) -> collections.Co
     wait(fork(lambda: train_small(whole, corpus, options.devices)), 600)
     expected, duration = in_fork(lambda: digest(whole)), time.monotonic() - begin
     draw = random.Random(options.seed)
-    names = ("kills", "kills during a save", "finished runs", "other weights")
-    counts = collections.Counter({name: 0 for name in (*names, "damaged checkpoints")})
     with tqdm.tqdm(total=options.kills, unit=" kills", disable=None) as progress:
         while counts["kills"] < options.kills:
             process = fork(lambda: train_small(directory, corpus, options.devices))
@@ -148,7 +147,6 @@ def kill_many(options: argparse.Namespace, work: pathlib.Path) -> collections.Co
             counts["kills during a save"] += count(directory, "*_temp") > 0
             progress.update()
     counts["damaged checkpoints"] += count(directory, "damaged-*.index")
-    return counts
 
 
 def count(directory: pathlib.Path, names: str) -> int:
@@ -167,9 +165,13 @@ def main() -> None:
     import_tensorflow()
     import training.trainer  # noqa: F401, before the forks
 
+    names = ("kills", "kills during a save", "finished runs", "other weights")
+    counts = collections.Counter({name: 0 for name in (*names, "damaged checkpoints")})
     with tempfile.TemporaryDirectory() as work:
-        counts = kill_many(options, pathlib.Path(work))
-    print("\n".join(f"{count:6} {name}" for name, count in counts.items()))
+        try:
+            kill_many(options, pathlib.Path(work), counts)
+        finally:
+            print("\n".join(f"{count:6} {name}" for name, count in counts.items()), flush=True)
 
 
 if __name__ == "__main__":
