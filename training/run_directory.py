@@ -31,6 +31,9 @@ def describe_training(
 def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], None]) -> None:
     """Describes the run in `model_dir`, or checks that it is the run described there.
 
+    The run has begun once the model's description is there: until then, whatever an interrupted or
+    refused call has left is written anew.
+
     Args:
         model_dir: of the run.
         run: of `describe_training`.
@@ -39,17 +42,17 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
     Raises:
         ValueError: the folder belongs to another run, or to none.
     """
-    described = (model_dir / CONFIG_NAME).exists()
+    has_begun = (model_dir / CONFIG_NAME).exists()
     remove_leftovers(model_dir)
-    if (model_dir / TRAINING_NAME).exists():
-        check_same_run(model_dir, run)
-    elif described:
+    if has_begun and not (model_dir / TRAINING_NAME).exists():
         raise ValueError(f"{model_dir} holds a model that this command did not train")
+    if has_begun:
+        check_same_run(model_dir, run)
     model_dir.mkdir(parents=True, exist_ok=True)
-    if not described:
-        begin()
     with replacing(model_dir / TRAINING_NAME) as temporary:
         temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
+    if not has_begun:
+        begin()
 
 
 def check_same_run(model_dir: pathlib.Path, run: dict) -> None:

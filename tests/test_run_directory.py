@@ -1,0 +1,50 @@
+"""A model directory belongs to one run, from the moment on that the run has begun."""
+
+import pytest
+
+from tests.conftest import small_config
+from tf_transformer.model_dir import CONFIG_NAME
+from training.run_directory import begin_or_continue, describe_training
+
+RUN = describe_training(small_config(), "corpus", None)
+OTHER = describe_training(small_config(optimization__seed=7), "corpus", None)
+
+
+def beginning(model_dir, ends_with=None):
+    """Describes a model; then the process is killed."""
+
+    def begin():
+        (model_dir / CONFIG_NAME).write_text("{}")
+        if ends_with:
+            raise ends_with
+
+    return begin
+
+
+def never():
+    raise AssertionError("the run has begun before")
+
+
+def test_killed_once_it_has_begun_it_goes_on(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        begin_or_continue(tmp_path, RUN, beginning(tmp_path, KeyboardInterrupt))
+    begin_or_continue(tmp_path, RUN, never)
+    with pytest.raises(ValueError, match=r"was trained with optimization\.seed=1; received 7"):
+        begin_or_continue(tmp_path, OTHER, never)
+
+
+def test_a_run_that_could_not_begin_leaves_the_folder_to_another(tmp_path):
+    def fail():
+        raise ValueError("the corpus is too small")
+
+    with pytest.raises(ValueError, match="too small"):
+        begin_or_continue(tmp_path, RUN, fail)
+    begin_or_continue(tmp_path, OTHER, beginning(tmp_path))
+    begin_or_continue(tmp_path, OTHER, never)
+
+
+def test_a_model_from_elsewhere_is_left_alone(tmp_path):
+    beginning(tmp_path)()
+    with pytest.raises(ValueError, match="did not train"):
+        begin_or_continue(tmp_path, RUN, never)
+    assert [path.name for path in tmp_path.iterdir()] == [CONFIG_NAME]
