@@ -144,7 +144,7 @@ def kill_many(options: argparse.Namespace, work: pathlib.Path, counts: collectio
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
             counts["kills"] += 1
-            counts["kills during a save"] += count(directory, "*_temp") > 0
+            counts["kills during a save"] += count(directory, "writing") > 0
             progress.update()
     counts["damaged checkpoints"] += count(directory, "damaged-*.index")
 

@@ -1,5 +1,7 @@
 """Averaging: the mean of the last checkpoints, and nothing else touched."""
 
+import os
+import pathlib
 import shutil
 
 import numpy as np
@@ -10,7 +12,7 @@ from tests.conftest import small_config
 from tf_transformer.__main__ import main
 from tf_transformer.model import Transformer
 from tf_transformer.model_dir import load_model, read_config
-from training.checkpoints import Checkpoints, average_checkpoints
+from training.checkpoints import Checkpoints, average_checkpoints, checkpoint_paths, step_of
 from training.compiled_model import compiled_model
 
 
@@ -72,7 +74,7 @@ def test_goes_on_from_the_newest_intact_checkpoint(trained, tmp_path, caplog):
     contents[len(contents) // 2] ^= 1  # a flipped bit: the checksum tells
     data.write_bytes(contents)
     model = compiled_model(small_config(), 400, 400)
-    assert Checkpoints(tmp_path / "model", model, keep=3).restore()
+    assert Checkpoints(tmp_path / "model", model, keep=3, every=10).restore()
     assert int(model.optimizer.iterations.numpy()) == 10
     assert "step-20: damaged" in caplog.text
     assert "step-30: damaged" in caplog.text
@@ -85,7 +87,7 @@ def test_data_without_an_index_is_removed(trained, tmp_path):
     """What a kill leaves between the two renames of a save, or the two removals of an old one."""
     directory = shutil.copytree(trained, tmp_path / "model") / "checkpoints"
     (directory / "step-30.index").unlink()
-    Checkpoints(tmp_path / "model", compiled_model(small_config(), 400, 400), keep=3)
+    Checkpoints(tmp_path / "model", compiled_model(small_config(), 400, 400), keep=3, every=10)
     assert not list(directory.glob("step-30*"))
     assert list(directory.glob("step-20.data*"))
 
@@ -94,23 +96,59 @@ def test_full_disk_is_said_and_leaves_the_former_checkpoints(trained, tmp_path, 
     model_dir = tmp_path / "model"
     shutil.copytree(trained, model_dir)
     model = compiled_model(small_config(), 400, 400)
-    checkpoints = Checkpoints(model_dir, model, keep=10)
+    checkpoints = Checkpoints(model_dir, model, keep=10, every=10)
     checkpoints.restore()
-    (model_dir / "checkpoints" / "step-40_temp").mkdir()
 
-    def no_space(*_, **__):
+    def no_space(_, path):
+        pathlib.Path(path).with_name("half").write_bytes(b"half")
         raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
 
-    monkeypatch.setattr(tf.train.CheckpointManager, "save", no_space)
+    monkeypatch.setattr(tf.train.Checkpoint, "write", no_space)
     before = {path.name for path in (trained / "checkpoints").iterdir()}
     with pytest.raises(OSError, match="No space left on device"):
         checkpoints.save(40)
     assert {path.name for path in (model_dir / "checkpoints").iterdir()} == before
 
 
+def test_where_a_run_was_stopped_goes_with_the_next_save(trained, tmp_path):
+    """10, 20 and 30 are regular steps; 33 is not."""
+    model_dir = tmp_path / "model"
+    directory = shutil.copytree(trained, model_dir) / "checkpoints"
+    checkpoints = Checkpoints(model_dir, compiled_model(small_config(), 400, 400), 3, every=10)
+    assert checkpoints.restore()
+    for step, expected in ((33, [10, 20, 30, 33]), (40, [20, 30, 40]), (50, [30, 40, 50])):
+        checkpoints.save(step)
+        assert [step_of(path) for path in checkpoint_paths(directory)] == expected
+        assert tf.train.latest_checkpoint(directory) == str(directory / f"step-{step}")
+    assert len(list(directory.iterdir())) == 3 * 2 + 1
+
+
+def test_a_kill_while_files_are_renamed_leaves_the_former_checkpoints(
+    trained, tmp_path, monkeypatch
+):
+    model_dir = tmp_path / "model"
+    shutil.copytree(trained, model_dir)
+    model = compiled_model(small_config(), 400, 400)
+    checkpoints = Checkpoints(model_dir, model, keep=3, every=10)
+    checkpoints.restore()
+    rename = os.replace
+
+    def killed(source, target):
+        if str(target).endswith(".index"):
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.save(40)
+    before = {path.name for path in (trained / "checkpoints").iterdir()}
+    assert {path.name for path in (model_dir / "checkpoints").iterdir()} == before
+    assert Checkpoints(model_dir, model, keep=3, every=10).restore()
+
+
 def test_restore_brings_back_every_variable(trained):
     model = compiled_model(small_config(), 400, 400)
-    Checkpoints(trained, model, keep=10).restore()
+    Checkpoints(trained, model, keep=10, every=10).restore()
     assert int(model.optimizer.iterations.numpy()) == 30
     for ours, theirs in zip(model.weights, load_model(trained)[0].weights, strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())

@@ -120,7 +120,7 @@ def test_the_average_is_validated_and_becomes_the_model(corpus, tmp_path):
     config = small_config(optimization__average_decay=0.8)
     train(config, model_dir=tmp_path, **corpus.arguments)
     model = compiled_model(config, 400, 400)
-    assert Checkpoints(tmp_path, model, keep=3).restore()
+    assert Checkpoints(tmp_path, model, keep=3, every=10).restore()
     variables = model.trainable_variables
     trained = [variable.numpy() for variable in variables]
     tokenizers = read_tokenizers(tmp_path)

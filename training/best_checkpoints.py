@@ -6,7 +6,12 @@ import shutil
 from collections.abc import Iterable
 
 from tf_transformer.files import remove_leftovers, replacing
-from training.checkpoints import checkpoint_directory, checkpoint_paths, step_of
+from training.checkpoints import (
+    checkpoint_directory,
+    checkpoint_files,
+    checkpoint_paths,
+    step_of,
+)
 from training.validation_scores import ValidationScores, read_best_by
 
 
@@ -30,17 +35,10 @@ def keep_best(model_dir: pathlib.Path, ranked: list[int], count: int) -> None:
     remove_leftovers(directory)
     for step in ranked[:count]:
         if (last / f"step-{step}.index").exists():
-            _copy(_files(last, step), directory)
+            _copy(checkpoint_files(last, step), directory)
     for step in ranked[count:]:
-        for path in reversed(_files(directory, step)):
+        for path in reversed(checkpoint_files(directory, step)):
             path.unlink()
-
-
-def _files(directory: pathlib.Path, step: int) -> list[pathlib.Path]:
-    """The files of a checkpoint; the index, with which it is there for readers, is last."""
-    return sorted(
-        directory.glob(f"step-{step}.*"), key=lambda path: (path.suffix == ".index", path.name)
-    )
 
 
 def _copy(paths: Iterable[pathlib.Path], directory: pathlib.Path) -> None:

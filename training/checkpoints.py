@@ -20,25 +20,34 @@ class Checkpoints:
     """The last checkpoints of a training run, in `model_dir/checkpoints`.
 
     A checkpoint holds the weights, their moving averages if there are any, the state of every
-    dropout's random sequence and the optimizer's state with the number of steps done.
-    `tf.train.CheckpointManager` writes it beside and renames it, so an interrupted save leaves the
-    former ones as they were.
+    dropout's random sequence and the optimizer's state with the number of steps done. It is written
+    in a folder beside, brought to disk and renamed, the index last: so it is there as a whole or
+    not at all, and an interrupted save leaves the former ones as they were.
 
     Args:
         model_dir: where the folder lies.
         model: compiled model, its optimizer built.
-        keep: how many of the last checkpoints stay.
+        keep: how many of the last checkpoints stay. One that lies between two regular steps, where
+            a run was stopped, goes with the next save and counts for nothing.
+        every: the regular steps are the multiples of this.
         is_writer: False only reads, beside a writer.
     """
 
     def __init__(
-        self, model_dir: pathlib.Path, model: keras.Model, keep: int, *, is_writer: bool = True
+        self,
+        model_dir: pathlib.Path,
+        model: keras.Model,
+        keep: int,
+        every: int,
+        *,
+        is_writer: bool = True,
     ):
         self._directory = checkpoint_directory(model_dir)
+        self._writing = self._directory / "writing"
+        self._keep, self._every = keep, every
         self._is_writer = is_writer
         if is_writer:
             self._remove_leftovers()
-            _list_checkpoints_anew(self._directory)
         weights, state = _weights_and_state(model)
         averages = [average.value for average in model.optimizer.averages]
         optimizer = [variable.value for variable in model.optimizer.variables]
@@ -49,12 +58,6 @@ class Checkpoints:
             averages=averages,
             optimizer=_without(optimizer, averages),
         )
-        self._manager = tf.train.CheckpointManager(
-            self._checkpoint,
-            str(self._directory),
-            max_to_keep=keep,
-            checkpoint_name="step",
-        )
 
     def save(self, step: int) -> None:
         """Writes the state after `step` updates.
@@ -63,16 +66,29 @@ class Checkpoints:
             OSError: the disk is full; the former checkpoints are as they were.
         """
         try:
-            self._manager.save(checkpoint_number=step)
+            self._writing.mkdir(parents=True, exist_ok=True)
+            self._checkpoint.write(str(self._writing / f"step-{step}"))
+            for path in checkpoint_files(self._writing, step):
+                _bring_to_disk(path)
+                os.replace(path, self._directory / path.name)
         except tf.errors.ResourceExhaustedError as error:
-            self._remove_leftovers()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._directory)) from error
+        finally:
+            self._remove_leftovers()
+        self._remove_outdated()
+        _list_for_tensorflow(self._directory)
+
+    def _remove_outdated(self):
+        steps = [step_of(path) for path in checkpoint_paths(self._directory)]
+        regular = [step for step in steps if step % self._every == 0]
+        for step in set(steps) - {steps[-1], *regular[-self._keep :]}:
+            for path in reversed(checkpoint_files(self._directory, step)):
+                path.unlink()
 
     def _remove_leftovers(self) -> None:
-        """Removes what interrupted saves and removals have left beside the checkpoints."""
-        for leftover in self._directory.glob("step-*_temp"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        # The index is written last and removed first.
+        """Removes what interrupted saves and removals have left."""
+        shutil.rmtree(self._writing, ignore_errors=True)
+        # The index comes last and goes first.
         for data in self._directory.glob("step-*.data-*"):
             if not data.with_suffix(".index").exists():
                 data.unlink()
@@ -89,7 +105,7 @@ class Checkpoints:
         errors = []
         for path in reversed(paths):
             try:
-                self._checkpoint.restore(path).assert_consumed()
+                self._checkpoint.read(path).assert_consumed()
                 break
             except _UNREADABLE as error:
                 errors.append(_damaged(path, error))
@@ -115,10 +131,7 @@ def checkpoint_directory(model_dir: pathlib.Path) -> pathlib.Path:
 
 
 def checkpoint_paths(directory: pathlib.Path) -> list[str]:
-    """The checkpoints in a folder, oldest first, without their endings.
-
-    The files themselves are asked: TensorFlow's list of them, `checkpoint`, may be lost or damaged.
-    """
+    """The checkpoints in a folder, oldest first, without their endings."""
     steps = [
         int(path.stem.removeprefix("step-"))
         for path in directory.glob("step-*.index")
@@ -127,14 +140,24 @@ def checkpoint_paths(directory: pathlib.Path) -> list[str]:
     return [str(directory / f"step-{step}") for step in sorted(steps)]
 
 
-def _list_checkpoints_anew(directory: pathlib.Path) -> None:
-    """Writes TensorFlow's list of the checkpoints where it does not name those there are."""
+def checkpoint_files(directory: pathlib.Path, step: int) -> list[pathlib.Path]:
+    """The files of a checkpoint; the index, with which it is there for readers, is last."""
+    return sorted(
+        directory.glob(f"step-{step}.*"), key=lambda path: (path.suffix == ".index", path.name)
+    )
+
+
+def _bring_to_disk(path: pathlib.Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def _list_for_tensorflow(directory: pathlib.Path) -> None:
+    """Writes the file `checkpoint`, for `tf.train.latest_checkpoint`; nothing here reads it."""
     paths = checkpoint_paths(directory)
-    state = tf.train.get_checkpoint_state(str(directory))
-    if paths and (state is None or list(state.all_model_checkpoint_paths) != paths):
-        tf.compat.v1.train.update_checkpoint_state(
-            str(directory), paths[-1], all_model_checkpoint_paths=paths
-        )
+    tf.compat.v1.train.update_checkpoint_state(
+        str(directory), paths[-1], all_model_checkpoint_paths=paths
+    )
 
 
 def average_checkpoints(model_dir: pathlib.Path, last: int, model: keras.Model) -> list[int]:

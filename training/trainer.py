@@ -145,7 +145,11 @@ def train(
                 config, *(tokenizer and tokenizer.vocab_size for tokenizer in tokenizers)
             )
         checkpoints = Checkpoints(
-            model_dir, model, config.optimization.keep_checkpoints, is_writer=workers.is_chief
+            model_dir,
+            model,
+            keep=config.optimization.keep_checkpoints,
+            every=config.optimization.checkpoint_every,
+            is_writer=workers.is_chief,
         )
         workers.wait()
         if not checkpoints.restore():
