@@ -58,6 +58,7 @@ def test_average_on_a_full_disk(model_dir):
 def test_export_on_a_full_disk(model_dir, tmp_path):
     output = tmp_path / "served"
     arguments = ["export", "--model-dir", str(model_dir), "--output", str(output)]
+    arguments += ["--signatures", "tokens"]
     process = run_with_little_disk(arguments, 100_000)
     assert process.returncode == 2
     assert "Traceback" not in process.stderr
@@ -67,14 +68,9 @@ def test_export_on_a_full_disk(model_dir, tmp_path):
 # Checkpoints
 
 
-@pytest.mark.parametrize("damage", ["lost", "garbled"])
-def test_training_finds_its_checkpoints_without_the_list(corpus, model_dir, damage, capsys):
+def test_training_finds_its_checkpoints_without_the_list(corpus, model_dir, capsys):
     """TensorFlow's list of checkpoints is not needed to go on from the newest."""
-    listing = model_dir / "checkpoints" / "checkpoint"
-    if damage == "lost":
-        listing.unlink()
-    else:
-        listing.write_text("garbage")
+    (model_dir / "checkpoints" / "checkpoint").write_text("garbage")
     before = contents(model_dir / "checkpoints")
     before.pop(pathlib.Path("checkpoint"), None)
     steps = ["--steps", "40"]
