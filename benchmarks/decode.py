@@ -12,6 +12,7 @@ each system's best number of threads.
 """
 
 import argparse
+import importlib.util
 import itertools
 import json
 import pathlib
@@ -24,6 +25,7 @@ import types
 import tqdm
 
 SOURCE_LENGTH, TARGET_LENGTH = 15, 20
+MARIAN = "Marian, Transformers"
 # Name: worker, type of its numbers, most hypotheses at once that are worth the time.
 SYSTEMS = {
     "SavedModel float32": ("tensorflow", "float32", None),
@@ -31,7 +33,7 @@ SYSTEMS = {
     "SavedModel int8": ("tensorflow", "int8", None),
     "CTranslate2 float32": ("ctranslate2", "float32", None),
     "CTranslate2 int8": ("ctranslate2", "int8", None),
-    "Marian, Transformers": ("marian", "float32", 128),
+    MARIAN: ("marian", "float32", 128),
     "without a cache": ("uncached", "float32", 8),
 }
 NATURAL = [name for name in SYSTEMS if name.startswith(("SavedModel", "CTranslate2"))]
@@ -91,17 +93,20 @@ class Worker:
             words,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=None if options.verbose else subprocess.DEVNULL,
             text=True,
         )
 
     def run(self, case: dict) -> tuple[float, list[list[int]]]:
         """Seconds that the case took, and the target ids of every row."""
-        self._process.stdin.write(json.dumps(case) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        try:
+            self._process.stdin.write(json.dumps(case) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
         if not line:
-            raise RuntimeError(f"{self.name} has ended")
+            raise RuntimeError(f"{self.name} has ended; --verbose shows why")
         answer = json.loads(line)
         self.memory = answer["memory"]
         wrong = {len(ids) for ids in answer["ids"]} - {case["length"]}
@@ -159,6 +164,14 @@ def agreement(outputs: dict, case: dict) -> list[str]:
     return lines
 
 
+def installed() -> list[str]:
+    """The systems there are."""
+    if all(importlib.util.find_spec(name) for name in ("torch", "transformers")):
+        return list(SYSTEMS)
+    print(f'{MARIAN} is left out: it needs pip install -e ".[dev,parity]".\n')
+    return [name for name in SYSTEMS if name != MARIAN]
+
+
 def run(options: argparse.Namespace) -> None:
     rows = json.loads((options.write / "model.json").read_text())["rows"]
     long = [row[:SOURCE_LENGTH] for row in rows if len(row) >= SOURCE_LENGTH]
@@ -175,7 +188,9 @@ def run(options: argparse.Namespace) -> None:
     name = f"{options.natural} sentences, beam {options.beams[-1]}"
     beam_size = options.beams[-1]
     whole = {"name": name, "rows": rows[: options.natural], "beam_size": beam_size, "length": 0}
-    workers = [Worker(name, threads, options) for name in SYSTEMS for threads in options.threads]
+    workers = [
+        Worker(name, threads, options) for name in installed() for threads in options.threads
+    ]
     seconds, _ = measure(workers, fixed, options.rounds)
     print("\n".join(table(seconds, fixed, workers)), flush=True)
     if options.natural:
@@ -197,6 +212,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--natural", type=int, default=1000)
     parser.add_argument("--chunk-size", type=int, default=32, help="sentences decoded together")
+    parser.add_argument("--verbose", action="store_true", help="shows what the systems print")
     parser.add_argument("--write", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.write:

@@ -53,6 +53,14 @@ def _add_translate(commands):
         help="the server's name of it (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
+        "--max-batch-size", type=int, metavar="N",
+        help="most sentences of a request to the server, at most its own limit (default: 32)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--deadline", type=float, metavar="S",
+        help="seconds for a request to the server, all attempts together (default: 60)",
+    )  # fmt: skip
+    parser.add_argument(
         "--input", type=pathlib.Path, metavar="F",
         help="text, plain or .gz (default: standard input)",
     )  # fmt: skip
@@ -78,6 +86,11 @@ def _run_translate(options):
     for name in ("n_best", "end_piece", "dtype"):
         if options.server and getattr(options, name):
             raise ValueError(f"--{name.replace('_', '-')} needs a --model-dir, not a --server")
+    for name in ("max_batch_size", "deadline"):
+        if not options.server and getattr(options, name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} is of a --server")
+    if options.server:
+        _check_search(options)
     if options.output:
         check_writable(options.output)
         if options.input and options.output.exists() and options.output.samefile(options.input):
@@ -89,7 +102,11 @@ def _run_translate(options):
     if options.server:
         translations = _translate_by_server(options, lines)
     else:
-        translator = _load_translator(options, num_best=options.n_best or 1)
+        import_tensorflow()
+        from tf_transformer.model_dir import load_for_decoding
+
+        loaded = load_for_decoding(options.model_dir, options.dtype or "float32")
+        translator = _make_translator(options, loaded, num_best=options.n_best or 1)
         languages = translator.source_tokenizer.languages
         if language is not None:
             check_language(language, languages)
@@ -113,6 +130,14 @@ def _run_translate(options):
         )
 
 
+def _check_search(options):
+    """Refuses what a server would cut to what is possible, without a word."""
+    if options.beam_size is not None and options.beam_size < 1:
+        raise ValueError(f"--beam-size {options.beam_size}: expected at least 1")
+    if options.length_penalty is not None and not 0 <= options.length_penalty <= 10:
+        raise ValueError(f"--length-penalty {options.length_penalty:g}: expected 0 to 10")
+
+
 def _translate_by_server(options, lines):
     from export.client import Client
 
@@ -122,7 +147,9 @@ def _translate_by_server(options, lines):
     # What leaves it to the server, for all that is not given.
     wanted = {"beam_size": 0, "length_penalty": -1.0, "max_length": 0, "min_length": 0}
     wanted |= {"no_repeat_ngram": 0, "coverage_penalty": 0.0} | given
-    with Client(options.server, model=options.model, protocol=options.protocol) as client:
+    limits = {name: getattr(options, name) for name in ("max_batch_size", "deadline")}
+    limits = {name: value for name, value in limits.items() if value is not None}
+    with Client(options.server, options.model, options.protocol, **limits) as client:
         if lines and signature in client.signatures:
             known = client.signatures[signature].inputs
             wanted = {name: value for name, value in wanted.items() if name in known}
@@ -237,7 +264,11 @@ def _add_export(commands):
 def _run_export(options):
     import_tensorflow()
     facts = _model_facts(options)
-    translator = _load_translator(options)
+    from tf_transformer.model_dir import load_with_digest
+
+    *loaded, digest = load_with_digest(options.model_dir, options.dtype)
+    translator = _make_translator(options, loaded)
+    facts |= {"weights_digest_blake2b": digest} | _scores(options, digest)
     if translator.source_tokenizer.languages:
         facts["target_languages"] = translator.source_tokenizer.languages
     from export.deployment import is_ours
@@ -245,10 +276,11 @@ def _run_export(options):
 
     print("Writing and verifying the SavedModel ...", file=sys.stderr)
     version = export_translator(translator, options.output, options.signatures, facts)
-    names = options.signatures or json.loads((version / "model.json").read_text())["signatures"]
+    names = json.loads((version / "model.json").read_text())["signatures"]
     print(
         f"{version}: moved and loaded in a fresh process, each of its {len(names)} signatures "
-        f"gives what the model gives here: {', '.join(names)}"
+        "gives what the model gives here, and nothing is traced between requests: "
+        + ", ".join(names)
     )
     guide = options.output / "README.md"
     if is_ours(guide):
@@ -261,7 +293,7 @@ def _model_facts(options):
     """What the model card says beside what the model itself knows."""
     facts = {}
     if options.languages:
-        if not re.fullmatch(r"[A-Za-z]+-[A-Za-z]+", options.languages):
+        if not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)+", options.languages):
             raise ValueError(f"--languages {options.languages}: expected FROM-TO, such as en-de")
         facts["languages"] = options.languages
     steps = [
@@ -272,27 +304,31 @@ def _model_facts(options):
     if steps:
         facts["training_steps"] = max(steps)
     if options.scores:
-        try:
-            facts["scores"] = json.loads(options.scores.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{options.scores}: not JSON ({error})") from error
-        if not isinstance(facts["scores"], dict) or "bleu" not in facts["scores"]:
-            raise ValueError(f"{options.scores}: not what `evaluate --json F` writes")
-    else:
-        facts |= _stored_scores(options)
+        facts["scores"] = _read_scores(options.scores)
     return facts
 
 
-def _stored_scores(options):
-    """The last stored scores of what is exported: the same weights, the same search."""
-    from tf_transformer.model_dir import weights_digest
+def _read_scores(path):
+    try:
+        scores = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not JSON ({error})") from error
+    if not isinstance(scores, dict) or "bleu" not in scores:
+        raise ValueError(f"{path}: not what `evaluate --json F` writes")
+    return scores
+
+
+def _scores(options, digest):
+    """The last stored scores of what is exported, where no others are given."""
     from tf_transformer.scores import read_scores
 
+    if options.scores:
+        return {}
     scores = [score for score in read_scores(options.model_dir) if "bleu" in score]
     if not scores:
         return {}
     wanted = {
-        "weights_digest_blake2b": weights_digest(options.model_dir),
+        "weights_digest_blake2b": digest,
         "beam_size": options.beam_size,
         "length_penalty": options.length_penalty,
         "dtype": options.dtype,
@@ -308,14 +344,12 @@ def _stored_scores(options):
     return {}
 
 
-def _load_translator(options, num_best=1):
-    import_tensorflow()
-    from tf_transformer.model_dir import load_for_decoding
+def _make_translator(options, loaded, num_best=1):
     from tf_transformer.translator import Translator
 
     search = {"beam_size": options.beam_size, "length_penalty": options.length_penalty}
     return Translator(
-        *load_for_decoding(options.model_dir, options.dtype or "float32"),
+        *loaded,
         **{name: value for name, value in search.items() if value is not None},
         end_pieces=options.end_piece,
         num_best=num_best,

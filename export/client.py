@@ -16,6 +16,8 @@ import urllib3
 from export.prediction_protocol import SERVERS, Signature, TensorSpec
 from export.serving_messages import numpy_type
 
+# The first contact fails soon if there is no server; one that has answered may be restarting.
+_FIRST_RETRIES = 5
 # Seconds before the first retry, and most before any: each pause is twice the one before, less a
 # random part of up to a half.
 _FIRST_PAUSE = 0.2
@@ -52,7 +54,8 @@ class Client:
         max_batch_size: most rows of a request, at most the server's own `max_batch_size`.
         concurrency: most requests of one call that are under way at once.
         deadline: seconds for one request with all its retries.
-        retries: how often a request is sent again at most.
+        retries: how often a request is sent again at most; the question for the signatures, which
+            comes first, at most 5 times.
 
     Raises:
         ValueError: an argument is out of range.
@@ -67,7 +70,7 @@ class Client:
         max_batch_size: int = 32,
         concurrency: int = 4,
         deadline: float = 60.0,
-        retries: int = 5,
+        retries: int = 15,
     ):
         if protocol not in SERVERS:
             raise ValueError(f"`protocol` must be rest or grpc. Received: protocol={protocol!r}")
@@ -78,8 +81,10 @@ class Client:
         ):
             if value < least:
                 raise ValueError(f"`{name}` must be at least {least}. Received: {name}={value}")
-        if not deadline > 0:
-            raise ValueError(f"`deadline` must be above 0. Received: deadline={deadline}")
+        if not 0 < deadline <= threading.TIMEOUT_MAX:
+            raise ValueError(f"`deadline` must be above 0, in seconds. Received: {deadline}")
+        if version is not None and version < 0:
+            raise ValueError(f"`version` must not be negative. Received: version={version}")
         _check_address(address)
         self.max_batch_size = max_batch_size
         self.concurrency = concurrency
@@ -107,7 +112,8 @@ class Client:
         Raises:
             ValueError, OSError: as `predict_batches` does.
         """
-        return self._with_retries(self._server.read_signatures, threading.Event())
+        retries = min(self.retries, _FIRST_RETRIES)
+        return self._with_retries(self._server.read_signatures, threading.Event(), retries)
 
     def predict(
         self, inputs: Mapping[str, Sequence], signature: str = "serving_default"
@@ -217,14 +223,16 @@ class Client:
         def attempt(timeout):
             return self._server.predict(name, signature, arrays, timeout)
 
-        outputs = self._with_retries(attempt, abandoned)
+        outputs = self._with_retries(attempt, abandoned, self.retries)
         return {key: _to_rows(key, values, len(rows)) for key, values in outputs.items()}
 
-    def _with_retries(self, attempt: Callable[[float], Any], abandoned: threading.Event) -> Any:
+    def _with_retries(
+        self, attempt: Callable[[float], Any], abandoned: threading.Event, retries: int
+    ) -> Any:
         """Calls `attempt(seconds left)` until it does not raise a `ConnectionError`."""
         end = time.monotonic() + self.deadline
         pause = _FIRST_PAUSE
-        for number in range(1, self.retries + 2):
+        for number in range(1, retries + 2):
             try:
                 return attempt(max(end - time.monotonic(), 0.001))
             except TimeoutError as error:
@@ -235,7 +243,7 @@ class Client:
             except ConnectionError as error:
                 seconds = random.uniform(pause / 2, pause)
                 late = time.monotonic() + seconds >= end
-                if number > self.retries or late or abandoned.wait(seconds):
+                if number > retries or late or abandoned.wait(seconds):
                     raise ConnectionError(f"{error}; attempts: {number}") from error
                 pause = min(2 * pause, _LONGEST_PAUSE)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from export.deployment import MODEL_NAME, write_deployment, write_model_card
 from export.signatures import ServedTranslator
-from export.verification import sample_requests, sample_texts, verify
+from export.verification import sample_requests, sample_texts, verify, warm_up_texts
 from export.warm_up import write_warm_up
 from tf_transformer.files import remove_leftovers
 from tf_transformer.translator import Translator
@@ -49,7 +49,7 @@ def export_translator(
         written.rename(temporary)
         texts = sample_texts(translator)
         verify(served, texts, temporary)
-        write_warm_up(temporary, MODEL_NAME, sample_requests(served, texts[-8:]))
+        write_warm_up(temporary, MODEL_NAME, sample_requests(served, warm_up_texts(texts)))
         write_model_card(temporary, translator, list(served.functions), facts or {})
         write_deployment(directory, list(served.functions))
         return _rename_to_next_version(temporary, directory)

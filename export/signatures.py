@@ -37,6 +37,10 @@ SAMPLING = {
 }
 
 
+# Of a place in the n best that is empty: JSON has no infinity.
+NO_SCORE = -1e9
+
+
 class ServedTranslator(tf.Module):
     """A translator with a function for each signature.
 
@@ -52,7 +56,7 @@ class ServedTranslator(tf.Module):
     def __init__(self, translator: Translator, names: list[str] | None = None):
         super().__init__(name="served_translator")
         makers = _makers()
-        names = list(makers) if names is None else names
+        names = list(makers if names is None else dict.fromkeys(names))
         for name in names:
             if name not in makers:
                 raise ValueError(f"No signature {name!r}; there are {', '.join(makers)}")
@@ -122,13 +126,13 @@ def _translate(translator, text, **options):
 
 
 def _find_best(translator, text, **options):
-    """translations, scores, num_tokens: `(batch, beam_size)`, best first; -inf for none."""
+    """translations, scores, num_tokens: `(batch, beam_size)`, best first; see `NO_SCORE`."""
     found = translator.translate_in_graph(
         text, _options(options), num_best=translator.searcher.beam_size
     )
     return {
         "translations": found.text,
-        "scores": found.scores,
+        "scores": tf.maximum(found.scores, NO_SCORE),
         "num_tokens": found.lengths,
         "truncated": found.truncated,
     }

@@ -112,6 +112,29 @@ def test_beam_size_out_of_range(capsys, trained, tmp_path):
     (tmp_path / "in").write_text("x\n")
     command = ("translate", "--model-dir", trained, "--input", tmp_path / "in")
     assert "`beam_size` must be between 1 and 1000" in fails(capsys, *command, "--beam-size", "0")
+    for penalty in ("inf", "nan", "-1", "10.5"):
+        line = fails(capsys, *command, "--length-penalty", penalty)
+        assert "alpha must be between 0 and 10. Received: " in line
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--beam-size", "-3", "--beam-size -3: expected at least 1"),
+        ("--length-penalty", "inf", "--length-penalty inf: expected 0 to 10"),
+        ("--max-batch-size", "0", "`max_batch_size` must be at least 1"),
+        ("--deadline", "inf", "`deadline` must be above 0, in seconds. Received: inf"),
+    ],
+)
+def test_options_of_a_server_out_of_range(capsys, tmp_path, option, value, message):
+    (tmp_path / "in").write_text("x\n")
+    command = ("translate", "--server", "localhost:1", "--input", tmp_path / "in")
+    assert message in fails(capsys, *command, option, value)
+
+
+def test_limits_of_requests_are_of_a_server(capsys, trained, tmp_path):
+    command = ("translate", "--model-dir", trained, "--input", tmp_path / "in")
+    assert "--deadline is of a --server" in fails(capsys, *command, "--deadline", "3")
 
 
 @pytest.mark.parametrize("error", [KeyError("bug"), ValueError("from elsewhere")])

@@ -12,6 +12,8 @@ import tensorflow as tf
 from tf_transformer.special_ids import PAD_ID
 
 MAX_BEAM_SIZE = 1000
+# ((5 + n) / 6)^alpha stays finite for any length.
+LARGEST_LENGTH_PENALTY = 10.0
 
 # Every so many steps, rows that are done leave the batch and the model tidies its state.
 KEEP_EVERY = 8
@@ -142,8 +144,11 @@ def check_search_arguments(beam_size: int, num_best: int, alpha: float) -> None:
             "`num_best` must be between 1 and `beam_size`. "
             f"Received: num_best={num_best}, beam_size={beam_size}"
         )
-    if not alpha >= 0:
-        raise ValueError(f"The length penalty's alpha must not be negative. Received: {alpha}")
+    if not 0 <= alpha <= LARGEST_LENGTH_PENALTY:
+        raise ValueError(
+            f"The length penalty's alpha must be between 0 and {LARGEST_LENGTH_PENALTY:g}. "
+            f"Received: {alpha}"
+        )
 
 
 def beam_search(

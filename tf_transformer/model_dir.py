@@ -242,3 +242,18 @@ def load_for_decoding(
     else:
         tile_weights(model)
     return model, *tokenizers
+
+
+def load_with_digest(
+    model_dir: pathlib.Path, dtype: str
+) -> tuple[DecoderModel, Tokenizer | None, Tokenizer, str]:
+    """As `load_for_decoding`, and the `weights_digest` of the weights that were read.
+
+    Raises:
+        ValueError: as `load_for_decoding`, or the weights were replaced meanwhile.
+    """
+    digest = weights_digest(model_dir) if (model_dir / WEIGHTS_NAME).is_file() else None
+    model, *tokenizers = load_for_decoding(model_dir, dtype)
+    if digest != weights_digest(model_dir):
+        raise ValueError(f"{model_dir}: the weights have changed while they were read; try again")
+    return model, *tokenizers, digest

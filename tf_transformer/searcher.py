@@ -6,15 +6,19 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_transformer.chunks import map_chunks
-from tf_transformer.decoding import Hypotheses, SearchOptions, beam_search, check_search_arguments
+from tf_transformer.decoding import (
+    LARGEST_LENGTH_PENALTY,
+    Hypotheses,
+    SearchOptions,
+    beam_search,
+    check_search_arguments,
+)
 from tf_transformer.masks import padding_mask
 from tf_transformer.model import Transformer
 from tf_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.step_decoder import DecodingState, StepDecoder
 
 _LARGEST_COVERAGE_PENALTY = 1e6
-# ((5 + n) / 6)^alpha stays finite for any length.
-_LARGEST_LENGTH_PENALTY = 10.0
 
 
 class TranslationOptions(NamedTuple):
@@ -208,7 +212,7 @@ class Searcher(tf.Module):
             max_length=max_length,
             length_penalty=tf.minimum(
                 tf.where(options.length_penalty >= 0, options.length_penalty, self.length_penalty),
-                _LARGEST_LENGTH_PENALTY,
+                LARGEST_LENGTH_PENALTY,
             ),
             beam_size=tf.where(beam_size > 0, beam_size, self.beam_size),
             min_length=tf.minimum(options.min_length, max_length),

@@ -11,7 +11,7 @@ import sacrebleu
 from tf_transformer.decoder_model import DecoderModel
 from tf_transformer.language_tags import check_language, check_tags, language_tag
 from tf_transformer.metrics import Perplexity
-from tf_transformer.model_dir import WEIGHTS_NAME, load_for_decoding, weights_digest
+from tf_transformer.model_dir import load_with_digest
 from tf_transformer.tokenizer import Tokenizer
 from tf_transformer.translator import Translator
 from training.config import DataConfig
@@ -101,7 +101,7 @@ def evaluate(
     check_parallel(source, reference)
     for system in systems:
         check_parallel(source, system)
-    model, *tokenizers, digest = _load(model_dir, dtype)
+    model, *tokenizers, digest = load_with_digest(model_dir, dtype)
     source = _tagged(source, target_language, tokenizers[0])
     translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
     translations = [best[0].text for best in translator.translate_lines(list(source.lines()))]
@@ -138,17 +138,6 @@ def evaluate(
     return evaluation, translations
 
 
-def _load(
-    model_dir: pathlib.Path, dtype: str
-) -> tuple[DecoderModel, Tokenizer | None, Tokenizer, str]:
-    """As `load_for_decoding`, and the digest of the weights that were read."""
-    digest = weights_digest(model_dir) if (model_dir / WEIGHTS_NAME).is_file() else None
-    model, *tokenizers = load_for_decoding(model_dir, dtype)
-    if digest != weights_digest(model_dir):
-        raise ValueError(f"{model_dir}: the weights have changed while they were read; try again")
-    return model, *tokenizers, digest
-
-
 def _tagged(source: TextFile, language: str | None, tokenizer: Tokenizer | None) -> TextFile:
     """The source with the language's tag; refuses it if the model needs tags and it has none."""
     languages = tokenizer.languages if tokenizer else []
@@ -176,7 +165,7 @@ def evaluate_language_model(
         ValueError: the text or the model directory is faulty, or the model needs a source.
     """
     check_parallel(text, text)
-    model, source_tokenizer, tokenizer, digest = _load(model_dir, dtype)
+    model, source_tokenizer, tokenizer, digest = load_with_digest(model_dir, dtype)
     if source_tokenizer is not None:
         raise ValueError(f"{model_dir} holds a model that translates; give it a --source")
     config = DataConfig(max_length=model.config.max_length)
