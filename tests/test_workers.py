@@ -1,4 +1,4 @@
-"""Several workers: the whole command, lost workers, signals, and what the manifests start."""
+"""Several workers: the whole command, signals, and what the manifests start."""
 
 import importlib.util
 import json
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 import yaml
 
@@ -76,28 +75,6 @@ def wait_for_checkpoint(workers, model_dir, step, timeout=180):
             assert worker.poll() is None, worker.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.1)
-
-
-@pytest.mark.slow
-def test_a_dead_worker_ends_the_others_and_nothing_is_lost(corpus, tmp_path):
-    """With dropout: killed, started again, and every variable is as without the kill."""
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    for worker in (workers := start_workers(train_command(corpus, whole))):
-        assert worker.wait(timeout=300) == 0, worker.communicate()[1][-2000:]
-    workers = start_workers(train_command(corpus, killed))
-    wait_for_checkpoint(workers, killed, 10)
-    workers[1].kill()
-    _, errors = workers[0].communicate(timeout=120)
-    assert workers[0].returncode == 2
-    assert errors.splitlines()[-1].startswith(
-        "tf-transformer: error: another worker has ended or cannot be reached; start all workers"
-    )
-    for worker in (workers := start_workers(train_command(corpus, killed))):
-        assert worker.wait(timeout=300) == 0, worker.communicate()[1][-2000:]
-    expected, found = variables(whole), variables(killed)
-    assert expected.keys() == found.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
 @pytest.mark.slow
