@@ -42,8 +42,8 @@ SETTINGS = {
 
 def train_small(directory: pathlib.Path, corpus: pathlib.Path, devices: int) -> None:
     """One call of `train`, quiet."""
-    from training.config import load_config
     from training.corpus import TextFile
+    from training.settings import load_config
     from training.trainer import train
 
     files = {

@@ -140,7 +140,7 @@ def train_tiny(prepared) -> Iterable:
 
     from tf_transformer.tokenizer import Tokenizer
     from training.compiled_model import compiled_model
-    from training.config import make_config
+    from training.settings import make_config
 
     config = make_config({"preset": "tiny"})
     model = compiled_model(config, *(Tokenizer(model).vocab_size for model in prepared.models))

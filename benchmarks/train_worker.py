@@ -33,7 +33,7 @@ class Own:
         keep_memory()
         tf = _tensorflow(settings)
         from training.compiled_model import compiled_model
-        from training.config import make_config
+        from training.settings import make_config
 
         config = make_config(
             {

@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-import numpy as np
 import tqdm
 import urllib3
 
-from export.prediction_protocol import SERVERS, Signature, TensorSpec
-from export.serving_messages import numpy_type
+from export.prediction_protocol import SERVERS, Signature
+from export.rows import check_names, count_rows, listed, to_array, to_rows
 
 # The first contact fails soon if there is no server; one that has answered may be restarting.
 _FIRST_RETRIES = 5
@@ -154,11 +153,11 @@ class Client:
             TimeoutError: it did not answer before the deadline.
             OSError: it failed otherwise.
         """
-        num_rows = _count_rows(inputs)
+        num_rows = count_rows(inputs)
         if num_rows == 0:  # TF Serving would never answer
             return
         found = self._find_signature(signature)
-        _check_names(inputs, signature, found)
+        check_names(inputs, signature, found)
         abandoned = threading.Event()
         waiting: collections.deque[concurrent.futures.Future] = collections.deque()
         try:
@@ -197,8 +196,8 @@ class Client:
         names = ("translation", "score", "truncated")
         if len(lines) and (missing := set(names) - set(self._find_signature(signature).outputs)):
             raise ValueError(
-                f"signature {signature!r} of the {self._place} gives no {_listed(missing)}; "
-                f"it gives {_listed(self._find_signature(signature).outputs)}"
+                f"signature {signature!r} of the {self._place} gives no {listed(missing)}; "
+                f"it gives {listed(self._find_signature(signature).outputs)}"
             )
         inputs = {name: [value] * len(lines) for name, value in (options or {}).items()}
         inputs["text"] = lines
@@ -210,13 +209,13 @@ class Client:
     def _find_signature(self, name):
         if name not in self.signatures:
             raise ValueError(
-                f"the {self._place} has no signature {name!r}; it has {_listed(self.signatures)}"
+                f"the {self._place} has no signature {name!r}; it has {listed(self.signatures)}"
             )
         return self.signatures[name]
 
     def _predict_rows(self, inputs, rows, name, signature, abandoned):
         arrays = {
-            key: _to_array(key, spec, inputs[key][rows.start : rows.stop], rows.start)
+            key: to_array(key, spec, inputs[key][rows.start : rows.stop], rows.start)
             for key, spec in signature.inputs.items()
         }
 
@@ -224,7 +223,7 @@ class Client:
             return self._server.predict(name, signature, arrays, timeout)
 
         outputs = self._with_retries(attempt, abandoned, self.retries)
-        return {key: _to_rows(key, values, len(rows)) for key, values in outputs.items()}
+        return {key: to_rows(key, values, len(rows)) for key, values in outputs.items()}
 
     def _with_retries(
         self, attempt: Callable[[float], Any], abandoned: threading.Event, retries: int
@@ -272,109 +271,3 @@ def _check_address(address):
         url = urllib3.util.Url()
     if not url.host or not url.port or url.netloc != address.lower():
         raise ValueError(f"`address` must be HOST:PORT. Received: address={address!r}")
-
-
-def _count_rows(inputs):
-    for name, values in inputs.items():
-        if isinstance(values, str | bytes):
-            raise ValueError(f"input {name!r} must have one entry a row. Received: {values[:80]!r}")
-    counts = {name: len(values) for name, values in inputs.items()}
-    if len(set(counts.values())) != 1:
-        raise ValueError(f"every input must have one entry a row. Received: {counts} entries")
-    return next(iter(counts.values()))
-
-
-def _check_names(inputs, name, signature):
-    for what, names in (
-        ("has no input", set(inputs) - set(signature.inputs)),
-        ("also needs the input", set(signature.inputs) - set(inputs)),
-    ):
-        if names:
-            raise ValueError(
-                f"signature {name!r} {what} {_listed(names)}; its inputs are "
-                f"{_listed(signature.inputs)}"
-            )
-
-
-def _listed(names):
-    return ", ".join(repr(name) for name in sorted(names))
-
-
-def _to_array(name: str, spec: TensorSpec, values: Sequence, first_row: int) -> np.ndarray:
-    """Some rows of an input as an array of its type and shape."""
-    if spec.data_type == "DT_STRING":
-        values = [_to_bytes(name, value, row) for row, value in enumerate(values, first_row)]
-    dtype = numpy_type(spec.data_type)
-    try:
-        found = np.asarray(values, dtype if dtype.kind == "O" else None)
-    except ValueError as error:
-        raise ValueError(
-            f"input {name!r} takes lists of one width. Received: several widths in "
-            f"{_described(values, first_row)}"
-        ) from error
-    array = _cast(found, dtype)
-    if array is None or not _fits(found.shape, spec.shape):
-        wanted = f"{spec.data_type.removeprefix('DT_').lower()}, {_shown(spec.shape)}"
-        raise ValueError(
-            f"input {name!r} takes {wanted}. Received: {found.dtype}, {_shown(found.shape)}, in "
-            f"{_described(values, first_row)}"
-        )
-    return array
-
-
-def _described(values, first_row):
-    return f"rows {first_row + 1} to {first_row + len(values)}, {values[0]!r} first"
-
-
-def _cast(array, dtype):
-    """The array as another type that holds its values, or None."""
-    takes = {"f": "iuf", "i": "iu", "u": "iu"}.get(dtype.kind, dtype.kind)
-    if array.dtype.kind not in takes:
-        return None
-    with np.errstate(over="ignore"):
-        cast = array.astype(dtype)
-    return None if dtype.kind in "iu" and (cast != array).any() else cast
-
-
-def _fits(found, wanted):
-    return wanted is None or (
-        len(found) == len(wanted)
-        and all(b in (None, a) for a, b in zip(found, wanted, strict=True))
-    )
-
-
-def _shown(shape):
-    if shape is None:
-        return "of any shape"
-    return f"shape ({', '.join('any' if size is None else str(size) for size in shape)})"
-
-
-def _to_bytes(name, value, row):
-    if isinstance(value, bytes):
-        return value
-    if not isinstance(value, str):
-        raise ValueError(f"input {name!r} takes strings. Received: {value!r} in row {row + 1}")
-    try:
-        return value.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"input {name!r}, row {row + 1}: not Unicode text: {error}") from error
-
-
-def _to_rows(name, array, num_rows):
-    """An output's array as a list with one entry a row."""
-    if array.shape[:1] != (num_rows,):
-        raise ValueError(
-            f"output {name!r} must have one entry a row. Received: {_shown(array.shape)} for "
-            f"{num_rows} rows"
-        )
-    if array.dtype.kind == "O":
-        read = np.empty(array.size, np.object_)
-        read[:] = [_read_string(value, name.endswith("_bytes")) for value in array.flat]
-        array = read.reshape(array.shape)
-    return array.tolist()
-
-
-def _read_string(value, as_bytes):
-    if as_bytes:
-        return value.encode() if isinstance(value, str) else value
-    return value.decode(errors="replace") if isinstance(value, bytes) else value

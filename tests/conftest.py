@@ -9,9 +9,10 @@ import pathlib
 
 import pytest
 
-from training.config import TrainingConfig, load_config
+from training.config import TrainingConfig
 from training.corpus import TextFile
 from training.demonstration import write_demonstration
+from training.settings import load_config
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,7 +25,7 @@ from tests.scripted_model import (
     scripted_model,
     step_function,
 )
-from tf_transformer import decoding
+from tf_transformer import candidates
 from tf_transformer.decoding import (
     Hypotheses,
     SearchOptions,
@@ -670,7 +670,7 @@ def test_the_best_of_a_large_vocabulary(vocab_size):
     logits[2] = -np.inf
     logits[2, :, 77] = 1.0
     for k in (1, 3):
-        best, ids = decoding._top_k(tf.constant(logits), k)
+        best, ids = candidates.top_k(tf.constant(logits), k)
         expected_best, expected_ids = tf.math.top_k(logits, k)
         np.testing.assert_array_equal(best, expected_best)
         np.testing.assert_array_equal(ids[:2], expected_ids[:2])

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from tf_transformer import NoamSchedule, Transformer
-from training.config import load_config
+from training.settings import load_config
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 

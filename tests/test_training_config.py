@@ -8,15 +8,8 @@ import pytest
 import yaml
 
 from tf_transformer import TransformerConfig
-from training.config import (
-    DataConfig,
-    OptimizationConfig,
-    TrainingConfig,
-    VocabularyConfig,
-    dump_config,
-    load_config,
-    make_config,
-)
+from training.config import DataConfig, OptimizationConfig, TrainingConfig, VocabularyConfig
+from training.settings import dump_config, load_config, make_config
 
 ALL_SETTINGS = """
 preset: base

@@ -9,6 +9,13 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
+from tf_transformer.candidates import (
+    IMPOSSIBLE,
+    log_sum_exp,
+    merge_ends,
+    top_k,
+    without_repeats,
+)
 from tf_transformer.special_ids import PAD_ID
 
 MAX_BEAM_SIZE = 1000
@@ -19,8 +26,6 @@ LARGEST_LENGTH_PENALTY = 10.0
 KEEP_EVERY = 8
 # They leave sooner where no more than this share of the rows is still open.
 _FEW = 0.8
-
-_IMPOSSIBLE = float("-inf")
 
 
 class StepModel(Protocol):
@@ -257,7 +262,7 @@ class _Search(NamedTuple):
 
     def _first_rows(self, options, batch_size, begin_id):
         shape = (batch_size, self.beam_size)
-        zeros, impossible = tf.zeros(shape, tf.int32), tf.fill(shape, _IMPOSSIBLE)
+        zeros, impossible = tf.zeros(shape, tf.int32), tf.fill(shape, IMPOSSIBLE)
         no_ids = tf.zeros((*shape, 0), tf.int32)
         coverage = ()
         if _is_given(options.coverage_penalty):
@@ -292,7 +297,7 @@ class _Search(NamedTuple):
         per_hypothesis = token_ids.shape[2]
         flat = self.beam_size * per_hypothesis
         log_probs, chosen = tf.math.top_k(tf.reshape(extensions, (-1, flat)), self.beam_size)
-        log_probs = tf.where(self._is_within_beam(rows), log_probs, _IMPOSSIBLE)
+        log_probs = tf.where(self._is_within_beam(rows), log_probs, IMPOSSIBLE)
         parents = chosen // per_hypothesis
         newest = tf.gather(tf.reshape(token_ids, (-1, flat)), chosen, batch_dims=1)
         ids = tf.gather(rows.ids, parents, batch_dims=1)
@@ -302,7 +307,7 @@ class _Search(NamedTuple):
         ended = newest == self.end_ids[0]
         new = self._end(rows.options, ids, log_probs, coverage, step)
         finished = _merge(rows.finished, new, ended & rows.is_open[:, tf.newaxis], self.beam_size)
-        log_probs = tf.where(ended, _IMPOSSIBLE, log_probs)
+        log_probs = tf.where(ended, IMPOSSIBLE, log_probs)
         rows = rows._replace(
             ids=tf.concat([ids, newest[:, :, tf.newaxis]], axis=2),
             newest=newest,
@@ -319,7 +324,7 @@ class _Search(NamedTuple):
         width = self.beam_size
         if _is_given(rows.options.beam_size):
             width = rows.options.beam_size[:, tf.newaxis]
-        is_finished = rows.finished.scores > _IMPOSSIBLE
+        is_finished = rows.finished.scores > IMPOSSIBLE
         count = tf.math.count_nonzero(is_finished, axis=1, keepdims=True, dtype=tf.int32)
         return tf.range(self.beam_size) < width - count
 
@@ -352,19 +357,19 @@ class _Search(NamedTuple):
         """
         options, end_id = rows.options, self.end_ids[0]
         logits = merge_ends(logits, self.end_ids)
-        normalizer = _log_sum_exp(logits)
+        normalizer = log_sum_exp(logits)
         free_logits = logits
         if _is_given(options.no_repeat_ngram):
-            free_logits = _without_repeats(logits, rows.ids, options.no_repeat_ngram)
+            free_logits = without_repeats(logits, rows.ids, options.no_repeat_ngram)
         suppressed = self.suppressed_ids
         count = self.beam_size + len(suppressed) + _is_given(options.min_length)
-        best, ids = _top_k(free_logits, min(count, logits.shape[2]))
+        best, ids = top_k(free_logits, min(count, logits.shape[2]))
         log_probs = best - normalizer
         for token in suppressed:
-            log_probs = tf.where(ids == token, _IMPOSSIBLE, log_probs)
+            log_probs = tf.where(ids == token, IMPOSSIBLE, log_probs)
         if _is_given(options.min_length):
             is_early = (ids == end_id) & (step < options.min_length)[:, tf.newaxis, tf.newaxis]
-            log_probs = tf.where(is_early, _IMPOSSIBLE, log_probs)
+            log_probs = tf.where(is_early, IMPOSSIBLE, log_probs)
         return self._force(ids, log_probs, logits, normalizer, options, step)
 
     def _force(self, ids, log_probs, logits, normalizer, options, step):
@@ -372,13 +377,13 @@ class _Search(NamedTuple):
         is_last = (step >= options.max_length)[:, tf.newaxis, tf.newaxis]
         is_first_place = tf.range(ids.shape[2]) == 0
         end = logits[:, :, self.end_ids[0], tf.newaxis] - normalizer
-        log_probs = tf.where(is_last, tf.where(is_first_place, end, _IMPOSSIBLE), log_probs)
+        log_probs = tf.where(is_last, tf.where(is_first_place, end, IMPOSSIBLE), log_probs)
         ids = tf.where(is_last & is_first_place, self.end_ids[0], ids)
         if _is_given(options.prefix):
             column = tf.minimum(step, tf.shape(options.prefix)[1] - 1)
             given = tf.gather(options.prefix, column, axis=1)[:, tf.newaxis, tf.newaxis]
             is_given = (step < _prefix_lengths(options))[:, tf.newaxis, tf.newaxis]
-            alone = tf.where(is_first_place, 0.0, _IMPOSSIBLE)
+            alone = tf.where(is_first_place, 0.0, IMPOSSIBLE)
             log_probs = tf.where(is_given, alone, log_probs)
             ids = tf.where(is_given & is_first_place, given, ids)
         return ids, log_probs
@@ -386,16 +391,10 @@ class _Search(NamedTuple):
     def _keep_open_rows(self, step, rows, results, state):
         results = _write_results(results, rows)
         kept = tf.cast(tf.where(rows.is_open)[:, 0], tf.int32)
-        alive = rows.log_probs > _IMPOSSIBLE
+        alive = rows.log_probs > IMPOSSIBLE
         state = self.model.keep_hypotheses(kept, alive, rows.parents, step, state)
         rows = tf.nest.map_structure(lambda x: tf.gather(x, kept), rows)
         return rows, results, state
-
-
-def _log_sum_exp(logits):
-    """log sum exp(x) = max x - log max softmax(x): softmax is one kernel, its parts are four."""
-    highest = tf.reduce_max(tf.nn.softmax(logits), axis=2, keepdims=True)
-    return tf.reduce_max(logits, axis=2, keepdims=True) - tf.math.log(highest)
 
 
 def _is_given(option) -> bool:
@@ -419,7 +418,7 @@ def _scored_length(options, length):
 
 def _merge(finished, new, ended, beam_size):
     """Merges newly ended hypotheses into the finished ones, best score first."""
-    new = new._replace(scores=tf.where(ended, new.scores, _IMPOSSIBLE))
+    new = new._replace(scores=tf.where(ended, new.scores, IMPOSSIBLE))
     both = [tf.concat([old, add], axis=1) for old, add in zip(finished, new, strict=True)]
     _, order = tf.math.top_k(both[1], beam_size)
     ids, scores, log_probs, lengths = (tf.gather(x, order, batch_dims=1) for x in both)
@@ -438,75 +437,6 @@ def _write_results(results, rows):
             for old, new in zip(results, rows.finished, strict=True)
         )
     )
-
-
-def merge_ends(logits, end_ids):
-    """Logits `(..., ..., vocab)` in which the first end stands for all of them."""
-    if len(end_ids) == 1:
-        return logits
-    ids = tf.range(tf.shape(logits)[2])
-    is_end = tf.reduce_any(ids[:, tf.newaxis] == list(end_ids), axis=1)
-    end = tf.reduce_logsumexp(tf.gather(logits, list(end_ids), axis=2), axis=2, keepdims=True)
-    return tf.where(ids == end_ids[0], end, tf.where(is_end, _IMPOSSIBLE, logits))
-
-
-def _without_repeats(logits, ids, sizes):
-    """Logits without the tokens that would complete an n-gram of a hypothesis a second time.
-
-    A token is out if it stands at a place p of the hypothesis where the n - 1 tokens before p are
-    the n - 1 newest ones.
-
-    Args:
-        logits: `(rows, beam, vocab)`.
-        ids: `(rows, beam, length)`.
-        sizes: n of every row, `(rows,)`; 0 leaves the row as it is.
-    """
-    length = tf.shape(ids)[2]
-    sizes = sizes[:, tf.newaxis, tf.newaxis]
-    places = tf.range(length)
-
-    def compare(back, repeats):
-        """Narrows to places where also the token `back` before is the one `back` from the end."""
-        before = tf.roll(ids, back, axis=2)
-        newest = ids[:, :, length - back, tf.newaxis]
-        same = (before == newest) & (places >= back)
-        return back + 1, repeats & (same | (back >= sizes))
-
-    def block():
-        repeats = tf.broadcast_to((sizes > 0) & (length >= sizes - 1), tf.shape(ids))
-        longest = tf.minimum(tf.reduce_max(sizes), length + 1)
-        _, repeats = tf.while_loop(lambda back, _: back < longest, compare, (1, repeats))
-        places_of = tf.where(repeats)
-        tokens = tf.gather_nd(ids, places_of)
-        where = tf.concat([places_of[:, :2], tf.cast(tokens, tf.int64)[:, tf.newaxis]], axis=1)
-        gone = tf.fill(tf.shape(tokens), _IMPOSSIBLE)
-        return tf.tensor_scatter_nd_update(logits, where, gone)
-
-    return tf.cond(tf.reduce_any(sizes > 0) & (length > 0), block, lambda: logits)
-
-
-def _top_k(logits, k):
-    """`tf.math.top_k` over a large vocabulary, whose best lie in the k blocks with the best maxima.
-
-    One pass that takes maxima is several times faster than a heap over everything.
-    """
-    vocab_size = logits.shape[-1]
-    block = 64
-    if vocab_size < 8 * block * k:
-        return tf.math.top_k(logits, k)
-    blocks = -(-vocab_size // block)
-    padding = [[0, 0], [0, 0], [0, blocks * block - vocab_size]]
-    if blocks * block != vocab_size:
-        logits = tf.pad(logits, padding, constant_values=_IMPOSSIBLE)
-    logits = tf.reshape(logits, (-1, logits.shape[1], blocks, block))
-    _, chosen = tf.math.top_k(tf.reduce_max(logits, axis=3), k)
-    chosen = tf.sort(chosen, axis=2)  # so that of equal ones the first comes first, as in top_k
-    candidates = tf.reshape(
-        tf.gather(logits, chosen, batch_dims=2), (-1, logits.shape[1], k * block)
-    )
-    best, places = tf.math.top_k(candidates, k)
-    ids = tf.gather(chosen, places // block, batch_dims=2) * block + places % block
-    return best, ids
 
 
 def _growing_shape(tensor):

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding import KEEP_EVERY, StepModel, merge_ends
+from tf_transformer.candidates import merge_ends
+from tf_transformer.decoding import KEEP_EVERY, StepModel
 
 _LARGEST_TEMPERATURE = 1e6
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_transformer.candidates import merge_ends
 from tf_transformer.chunks import map_chunks
-from tf_transformer.decoding import merge_ends
 from tf_transformer.loss import cross_entropy
 from tf_transformer.masks import padding_mask
 from tf_transformer.searcher import end_and_pad

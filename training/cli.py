@@ -207,8 +207,8 @@ def _prepared_folders(options, overrides):
 
 def _load_train_config(options, overrides, folders):
     """Without a source, what is trained is a language model, or what the first model is."""
-    from training.config import load_config, read_settings
     from training.prepared_folder import read_description
+    from training.settings import load_config, read_settings
 
     if options.init_from is not None:
         import_tensorflow()
@@ -236,7 +236,7 @@ def parse_setting(setting: str) -> tuple[str, object]:
     name, equals, value = setting.partition("=")
     if not equals:
         raise ValueError(f"--set {setting}: expected NAME=VALUE")
-    from training.config import read_yaml
+    from training.settings import read_yaml
 
     return name, read_yaml(value, f"--set {setting}")
 

@@ -14,8 +14,9 @@ from tf_transformer.model_dir import WEIGHTS_NAME, read_config, read_tokenizers,
 from tf_transformer.presets import PRESETS
 from tf_transformer.special_ids import UNKNOWN_ID
 from tf_transformer.tokenizer import Tokenizer
-from training.config import TrainingConfig, make_config
+from training.config import TrainingConfig
 from training.pipeline import ParallelText
+from training.settings import make_config
 
 # Settings of a model that bear on training alone, so that they may change.
 _FREE = {"dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"}

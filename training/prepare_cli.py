@@ -58,9 +58,9 @@ def _add_prepare(commands):
 
 def _run_prepare(options):
     from training.cli import parse_setting
-    from training.config import load_config
     from training.corpus import TextFile
     from training.prepare import prepare
+    from training.settings import load_config
 
     for name in ("processes", "shard_pairs"):
         value = getattr(options, name)

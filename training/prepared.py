@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tf_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID
 from training.bucketing import bucket_batch_sizes, bucket_boundaries
-from training.config import DataConfig, VocabularyConfig, make_config
+from training.config import DataConfig, VocabularyConfig
 from training.prepared_folder import (
     Models,
     PreparedFolder,
@@ -17,6 +17,7 @@ from training.prepared_folder import (
     read_description,
     read_models,
 )
+from training.settings import make_config
 
 # What random numbers are drawn for.
 _SHARDS, _PAIRS, _BATCHES = range(3)

@@ -6,7 +6,8 @@ import json
 import pathlib
 from typing import Any
 
-from training.config import VocabularyConfig, make_config
+from training.config import VocabularyConfig
+from training.settings import make_config
 
 FORMAT_VERSION = 1
 DESCRIPTION_NAME = "prepared.json"

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from tf_transformer.files import remove_leftovers, replacing
 from tf_transformer.model_dir import CONFIG_NAME
-from training.config import TrainingConfig, ValidationConfig, dump_config, flatten, make_config
+from training.config import TrainingConfig, ValidationConfig
+from training.settings import dump_config, flatten, make_config
 
 TRAINING_NAME = "training.json"
 

@@ -15,9 +15,10 @@ from tf_transformer.translator import Translator
 from training.attention_maps import PARTS, draw_attention
 from training.best_checkpoints import keep_best
 from training.callbacks import ValidateAverage, current_step
-from training.config import TrainingConfig, dump_config, flatten
+from training.config import TrainingConfig
 from training.corpus import digest
 from training.pipeline import ParallelText
+from training.settings import dump_config, flatten
 from training.tensorboard_log import TensorBoardLog
 from training.validation_scores import ValidationScores
 from training.workers import Workers

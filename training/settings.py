@@ -1,0 +1,186 @@
+"""Settings from YAML files and the command line: read, checked, explained, written."""
+
+import dataclasses
+import difflib
+import pathlib
+import re
+from typing import Any
+
+import pydantic
+import yaml
+
+from tf_transformer.config import TransformerConfig, nearest
+from tf_transformer.language_tags import language_tag
+from tf_transformer.presets import PRESETS
+from training.config import TrainingConfig
+
+_ADAPTER = pydantic.TypeAdapter(TrainingConfig)
+
+
+def load_config(path: pathlib.Path | None, overrides: dict[str, Any]) -> TrainingConfig:
+    """Reads the YAML file, if any, and replaces single values in it.
+
+    Args:
+        path: a YAML file with the nesting of `TrainingConfig`.
+        overrides: dotted names and their values, as in `{"optimization.steps": 4000}`.
+
+    Raises:
+        ValueError: not YAML, an unknown name, or a value of the wrong type or range.
+    """
+    return make_config(read_settings(path, overrides))
+
+
+def read_settings(path: pathlib.Path | None, overrides: dict[str, Any]) -> dict[str, Any]:
+    """The plain values that `load_config` makes settings of: what is given and nothing else."""
+    values: dict[str, Any] = {}
+    if path is not None:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise ValueError(f"{path}: no such file") from error
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: not YAML ({error})") from error
+        values = read_yaml(text, path)
+        if values is None:  # nothing but comments
+            values = {}
+        if not isinstance(values, dict):
+            raise ValueError(f"{path}: expected `name: value` lines, got {values!r}")
+        # Sections of nothing but comments.
+        values = {name: value for name, value in values.items() if value is not None}
+    for name, value in overrides.items():
+        _replace(values, name.split("."), value)
+    return values
+
+
+class _YamlLoader(yaml.SafeLoader):
+    """Reads 1e-5 as the number that it is; YAML 1.1 wants 1.0e-5."""
+
+
+_YamlLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
+)
+
+
+def read_yaml(text: str, where: object) -> Any:
+    """Reads plain data from YAML.
+
+    Raises:
+        ValueError: not YAML; names `where` it stands.
+    """
+    try:
+        return yaml.load(text, _YamlLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{where}: not YAML ({' '.join(str(error).split())})") from error
+
+
+def make_config(values: dict[str, Any]) -> TrainingConfig:
+    """Checks plain values, nested as `TrainingConfig` is; what is missing takes its default.
+
+    Raises:
+        ValueError: an unknown name, or a value of the wrong type or range.
+    """
+    try:
+        config = _ADAPTER.validate_python(values)
+    except pydantic.ValidationError as error:
+        raise ValueError(_explain(error)) from error
+    if config.validation.best_by == "bleu" and (
+        config.is_language_model or config.validation.translate_every == 0
+    ):
+        raise ValueError(
+            "'validation.best_by: bleu' needs translations; set it to loss"
+            + ("" if config.is_language_model else ", or 'validation.translate_every' above 0")
+        )
+    model = config.transformer_config(8, 8)  # its own checks, before anything is read or written
+    if model.positions == "learned" and config.data.max_length > model.max_length:
+        raise ValueError(
+            f"'data.max_length: {config.data.max_length}' is more than the model's learned "
+            f"positions; set 'model.max_length' to as much, it is {model.max_length}"
+        )
+    if config.vocabulary.source_vectors and (
+        model.decoder_only or model.tied_embeddings in ("inputs", "all")
+    ):
+        raise ValueError(
+            "'vocabulary.source_vectors': this model has one matrix for both sides, or no source; "
+            "set 'vocabulary.target_vectors'"
+        )
+    if model.decoder_only and config.data.word_dropout:
+        raise ValueError("'data.word_dropout' is of the source; a language model has none")
+    if config.vocabulary.kind == "char" and config.data.subword_dropout:
+        raise ValueError("'data.subword_dropout': a vocabulary of characters has nothing to cut")
+    if model.decoder_only and config.vocabulary.languages:
+        raise ValueError(
+            "'vocabulary.languages': tags are of the source; a language model has none"
+        )
+    for language in config.vocabulary.languages:
+        try:
+            language_tag(language)
+        except ValueError as error:
+            raise ValueError(f"'vocabulary.languages': {error}") from error
+    needed = ["target_vectors"]
+    if not model.decoder_only and model.tied_embeddings not in ("inputs", "all"):
+        needed.append("source_vectors")
+    for name in needed:
+        if not model.trainable_embeddings and getattr(config.vocabulary, name) is None:
+            raise ValueError(
+                f"'model.trainable_embeddings: false' would keep random embeddings; give them "
+                f"vectors with 'vocabulary.{name}'"
+            )
+    return config
+
+
+def dump_config(config: TrainingConfig) -> dict[str, Any]:
+    """The settings as plain values, for `make_config` to read again."""
+    return dataclasses.asdict(config)
+
+
+def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their dotted names."""
+    flat = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _replace(values: dict[str, Any], names: list[str], value: Any) -> None:
+    for name in names[:-1]:
+        values = values.setdefault(name, {})
+        if values is None:  # nothing but comments
+            values = {}
+        if not isinstance(values, dict):
+            raise ValueError(f"'{name}' is a single value and has no '{names[-1]}'")
+    values[names[-1]] = value
+
+
+def _explain(error: pydantic.ValidationError) -> str:
+    """One line on the first fault, with the nearest valid name where a name is unknown."""
+    fault = error.errors()[0]
+    name = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        return f"unknown setting '{name}'{_nearest_setting(name)}"
+    message = fault["msg"][0].lower() + fault["msg"][1:]
+    suggestion = nearest(str(fault["input"]), PRESETS) if name == "preset" else ""
+    return f"setting '{name}': {message}. Received: {fault['input']!r}{suggestion}"
+
+
+def _nearest_setting(name: str) -> str:
+    """A suggestion: the same name in another section first, then names that look alike."""
+    leaf = name.rpartition(".")[2]
+    known = _known_names()
+    elsewhere = [full for full in known if full.rpartition(".")[2] == leaf]
+    if elsewhere:
+        return f"; did you mean '{elsewhere[0]}'?"
+    leaves = {full.rpartition(".")[2]: full for full in known}
+    close = difflib.get_close_matches(leaf, leaves, n=1)
+    return nearest(name, known) or (close and f"; did you mean '{leaves[close[0]]}'?") or ""
+
+
+def _known_names() -> list[str]:
+    names = []
+    for field in dataclasses.fields(TrainingConfig):
+        if dataclasses.is_dataclass(field.type):
+            names += [f"{field.name}.{inner.name}" for inner in dataclasses.fields(field.type)]
+        names.append(field.name)
+    return names + [f"model.{field.name}" for field in dataclasses.fields(TransformerConfig)]
