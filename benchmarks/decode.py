@@ -78,7 +78,7 @@ def write_models(options: argparse.Namespace) -> None:
             translator = types.SimpleNamespace(searcher=searcher, chunk_size=options.chunk_size)
             served = ServedTranslator(translator, ["tokens_options"])
             path = directory / f"{kind}-beam{beam_size}"
-            tf.saved_model.save(served, str(path), signatures=served.signatures())
+            tf.saved_model.save(served, str(path), signatures=served.functions)
 
 
 class Worker:

@@ -60,7 +60,7 @@ def export_translator(
 
 def _save(served: ServedTranslator, path: pathlib.Path) -> None:
     try:
-        tf.saved_model.save(served, str(path), signatures=served.signatures())
+        tf.saved_model.save(served, str(path), signatures=served.functions)
     except tf.errors.OpError as error:  # of the files it writes, as on a full disk
         raise OSError(errno.EIO, error.message.partition(" [Op")[0], str(path.parent)) from error
 

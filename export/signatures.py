@@ -44,6 +44,8 @@ NO_SCORE = -1e9
 class ServedTranslator(tf.Module):
     """A translator with a function for each signature.
 
+    `functions` has the concrete functions by name, as `tf.saved_model.save` takes them.
+
     Args:
         translator: what they call; `nbest` gives as many as its beam holds.
         names: the signatures to have; None for all. `tokens` alone needs no tokenizer, and so no
@@ -68,27 +70,26 @@ class ServedTranslator(tf.Module):
             self.tokenizers = [translator.source_tokenizer, translator.target_tokenizer]
         self.functions = {name: _make_function(translator, *makers[name]) for name in names}
 
-    def signatures(self) -> dict[str, Any]:
-        """The concrete functions by name, as `tf.saved_model.save` takes them."""
-        return {name: function.get_concrete_function() for name, function in self.functions.items()}
-
 
 def _read_no_text(names):
     return all(name.startswith("tokens") for name in names)
 
 
 def _make_function(translator, body: Callable[..., dict[str, tf.Tensor]], inputs: dict[str, Any]):
-    """A `tf.function` of these inputs, `{name: dtype}` of one value a row, or a `TensorSpec`."""
+    """A concrete function of these inputs, `{name: dtype}` of one value a row, or a `TensorSpec`.
+
+    Concrete, because saving would trace any other once more, and save it twice.
+    """
     specs = [
         spec if isinstance(spec, tf.TensorSpec) else tf.TensorSpec([None], spec, name=name)
         for name, spec in inputs.items()
     ]
 
-    @tf.function(input_signature=specs)
+    @tf.function(input_signature=specs, autograph=False)
     def function(*values):
         return body(translator, **dict(zip(inputs, values, strict=True)))
 
-    return function
+    return function.get_concrete_function()
 
 
 def _makers():

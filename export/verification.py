@@ -66,7 +66,7 @@ def warm_up_texts(texts: list[bytes]) -> list[bytes]:
 def sample_requests(served: ServedTranslator, texts: list[bytes]) -> Requests:
     """Inputs that try every signature: a row for every text, with all kinds of options."""
     return {
-        name: _sample_inputs(function.input_signature, texts)
+        name: _sample_inputs(function.structured_input_signature[0], texts)
         for name, function in served.functions.items()
     }
 

@@ -69,7 +69,7 @@ HOSTILE = {
 def saved_model(talkative, tmp_path_factory):
     path = tmp_path_factory.mktemp("hostile") / "1"
     served = ServedTranslator(Translator(*load_model(talkative)), NAMES)
-    tf.saved_model.save(served, str(path), signatures=served.signatures())
+    tf.saved_model.save(served, str(path), signatures=served.functions)
     return path
 
 

@@ -44,7 +44,7 @@ def ask(served, name, **inputs):
         tf.constant(np.broadcast_to(inputs[spec.name], (rows,)), spec.dtype)
         if spec.shape.rank == 1
         else tf.constant(inputs[spec.name], spec.dtype)
-        for spec in function.input_signature
+        for spec in function.structured_input_signature[0]
     ]
     return {key: value.numpy() for key, value in function(*values).items()}
 
@@ -62,7 +62,7 @@ def test_names(served):
         ]
     )
     assert all(
-        {spec.name for spec in function.input_signature} >= set(OPTIONS)
+        {spec.name for spec in function.structured_input_signature[0]} >= set(OPTIONS)
         for name, function in served.functions.items()
         if name.endswith("_options")
     )
@@ -264,7 +264,7 @@ def test_rows_do_not_depend_on_the_batch(served, sentences, name):
         "top_p": np.full(count, 0.9),
         "seed": np.arange(count),
     }
-    wanted = [spec.name for spec in served.functions[name].input_signature]
+    wanted = [spec.name for spec in served.functions[name].structured_input_signature[0]]
     inputs = {key: value for key, value in inputs.items() if key in wanted}
     together = ask(served, name, **inputs)
     order = rng.permutation(count)

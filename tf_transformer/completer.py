@@ -63,7 +63,7 @@ class Completer(tf.Module):
         self.max_new_tokens = min(max_new_tokens, model.config.max_length)
         self._end_ids = tokenizer.end_ids(end_pieces)
         self._complete_function = tf.function(
-            self._complete, input_signature=[tf.TensorSpec([None], tf.int32)]
+            self._complete, input_signature=[tf.TensorSpec([None], tf.int32)], autograph=False
         )
 
     def complete(self, text: str | bytes) -> Completion:

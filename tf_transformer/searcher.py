@@ -145,7 +145,7 @@ class Searcher(tf.Module):
                 kinds = (tf.int32, tf.float32, tf.int32, tf.int32, tf.int32, tf.float32)
                 specs += [ids, *(tf.TensorSpec([None], kind) for kind in kinds)]
 
-            @tf.function(input_signature=specs)
+            @tf.function(input_signature=specs, autograph=False)
             def run(ids, *given):
                 prefix = given[0] if with_options else None
                 options = TranslationOptions(*given[1:]) if with_options else None

@@ -81,6 +81,7 @@ class Translator(tf.Module):
         self._translate_function = tf.function(
             lambda text: self.translate_in_graph(text, num_best=num_best),
             input_signature=[tf.TensorSpec([None], tf.string)],
+            autograph=False,
         )
 
     @property

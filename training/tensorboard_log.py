@@ -62,7 +62,7 @@ class TensorBoardLog:
         """Writes the graph of the model's call, as in evaluation."""
         ids = tf.TensorSpec((None, None), tf.int32)
         inputs = {"target": ids} if model.config.decoder_only else {"source": ids, "target": ids}
-        traced = tf.function(lambda inputs: model(inputs, training=False))
+        traced = tf.function(lambda inputs: model(inputs, training=False), autograph=False)
         graph = traced.get_concrete_function(inputs).graph
         with self._writers["training"].as_default(step=0):
             tf.summary.graph(graph)

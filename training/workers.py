@@ -81,7 +81,7 @@ class Workers:
             on_own_device = tf.identity(value)
             return context.all_reduce(tf.distribute.ReduceOp.SUM, on_own_device)
 
-        @tf.function
+        @tf.function(autograph=False)
         def count(value):
             sums = self._strategy.run(add, args=(value,))
             return self._strategy.experimental_local_results(sums)[0]
