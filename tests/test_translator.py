@@ -99,7 +99,7 @@ def test_translate_lines_keeps_order_over_batches(translator, sentences):
     [
         ({"beam_size": 0}, "`beam_size` must be between 1 and 1000. Received: beam_size=0"),
         ({"beam_size": 2, "num_best": 3}, "Received: num_best=3, beam_size=2"),
-        ({"length_penalty": -1.0}, "alpha must not be negative. Received: -1.0"),
+        ({"length_penalty": -1.0}, "alpha must be between 0 and 10. Received: -1.0"),
         ({"max_length_factor": -0.5}, "`max_length_factor` must be at least 0"),
         ({"chunk_size": 0}, "`chunk_size` must be at least 1"),
     ],
