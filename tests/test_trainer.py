@@ -71,9 +71,9 @@ def test_stopped_and_continued_equals_uninterrupted(corpus, trained, tmp_path):
         assert result.step == steps
     for ours, theirs in zip(weights_of(tmp_path), weights_of(trained), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
-    # Catching up brings the checkpoints back to their rhythm.
+    # Catching up brings the checkpoints back to their rhythm; step 15 leaves nothing behind.
     names = {path.stem for path in (tmp_path / "checkpoints").glob("*.index")}
-    assert names == {"step-10", "step-15", "step-20", "step-30"}
+    assert names == {"step-10", "step-20", "step-30"}
 
 
 def test_finished_run_trains_no_further(corpus, trained):
