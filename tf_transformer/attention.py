@@ -127,14 +127,18 @@ class MultiHeadAttention(keras.layers.Layer):
         self.head_dim = self.d_model // self.num_heads
         self.output_projection = self._projection(1, "output_projection")
 
-    def _split_heads(self, inputs, num_parts):
+    def _split_heads(self, inputs, num_parts, packing=None):
         """`(batch, length, parts * d_model)` to `parts` x `(batch, heads, length, head_dim)`."""
+        if packing is not None:
+            return packing.split_heads(inputs, num_parts, self.num_heads)
         batch, length = ops.shape(inputs)[:2]
         inputs = ops.reshape(inputs, (batch, length, num_parts, self.num_heads, self.head_dim))
         return ops.unstack(ops.transpose(inputs, (2, 0, 3, 1, 4)), num_parts)
 
-    def _join_heads(self, attended):
-        """Joins the heads and projects: `(batch, heads, length, head_dim)` to three axes."""
+    def _join_heads(self, attended, packing=None):
+        """Joins the heads and projects: `(batch, heads, length, head_dim)` to the inputs' axes."""
+        if packing is not None:
+            return self.output_projection(packing.join_heads(attended))
         batch, _, length, _ = ops.shape(attended)
         # (batch, heads, length, head_dim) -> (batch, length, d_model)
         joined = ops.reshape(
@@ -179,6 +183,7 @@ class SelfAttention(MultiHeadAttention):
         training: True applies dropout.
         head_mask: `(num_heads,)`, 0 takes a head out; None keeps all.
         return_attention: True also returns the attention weights.
+        packing: `Packing`, where inputs and outputs are `(tokens, d_model)`, without padding.
 
     Returns:
         `(batch, length, d_model)`; with `return_attention` a pair of it and the weights
@@ -222,13 +227,14 @@ class SelfAttention(MultiHeadAttention):
         training=None,
         head_mask=None,
         return_attention=False,
+        packing=None,
     ):
-        query, key, value = self._split_heads(self.query_key_value(inputs), 3)
-        positions = ops.arange(ops.shape(inputs)[1])
+        query, key, value = self._split_heads(self.query_key_value(inputs), 3, packing)
+        positions = ops.arange(ops.shape(query)[2])
         relative_keys, relative_values = self._relative_vectors(positions, positions)
         weights = attention_weights(query, key, attention_mask, relative_keys)
         finished = self._finish_weights(weights, training, head_mask)
-        outputs = self._join_heads(weighted_values(finished, value, relative_values))
+        outputs = self._join_heads(weighted_values(finished, value, relative_values), packing)
         return (outputs, weights) if return_attention else outputs
 
     def _relative_vectors(self, query_positions, key_positions):
@@ -295,7 +301,7 @@ class CrossAttention(MultiHeadAttention):
     """Multi-head attention from the decoder to the encoder's output, the memory.
 
     Keys and values depend on the memory alone, so decoding computes them once a sentence with
-    `project_memory` and attends to them in `attend` at every step.
+    `project_memory` and attends to them in `step`.
 
     Args: those of `MultiHeadAttention`.
 
@@ -307,6 +313,7 @@ class CrossAttention(MultiHeadAttention):
         training: True applies dropout.
         head_mask: `(num_heads,)`, 0 takes a head out; None keeps all.
         return_attention: True also returns the attention weights.
+        packing, memory_packing: `Packing`, where the inputs, and the memory, are without padding.
 
     Returns:
         `(batch, target_length, d_model)`; with `return_attention` a pair of it and the weights
@@ -328,22 +335,22 @@ class CrossAttention(MultiHeadAttention):
         training=None,
         head_mask=None,
         return_attention=False,
+        packing=None,
+        memory_packing=None,
     ):
-        return self.attend(
-            inputs,
-            self.project_memory(memory),
-            attention_mask,
-            training,
-            head_mask,
-            return_attention,
-        )
+        (query,) = self._split_heads(self.query(inputs), 1, packing)
+        projected_memory = self.project_memory(memory, memory_packing)
+        weights = attention_weights(query, projected_memory["key"], attention_mask)
+        finished = self._finish_weights(weights, training, head_mask)
+        outputs = self._join_heads(weighted_values(finished, projected_memory["value"]), packing)
+        return (outputs, weights) if return_attention else outputs
 
     def compute_output_shape(self, inputs_shape, memory_shape=None):
         return inputs_shape
 
-    def project_memory(self, memory):
+    def project_memory(self, memory, packing=None):
         """Keys and values of the memory: two of `(batch, heads, source_length, head_dim)`."""
-        key, value = self._split_heads(self.key_value(memory), 2)
+        key, value = self._split_heads(self.key_value(memory), 2, packing)
         return {"key": key, "value": value}
 
     def step(self, inputs, projected_memory, bias, return_attention=False):
@@ -362,20 +369,4 @@ class CrossAttention(MultiHeadAttention):
         weights = attention_weights(query, projected_memory["key"], bias=bias)
         attended = weighted_values(weights, projected_memory["value"])
         outputs = self._join_step(attended)
-        return (outputs, weights) if return_attention else outputs
-
-    def attend(
-        self,
-        inputs,
-        projected_memory,
-        attention_mask=None,
-        training=None,
-        head_mask=None,
-        return_attention=False,
-    ):
-        """Attends to projected memory."""
-        (query,) = self._split_heads(self.query(inputs), 1)
-        weights = attention_weights(query, projected_memory["key"], attention_mask)
-        finished = self._finish_weights(weights, training, head_mask)
-        outputs = self._join_heads(weighted_values(finished, projected_memory["value"]))
         return (outputs, weights) if return_attention else outputs

@@ -34,11 +34,11 @@ def projected_cross_entropy(
     dH = (P - Q) E / c        dE = (P - Q)^T H / c        db = (P - Q)^T 1 / c
 
     Q has one value at the labels, and one elsewhere: its products need no array as wide as the
-    vocabulary. Padding is left out beforehand. Memory is that of a chunk's logits and two tables,
-    however large the batch.
+    vocabulary. Memory is that of a chunk's logits and two tables, however large the batch.
 
     Args:
-        hidden: `(batch, length, d_model)`, of any floating type; computed in float32.
+        hidden: `(tokens, d_model)`, of the real tokens, row after row; of any floating type,
+            computed in float32.
         table: E, `(vocab, d_model)` float32.
         bias: `(vocab,)` float32, or None.
         labels: `(batch, length)` ids padded with 0.
@@ -57,14 +57,12 @@ def projected_cross_entropy(
     spread = tf.fill([vocab_size], share)
     if spares_padding:
         spread *= tf.cast(tf.range(vocab_size) != PAD_ID, tf.float32)
-    places = tf.cast(tf.where(tf.reshape(labels, [-1]) != PAD_ID), tf.int32)
-    ids = tf.gather(tf.cast(tf.reshape(labels, [-1]), tf.int32), places[:, 0])
+    ids = tf.cast(tf.boolean_mask(labels, labels != PAD_ID), tf.int32)
     has_bias = bias is not None
 
     @tf.custom_gradient
     def loss_of(hidden, table, bias):
-        shape, dtype = tf.shape(hidden), hidden.dtype
-        rows = tf.cast(tf.gather(tf.reshape(hidden, [-1, width]), places[:, 0]), tf.float32)
+        rows = tf.cast(hidden, tf.float32)
 
         def read(part):
             """A chunk: what its logits say of the tokens, and its share of the gradient."""
@@ -102,12 +100,11 @@ def projected_cross_entropy(
             scale = upstream / divisor
             spread_out = tf.linalg.matvec(table, spread, transpose_a=True)
             d_rows = towards_rows - spread_out - at_label * tf.gather(table, ids)
-            d_hidden = tf.scatter_nd(places, d_rows * scale, [tf.reduce_prod(shape[:-1]), width])
             d_table = for_table - spread[:, tf.newaxis] * tf.reduce_sum(rows, axis=0)
             d_table = tf.tensor_scatter_nd_sub(d_table, ids[:, tf.newaxis], at_label * rows)
             d_bias = for_bias - spread * tf.cast(tf.size(ids), tf.float32)
             d_bias -= at_label * tf.math.bincount(ids, minlength=vocab_size, dtype=tf.float32)
-            return tf.cast(tf.reshape(d_hidden, shape), dtype), d_table * scale, d_bias * scale
+            return tf.cast(d_rows * scale, hidden.dtype), d_table * scale, d_bias * scale
 
         return (value, smoothed, surprisal, is_right), gradient
 

@@ -27,6 +27,7 @@ class DecoderLayer(SublayeredLayer):
         training: True applies dropout.
         head_mask, cross_head_mask: `(num_heads,)`, 0 takes a head out; None keeps all.
         return_attention: True also returns the attention weights.
+        packing, memory_packing: see `CrossAttention`.
 
     Returns:
         `(batch, target_length, d_model)`; with `return_attention` a triple of it and the weights of
@@ -65,6 +66,8 @@ class DecoderLayer(SublayeredLayer):
         head_mask=None,
         cross_head_mask=None,
         return_attention=False,
+        packing=None,
+        memory_packing=None,
     ):
         # 1. masked self-attention
         attended, weights = self.self_attention(
@@ -73,6 +76,7 @@ class DecoderLayer(SublayeredLayer):
             training=training,
             head_mask=head_mask,
             return_attention=True,
+            packing=packing,
         )
         hidden = self.self_attention_residual(inputs, attended, training=training)
         # 2. cross-attention
@@ -85,6 +89,8 @@ class DecoderLayer(SublayeredLayer):
                 training=training,
                 head_mask=cross_head_mask,
                 return_attention=True,
+                packing=packing,
+                memory_packing=memory_packing,
             )
             hidden = self.cross_attention_residual(hidden, attended, training=training)
         # 3. feed-forward
@@ -140,6 +146,7 @@ class Decoder(Stack):
         attention_mask, cross_attention_mask, training: see `DecoderLayer`.
         head_masks, cross_head_masks: `(num_layers, num_heads)`, 0 takes a head out; None keeps all.
         return_states: True also returns what lies between the layers, see `DecoderStates`.
+        packing, memory_packing: see `CrossAttention`.
 
     Returns:
         `(batch, target_length, d_model)`; with `return_states` a pair of it and `DecoderStates`.
@@ -160,6 +167,8 @@ class Decoder(Stack):
         head_masks=None,
         cross_head_masks=None,
         return_states=False,
+        packing=None,
+        memory_packing=None,
     ):
         attention, cross_attention = [], []
 
@@ -173,6 +182,8 @@ class Decoder(Stack):
                 head_mask=None if head_masks is None else head_masks[number],
                 cross_head_mask=None if cross_head_masks is None else cross_head_masks[number],
                 return_attention=return_states,
+                packing=packing,
+                memory_packing=memory_packing,
             )
             if not return_states:
                 return outputs

@@ -116,11 +116,13 @@ class DecoderModel(keras.Model):
             )
         self.built = True
 
-    def _embed(self, ids, embedding, positional_encoding, training):
-        """Ids `(batch, length)` to vectors `(batch, length, d_model)`."""
+    def _embed(self, ids, embedding, positional_encoding, training, packing=None):
+        """Ids `(batch, length)` to vectors `(batch, length, d_model)`, or packed ones."""
         hidden = embedding(ids)
         if positional_encoding is not None:
             hidden = hidden + positional_encoding(ops.arange(ops.shape(ids)[1]))
+        if packing is not None:
+            hidden = packing.pack(hidden)
         return self.embedding_dropout(ops.cast(hidden, self.compute_dtype), training=training)
 
     def step(self, newest, position, context, caches, projected_memory=(), memory_bias=None):

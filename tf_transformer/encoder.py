@@ -19,6 +19,7 @@ class EncoderLayer(SublayeredLayer):
         training: True applies dropout.
         head_mask: `(num_heads,)`, 0 takes a head out; None keeps all.
         return_attention: True also returns the attention weights.
+        packing: `Packing`, where inputs and outputs are `(tokens, d_model)`, without padding.
 
     Returns:
         `(batch, source_length, d_model)`; with `return_attention` a pair of it and the weights
@@ -32,6 +33,7 @@ class EncoderLayer(SublayeredLayer):
         training=None,
         head_mask=None,
         return_attention=False,
+        packing=None,
     ):
         # 1. self-attention
         attended, weights = self.self_attention(
@@ -40,6 +42,7 @@ class EncoderLayer(SublayeredLayer):
             training=training,
             head_mask=head_mask,
             return_attention=True,
+            packing=packing,
         )
         hidden = self.self_attention_residual(inputs, attended, training=training)
         # 2. feed-forward
@@ -60,6 +63,7 @@ class Encoder(Stack):
         training: True applies dropout.
         head_masks: `(num_layers, num_heads)`, 0 takes a head out; None keeps all.
         return_states: True also returns what lies between the layers, see `EncoderStates`.
+        packing: see `EncoderLayer`.
 
     Returns:
         `(batch, source_length, d_model)`; with `return_states` a pair of it and `EncoderStates`.
@@ -74,6 +78,7 @@ class Encoder(Stack):
         training=None,
         head_masks=None,
         return_states=False,
+        packing=None,
     ):
         attention = []
 
@@ -84,6 +89,7 @@ class Encoder(Stack):
                 training=training,
                 head_mask=None if head_masks is None else head_masks[number],
                 return_attention=return_states,
+                packing=packing,
             )
             if not return_states:
                 return outputs

@@ -3,11 +3,13 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.decoder_model import DecoderModel
 from tf_transformer.heads import HeadMasks
 from tf_transformer.masks import causal_attention_mask, padding_mask
+from tf_transformer.packing import Packing
 from tf_transformer.states import AttentionWeights
 
 
@@ -24,11 +26,12 @@ class LanguageModel(DecoderModel):
         training: True applies dropout.
         head_masks: `HeadMasks`, to see what single heads do; None keeps all heads.
         return_attention: True also returns the attention weights.
-        return_hidden: True returns, in place of the logits, what they are computed from.
+        hidden_at: `(batch, target_length)` bool; returns, in place of the logits, what those at
+            True are computed from. The model then computes with real tokens alone, see `Packing`.
 
     Returns:
         logits, `(batch, target_length, target_vocab_size)` float32; with `return_attention` a pair
-        of them and `AttentionWeights`; with `return_hidden` `(batch, target_length, d_model)`.
+        of them and `AttentionWeights`; with `hidden_at` `(number of True, d_model)`.
 
     Raises:
         ValueError: the configuration is that of an encoder-decoder model.
@@ -46,20 +49,25 @@ class LanguageModel(DecoderModel):
         training=None,
         head_masks=None,
         return_attention=False,
-        return_hidden=False,
+        hidden_at=None,
     ):
         target = inputs["target"]
         head_masks = head_masks or HeadMasks()
         head_masks.check(self.config)
+        mask = padding_mask(target)
+        packing = None
+        if hidden_at is not None:
+            packing = Packing.of_rows(ops.logical_or(mask, hidden_at))
         outputs = self.decoder(
-            self._embed(target, self.target_embedding, self.target_positions, training),
-            attention_mask=causal_attention_mask(padding_mask(target)),
+            self._embed(target, self.target_embedding, self.target_positions, training, packing),
+            attention_mask=causal_attention_mask(mask),
             training=training,
             head_masks=head_masks.decoder,
-            return_states=return_attention and not return_hidden,
+            return_states=return_attention and packing is None,
+            packing=packing,
         )
-        if return_hidden:
-            return outputs
+        if packing is not None:
+            return packing.choose(outputs, hidden_at)
         if not return_attention:
             return self._logits(outputs)
         hidden, states = outputs

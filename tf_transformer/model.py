@@ -3,12 +3,14 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.decoder_model import DecoderModel
 from tf_transformer.encoder import Encoder
 from tf_transformer.heads import HeadMasks
 from tf_transformer.masks import causal_attention_mask, padding_attention_mask, padding_mask
+from tf_transformer.packing import Packing
 from tf_transformer.states import AttentionWeights
 
 
@@ -30,11 +32,12 @@ class Transformer(DecoderModel):
         training: True applies dropout.
         head_masks: `HeadMasks`, to see what single heads do; None keeps all heads.
         return_attention: True also returns the attention weights.
-        return_hidden: True returns, in place of the logits, what they are computed from.
+        hidden_at: `(batch, target_length)` bool; returns, in place of the logits, what those at
+            True are computed from. The model then computes with real tokens alone, see `Packing`.
 
     Returns:
         logits, `(batch, target_length, target_vocab_size)` float32; with `return_attention` a pair
-        of them and `AttentionWeights`; with `return_hidden` `(batch, target_length, d_model)`.
+        of them and `AttentionWeights`; with `hidden_at` `(number of True, d_model)`.
 
     Raises:
         ValueError: the configuration is that of a decoder-only model.
@@ -67,15 +70,16 @@ class Transformer(DecoderModel):
         training=None,
         head_masks=None,
         return_attention=False,
-        return_hidden=False,
+        hidden_at=None,
     ):
         source, target = inputs["source"], inputs["target"]
         head_masks = head_masks or HeadMasks()
         head_masks.check(self.config)
-        if return_hidden or not return_attention:
+        if hidden_at is not None:
+            return self._hidden_at(hidden_at, source, target, training, head_masks)
+        if not return_attention:
             memory = self._encode(source, training, head_masks)
-            hidden = self._hidden(target, memory, padding_mask(source), training, head_masks)
-            return hidden if return_hidden else self._logits(hidden)
+            return self._decode(target, memory, padding_mask(source), training, head_masks)
         memory, encoder_states = self._encode(source, training, head_masks, return_states=True)
         logits, decoder_states = self._decode(
             target, memory, padding_mask(source), training, head_masks, return_states=True
@@ -93,13 +97,14 @@ class Transformer(DecoderModel):
         """
         return self._encode(source, training, HeadMasks(), return_states)
 
-    def _encode(self, source, training, head_masks, return_states=False):
+    def _encode(self, source, training, head_masks, return_states=False, packing=None):
         return self.encoder(
-            self._embed(source, self.source_embedding, self.source_positions, training),
+            self._embed(source, self.source_embedding, self.source_positions, training, packing),
             padding_attention_mask(padding_mask(source)),
             training=training,
             head_masks=head_masks.encoder,
             return_states=return_states,
+            packing=packing,
         )
 
     def decode(self, target, memory, memory_padding_mask, training=None):
@@ -127,11 +132,35 @@ class Transformer(DecoderModel):
         hidden, states = outputs
         return self._logits(hidden), states
 
+    def _hidden_at(self, wanted, source, target, training, head_masks):
+        source_mask = padding_mask(source)
+        source_packing = Packing.of_rows(source_mask)
+        packing = Packing.of_rows(ops.logical_or(padding_mask(target), wanted))
+        memory = self._encode(source, training, head_masks, packing=source_packing)
+        hidden = self._hidden(
+            target,
+            memory,
+            source_mask,
+            training,
+            head_masks,
+            packing=packing,
+            memory_packing=source_packing,
+        )
+        return packing.choose(hidden, wanted)
+
     def _hidden(
-        self, target, memory, memory_padding_mask, training, head_masks, return_states=False
+        self,
+        target,
+        memory,
+        memory_padding_mask,
+        training,
+        head_masks,
+        return_states=False,
+        packing=None,
+        memory_packing=None,
     ):
         return self.decoder(
-            self._embed(target, self.target_embedding, self.target_positions, training),
+            self._embed(target, self.target_embedding, self.target_positions, training, packing),
             memory,
             causal_attention_mask(padding_mask(target)),
             padding_attention_mask(memory_padding_mask),
@@ -139,4 +168,6 @@ class Transformer(DecoderModel):
             head_masks=head_masks.decoder,
             cross_head_masks=head_masks.cross,
             return_states=return_states,
+            packing=packing,
+            memory_packing=memory_packing,
         )

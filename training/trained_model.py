@@ -61,7 +61,7 @@ class _Training:
 
     def _gradients(self, inputs, labels, tokens):
         with tf.GradientTape() as tape:
-            hidden = self(inputs, training=True, return_hidden=True)
+            hidden = self(inputs, training=True, hidden_at=padding_mask(labels))
             loss, losses = projected_cross_entropy(
                 hidden,
                 *self.logits_weights(),
