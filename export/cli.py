@@ -8,12 +8,12 @@ import contextlib
 import gzip
 import json
 import pathlib
-import re
 import sys
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from export.model_card import read_evaluation, stored_scores, training_facts
 from tf_transformer.command_options import (
     add_dtype,
     add_end_pieces,
@@ -24,6 +24,7 @@ from tf_transformer.command_options import (
 from tf_transformer.files import check_writable
 from tf_transformer.language_tags import check_language, check_tags, tagged
 from tf_transformer.quiet import import_tensorflow
+from tf_transformer.search_limits import LARGEST_LENGTH_PENALTY
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -134,8 +135,9 @@ def _check_search(options):
     """Refuses what a server would cut to what is possible, without a word."""
     if options.beam_size is not None and options.beam_size < 1:
         raise ValueError(f"--beam-size {options.beam_size}: expected at least 1")
-    if options.length_penalty is not None and not 0 <= options.length_penalty <= 10:
-        raise ValueError(f"--length-penalty {options.length_penalty:g}: expected 0 to 10")
+    alpha, most = options.length_penalty, LARGEST_LENGTH_PENALTY
+    if alpha is not None and not 0 <= alpha <= most:
+        raise ValueError(f"--length-penalty {alpha:g}: expected 0 to {most:g}")
 
 
 def _translate_by_server(options, lines):
@@ -263,12 +265,22 @@ def _add_export(commands):
 
 def _run_export(options):
     import_tensorflow()
-    facts = _model_facts(options)
+    facts = training_facts(options.model_dir, options.languages)
+    scores = options.scores and read_evaluation(options.scores)
     from tf_transformer.model_dir import load_with_digest
 
     *loaded, digest = load_with_digest(options.model_dir, options.dtype)
     translator = _make_translator(options, loaded)
-    facts |= {"weights_digest_blake2b": digest} | _scores(options, digest)
+    facts["weights_digest_blake2b"] = digest
+    scores = scores or stored_scores(
+        options.model_dir,
+        weights_digest_blake2b=digest,
+        beam_size=options.beam_size,
+        length_penalty=options.length_penalty,
+        dtype=options.dtype,
+    )
+    if scores:
+        facts["scores"] = scores
     if translator.source_tokenizer.languages:
         facts["target_languages"] = translator.source_tokenizer.languages
     from export.deployment import is_ours
@@ -287,61 +299,6 @@ def _run_export(options):
         print(f"{guide}: how to serve it and ask it")
     else:
         print(f"{guide} is not this command's and was left as it is")
-
-
-def _model_facts(options):
-    """What the model card says beside what the model itself knows."""
-    facts = {}
-    if options.languages:
-        if not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)+", options.languages):
-            raise ValueError(f"--languages {options.languages}: expected FROM-TO, such as en-de")
-        facts["languages"] = options.languages
-    steps = [
-        int(path.stem.removeprefix("step-"))
-        for path in (options.model_dir / "checkpoints").glob("step-*.index")
-        if path.stem.removeprefix("step-").isdigit()
-    ]
-    if steps:
-        facts["training_steps"] = max(steps)
-    if options.scores:
-        facts["scores"] = _read_scores(options.scores)
-    return facts
-
-
-def _read_scores(path):
-    try:
-        scores = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not JSON ({error})") from error
-    if not isinstance(scores, dict) or "bleu" not in scores:
-        raise ValueError(f"{path}: not what `evaluate --json F` writes")
-    return scores
-
-
-def _scores(options, digest):
-    """The last stored scores of what is exported, where no others are given."""
-    from tf_transformer.scores import read_scores
-
-    if options.scores:
-        return {}
-    scores = [score for score in read_scores(options.model_dir) if "bleu" in score]
-    if not scores:
-        return {}
-    wanted = {
-        "weights_digest_blake2b": digest,
-        "beam_size": options.beam_size,
-        "length_penalty": options.length_penalty,
-        "dtype": options.dtype,
-    }
-    fitting = [s for s in scores if all(s.get(name) == value for name, value in wanted.items())]
-    if fitting:
-        return {"scores": fitting[-1]}
-    print(
-        f"tf-transformer: none of the {len(scores)} stored scores is of these weights with these "
-        "options; `evaluate` with the same options gives some to the model card",
-        file=sys.stderr,
-    )
-    return {}
 
 
 def _make_translator(options, loaded, num_best=1):

@@ -16,11 +16,8 @@ from tf_transformer.candidates import (
     top_k,
     without_repeats,
 )
+from tf_transformer.search_limits import LARGEST_LENGTH_PENALTY, MAX_BEAM_SIZE
 from tf_transformer.special_ids import PAD_ID
-
-MAX_BEAM_SIZE = 1000
-# ((5 + n) / 6)^alpha stays finite for any length.
-LARGEST_LENGTH_PENALTY = 10.0
 
 # Every so many steps, rows that are done leave the batch and the model tidies its state.
 KEEP_EVERY = 8

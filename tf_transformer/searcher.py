@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from tf_transformer.chunks import map_chunks
 from tf_transformer.decoding import (
-    LARGEST_LENGTH_PENALTY,
     Hypotheses,
     SearchOptions,
     beam_search,
@@ -15,10 +14,9 @@ from tf_transformer.decoding import (
 )
 from tf_transformer.masks import padding_mask
 from tf_transformer.model import Transformer
+from tf_transformer.search_limits import LARGEST_COVERAGE_PENALTY, LARGEST_LENGTH_PENALTY
 from tf_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.step_decoder import DecodingState, StepDecoder
-
-_LARGEST_COVERAGE_PENALTY = 1e6
 
 
 class TranslationOptions(NamedTuple):
@@ -217,7 +215,7 @@ class Searcher(tf.Module):
             beam_size=tf.where(beam_size > 0, beam_size, self.beam_size),
             min_length=tf.minimum(options.min_length, max_length),
             no_repeat_ngram=options.no_repeat_ngram,
-            coverage_penalty=tf.minimum(coverage, _LARGEST_COVERAGE_PENALTY),
+            coverage_penalty=tf.minimum(coverage, LARGEST_COVERAGE_PENALTY),
             source_mask=mask,
             prefix=prefix,
         )

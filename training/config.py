@@ -7,6 +7,7 @@ import pydantic
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.presets import PRESETS
+from tf_transformer.search_limits import LARGEST_LENGTH_PENALTY
 
 Positive = Annotated[int, pydantic.Field(gt=0, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, lt=2**32, strict=True)]
@@ -140,7 +141,7 @@ class ValidationConfig:
     translate_every: Annotated[int, pydantic.Field(ge=0, strict=True)] = 1
     sentences: Positive | None = None
     beam_size: Positive = 1
-    length_penalty: Annotated[float, pydantic.Field(ge=0, le=10)] = 0.6
+    length_penalty: Annotated[float, pydantic.Field(ge=0, le=LARGEST_LENGTH_PENALTY)] = 0.6
     bleu_tokenizer: Literal["13a", "intl", "zh", "char", "none"] = "13a"
     best_by: Literal["bleu", "loss"] | None = None
     keep_best: Annotated[int, pydantic.Field(ge=0, strict=True)] = 1

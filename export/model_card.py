@@ -1,0 +1,61 @@
+"""What the model card, `model.json`, says beside what the model itself knows."""
+
+import json
+import pathlib
+import re
+import sys
+from typing import Any
+
+from tf_transformer.scores import read_scores
+
+
+def training_facts(model_dir: pathlib.Path, languages: str | None) -> dict[str, Any]:
+    """The languages, and the step of the newest checkpoint, where they are known.
+
+    Raises:
+        ValueError: `languages` is not such as en-de.
+    """
+    facts: dict[str, Any] = {}
+    if languages:
+        if not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)+", languages):
+            raise ValueError(f"--languages {languages}: expected FROM-TO, such as en-de")
+        facts["languages"] = languages
+    steps = [
+        int(path.stem.removeprefix("step-"))
+        for path in (model_dir / "checkpoints").glob("step-*.index")
+        if path.stem.removeprefix("step-").isdigit()
+    ]
+    if steps:
+        facts["training_steps"] = max(steps)
+    return facts
+
+
+def read_evaluation(path: pathlib.Path) -> dict[str, Any]:
+    """What `evaluate --json F` wrote.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        scores = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not JSON ({error})") from error
+    if not isinstance(scores, dict) or "bleu" not in scores:
+        raise ValueError(f"{path}: not what `evaluate --json F` writes")
+    return scores
+
+
+def stored_scores(model_dir: pathlib.Path, **way: Any) -> dict[str, Any] | None:
+    """The last scores that `evaluate` stored with the model for these weights and options.
+
+    Says on standard error where all stored ones are of others.
+    """
+    scores = [score for score in read_scores(model_dir) if "bleu" in score]
+    fitting = [s for s in scores if all(s.get(name) == value for name, value in way.items())]
+    if scores and not fitting:
+        print(
+            f"tf-transformer: none of the {len(scores)} stored scores is of these weights with "
+            "these options; `evaluate` with the same options gives some to the model card",
+            file=sys.stderr,
+        )
+    return fitting[-1] if fitting else None
