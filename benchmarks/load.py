@@ -57,9 +57,10 @@ def open_session(directory: pathlib.Path) -> Callable[[Sequence[bytes]], list]:
     count = replay_warm_up(session, saved, directory)
     print(f"{count} warm-up requests took {time.perf_counter() - start:.2f} s.")
     signature = saved.signature_def["serving_default"]
-    text, translation = signature.inputs["text"].name, signature.outputs["translation"].name
-    call = session.make_callable(translation, feed_list=[text])
-    return lambda texts: call(np.array(texts, object)).tolist()
+    # All outputs, as in the warm-up: others would be compiled anew.
+    outputs = {name: tensor.name for name, tensor in signature.outputs.items()}
+    call = session.make_callable(outputs, feed_list=[signature.inputs["text"].name])
+    return lambda texts: call(np.array(texts, object))["translation"].tolist()
 
 
 def replay_warm_up(session: Any, saved: Any, directory: pathlib.Path) -> int:

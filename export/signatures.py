@@ -5,11 +5,12 @@ row gets never depends on the others.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.aligner import align
+from tf_transformer.aligner import Aligner
 from tf_transformer.sampler import sample_translations
 from tf_transformer.sampling import SamplingOptions
 from tf_transformer.scorer import score_pairs
@@ -57,7 +58,7 @@ class ServedTranslator(tf.Module):
 
     def __init__(self, translator: Translator, names: list[str] | None = None):
         super().__init__(name="served_translator")
-        makers = _makers()
+        makers = _makers(translator)
         names = list(makers if names is None else dict.fromkeys(names))
         for name in names:
             if name not in makers:
@@ -68,14 +69,14 @@ class ServedTranslator(tf.Module):
         self.tokenizers = []
         if not _read_no_text(names):
             self.tokenizers = [translator.source_tokenizer, translator.target_tokenizer]
-        self.functions = {name: _make_function(translator, *makers[name]) for name in names}
+        self.functions = {name: _make_function(*makers[name]) for name in names}
 
 
 def _read_no_text(names):
     return all(name.startswith("tokens") for name in names)
 
 
-def _make_function(translator, body: Callable[..., dict[str, tf.Tensor]], inputs: dict[str, Any]):
+def _make_function(body: Callable[..., dict[str, tf.Tensor]], inputs: dict[str, Any]):
     """A concrete function of these inputs, `{name: dtype}` of one value a row, or a `TensorSpec`.
 
     Concrete, because saving would trace any other once more, and save it twice.
@@ -87,28 +88,29 @@ def _make_function(translator, body: Callable[..., dict[str, tf.Tensor]], inputs
 
     @tf.function(input_signature=specs, autograph=False)
     def function(*values):
-        return body(translator, **dict(zip(inputs, values, strict=True)))
+        return body(**dict(zip(inputs, values, strict=True)))
 
     return function.get_concrete_function()
 
 
-def _makers():
+def _makers(translator):
     """What each signature calls, and its inputs."""
+    aligner = Aligner(translator)
     ids = {"ids": tf.TensorSpec([None, None], tf.int32, name="ids")}
     plain = {
-        "serving_default": (_translate, TEXT),
-        "nbest": (_find_best, TEXT),
-        "align": (_align, TEXT),
-        "complete": (_complete, TEXT | {"prefix": tf.string}),
-        "tokens": (_translate_tokens, ids),
+        "serving_default": (partial(_translate, translator), TEXT),
+        "nbest": (partial(_find_best, translator), TEXT),
+        "align": (partial(_align, aligner), TEXT),
+        "complete": (partial(_complete, translator), TEXT | {"prefix": tf.string}),
+        "tokens": (partial(_translate_tokens, translator), ids),
     }
     makers = {}
     for name, (body, inputs) in plain.items():
         makers[name] = (body, inputs)
         prefix = "translate" if name == "serving_default" else name
         makers[f"{prefix}_options"] = (body, inputs | OPTIONS)
-    makers["score"] = (_score, {"source": tf.string, "target": tf.string})
-    makers["sample"] = (_sample, TEXT | SAMPLING)
+    makers["score"] = (partial(_score, translator), {"source": tf.string, "target": tf.string})
+    makers["sample"] = (partial(_sample, translator), TEXT | SAMPLING)
     return makers
 
 
@@ -139,9 +141,9 @@ def _find_best(translator, text, **options):
     }
 
 
-def _align(translator, text, **options):
+def _align(aligner, text, **options):
     """See `Alignments`."""
-    found = align(translator, text, _options(options))
+    found = aligner.align(text, _options(options))
     return {
         "translation": found.text,
         "score": found.scores,

@@ -141,7 +141,9 @@ def test_coverage_penalty_counts_what_was_not_looked_at(served, sentences):
         if before[text] > -1e9 and after[text] > -1e9
     ]
     assert len(both) > 20
-    assert all(after < before for before, after in both)
+    assert all(after <= before for before, after in both)
+    # The penalty is 0 where every piece was looked at: of few hypotheses.
+    assert sum(after < before for before, after in both) > 0.9 * len(both)
 
 
 def test_nbest(served, talkative, sentences):

@@ -161,7 +161,7 @@ def beam_search(
     begin_id: int,
     end_ids: Sequence[int],
     options: SearchOptions,
-    num_best: int = 1,
+    num_best: int | tf.Tensor = 1,
     suppressed_ids: Sequence[int] = (),
 ) -> Hypotheses:
     """Keeps the `beam_size` most probable hypotheses at every step.
@@ -185,7 +185,8 @@ def beam_search(
         end_ids: tokens that end a hypothesis. The end's probability is the sum of theirs, so that
             no output is found twice under different ends.
         options: of every row.
-        num_best: how many hypotheses of each sentence the caller wants, at most `beam_size`.
+        num_best: how many hypotheses of each sentence the caller wants, at most `beam_size`; a
+            number, or a scalar tensor, which is not checked.
         suppressed_ids: never chosen; probabilities are not renormalised.
 
     Returns:
@@ -195,7 +196,7 @@ def beam_search(
     Raises:
         ValueError: `beam_size` or `num_best` is out of range.
     """
-    check_search_arguments(beam_size, num_best, 0.0)
+    check_search_arguments(beam_size, 1 if tf.is_tensor(num_best) else num_best, 0.0)
     search = _Search(model, beam_size, tuple(end_ids), num_best, tuple(suppressed_ids))
     return search.run(state, begin_id, options)
 
@@ -232,7 +233,7 @@ class _Search(NamedTuple):
     model: StepModel
     beam_size: int
     end_ids: tuple[int, ...]
-    num_best: int
+    num_best: int | tf.Tensor
     suppressed_ids: tuple[int, ...]
 
     def run(self, state, begin_id, options):

@@ -117,14 +117,14 @@ class Searcher(tf.Module):
             Hypotheses with a beam of `beam_size`; no token and score 0 for an empty source.
         """
         if options is None and prefix is None:
-            found = self._graph(num_best, False)(end_and_pad(source))
+            found = self._graph(False)(end_and_pad(source), tf.constant(num_best))
         else:
             rows = source.nrows(tf.int32)
             options = TranslationOptions.defaults(rows) if options is None else options
             dense = tf.zeros((rows, 0), tf.int32) if prefix is None else prefix.to_tensor(PAD_ID)
             # One column at least, of padding where no row has a prefix.
             dense = tf.pad(dense, [[0, 0], [0, 1]])
-            found = self._graph(num_best, True)(end_and_pad(source), dense, *options)
+            found = self._graph(True)(end_and_pad(source), tf.constant(num_best), dense, *options)
         is_empty = (source.row_lengths() == 0)[:, tf.newaxis]
         return Hypotheses(
             found.ids,
@@ -133,18 +133,18 @@ class Searcher(tf.Module):
             tf.where(is_empty, 0, found.lengths),
         )
 
-    def _graph(self, num_best, with_options):
+    def _graph(self, with_options):
         """The search as one function, which all signatures of an export share."""
-        key = f"{num_best}_best_with_options" if with_options else f"{num_best}_best"
+        key = "with_options" if with_options else "plain"
         if key not in self._graphs:
             ids = tf.TensorSpec([None, None], tf.int32)
-            specs = [ids]
+            specs = [ids, tf.TensorSpec([], tf.int32)]
             if with_options:
                 kinds = (tf.int32, tf.float32, tf.int32, tf.int32, tf.int32, tf.float32)
                 specs += [ids, *(tf.TensorSpec([None], kind) for kind in kinds)]
 
             @tf.function(input_signature=specs, autograph=False)
-            def run(ids, *given):
+            def run(ids, num_best, *given):
                 prefix = given[0] if with_options else None
                 options = TranslationOptions(*given[1:]) if with_options else None
                 decoder, state, arguments = self.start(ids, options, prefix)

@@ -64,6 +64,10 @@ class Tokenizer(tf.Module):
         text = self._sentencepiece.detokenize(ids)
         return tf.ensure_shape(text, [ids.shape[0]])
 
+    def pieces_of(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Int32 ids, ragged `(batch, (length))`, to their pieces."""
+        return self._sentencepiece.id_to_string(ids)
+
     def end_ids(self, end_pieces: Sequence[str] = ()) -> list[int]:
         """The end id, and the ids of pieces that end an output like it.
 
