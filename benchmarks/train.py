@@ -1,7 +1,7 @@
 """Training speed beside other toolkits, on the same batches.
 
     python -m benchmarks.train --source F --target F [--opennmt PYTHON] [--presets tiny base]
-        [--threads 1 2] [--rounds 5] [--steps 2] [--batch-tokens 4096] [--memory]
+        [--threads 1 2] [--rounds 5] [--steps 3] [--batch-tokens 4096] [--memory]
 
 The files' sentences become 8,000 pieces and batches by the project's own pipeline; every system is
 given these. `--opennmt` is the Python of an environment with OpenNMT-tf 2.32 and TensorFlow 2.13,
@@ -271,7 +271,7 @@ def main() -> None:
     )
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=2, help="steps of a round")
+    parser.add_argument("--steps", type=int, default=3, help="steps of a round")
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--vocab-size", type=int, default=8000)
