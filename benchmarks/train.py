@@ -10,8 +10,8 @@ which cannot share this project's; without it OpenNMT-tf is left out.
 Every system runs in a process of its own, first alone with each number of threads; the better
 number is kept. Then one system after the other makes the same steps, round after round, so that the
 machine's moods hit all alike. Matrix products of TensorFlow run in turn with them: what share of
-their speed a system reaches counts its model's products over all positions, padding too. Prints
-tables in Markdown: medians.
+their speed a system reaches counts the products that it computes, over all positions, padding too,
+except for this project, which leaves padding out. Prints tables in Markdown: medians.
 """
 
 import argparse
@@ -38,6 +38,8 @@ SYSTEMS = {
     "products alone": ("Peak", (FLOAT32, BFLOAT16)),
 }
 PRODUCTS = "products alone"
+# The system that computes with real tokens alone.
+PACKED = "tf_transformer"
 
 
 def write_batches(options: argparse.Namespace) -> None:
@@ -137,18 +139,22 @@ class Batches:
         arrays = [array for name, array in self._arrays.items() if not name.startswith("target")]
         return 1 - sum(map(np.count_nonzero, arrays)) / sum(array.size for array in arrays)
 
-    def gflop(self, sizes: dict, vocab_size: int) -> float:
-        """The products of a training step, on average: forward, and twice as much backward."""
+    def gflop(self, sizes: dict, vocab_size: int, is_packed: bool) -> float:
+        """The products of a training step, on average: forward, and twice as much backward.
+
+        Packed, padding takes part in attention's own products alone.
+        """
         d_model, d_ff = sizes["d_model"], sizes["d_ff"]
         total = 0
         for number in range(self.count):
-            rows, source = self._arrays[f"source{number}"].shape
-            target = self._arrays[f"labels{number}"].shape[1]
-            encoder = source * (4 * d_model + 2 * d_ff) + 2 * source * source
-            decoder = target * (6 * d_model + 2 * d_ff) + 2 * source * d_model
-            decoder += 2 * target * (target + source)
+            ids = [self._arrays[f"{side}{number}"] for side in ("source", "labels")]
+            rows, source, target = len(ids[0]), ids[0].shape[1], ids[1].shape[1]
+            sources, targets = (np.count_nonzero(x) if is_packed else x.size for x in ids)
+            encoder = sources * (4 * d_model + 2 * d_ff) + 2 * rows * source * source
+            decoder = targets * (6 * d_model + 2 * d_ff) + 2 * sources * d_model
+            decoder += 2 * rows * target * (target + source)
             layers = sizes["num_encoder_layers"] * encoder + sizes["num_decoder_layers"] * decoder
-            total += rows * d_model * (layers + target * vocab_size)
+            total += d_model * (layers + targets * vocab_size)
         return 6e-9 * total / self.count
 
 
@@ -182,7 +188,7 @@ def table(workers: list[Worker], batches: Batches, sizes: dict, vocab_size: int)
             speeds = ["-", "-", "-", f"{peaks[worker.dtype]:.0f}", "100 %", "-"]
         else:
             seconds = statistics.median(worker.seconds)
-            gflops = batches.gflop(sizes, vocab_size) / seconds
+            gflops = batches.gflop(sizes, vocab_size, worker.name == PACKED) / seconds
             # Of every round, as both had the same batches and the same moods of the machine.
             ratio = "-"
             if reference is not None:
