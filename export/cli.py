@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from export.model_card import read_evaluation, stored_scores, training_facts
+from export.model_card import last_of, read_evaluation, stored_scores, training_facts
 from tf_transformer.command_options import (
     add_dtype,
     add_end_pieces,
@@ -272,13 +272,7 @@ def _run_export(options):
     *loaded, digest = load_with_digest(options.model_dir, options.dtype)
     translator = _make_translator(options, loaded)
     facts["weights_digest_blake2b"] = digest
-    scores = scores or stored_scores(
-        options.model_dir,
-        weights_digest_blake2b=digest,
-        beam_size=options.beam_size,
-        length_penalty=options.length_penalty,
-        dtype=options.dtype,
-    )
+    scores = scores or _scores_of(digest, options)
     if scores:
         facts["scores"] = scores
     if translator.source_tokenizer.languages:
@@ -299,6 +293,24 @@ def _run_export(options):
         print(f"{guide}: how to serve it and ask it")
     else:
         print(f"{guide} is not this command's and was left as it is")
+
+
+def _scores_of(digest, options):
+    stored = stored_scores(options.model_dir)
+    scores = last_of(
+        stored,
+        weights_digest_blake2b=digest,
+        beam_size=options.beam_size,
+        length_penalty=options.length_penalty,
+        dtype=options.dtype,
+    )
+    if stored and not scores:
+        print(
+            f"tf-transformer: none of the {len(stored)} stored scores is of these weights with "
+            "these options; `evaluate` with the same options gives some to the model card",
+            file=sys.stderr,
+        )
+    return scores
 
 
 def _make_translator(options, loaded, num_best=1):

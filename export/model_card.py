@@ -3,7 +3,6 @@
 import json
 import pathlib
 import re
-import sys
 from typing import Any
 
 from tf_transformer.scores import read_scores
@@ -45,17 +44,12 @@ def read_evaluation(path: pathlib.Path) -> dict[str, Any]:
     return scores
 
 
-def stored_scores(model_dir: pathlib.Path, **way: Any) -> dict[str, Any] | None:
-    """The last scores that `evaluate` stored with the model for these weights and options.
+def stored_scores(model_dir: pathlib.Path) -> list[dict[str, Any]]:
+    """What `evaluate` stored with the model, the last at the end."""
+    return [score for score in read_scores(model_dir) if "bleu" in score]
 
-    Says on standard error where all stored ones are of others.
-    """
-    scores = [score for score in read_scores(model_dir) if "bleu" in score]
+
+def last_of(scores: list[dict[str, Any]], **way: Any) -> dict[str, Any] | None:
+    """The last scores of these weights and options, if any."""
     fitting = [s for s in scores if all(s.get(name) == value for name, value in way.items())]
-    if scores and not fitting:
-        print(
-            f"tf-transformer: none of the {len(scores)} stored scores is of these weights with "
-            "these options; `evaluate` with the same options gives some to the model card",
-            file=sys.stderr,
-        )
     return fitting[-1] if fitting else None
