@@ -258,7 +258,7 @@ def run(options: argparse.Namespace) -> None:
         f"{batches.count} batches of {batches.tokens('labels'):,.0f} target and "
         f"{batches.tokens('source'):,.0f} source tokens on average, {batches.padding():.1%} padding"
     )
-    for preset in options.presets:
+    for preset in options.presets if options.rounds else ():
         lines = compare(preset, batches, options)
         print("\n".join(["", f"{preset}:", "", *lines]), flush=True)
     if options.memory:
@@ -276,7 +276,7 @@ def main() -> None:
         "--dtypes", nargs="+", choices=[FLOAT32, BFLOAT16], default=[FLOAT32, BFLOAT16]
     )
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="0: memory alone")
     parser.add_argument("--steps", type=int, default=3, help="steps of a round")
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--batch-tokens", type=int, default=4096)
