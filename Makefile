@@ -17,7 +17,7 @@ demo: $(VENV)/installed-$(EXTRAS)
 test: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 format: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/ruff check --fix .

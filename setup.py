@@ -46,6 +46,7 @@ setup(
             "keras-nlp>=0.32",
             "mplfonts",
             "pytest>=8",
+            "pytest-xdist>=3.6",
             "ruff>=0.12",
             "tensorflow-serving-api>=2.21,<2.22",
         ],

@@ -3,11 +3,11 @@
     python -m benchmarks.kills [--kills 1000] [--devices 1] [--seed 1]
 
 A small model with dropout is trained with deterministic ops; a checkpoint is written every other
-step, so that many kills meet a save. A process is killed by SIGKILL at a random moment between its
-start and some seconds of training, and the same call goes on. Whenever a run reaches its last step,
-every variable of its checkpoint is compared, bit for bit, with an uninterrupted run's. Each process
-is a fork of one that has imported TensorFlow, which saves most of its start. Ctrl-C prints what was
-found so far.
+step, and the best by validation loss is kept, so that many kills meet a save. A process is killed
+by SIGKILL at a random moment between its start and the time that a whole run takes, and the same
+call goes on. Whenever a run reaches its last step, every variable of its checkpoint is compared,
+bit for bit, with an uninterrupted run's. Each process is a fork of one that has imported
+TensorFlow, which saves most of its start. Ctrl-C prints what was found so far.
 """
 
 import argparse
@@ -37,6 +37,7 @@ SETTINGS = {
     "optimization.checkpoint_every": 2,
     "optimization.keep_checkpoints": 3,
     "optimization.average_decay": 0.99,
+    "validation.translate_every": 0,
 }
 
 
@@ -134,24 +135,33 @@ def kill_many(options: argparse.Namespace, work: pathlib.Path, counts: collectio
     draw = random.Random(options.seed)
     with tqdm.tqdm(total=options.kills, unit=" kills", disable=None) as progress:
         while counts["kills"] < options.kills:
+            before = newest_step(directory)
             process = fork(lambda: train_small(directory, corpus, options.devices))
             if wait(process, draw.uniform(0, duration)):
                 counts["finished runs"] += 1
                 counts["other weights"] += in_fork(lambda: digest(directory)) != expected
-                counts["damaged checkpoints"] += count(directory, "damaged-*.index")
+                counts["damaged checkpoints"] += num_damaged(directory)
                 shutil.rmtree(directory)
                 continue
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
             counts["kills"] += 1
-            counts["kills during a save"] += count(directory, "writing") > 0
+            counts["kills after the first save"] += newest_step(directory) > before
+            counts["kills during a save"] += (directory / "checkpoints" / "writing").exists()
+            counts["lost checkpoints"] += newest_step(directory) < before
             progress.update()
-    counts["damaged checkpoints"] += count(directory, "damaged-*.index")
+    counts["damaged checkpoints"] += num_damaged(directory)
 
 
-def count(directory: pathlib.Path, names: str) -> int:
-    """Checkpoint files of such names."""
-    return len(list(directory.glob(f"checkpoints/{names}")))
+def newest_step(directory: pathlib.Path) -> int:
+    """Of the newest checkpoint, or 0."""
+    names = (path.stem for path in directory.glob("checkpoints/step-*.index"))
+    return max((int(name.partition("-")[2]) for name in names), default=0)
+
+
+def num_damaged(directory: pathlib.Path) -> int:
+    """Checkpoints that were moved aside."""
+    return len(list(directory.glob("checkpoints/damaged-*.index")))
 
 
 def main() -> None:
@@ -165,8 +175,9 @@ def main() -> None:
     import_tensorflow()
     import training.trainer  # noqa: F401, before the forks
 
-    names = ("kills", "kills during a save", "finished runs", "other weights")
-    counts = collections.Counter({name: 0 for name in (*names, "damaged checkpoints")})
+    names = ("kills", "kills after the first save", "kills during a save", "finished runs")
+    faults = ("other weights", "lost checkpoints", "damaged checkpoints")
+    counts = collections.Counter({name: 0 for name in (*names, *faults)})
     with tempfile.TemporaryDirectory() as work:
         try:
             kill_many(options, pathlib.Path(work), counts)
