@@ -27,6 +27,8 @@ import tempfile
 import numpy as np
 import tqdm
 
+from tf_transformer.presets import PRESETS
+
 FLOAT32, BFLOAT16 = "float32", "mixed_bfloat16"
 OPENNMT = "OpenNMT-tf"
 # Name: class of `train_worker.py`, types of numbers.
@@ -265,12 +267,24 @@ def run(options: argparse.Namespace) -> None:
         print("\n".join(["", *memory(options.presets[-1], options)]))
 
 
+def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuses in one line what cannot be measured."""
+    for path in (options.source, options.target):
+        if not path.is_file():
+            parser.error(f"{path}: no such file")
+    if options.systems == [OPENNMT] and not options.opennmt:
+        parser.error("OpenNMT-tf needs --opennmt, the Python to run it with")
+    for name in ("steps", "batches", "batch_tokens"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name.replace('_', '-')}: expected at least 1")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--target", type=pathlib.Path, required=True)
     parser.add_argument("--opennmt", type=pathlib.Path, help="Python with OpenNMT-tf")
-    parser.add_argument("--presets", nargs="+", default=["tiny", "base"])
+    parser.add_argument("--presets", nargs="+", choices=PRESETS, default=["tiny", "base"])
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument(
         "--dtypes", nargs="+", choices=[FLOAT32, BFLOAT16], default=[FLOAT32, BFLOAT16]
@@ -287,6 +301,7 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true", help="shows what the systems print")
     parser.add_argument("--write", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    check(parser, options)
     if options.write:
         write_batches(options)
         return

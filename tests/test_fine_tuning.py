@@ -13,7 +13,7 @@ from tf_transformer.model_dir import read_config, weights_digest
 from training.checkpoints import checkpoint_paths
 from training.corpus import TextFile
 from training.demonstration import write_demonstration
-from training.fine_tuning import config_like, describe_fit
+from training.fine_tuning import INITIAL_NAME, config_like, describe_fit
 from training.pipeline import ParallelText
 from training.trainer import train
 
@@ -82,7 +82,7 @@ def test_a_stop_before_the_first_checkpoint(other, base, corpus, tmp_path, monke
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("training.trainer._fit", stop)
         train(config, **arguments)
-    assert weights_digest(model_dir) == started
+    assert weights_digest(model_dir / INITIAL_NAME) == started
     shutil.rmtree(first)
     assert train(config, **arguments).step == 2
     assert weights_digest(model_dir) != started

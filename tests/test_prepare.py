@@ -21,6 +21,8 @@ from training.corpus import TextFile
 from training.demonstration import generate_pairs
 from training.duplicates import mark_first
 from training.line_count import count_lines
+from training.prepare import _own
+from training.prepared_folder import WORK_NAME
 from training.records import encode_pair, read_records, write_record
 
 END = 3
@@ -193,6 +195,7 @@ def test_faults_and_duplicates(prepared, tmp_path, capsys):
     assert records_of(output) == encoded(output, kept)
     assert found["faults"] == {
         "not UTF-8": 2, "without the column": 0, "empty on a side": 2, "too long": 2,
+        "without a language tag": 0,
     }  # fmt: skip
     assert found["examples"]["not UTF-8"] == [f"{source}:2", f"{target}:9"]
     assert found["duplicates"] == 4 and found["kept"] == 5 and found["lines"] == 15
@@ -294,13 +297,50 @@ def test_folders_of_others_are_left_alone(prepared, tmp_path, capsys):
     source, target = prepared / "train.en", prepared / "train.de"
     before = contents(prepared / "out")
     error = fails(capsys, [source], [target], prepared / "out", *SETTINGS)
-    assert "was begun with other shard pairs" in error
+    assert "was begun with shard pairs 100, not 50000; give" in error
     error = fails(capsys, [target], [source], prepared / "out", *SETTINGS, "--shard-pairs", "100")
     assert "was begun with other files" in error
     assert contents(prepared / "out") == before
-    (tmp_path / "mine").write_text("x")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "mine").write_text("x")
     assert "holds other files" in fails(capsys, [source], [target], tmp_path)
-    assert contents(tmp_path) == {"mine": b"x"}
+    assert contents(tmp_path / "work") == {"mine": b"x"}
+
+
+def test_settings_that_cannot_be_met_may_be_changed(prepared, tmp_path, capsys):
+    """Nothing follows from them before there is a vocabulary."""
+    files = [prepared / "train.en"], [prepared / "train.de"]
+    error = fails(capsys, *files, tmp_path / "out", "--vocab-size", "90000")
+    assert "set --vocab-size" in error
+    prepare(*files, tmp_path / "out", *SETTINGS, "--shard-pairs", "100")
+    assert contents(tmp_path / "out") == contents(prepared / "out")
+    error = fails(capsys, *files, tmp_path / "out", "--vocab-size", "300", *SETTINGS[2:])
+    assert "was begun with vocabulary.size 400, not 300; give" in error
+
+
+def test_a_second_process_leaves_the_first_alone(prepared, capsys):
+    output = prepared / "out"
+    before = contents(output)
+    with _own(output) as work:
+        (work / "mine").write_text("x")
+        extra = [*SETTINGS, "--shard-pairs", "100"]
+        error = fails(capsys, [prepared / "train.en"], [prepared / "train.de"], output, *extra)
+        assert "another process is preparing it" in error
+        assert (work / "mine").exists()
+    assert contents(output) == before
+
+
+def test_a_source_without_its_tag_is_left_out(tmp_path):
+    tags = ["<2de> ", "", "<2fr> "] * 100
+    pairs = [(tag + source, target) for tag, (source, target) in zip(tags, PAIRS, strict=False)]
+    source, target = write_pairs(tmp_path, pairs)
+    languages = "vocabulary.languages=[de, fr]"
+    found = prepare([source], [target], tmp_path / "out", *SETTINGS, languages)
+    assert found["statistics"]["faults"]["without a language tag"] == 100
+    first = [f"{source}:{line}" for line in (2, 5, 8)]
+    assert found["statistics"]["examples"]["without a language tag"] == first
+    tagged = [pair for pair in pairs if pair[0].startswith("<2")]
+    assert records_of(tmp_path / "out") == encoded(tmp_path / "out", tagged)
 
 
 def test_finished_folders_stay_as_they_are(prepared):
@@ -339,9 +379,9 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
             process.communicate()
             kills += 1
             if attempt == 3:  # what a process that was killed while writing leaves
-                (output / "work").mkdir(parents=True, exist_ok=True)
+                (output / WORK_NAME).mkdir(parents=True, exist_ok=True)
                 (output / ".writing-999999999.prepared.json").write_text("{")
-                (output / "work" / ".writing-999999999.00001.npz").write_text("x")
+                (output / WORK_NAME / ".writing-999999999.00001.npz").write_text("x")
         else:
             assert process.returncode == 0, errors.decode()
             assert contents(output) == contents(tmp_path / "whole")

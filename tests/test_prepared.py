@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import shutil
+import socket
 
 import numpy as np
 import pytest
@@ -17,9 +18,9 @@ from tf_transformer.__main__ import main
 from tf_transformer.model_dir import read_tokenizers
 from training.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.config import DataConfig
-from training.data_service import start_service
+from training.data_service import check_service, start_service
 from training.prepared import PreparedText
-from training.prepared_folder import PreparedFolder
+from training.prepared_folder import WORK_NAME, PreparedFolder
 
 SETTINGS = ["--vocab-size", "400", "--set", "data.max_length=60"]
 DATA = DataConfig(batch_tokens=300, max_length=60, shuffle_buffer=200)  # blocks of 2 shards
@@ -218,15 +219,65 @@ def test_what_train_refuses(directory, corpus, tmp_path, capsys):
     assert "brings its vocabulary" in error(first, extra=["--vocab-size", "300"])
     assert "takes the place of --source" in error(first, extra=["--source", "x"])
     assert "is not a prepared folder" in error(str(tmp_path))
-    (tmp_path / "work").mkdir()
+    (tmp_path / WORK_NAME).mkdir()
     assert "is not finished" in error(str(tmp_path))
     files = [[path] for path in write_pairs(tmp_path, PAIRS[:300])]
     prepare(*files, tmp_path / "out", "--vocab-size", "350")
     assert "has another vocabulary than" in error(first, str(tmp_path / "out"))
     shard = next(pathlib.Path(tmp_path / "out").glob("*.tfrecord"))
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-100])
+    assert f"{shard}: damaged, it has {len(whole) - 100:,} bytes" in error(str(tmp_path / "out"))
     shard.unlink()
     assert f"{shard}: no such file" in error(str(tmp_path / "out"))
     assert not (tmp_path / "m").exists()
+
+
+def test_bytes_that_changed_are_found_in_reading(directory, corpus, tmp_path, capsys):
+    shutil.copytree(directory / "first", tmp_path / "copy")
+    shard = sorted((tmp_path / "copy").glob("*.tfrecord"))[1]
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 255
+    shard.write_bytes(content)
+    assert main(train_options(corpus, tmp_path / "m", str(tmp_path / "copy"))) == 2
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .startswith(f"tf-transformer: error: {shard}: damaged; copy it anew, or remove")
+    )
+
+
+def test_a_description_that_lacks_something(directory, tmp_path):
+    shutil.copytree(directory / "first", tmp_path / "copy")
+    path = tmp_path / "copy" / "prepared.json"
+    description = json.loads(path.read_text())
+    del description["tokenizers"], description["shards"][0]["digest"]
+    path.write_text(json.dumps(description))
+    with pytest.raises(ValueError, match=r"prepared.json: damaged, it lacks digest, tokenizers$"):
+        PreparedText([PreparedFolder(tmp_path / "copy")], DATA)
+
+
+@pytest.mark.parametrize("address", ["foo", "grpc://localhost", "grpc://localhost:x"])
+def test_addresses_that_are_none(address):
+    with pytest.raises(ValueError, match=r"expected grpc://HOST:PORT$"):
+        check_service(address)
+
+
+def test_a_service_that_does_not_answer():
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(OSError, match="nothing answers there"):
+        check_service(f"grpc://localhost:{port}", seconds=0.1)
+
+
+def test_ports_that_cannot_be_taken():
+    with pytest.raises(ValueError, match=r"^port 99999: expected 0 to 65535$"):
+        start_service(99999)
+    with (
+        socket.create_server(("", 0)) as server,
+        pytest.raises(OSError, match="address already in use"),
+    ):
+        start_service(server.getsockname()[1])
 
 
 def test_a_data_service_gives_the_same_batches(directory):

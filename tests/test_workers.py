@@ -17,13 +17,19 @@ from training.checkpoints import checkpoint_paths
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples" / "multi_worker"
 
+TWO_WORKERS = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
 
-def start_workers(command, count=2, **options):
+
+def load_local():
     spec = importlib.util.spec_from_file_location("local", EXAMPLES / "local.py")
     local = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(local)
+    return local
+
+
+def start_workers(command, count=2, **options):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return local.start_workers(command, count, **pipes, **options)
+    return load_local().start_workers(command, count, **pipes, **options)
 
 
 def train_command(corpus, model_dir, **changes):
@@ -124,13 +130,55 @@ def test_what_the_slurm_script_starts(tmp_path):
     }
 
 
+def test_ctrl_c_ends_a_worker_that_waits_for_others(corpus, tmp_path):
+    """Within TensorFlow's own waiting, where Python's handlers do not run."""
+    description = json.loads(TWO_WORKERS)
+    ports = load_local().free_ports(2)
+    description["cluster"]["worker"] = [f"localhost:{port}" for port in ports]
+    environment = os.environ | {"TF_CONFIG": json.dumps(description)}
+    command = train_command(corpus, tmp_path / "model")
+    worker = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    line = next(line for line in worker.stderr if "waiting for all of localhost:" in line)
+    assert (
+        line
+        == f"This is localhost:{ports[0]}; waiting for all of "
+        + ", ".join(f"localhost:{port}" for port in ports)
+        + "\n"
+    )
+    time.sleep(2)
+    worker.send_signal(signal.SIGINT)
+    assert worker.wait(timeout=20) == -signal.SIGINT
+    assert not (tmp_path / "model").exists()
+
+
+def test_the_launcher_says_how_it_is_called_and_ends_its_workers(tmp_path):
+    local = [sys.executable, str(EXAMPLES / "local.py")]
+    for arguments in ([], ["two", "sleep"], ["0", "sleep"], ["2"]):
+        finished = subprocess.run([*local, *arguments], capture_output=True, text=True)
+        assert finished.returncode == 2
+        assert finished.stderr == "usage: local.py NUMBER_OF_WORKERS COMMAND ...\n"
+    script = f"echo $$ >> {tmp_path}/pids; exec sleep 60"
+    launcher = subprocess.Popen([*local, "2", "sh", "-c", script])
+    deadline = time.monotonic() + 20
+    pids = []
+    while len(pids) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        if (tmp_path / "pids").exists():
+            pids = (tmp_path / "pids").read_text().split()
+    launcher.terminate()
+    assert launcher.wait(timeout=20) == 256 - signal.SIGTERM
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid), 0)
+
+
 @pytest.mark.parametrize(
     ("options", "tf_config", "message"),
     [
         (["--strategy", "multi_worker"], "", "expected the workers' addresses"),
         (["--strategy", "one_device", "--devices", "2"], "", "received --devices 2"),
-        ([], "{", "is not the JSON of a cluster"),
-        (["--strategy", "mirrored"], '{"cluster": {"worker": ["a:1", "b:1"]}}', "names 2 workers"),
+        (["--strategy", "mirrored"], TWO_WORKERS, "names 2 workers"),
     ],
 )
 def test_contradictions_are_refused(corpus, tmp_path, options, tf_config, message, monkeypatch):

@@ -76,11 +76,15 @@ class Adam(keras.optimizers.Adam):
                 self.add_variable_from_reference(variable, "average", initializer="zeros")
                 for variable in variables
             ]
-            for average, variable in zip(self.averages, variables, strict=True):
-                average.assign(variable)
+        self.restart_averages(variables)
 
     def _scalar(self, name, dtype):
         return self.add_variable((), dtype=dtype, name=name, aggregation="only_first_replica")
+
+    def restart_averages(self, variables: list[keras.Variable]) -> None:
+        """Lets the averages, if there are any, start from what the variables are now."""
+        for variable, average in zip(variables, self.averages, strict=bool(self.averages)):
+            average.assign(variable)
 
     @contextlib.contextmanager
     def averaged_weights(self, variables: list[keras.Variable]) -> Iterator[None]:

@@ -53,8 +53,9 @@ class SaveCheckpoints(keras.callbacks.Callback):
     def _save(self):
         step = current_step(self.model)
         if step != self._saved_step:
-            self._checkpoints.save(step)
+            # In this order, so that no checkpoint is without its weights, whatever happens between.
             write_trained_weights(self._model_dir, self.model)
+            self._checkpoints.save(step)
             self._saved_step = step
 
 
@@ -91,42 +92,49 @@ class StopAtStep(StepCallback):
 class StopOnSignal(StepCallback):
     """Ends training in order after the running step at Ctrl-C or SIGTERM; at once at the second.
 
-    Several workers stop together, up to `AGREE_EVERY` steps after any of them got the signal.
+    A context manager: signals are taken from its begin to its end. Several workers stop together,
+    up to `AGREE_EVERY` steps after any of them got the signal.
 
     Args:
         workers: that train together.
 
     Attributes:
-        received: the signal that came, or None. A worker that stops because of another's signal
-            has SIGTERM.
+        agreed: the signal that all stop for, or None. A worker that stops because of another's
+            signal has SIGTERM.
     """
 
     def __init__(self, workers: Workers):
         super().__init__()
-        self.received: signal.Signals | None = None
+        self.agreed: signal.Signals | None = None
+        self._received: signal.Signals | None = None
         self._workers = workers
         self._former = {}
 
-    def on_train_begin(self, logs=None):
-        super().on_train_begin(logs)
+    def __enter__(self) -> "StopOnSignal":
         for number in (signal.SIGINT, signal.SIGTERM):
             self._former[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._restore()
 
     def _receive(self, number, frame):
-        self.received = signal.Signals(number)
+        self._received = signal.Signals(number)
         self._restore()
 
     def _restore(self):
         for number, handler in self._former.items():
             signal.signal(number, handler)
 
+    def agree(self) -> bool:
+        """Whether any worker was told to stop; all must ask, and all get the same answer."""
+        if not self.agreed and self._workers.any(self._received is not None):
+            self.agreed = self._received or signal.SIGTERM
+        return self.agreed is not None
+
     def on_train_batch_end(self, batch, logs=None):
         super().on_train_batch_end(batch, logs)
         if self._workers.number > 1 and self.step % AGREE_EVERY:
             return
-        if self._workers.any(self.received is not None):
-            self.received = self.received or signal.SIGTERM
+        if self.agree():
             self.model.stop_training = True
-
-    def on_train_end(self, logs=None):
-        self._restore()

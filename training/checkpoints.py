@@ -63,7 +63,7 @@ class Checkpoints:
         """Writes the state after `step` updates.
 
         Raises:
-            OSError: the disk is full; the former checkpoints are as they were.
+            OSError: the disk is full or faulty; the former checkpoints are as they were.
         """
         try:
             self._writing.mkdir(parents=True, exist_ok=True)
@@ -73,6 +73,9 @@ class Checkpoints:
                 os.replace(path, self._directory / path.name)
         except tf.errors.ResourceExhaustedError as error:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._directory)) from error
+        except tf.errors.OpError as error:
+            reason = " ".join(str(error.message).split())[:200]
+            raise OSError(f"{self._directory}: cannot be written ({reason})") from error
         finally:
             self._remove_leftovers()
         self._remove_outdated()
@@ -111,7 +114,10 @@ class Checkpoints:
                 errors.append(_damaged(path, error))
         else:
             if errors:
-                raise errors[0]
+                raise ValueError(
+                    f"no checkpoint of {len(paths)} can be read; put one back, or give another "
+                    f"--model-dir. {errors[0]}"
+                )
             return False
         for error, damaged in zip(errors, reversed(paths), strict=False):
             _log.warning("%s; moved aside, going on from %s", error, path)

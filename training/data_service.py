@@ -1,5 +1,9 @@
 """A tf.data service: one process that makes batches for trainers elsewhere."""
 
+import re
+import socket
+import time
+
 import tensorflow as tf
 
 _service = tf.data.experimental.service
@@ -13,10 +17,53 @@ def start_service(port: int, host: str = "localhost") -> _service.DispatchServer
     Args:
         port: where trainers find it; 0 takes a free one.
         host: the name of this machine for the trainers.
+
+    Raises:
+        ValueError: there is no such port.
+        OSError: it is taken.
     """
+    if not 0 <= port < 65536:
+        raise ValueError(f"port {port}: expected 0 to 65535")
+    _check_free(port)
     dispatcher = _service.DispatchServer(_service.DispatcherConfig(port=port))
     address = dispatcher.target.partition("://")[2]
     # `%port%` stands for the free port that the worker takes.
     config = _service.WorkerConfig(dispatcher_address=address, worker_address=f"{host}:%port%")
     dispatcher.worker = _service.WorkerServer(config)  # lives as long
     return dispatcher
+
+
+def _check_free(port):
+    """TensorFlow would share a port that another service listens on."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            raise OSError(f"port {port}: {error.strerror.lower()}") from error
+
+
+def check_service(address: str, seconds: float = 10.0) -> None:
+    """Waits until something answers at a tf.data service's address, for some seconds.
+
+    TensorFlow itself would wait without end and without a word.
+
+    Raises:
+        ValueError: the address is not one.
+        OSError: nothing answers.
+    """
+    match = re.fullmatch(r"grpc://\[?([^/]+?)\]?:(\d{1,5})", address)
+    if not match:
+        raise ValueError(f"data service {address}: expected grpc://HOST:PORT")
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection((match[1], int(match[2])), timeout=seconds).close()
+            return
+        except (OSError, OverflowError) as error:
+            if time.monotonic() > deadline:
+                raise OSError(
+                    f"data service {address}: nothing answers there ({error}); start it with "
+                    "`tf-transformer data-service`"
+                ) from error
+            time.sleep(0.5)

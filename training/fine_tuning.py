@@ -18,6 +18,8 @@ from training.config import TrainingConfig
 from training.pipeline import ParallelText
 from training.settings import make_config
 
+# The folder in a model directory with the weights that training starts from, until it has ended.
+INITIAL_NAME = "initial"
 # Settings of a model that bear on training alone, so that they may change.
 _FREE = {"dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"}
 
@@ -66,7 +68,7 @@ def _refuse_others(model_dir, has, wanted, kind):
 
 
 def copy_weights(init_from: pathlib.Path, model_dir: pathlib.Path) -> str:
-    """Gives a new model directory the weights that its training starts from.
+    """Copies the weights of a model directory into another.
 
     Returns:
         Their digest.

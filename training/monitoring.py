@@ -34,7 +34,7 @@ def _log(value):
 
 
 class Report(StepCallback):
-    """Writes means since the last report, every so many steps and where an epoch ends.
+    """Writes training's means since the last report, every so many steps and where an epoch ends.
 
     Between two reports nothing is read from the device, so that the host can run ahead of it. The
     first step of a call of `fit`, which builds the graph, counts for no speed.
@@ -147,10 +147,8 @@ class Report(StepCallback):
             for name, value in logs.items()
             if name.startswith("val_")
         }
-        scalars = quality_scalars(results)
-        self._log.scalars("validation", scalars, self.step)
         _messages.info(
-            "step %s: %s; validation: %s", self.step, _in_short(self.newest), _in_short(scalars)
+            "step %s: %s; validation: %s", self.step, _in_short(self.newest), _in_short(results)
         )
 
     def _bar(self, label, unit, total=None):

@@ -3,7 +3,7 @@
     prepared.json             what the folder holds; written last
     source.spm, target.spm    SentencePiece models; a language model has no source
     shard-00000.tfrecord      pairs, see `training.records`, in the order of the text
-    work/                     until it is finished: how far it has come
+    work-of-prepare/          until it is finished: how far it has come
 
 Every file appears whole, and none depends on when or by how many processes it was made. So a
 preparation that is killed goes on, and ends with the bytes of one that was not.
@@ -32,6 +32,7 @@ from training.prepared_folder import (
     DESCRIPTION_NAME,
     FORMAT_VERSION,
     SPM_NAMES,
+    WORK_NAME,
     Models,
     digest_of,
     read_models,
@@ -102,7 +103,8 @@ def prepare(
         _give_vocabulary(output, files, counts, settings, models)
         models = read_models(output)
         shards = _plan(files, counts, shard_pairs, output)
-        with Processes(num_processes, start_process, models) as processes:
+        start = (*models, settings.languages)
+        with Processes(num_processes, start_process, start) as processes:
             _make_shards(processes, shards, config.data.max_length)
             statistics = _statistics(shards)
             _mark_duplicates(shards, work, statistics, keep_duplicates)
@@ -117,46 +119,65 @@ def _digests(models: Models) -> list[str | None]:
 @contextlib.contextmanager
 def _own(output: pathlib.Path) -> Iterator[pathlib.Path]:
     """Makes the folder and the one for work in it, for this process alone."""
-    work = output / "work"
+    work = output / WORK_NAME
     if output.exists() and not output.is_dir():
         raise ValueError(f"{output}: not a folder")
     is_ours = work.is_dir() or (output / DESCRIPTION_NAME).exists()
     if output.exists() and any(output.iterdir()) and not is_ours:
         raise ValueError(f"{output}: holds other files; give a folder that is new or empty")
-    work.mkdir(parents=True, exist_ok=True)
+    output.mkdir(parents=True, exist_ok=True)
     folder = os.open(output, os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        remove_leftovers(output)
-        remove_leftovers(work)
-        yield work
-    except BlockingIOError as error:
-        raise ValueError(f"{output}: another process is preparing it") from error
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ValueError(f"{output}: another process is preparing it") from error
+        try:
+            work.mkdir(exist_ok=True)
+            remove_leftovers(output)
+            remove_leftovers(work)
+            yield work
+        finally:
+            if (output / DESCRIPTION_NAME).exists():
+                shutil.rmtree(work, ignore_errors=True)
     finally:
         os.close(folder)
-        if (output / DESCRIPTION_NAME).exists():
-            shutil.rmtree(work, ignore_errors=True)
 
 
 def _begin_or_continue(output: pathlib.Path, work: pathlib.Path, request: dict) -> dict | None:
     """Writes down what is asked for, or checks that it is what was; returns it once it is done."""
     path = output / DESCRIPTION_NAME
     begun = path if path.exists() else work / "request.json"
-    if not begun.exists():
+    if begun != path and not (output / SPM_NAMES[1]).exists():  # nothing follows from it so far
         with replacing(begun) as temporary:
             temporary.write_text(json.dumps(request), encoding="utf-8")
     try:
         former = json.loads(begun.read_text(encoding="utf-8"))
         before = {name: former[name] for name in request}
-    except (ValueError, KeyError, TypeError) as error:
+        difference = _difference(before, request)
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise ValueError(f"{begun}: damaged; remove {output} to begin anew ({error!r})") from error
-    for name, value in request.items():
-        if before[name] != value:
-            raise ValueError(
-                f"{output} was begun with other {name.replace('_', ' ')}; give the same files and "
-                "settings, or another --output"
-            )
+    if difference:
+        raise ValueError(
+            f"{output} was begun with {difference}; give the same files and settings, or another "
+            "--output"
+        )
     return former if begun == path else None
+
+
+def _difference(before: dict, now: dict) -> str | None:
+    """What was otherwise, in words; None where nothing was."""
+    for name, value in now.items():
+        label = name.replace("_", " ")
+        if before[name] == value:
+            continue
+        if isinstance(value, int):
+            return f"{label} {before[name]}, not {value}"
+        if name == "vocabulary":
+            settings = (key for key in value if before[name][key] != value[key])
+            return ", ".join(f"{name}.{k} {before[name][k]}, not {value[k]}" for k in settings)
+        return f"other {label}"
+    return None
 
 
 def _describe_files(files: Sequence[Pair], counts: dict) -> list[dict]:
@@ -193,9 +214,11 @@ def _give_vocabulary(output, files, counts, config, models: Models | None) -> No
         return
     models = models or train_on_sample(files, counts, config)
     for name, model in zip(SPM_NAMES, models, strict=True):
-        if model is not None:
-            with replacing(output / name) as path:
-                path.write_bytes(model)
+        if model is None:
+            (output / name).unlink(missing_ok=True)
+            continue
+        with replacing(output / name) as path:
+            path.write_bytes(model)
 
 
 def _make_shards(processes: Processes, shards: Sequence[Shard], max_length: int) -> None:

@@ -133,5 +133,6 @@ def _run_data_service(options):
     from training.data_service import start_service
 
     service = start_service(options.port, options.host)
-    print(f"Serving batches: --data-service grpc://{options.host}:{options.port}")
+    port = service.target.rpartition(":")[2]
+    print(f"Serving batches: --data-service grpc://{options.host}:{port}")
     service.join()

@@ -10,10 +10,12 @@ import tensorflow as tf
 from tf_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID
 from training.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.config import DataConfig, VocabularyConfig
+from training.data_service import check_service
 from training.prepared_folder import (
     Models,
     PreparedFolder,
     digest_of,
+    digest_of_file,
     read_description,
     read_models,
 )
@@ -41,7 +43,8 @@ class PreparedText:
             reach the folders under the same paths.
 
     Raises:
-        ValueError: a folder is not prepared or not whole, or they differ in their vocabulary.
+        ValueError: a folder is not prepared or not whole, they differ in their vocabulary, or the
+            service does not answer.
     """
 
     def __init__(
@@ -57,6 +60,8 @@ class PreparedText:
         self.folders = tuple(folders)
         self.config = config
         self._service = service
+        if service:
+            check_service(service)
         self._descriptions = descriptions
         self._boundaries = bucket_boundaries(config.max_length)
         sizes = bucket_batch_sizes(self._boundaries, config.batch_tokens)
@@ -78,9 +83,14 @@ class PreparedText:
         self._bucket_sizes = np.array([self._count_by_bucket(shard) for _, shard in shards])
         largest = max(shard["pairs"] for _, shard in shards)
         self._shards_in_block = max(1, round(config.shuffle_buffer / largest))
-        for path, _ in shards:
+        for path, shard in shards:
             if not path.is_file():
-                raise ValueError(f"{path}: no such file; prepare {path.parent} anew")
+                raise ValueError(f"{path}: no such file; {_remedy(path.parent)}")
+            if (size := path.stat().st_size) != shard["bytes"]:
+                raise ValueError(
+                    f"{path}: damaged, it has {size:,} bytes, and should have {shard['bytes']:,}; "
+                    f"{_remedy(path.parent)}"
+                )
         if not self._bucket_sizes.any():
             raise ValueError(
                 f"no pair of {folders[0].path} is as short as data.max_length={config.max_length}"
@@ -109,6 +119,18 @@ class PreparedText:
     def vocabulary(self) -> VocabularyConfig:
         """The settings of the vocabulary."""
         return make_config({"vocabulary": self._descriptions[0]["vocabulary"]}).vocabulary
+
+    def check_shards(self) -> None:
+        """Reads all files.
+
+        Raises:
+            ValueError: one has other bytes than `prepare` has written.
+        """
+        for folder, description in zip(self.folders, self._descriptions, strict=True):
+            for shard in description["shards"]:
+                path = folder.path / shard["name"]
+                if digest_of_file(path) != shard["digest"]:
+                    raise ValueError(f"{path}: damaged; {_remedy(folder.path)}")
 
     @property
     def num_pairs(self) -> int:
@@ -243,6 +265,10 @@ class PreparedText:
         key = _key(seed, _BATCHES, epoch, block)
         places = tf.random.experimental.stateless_shuffle(tf.range(tf.size(begins)), key)
         return order, tf.gather(begins, places), tf.gather(batch_ends, places)
+
+
+def _remedy(folder) -> str:
+    return f"copy it anew, or remove {folder} and prepare it anew"
 
 
 def _key(seed: int, purpose: int, *numbers: tf.Tensor) -> tf.Tensor:

@@ -9,9 +9,14 @@ from typing import Any
 from training.config import VocabularyConfig
 from training.settings import make_config
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 DESCRIPTION_NAME = "prepared.json"
+# The folder in it that says how far `prepare` has come; no name that somebody else would choose.
+WORK_NAME = "work-of-prepare"
 SPM_NAMES = ("source.spm", "target.spm")
+
+_KEYS = {"vocabulary", "max_length", "tokenizers", "statistics", "shards"}
+_SHARD_KEYS = {"name", "pairs", "bytes", "digest", "lengths"}
 
 Models = tuple[bytes | None, bytes]
 
@@ -59,7 +64,7 @@ def read_description(folder: pathlib.Path) -> dict[str, Any]:
     if not path.is_file():
         reason = (
             "is not finished; run the same `prepare` again"
-            if (folder / "work").is_dir()
+            if (folder / WORK_NAME).is_dir()
             else (f"is not a prepared folder: it has no {DESCRIPTION_NAME}")
         )
         raise ValueError(f"{folder} {reason}")
@@ -73,6 +78,11 @@ def read_description(folder: pathlib.Path) -> dict[str, Any]:
             f"{path}: this version reads prepared folders of format {FORMAT_VERSION}, "
             f"got format {version!r}"
         )
+    missing = _KEYS - description.keys()
+    for shard in description.get("shards", ()):
+        missing |= _SHARD_KEYS - shard.keys()
+    if missing:
+        raise ValueError(f"{path}: damaged, it lacks {', '.join(sorted(missing))}")
     return description
 
 
@@ -105,6 +115,12 @@ def read_vocabulary(folder: pathlib.Path) -> tuple[VocabularyConfig, Models]:
         settings = read_description(folder)["vocabulary"]
     config = make_config({"vocabulary": settings}).vocabulary
     return dataclasses.replace(config, source_vectors=None, target_vectors=None), models
+
+
+def digest_of_file(path: pathlib.Path) -> str:
+    """`digest_of` the bytes of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def digest_of(content: bytes) -> str:

@@ -11,34 +11,35 @@ _log = logging.getLogger(__name__)
 
 
 class Profile(StepCallback):
-    """Captures what host and devices do in the steps from `first` to `last`, counted from 1."""
+    """Captures what host and devices do in the steps from `first` to `last`, counted from 1.
+
+    The steps may lie in several calls of `fit`; `close` it after the last.
+    """
 
     def __init__(self, log_dir: pathlib.Path, first: int, last: int):
         super().__init__()
         self._log_dir = log_dir
         self._first = first
         self._last = last
-        self._is_running = False
+        self._is_running = self._has_begun = False
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
-        if self.step >= self._first:
+        if self.step >= self._first and not self._has_begun:
             _log.warning("No profile: step %s is already done.", self._first)
 
     def on_train_batch_begin(self, batch, logs=None):
         if not self._is_running and self.step + 1 == self._first:
             tf.profiler.experimental.start(str(self._log_dir))
-            self._is_running = True
+            self._is_running = self._has_begun = True
 
     def on_train_batch_end(self, batch, logs=None):
         super().on_train_batch_end(batch, logs)
         if self.step >= self._last:
-            self._stop()
+            self.close()
 
-    def on_train_end(self, logs=None):
-        self._stop()
-
-    def _stop(self):
+    def close(self) -> None:
+        """Writes what was captured, if anything was."""
         if self._is_running:
             self.model.optimizer.iterations.numpy()  # waits for the last step
             tf.profiler.experimental.stop()

@@ -13,12 +13,14 @@ from training.settings import dump_config, flatten, make_config
 TRAINING_NAME = "training.json"
 
 # What may change between two calls that train one model: none of it bears on a step's result.
-_FREE_SETTINGS = {
-    "optimization.steps",
-    "optimization.checkpoint_every",
-    "optimization.keep_checkpoints",
-    *(f"validation.{field.name}" for field in dataclasses.fields(ValidationConfig)),
-}
+_FREE_SETTINGS = frozenset(
+    {
+        "optimization.steps",
+        "optimization.checkpoint_every",
+        "optimization.keep_checkpoints",
+        *(f"validation.{field.name}" for field in dataclasses.fields(ValidationConfig)),
+    }
+)
 
 
 def describe_training(
@@ -56,8 +58,15 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
         begin()
 
 
-def check_same_run(model_dir: pathlib.Path, run: dict) -> None:
+def check_same_run(
+    model_dir: pathlib.Path, run: dict, free: frozenset[str] = _FREE_SETTINGS
+) -> None:
     """Compares with the run that `model_dir` describes.
+
+    Args:
+        model_dir: of the run.
+        run: of `describe_training`.
+        free: settings that may differ.
 
     Raises:
         ValueError: it is another, or its description is damaged.
@@ -83,7 +92,7 @@ def check_same_run(model_dir: pathlib.Path, run: dict) -> None:
     before = flatten(dump_config(make_config(former_settings)))
     now = flatten(run["settings"])
     for name in sorted(before.keys() | now.keys()):
-        if before.get(name) != now.get(name) and name not in _FREE_SETTINGS:
+        if before.get(name) != now.get(name) and name not in free:
             raise ValueError(
                 f"{model_dir} was trained with {name}={before.get(name)!r}; "
                 f"received {now.get(name)!r}. Give the same settings or another --model-dir"

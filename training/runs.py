@@ -17,8 +17,9 @@ from tf_transformer.model_dir import (
 )
 from tf_transformer.scores import SCORES_NAME, read_scores
 from training.checkpoints import checkpoint_directory, checkpoint_paths
-from training.plots import read_scalars
+from training.prepared_folder import DESCRIPTION_NAME, WORK_NAME
 from training.run_directory import TRAINING_NAME
+from training.validation_scores import read_validation_scores
 
 # What only model directories hold.
 _MARKS = {"target.spm", WEIGHTS_NAME, SCORES_NAME}
@@ -74,7 +75,9 @@ def find_model_dirs(roots: Sequence[pathlib.Path]) -> Iterator[pathlib.Path]:
         for folder, subfolders, files in os.walk(root):
             subfolders.sort()
             path = pathlib.Path(folder)
-            if _MARKS & set(files):
+            if DESCRIPTION_NAME in files or WORK_NAME in subfolders:
+                subfolders.clear()  # a corpus of `prepare`
+            elif _MARKS & set(files):
                 subfolders.clear()  # checkpoints and logs
                 if path.resolve() not in seen:
                     seen.add(path.resolve())
@@ -141,13 +144,10 @@ def _read_training(path):
 
 
 def _read_validation(path):
-    scalars = read_scalars(path / "logs" / "validation")
-    found = {tag: scalars[tag] for tag in _VALIDATION if scalars.get(tag)}
-    if not found:
+    scores = read_validation_scores(path)
+    if not scores:
         return {}
-    step = max(max(values) for values in found.values())
-    last = {tag: values[step] for tag, values in found.items() if step in values}
-    return {"validation": {"step": step} | last}
+    return {"validation": {name: scores[-1][name] for name in ("step", *_VALIDATION)}}
 
 
 def _read_scores(path):

@@ -7,21 +7,29 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import sentencepiece
 
 from tf_transformer.files import replacing
+from tf_transformer.language_tags import language_tag
 from tf_transformer.special_ids import END_ID
 from training.corpus import TextFile
+from training.prepared_folder import WORK_NAME, digest_of_file
 from training.records import encode_pair, read_records, write_record
 
 # Lines that are tokenized by one call, and places that are named for each kind of fault.
 _CHUNK = 1000
 _NUM_EXAMPLES = 3
 
-FAULTS = ("not UTF-8", "without the column", "empty on a side", "too long")
+FAULTS = (
+    "not UTF-8",
+    "without the column",
+    "empty on a side",
+    "too long",
+    "without a language tag",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,17 +61,17 @@ class Shard:
     @property
     def raw_path(self) -> pathlib.Path:
         """The shard with its duplicates."""
-        return self.output / "work" / f"{self.number:05}.tfrecord"
+        return self.output / WORK_NAME / f"{self.number:05}.tfrecord"
 
     @property
     def notes_path(self) -> pathlib.Path:
         """Digests and lengths of the pairs in it, faults; written last."""
-        return self.output / "work" / f"{self.number:05}.npz"
+        return self.output / WORK_NAME / f"{self.number:05}.npz"
 
     @property
     def description_path(self) -> pathlib.Path:
         """What `prepared.json` will say about the finished shard."""
-        return self.output / "work" / f"{self.number:05}.json"
+        return self.output / WORK_NAME / f"{self.number:05}.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,9 +91,12 @@ class ShardNotes:
     examples: dict[str, list[str]]
 
 
-def start_process(source_model: bytes | None, target_model: bytes) -> None:
-    """Readies a process for `make_shard`: loads the tokenizers."""
-    global _processors
+def start_process(
+    source_model: bytes | None, target_model: bytes, languages: Sequence[str]
+) -> None:
+    """Readies a process for `make_shard`: loads the tokenizers, and which tags a source needs."""
+    global _processors, _tags
+    _tags = tuple(language_tag(language) for language in languages)
     _processors = [
         model and sentencepiece.SentencePieceProcessor(model_proto=model)
         for model in (source_model, target_model)
@@ -158,7 +169,14 @@ def _readable_pairs(shard, sides, leave_out) -> Iterator[tuple[int, str, str]]:
                 leave_out(kind, file, line)
                 break
         else:
-            yield line, *sentences
+            if _tags and shard.source and _lacks_tag(sentences[0]):
+                leave_out(FAULTS[4], shard.source, line)
+            else:
+                yield line, *sentences
+
+
+def _lacks_tag(sentence: str) -> bool:
+    return bool(sentence.strip()) and not sentence.startswith(_tags)
 
 
 def _split_lines(text: bytes) -> list[bytes]:
@@ -224,14 +242,13 @@ def finish_shard(shard: Shard, keep: np.ndarray) -> None:
             _copy_records(shard, keep)
             shard.raw_path.unlink()
     lengths = read_notes(shard).lengths[keep]
-    with open(shard.path, "rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     description = {
         "name": shard.path.name,
         "pairs": len(lengths),
+        "bytes": shard.path.stat().st_size,
         "source_tokens": int(lengths[:, 0].sum()),
         "target_tokens": int(lengths[:, 1].sum()),
-        "digest": digest,
+        "digest": digest_of_file(shard.path),
         "lengths": np.bincount(lengths.max(axis=1, initial=0)).tolist() if len(lengths) else [],
     }
     with replacing(shard.description_path) as path:

@@ -1,6 +1,7 @@
 """Whether one system is better than another, or the test set merely happened to suit it."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 
 import sacrebleu
@@ -69,8 +70,11 @@ def compare_systems(
         For each system in turn one by BLEU and one by chrF.
 
     Raises:
-        ValueError: a system has another number of translations.
+        ValueError: a system has another number of translations, or `SACREBLEU_SEED` is no seed.
     """
+    seed = os.environ.get("SACREBLEU_SEED", "none")
+    if seed.lower() != "none" and not seed.isdigit():
+        raise ValueError(f"SACREBLEU_SEED: expected a number, or none. Received: {seed!r}")
     for name, hypotheses in systems.items():
         if len(hypotheses) != len(translations):
             raise ValueError(

@@ -1,9 +1,15 @@
 """Which `tf.distribute` strategy trains."""
 
-import json
+import contextlib
+import logging
 import os
+import signal
 
 import tensorflow as tf
+
+from training.cluster import EXAMPLE, read_cluster
+
+_log = logging.getLogger(__name__)
 
 
 def make_strategy(kind: str = "auto", num_devices: int | None = None) -> tf.distribute.Strategy:
@@ -21,14 +27,14 @@ def make_strategy(kind: str = "auto", num_devices: int | None = None) -> tf.dist
     Raises:
         ValueError: there are not so many GPUs, or `kind` contradicts `num_devices` or `TF_CONFIG`.
     """
-    num_workers = _count_workers(os.environ.get("TF_CONFIG", ""))
+    cluster = read_cluster(os.environ.get("TF_CONFIG", ""))
+    num_workers = len(cluster.addresses)
     if kind == "auto":
         kind = "multi_worker" if num_workers > 1 else "mirrored"
     elif kind == "multi_worker" and num_workers == 0:
         raise ValueError(
             "--strategy multi_worker: expected the workers' addresses in the environment variable "
-            'TF_CONFIG, as in {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": '
-            '"worker", "index": 0}}'
+            f"TF_CONFIG, as in {EXAMPLE}"
         )
     elif kind != "multi_worker" and num_workers > 1:
         raise ValueError(f"--strategy {kind}: TF_CONFIG names {num_workers} workers")
@@ -38,21 +44,32 @@ def make_strategy(kind: str = "auto", num_devices: int | None = None) -> tf.dist
         num_devices = 1
     devices = _devices(num_devices)
     if kind == "multi_worker":
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        return _multi_worker_strategy(cluster)
     if len(devices) == 1:
         return tf.distribute.get_strategy()
     return tf.distribute.MirroredStrategy(devices)
 
 
-def _count_workers(tf_config):
+def _multi_worker_strategy(cluster):
+    _log.info("This is %s; waiting for all of %s", cluster.address, ", ".join(cluster.addresses))
+    with _signals_kept():
+        return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+@contextlib.contextmanager
+def _signals_kept():
+    """Lets Ctrl-C end the process while TensorFlow waits for the other workers.
+
+    Python's own handler would run when the waiting is over. TensorFlow takes SIGTERM for itself then
+    and only makes a note of it; so Python's handlers are set anew afterwards.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    former = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
     try:
-        cluster = json.loads(tf_config or "{}").get("cluster", {})
-        return sum(len(cluster.get(kind, ())) for kind in ("chief", "worker"))
-    except (ValueError, AttributeError, TypeError) as error:
-        raise ValueError(
-            f"the environment variable TF_CONFIG is not the JSON of a cluster ({error}). "
-            f"Received: {tf_config!r}"
-        ) from error
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 def _devices(number):

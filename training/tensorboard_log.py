@@ -1,6 +1,7 @@
 """What training writes for TensorBoard, in two runs: `logs/training` and `logs/validation`."""
 
 import pathlib
+import time
 from collections.abc import Iterable, Mapping
 
 import keras
@@ -8,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from tensorboard.compat.proto import event_pb2
 from tensorboard.plugins.hparams import summary_v2 as hyper_parameters
 
 
@@ -16,10 +18,15 @@ class TensorBoardLog:
 
     Args:
         log_dir: where the runs lie; None writes nothing.
+        step: that training goes on from. What an interrupted call has written of later steps is
+            declared void, so that no step is shown twice.
     """
 
-    def __init__(self, log_dir: pathlib.Path | None):
+    def __init__(self, log_dir: pathlib.Path | None, step: int = 0):
         self.log_dir = log_dir
+        if log_dir:
+            for name in ("training", "validation"):
+                _begin(log_dir / name, step + 1)
         self._writers = {
             name: tf.summary.create_file_writer(str(log_dir / name))
             if log_dir
@@ -85,6 +92,25 @@ class TensorBoardLog:
             hyper_parameters.hparams_config([*map(hyper_parameters.HParam, values)], columns)
             hyper_parameters.hparams(values, trial_id=trial)
         self._writers["validation"].flush()
+
+
+def _begin(directory, step):
+    """Tells TensorBoard to forget what former calls have written from this step on.
+
+    In a file of its own, whose name comes before that of this second's writer: files are read in
+    the order of their names.
+    """
+    now = time.time()
+    start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+    directory.mkdir(parents=True, exist_ok=True)
+    with tf.io.TFRecordWriter(
+        str(directory / f"events.out.tfevents.{int(now):010}.!start")
+    ) as file:
+        for event in (
+            event_pb2.Event(wall_time=now, file_version="brain.Event:2"),
+            event_pb2.Event(wall_time=now, step=step, session_log=start),
+        ):
+            file.write(event.SerializeToString())
 
 
 def _in_table(text: str) -> str:

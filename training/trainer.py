@@ -1,9 +1,11 @@
 """From a parallel corpus and settings to a trained model directory."""
 
+import contextlib
 import dataclasses
 import logging
 import math
 import pathlib
+import shutil
 import signal
 
 import keras
@@ -26,12 +28,12 @@ from training.callbacks import (
     current_step,
     write_trained_weights,
 )
-from training.checkpoints import Checkpoints
+from training.checkpoints import Checkpoints, checkpoint_directory
 from training.compiled_model import compiled_model, give_vectors
 from training.config import TrainingConfig
 from training.corpus import TextFile, check_parallel, digest
 from training.corpus_report import report_corpus
-from training.fine_tuning import copy_weights, describe_fit
+from training.fine_tuning import INITIAL_NAME, copy_weights, describe_fit
 from training.memory import keep_memory
 from training.monitoring import Report
 from training.pipeline import ParallelText
@@ -42,6 +44,7 @@ from training.strategy import make_strategy
 from training.tensorboard_log import TensorBoardLog
 from training.trained_model import TrainedLanguageModel, TrainedTransformer
 from training.validation import Validation, describe_run
+from training.validation_scores import read_validation_scores
 from training.vocabulary import train_vocabularies
 from training.workers import Workers
 
@@ -119,7 +122,8 @@ def train(
     def begin():
         models = _vocabularies(config, source, target, prepared, init_from)
         if init_from:
-            copy_weights(init_from, model_dir)  # it may change before the first checkpoint
+            # It may change before the first checkpoint.
+            copy_weights(init_from, model_dir / INITIAL_NAME)
         sizes = [model and Tokenizer(model).vocab_size for model in models]
         describe_model(model_dir, config.transformer_config(*sizes), *models)
 
@@ -130,7 +134,7 @@ def train(
             begin_or_continue(model_dir, run, begin)
         workers.wait()
         if not workers.is_chief:
-            check_same_run(model_dir, run)
+            check_same_run(model_dir, run, free=frozenset())
         tokenizers = read_tokenizers(model_dir)
         corpus = prepared or ParallelText(source, target, *tokenizers, config.data)
         validation = ParallelText(validation_source, validation_target, *tokenizers, config.data)
@@ -153,12 +157,26 @@ def train(
         )
         workers.wait()
         if not checkpoints.restore():
+            _check_nothing_lost(model_dir)
             if init_from:
-                read_weights(model_dir, model)
+                read_weights(model_dir / INITIAL_NAME, model)
                 covered = "" if prepared else f": {describe_fit(corpus)}"
                 _log.info("Starting from %s%s", init_from, covered)
             give_vectors(model, config.vocabulary, *tokenizers)
-        return _fit(model, config, corpus, validation, model_dir, checkpoints, workers, profile)
+            model.optimizer.restart_averages(model.trainable_variables)
+        result = _fit(model, config, corpus, validation, model_dir, checkpoints, workers, profile)
+        if workers.is_chief:
+            shutil.rmtree(model_dir / INITIAL_NAME, ignore_errors=True)
+        return result
+
+
+def _check_nothing_lost(model_dir):
+    """A run without checkpoints begins; one that was judged had some."""
+    if scores := read_validation_scores(model_dir):
+        raise ValueError(
+            f"{checkpoint_directory(model_dir)}: there is no checkpoint, though training got to "
+            f"step {scores[-1]['step']}; put them back, or give another --model-dir"
+        )
 
 
 def _check_sources(config, source, validation_source):
@@ -212,8 +230,7 @@ def _fit(
         tf.data.experimental.assert_cardinality(num_batches)
     )
     validation_batches = workers.shares(validation_batches)
-    stop = StopOnSignal(workers)
-    log = TensorBoardLog(model_dir / "logs" if workers.is_chief else None)
+    log = TensorBoardLog(model_dir / "logs" if workers.is_chief else None, current_step(model))
     judge = Validation(
         corpus=validation,
         batches=validation_batches,
@@ -222,48 +239,63 @@ def _fit(
         log=log,
         workers=workers,
     )
-    callbacks = [
-        StopAtStep(optimization.steps),
-        stop,
-        ValidateAverage(),
-        Report(log, config.validation.report_every),
-        *([SaveCheckpoints(model_dir, checkpoints)] if workers.is_chief else []),
-        judge,
-    ]
-    if workers.is_chief:
-        if profile is not None:
-            callbacks.append(Profile(model_dir / "logs" / "training", *profile))
-        describe_run(log, config, model, model_dir)
-    judge.begin(model)
-    while (
-        (step := current_step(model)) < optimization.steps
-        and not stop.received
-        and not judge.early_stop
-    ):
-        behind = step % every
-        batches = augment(
-            corpus.training_batches(optimization.seed, step),
-            config.data,
-            validation.source_tokenizer,
-            validation.target_tokenizer,
-            optimization.seed,
-            step,
-        )
-        model.fit(
-            workers.shares(batches.prefetch(tf.data.AUTOTUNE)),
-            validation_data=validation_batches,
-            steps_per_epoch=every - behind,
-            initial_epoch=step // every,
-            epochs=step // every + 1 if behind else math.ceil(optimization.steps / every),
-            callbacks=callbacks,
-            verbose=0,  # its progress bar would wait for every step
-            shuffle=False,
-        )
-    if workers.is_chief and not (model_dir / WEIGHTS_NAME).exists():
+    with StopOnSignal(workers) as stop, contextlib.ExitStack() as at_the_end:
+        callbacks = [
+            StopAtStep(optimization.steps),
+            stop,
+            ValidateAverage(),
+            Report(log, config.validation.report_every),
+            *([SaveCheckpoints(model_dir, checkpoints)] if workers.is_chief else []),
+            judge,
+        ]
+        if workers.is_chief:
+            if profile is not None:
+                capture = Profile(model_dir / "logs" / "training", *profile)
+                callbacks.append(at_the_end.enter_context(contextlib.closing(capture)))
+            describe_run(log, config, model, model_dir)
+        judge.begin(model)
+        # What ends the loop is the same for all workers, who must call `fit` together.
+        while (
+            (step := current_step(model)) < optimization.steps
+            and not judge.early_stop
+            and not stop.agree()
+        ):
+            behind = step % every
+            batches = augment(
+                corpus.training_batches(optimization.seed, step),
+                config.data,
+                validation.source_tokenizer,
+                validation.target_tokenizer,
+                optimization.seed,
+                step,
+            )
+            with _damage_named(corpus):
+                model.fit(
+                    workers.shares(batches.prefetch(tf.data.AUTOTUNE)),
+                    validation_data=validation_batches,
+                    steps_per_epoch=every - behind,
+                    initial_epoch=step // every,
+                    epochs=step // every + 1 if behind else math.ceil(optimization.steps / every),
+                    callbacks=callbacks,
+                    verbose=0,  # its progress bar would wait for every step
+                    shuffle=False,
+                )
+    if workers.is_chief and current_step(model) and not (model_dir / WEIGHTS_NAME).exists():
         write_trained_weights(model_dir, model)
     workers.wait()  # the chief may still be writing
     early_stop = judge.early_stop if current_step(model) < optimization.steps else None
-    return TrainingResult(current_step(model), stop.received, workers.is_chief, early_stop)
+    return TrainingResult(current_step(model), stop.agreed, workers.is_chief, early_stop)
+
+
+@contextlib.contextmanager
+def _damage_named(corpus):
+    """TensorFlow's errors over damaged records do not say which file they are in."""
+    try:
+        yield
+    except tf.errors.OpError:
+        if isinstance(corpus, PreparedText):
+            corpus.check_shards()
+        raise
 
 
 def _with_vocabulary(config: TrainingConfig, prepared: PreparedText) -> TrainingConfig:

@@ -17,6 +17,7 @@ from training.best_checkpoints import keep_best
 from training.callbacks import ValidateAverage, current_step
 from training.config import TrainingConfig
 from training.corpus import digest
+from training.monitoring import quality_scalars
 from training.pipeline import ParallelText
 from training.settings import dump_config, flatten
 from training.tensorboard_log import TensorBoardLog
@@ -34,9 +35,10 @@ _MOST_PIECES = 24
 class Validation(keras.callbacks.Callback):
     """Judges the model at each checkpoint, and keeps the best checkpoints.
 
-    Writes BLEU and chrF of the validation set's translations, samples of them and attention maps to
-    TensorBoard, all scores to `ValidationScores`. Ends training when the scores no longer rise.
-    None of it draws random numbers, so the weights are those of a training without it.
+    Writes loss and accuracy, BLEU and chrF of the validation set's translations, samples of them
+    and attention maps to TensorBoard, all scores to `ValidationScores`. Ends training when the
+    scores no longer rise. None of it draws random numbers, so the weights are those of a training
+    without it.
 
     Args:
         corpus: the validation set.
@@ -113,6 +115,7 @@ class Validation(keras.callbacks.Callback):
 
     def _add_scores(self, step, results):
         scores = {name: float(results[name]) for name in _METRICS}
+        self._dashboard.scalars("validation", quality_scalars(scores), step)
         checkpoint = step // self._checkpoint_every
         if self._translates and (
             checkpoint % self._settings.translate_every == 0 or step >= self._steps

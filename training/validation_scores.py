@@ -32,24 +32,10 @@ class ValidationScores:
     ):
         self._path = model_dir / SCORES_NAME
         self.best_by = best_by
-        self._records = self._read()
+        self._records = _read(self._path)
         if made_by is None:
             made_by = self._records[-1]["made_by"] if self._records else {}
         self._made_by = made_by
-
-    def _read(self):
-        try:
-            records = json.loads(self._path.read_text(encoding="utf-8"))["scores"]
-            # What is compared with must be there.
-            for record in records:
-                record["step"] + 0, record["loss"], record["made_by"]
-        except FileNotFoundError:
-            return []
-        except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(
-                f"{self._path}: damaged; it should hold the scores of validations ({error!r})"
-            ) from error
-        return records
 
     def add(self, step: int, scores: dict[str, Any]) -> None:
         """Writes the scores after `step` updates, in place of former ones made in the same way.
@@ -109,6 +95,30 @@ class ValidationScores:
         if math.isnan(value):
             return -math.inf
         return value if self.best_by == "bleu" else -value
+
+
+def _read(path):
+    try:
+        records = json.loads(path.read_text(encoding="utf-8"))["scores"]
+        # What is compared with must be there.
+        for record in records:
+            record["step"] + 0, record["loss"], record["made_by"]
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{path}: damaged; it should hold the scores of validations ({error!r})"
+        ) from error
+    return records
+
+
+def read_validation_scores(model_dir: pathlib.Path) -> list[dict[str, Any]]:
+    """The scores of the run in `model_dir`, by step; none before the first validation.
+
+    Raises:
+        ValueError: their file is damaged.
+    """
+    return _read(model_dir / SCORES_NAME)
 
 
 def read_best_by(model_dir: pathlib.Path) -> str:

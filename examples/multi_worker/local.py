@@ -8,6 +8,7 @@ silent, but for errors. Ends with the first status that is not 0.
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -36,8 +37,12 @@ def start_workers(command: list[str], count: int, **options) -> list[subprocess.
 
 
 def main() -> int:
-    count, *command = sys.argv[1:]
+    count, *command = sys.argv[1:] or [""]
+    if not count.isdigit() or int(count) < 1 or not command:
+        print("usage: local.py NUMBER_OF_WORKERS COMMAND ...", file=sys.stderr)
+        return 2
     workers = start_workers(command, int(count))
+    signal.signal(signal.SIGTERM, lambda *_: [worker.terminate() for worker in workers])
     try:
         statuses = [worker.wait() for worker in workers]
     except KeyboardInterrupt:  # every worker has got it too, and saves

@@ -1,0 +1,176 @@
+"""What comes between: kills at bad moments, signals outside the steps, lost files."""
+
+import contextlib
+import os
+import shutil
+import signal
+
+import pytest
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
+
+from tests.conftest import small_config
+from training.callbacks import StopOnSignal
+from training.profiling import Profile
+from training.trainer import train
+from training.workers import Workers
+
+SETTINGS = {
+    "optimization__steps": 10,
+    "optimization__checkpoint_every": 5,
+    "validation__report_every": 2,
+}
+
+
+class Killed(BaseException):
+    """In place of SIGKILL: nothing in training catches it."""
+
+
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory):
+    """A model directory after 10 steps."""
+    model_dir = tmp_path_factory.mktemp("whole") / "model"
+    train(small_config(**SETTINGS), model_dir=model_dir, **corpus.arguments)
+    return model_dir
+
+
+def go_on(corpus, model_dir, **changes):
+    return train(small_config(**SETTINGS | changes), model_dir=model_dir, **corpus.arguments)
+
+
+def kill_at(monkeypatch, name, step, after=False):
+    """Training that is killed before, or after, a method or function is called at a step."""
+    import importlib
+
+    *parts, last = name.split(".")
+    owner = importlib.import_module(".".join(parts[:2]))
+    for part in parts[2:]:
+        owner = getattr(owner, part)
+    original = getattr(owner, last)
+    calls = []
+
+    def wrapper(*arguments):
+        calls.append(1)
+        if len(calls) == step // 5 and not after:
+            raise Killed
+        result = original(*arguments)
+        if len(calls) == step // 5:
+            raise Killed
+        return result
+
+    monkeypatch.setattr(owner, last, wrapper)
+
+
+def steps_shown(model_dir, run, tag):
+    """As TensorBoard itself reads them."""
+    accumulator = EventAccumulator(
+        str(model_dir / "logs" / run), tensor_size_guidance={"scalars": 0}
+    )
+    accumulator.Reload()
+    return [event.step for event in accumulator.Tensors(tag)]
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    "name", ["training.callbacks.write_trained_weights", "training.checkpoints.Checkpoints.save"]
+)
+def test_the_last_weights_are_written_whatever_comes_between(
+    corpus, whole, tmp_path, monkeypatch, name, after
+):
+    """Weights and checkpoint are two files; the last checkpoint is never without its weights."""
+    model_dir = tmp_path / "model"
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_at(patch, name, 10, after)
+        go_on(corpus, model_dir)
+    assert go_on(corpus, model_dir).step == 10
+    expected, found = ((d / "model.weights.h5").read_bytes() for d in (whole, model_dir))
+    assert expected == found
+
+
+def test_every_step_is_shown_once(corpus, whole, tmp_path, monkeypatch):
+    """Killed before the validation of step 10, after reports that come again."""
+    model_dir = tmp_path / "model"
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_at(patch, "training.callbacks.SaveCheckpoints._save", 10)
+        go_on(corpus, model_dir)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_at(patch, "training.validation.Validation._judge", 5)
+        go_on(corpus, model_dir)
+    go_on(corpus, model_dir)
+    for tag in ("loss", "speed/padding"):
+        assert steps_shown(model_dir, "training", tag) == steps_shown(whole, "training", tag)
+    for tag in ("loss", "perplexity", "accuracy", "loss/without_smoothing"):
+        assert steps_shown(model_dir, "validation", tag) == [5, 10]
+
+
+def test_lost_checkpoints_are_not_begun_over(corpus, whole, tmp_path):
+    model_dir = tmp_path / "model"
+    shutil.copytree(whole, model_dir)
+    shutil.rmtree(model_dir / "checkpoints")
+    weights = (model_dir / "model.weights.h5").read_bytes()
+    with pytest.raises(ValueError, match=r"there is no checkpoint, though training got to step 10"):
+        go_on(corpus, model_dir)
+    assert (model_dir / "model.weights.h5").read_bytes() == weights
+
+
+def test_a_signal_before_the_first_step(corpus, tmp_path, monkeypatch):
+    """It is kept until training can stop in order, and training does not begin."""
+
+    def begin(*_):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("training.validation.Validation.begin", begin)
+    result = go_on(corpus, tmp_path / "model")
+    assert (result.step, result.stopped_by) == (0, signal.SIGTERM)
+
+
+class TwoWorkers(Workers):
+    """This one, and another that got no signal."""
+
+    def __init__(self):
+        self.number = 2
+        self.asked = 0
+
+    def any(self, value):
+        self.asked += 1
+        return value
+
+
+def test_workers_stop_only_when_all_have_agreed():
+    workers = TwoWorkers()
+    former = signal.getsignal(signal.SIGTERM)
+    with StopOnSignal(workers) as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        stop.step = 10
+        stop.on_train_batch_end(0)  # between two agreements
+        assert workers.asked == 0 and stop.agreed is None
+        assert stop.agree() and stop.agreed == signal.SIGTERM
+    assert workers.asked == 1
+    assert signal.getsignal(signal.SIGTERM) == former
+
+
+def test_a_profile_of_steps_in_two_calls_of_fit(tmp_path, monkeypatch, caplog):
+    calls = []
+    monkeypatch.setattr("tensorflow.profiler.experimental.start", lambda _: calls.append("start"))
+    monkeypatch.setattr("tensorflow.profiler.experimental.stop", lambda: calls.append("stop"))
+
+    class Model:
+        def __getattr__(self, name):
+            return self
+
+        def numpy(self):
+            return self.steps
+
+    model = Model()
+    model.steps = 6
+    with contextlib.closing(Profile(tmp_path, 8, 12)) as profile:
+        profile.set_model(model)
+        for last in (10, 13):
+            profile.on_train_begin()
+            while model.steps < last:
+                profile.on_train_batch_begin(0)
+                model.steps += 1
+                profile.on_train_batch_end(0)
+                calls.append(model.steps)
+            profile.on_train_end()
+    assert calls == [7, "start", 8, 9, 10, 11, "stop", 12, 13]
+    assert not caplog.records

@@ -1,0 +1,70 @@
+"""What the environment variable `TF_CONFIG` says of the workers."""
+
+import json
+import re
+from typing import Any, NamedTuple
+
+EXAMPLE = '{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}'
+_ADDRESS = re.compile(r".+:([1-9]\d{0,4})")
+
+
+class Cluster(NamedTuple):
+    """The workers, and which of them this process is.
+
+    Attributes:
+        addresses: of all workers, the chief first; empty for a process that trains alone.
+        address: of this one; None where there is none.
+    """
+
+    addresses: tuple[str, ...] = ()
+    address: str | None = None
+
+
+def read_cluster(tf_config: str) -> Cluster:
+    """Reads `TF_CONFIG` as `MultiWorkerMirroredStrategy` needs it.
+
+    Args:
+        tf_config: the variable's text; "" where it is not set.
+
+    Raises:
+        ValueError: says what is wrong with it.
+    """
+    try:
+        return _cluster(json.loads(tf_config or "{}"))
+    except ValueError as error:
+        raise ValueError(
+            f"the environment variable TF_CONFIG: {error}. Expected something like {EXAMPLE}. "
+            f"Received: {tf_config}"
+        ) from error
+
+
+def _cluster(config: Any) -> Cluster:
+    _check(isinstance(config, dict), "not an object")
+    jobs = config.get("cluster", {})
+    _check(isinstance(jobs, dict), "the cluster is not an object")
+    if not jobs:
+        return Cluster()
+    for job, addresses in jobs.items():
+        _check(job in ("chief", "worker"), f"training has only chief and worker, not {job!r}")
+        _check(isinstance(addresses, list) and addresses, f"{job!r} is not a list of addresses")
+        for address in addresses:
+            match = isinstance(address, str) and _ADDRESS.fullmatch(address)
+            _check(match and int(match[1]) < 65536, f"{address!r} is not HOST:PORT")
+    _check(len(jobs.get("chief", [])) < 2, "there is more than one chief")
+    everybody = (*jobs.get("chief", []), *jobs.get("worker", []))
+    _check(len(set(everybody)) == len(everybody), "an address comes twice")
+    task = config.get("task")
+    _check(isinstance(task, dict), "there is no task, which says who this process is")
+    job, index = task.get("type"), task.get("index")
+    _check(job in jobs, f"the task's type {job!r} is not in the cluster")
+    is_number = isinstance(index, int) and not isinstance(index, bool)
+    _check(
+        is_number and 0 <= index < len(jobs[job]),
+        f"the task's index {index!r} is not one of 0 to {len(jobs[job]) - 1}",
+    )
+    return Cluster(everybody, jobs[job][index])
+
+
+def _check(is_right: Any, fault: str) -> None:
+    if not is_right:
+        raise ValueError(fault)
