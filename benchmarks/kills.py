@@ -5,8 +5,8 @@
 A small model with dropout is trained with deterministic ops; a checkpoint is written every other
 step, and the best by validation loss is kept, so that many kills meet a save. A process is killed
 by SIGKILL at a random moment between its start and the time that a whole run takes, and the same
-call goes on. Whenever a run reaches its last step, every variable of its checkpoint is compared,
-bit for bit, with an uninterrupted run's. Each process is a fork of one that has imported
+call goes on. Whenever a run reaches its last step, its weights file and every variable of its
+checkpoint are compared, bit for bit, with an uninterrupted run's. Each process is a fork of one that has imported
 TensorFlow, which saves most of its start. Ctrl-C prints what was found so far.
 """
 
@@ -66,7 +66,10 @@ def train_small(directory: pathlib.Path, corpus: pathlib.Path, devices: int) -> 
 
 
 def digest(directory: pathlib.Path) -> str:
-    """Of all variables of the newest checkpoint; reads all checkpoints, which checks their sums."""
+    """Of the weights file and of all variables of the newest checkpoint.
+
+    Reads all checkpoints, which checks their sums.
+    """
     import tensorflow as tf
 
     from training.checkpoints import checkpoint_directory, checkpoint_paths
@@ -77,6 +80,7 @@ def digest(directory: pathlib.Path) -> str:
         for name in sorted(reader.get_variable_to_shape_map()):
             if name.endswith("VARIABLE_VALUE"):
                 content.update(name.encode() + reader.get_tensor(name).tobytes())
+    content.update((directory / "model.weights.h5").read_bytes())
     return content.hexdigest()
 
 

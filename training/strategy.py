@@ -60,8 +60,8 @@ def _multi_worker_strategy(cluster):
 def _signals_kept():
     """Lets Ctrl-C end the process while TensorFlow waits for the other workers.
 
-    Python's own handler would run when the waiting is over. TensorFlow takes SIGTERM for itself then
-    and only makes a note of it; so Python's handlers are set anew afterwards.
+    Python's own handler would run when the waiting is over. TensorFlow takes SIGTERM for itself
+    then and only makes a note of it; so Python's handlers are set anew afterwards.
     """
     numbers = (signal.SIGINT, signal.SIGTERM)
     former = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
