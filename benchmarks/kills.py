@@ -6,8 +6,8 @@ A small model with dropout is trained with deterministic ops; a checkpoint is wr
 step, and the best by validation loss is kept, so that many kills meet a save. A process is killed
 by SIGKILL at a random moment between its start and the time that a whole run takes, and the same
 call goes on. Whenever a run reaches its last step, its weights file and every variable of its
-checkpoint are compared, bit for bit, with an uninterrupted run's. Each process is a fork of one that has imported
-TensorFlow, which saves most of its start. Ctrl-C prints what was found so far.
+checkpoint are compared, bit for bit, with an uninterrupted run's. Each process is a fork of one
+that has imported TensorFlow, which saves most of its start. Ctrl-C prints what was found so far.
 """
 
 import argparse
