@@ -68,6 +68,21 @@ def test_training_starts_from_the_weights(other, base, tmp_path, capsys):
     assert "was trained with init_from=" in capsys.readouterr().err
 
 
+def test_the_average_starts_from_the_weights(base, corpus, tmp_path):
+    """With next to no learning rate every validation is that of the first model."""
+    settings = {"steps": 4, "checkpoint_every": 2, "learning_rate_factor": 1e-12}
+    losses = []
+    for number, average in enumerate(({}, {"average_decay": 0.999})):
+        model_dir = tmp_path / str(number)
+        given = {"optimization": settings | average, "validation": {"translate_every": 0}}
+        config = config_like(base, given)
+        train(config, model_dir=model_dir, init_from=base, **corpus.arguments)
+        scores = json.loads((model_dir / "validation_scores.json").read_text())["scores"]
+        losses.append([score["loss"] for score in scores])
+        assert not (model_dir / INITIAL_NAME).exists()
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
 def test_a_stop_before_the_first_checkpoint(other, base, corpus, tmp_path, monkeypatch):
     """The start is kept, whatever becomes of the first model."""
     first, model_dir = tmp_path / "first", tmp_path / "tuned"

@@ -4,7 +4,7 @@ import pytest
 
 from tests.conftest import small_config
 from tf_transformer.model_dir import CONFIG_NAME
-from training.run_directory import begin_or_continue, describe_training
+from training.run_directory import begin_or_continue, check_same_run, describe_training
 
 RUN = describe_training(small_config(), "corpus", None)
 OTHER = describe_training(small_config(optimization__seed=7), "corpus", None)
@@ -48,3 +48,12 @@ def test_a_model_from_elsewhere_is_left_alone(tmp_path):
     with pytest.raises(ValueError, match="did not train"):
         begin_or_continue(tmp_path, RUN, never)
     assert [path.name for path in tmp_path.iterdir()] == [CONFIG_NAME]
+
+
+def test_workers_of_one_run_agree_in_all_settings(tmp_path):
+    """Between two calls, these may change; between two workers, `fit` would not fit."""
+    begin_or_continue(tmp_path, RUN, beginning(tmp_path))
+    other = describe_training(small_config(optimization__checkpoint_every=7), "corpus", None)
+    check_same_run(tmp_path, other)
+    with pytest.raises(ValueError, match=r"optimization\.checkpoint_every=10; received 7"):
+        check_same_run(tmp_path, other, free=frozenset())

@@ -165,6 +165,10 @@ def test_runs(judged, tmp_path, capsys):
     weights = tmp_path / "bad" / "model.weights.h5"
     weights.write_bytes(weights.read_bytes()[:5000])
     (tmp_path / "bad" / "training.json").write_text("{}")
+    (tmp_path / "bad" / "validation_scores.json").write_text("{}")
+    (tmp_path / "prepared").mkdir()
+    for name in ("prepared.json", "target.spm"):  # a corpus of `prepare`, which is no model
+        (tmp_path / "prepared" / name).write_text("x")
     capsys.readouterr()
 
     folders = [str(tmp_path), str(tmp_path / "below")]  # each model once all the same
@@ -174,6 +178,7 @@ def test_runs(judged, tmp_path, capsys):
         str(tmp_path / name) for name in ("bad", "below/good", "below/later")
     ]
     assert "model.weights.h5: damaged" in bad["fault"] and "training.json: damaged" in bad["fault"]
+    assert "validation_scores.json: damaged" in bad["fault"]
     assert bad["layers"] == "1+1" and bad["num_weights"] is None
     assert good["fault"] is None and (good["step"], good["steps"]) == (30, 30)
     config = small_config().transformer_config(400, 400)

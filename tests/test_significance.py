@@ -76,3 +76,9 @@ def test_equal_and_clearly_different_systems(texts):
 def test_wrong_number_of_translations(texts):
     with pytest.raises(ValueError, match="other must have one line for each of the 30 sentences"):
         compare_systems(texts[1], {"other": texts[1][:-1]}, texts[0])
+
+
+def test_a_seed_that_is_none(texts, monkeypatch):
+    monkeypatch.setenv("SACREBLEU_SEED", "abc")
+    with pytest.raises(ValueError, match=r"SACREBLEU_SEED: expected a number, or none. .* 'abc'"):
+        compare_systems(texts[1], {"other": texts[1]}, texts[0])
