@@ -7,6 +7,8 @@ import pathlib
 import re
 import shutil
 import socket
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -268,6 +270,24 @@ def test_a_service_that_does_not_answer():
         port = server.getsockname()[1]
     with pytest.raises(OSError, match="nothing answers there"):
         check_service(f"grpc://localhost:{port}", seconds=0.1)
+
+
+def test_a_service_that_dies_ends_training():
+    """In a process of its own, which it ends."""
+    script = (
+        "import socket, threading, time\n"
+        "from training.data_service import service_watched\n"
+        "server = socket.create_server(('localhost', 0))\n"
+        "with service_watched(f'grpc://localhost:{server.getsockname()[1]}', 0.2, 0.5):\n"
+        "    time.sleep(1)\n"
+        "    print('alive', flush=True)\n"
+        "    server.close()\n"
+        "    time.sleep(60)\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (finished.returncode, finished.stdout) == (2, "alive\n")
+    error = finished.stderr.splitlines()[-1]
+    assert "nothing answers there" in error and "run the same command again" in error
 
 
 def test_ports_that_cannot_be_taken():

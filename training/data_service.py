@@ -1,8 +1,13 @@
 """A tf.data service: one process that makes batches for trainers elsewhere."""
 
+import contextlib
+import os
 import re
 import socket
+import sys
+import threading
 import time
+from collections.abc import Iterator
 
 import tensorflow as tf
 
@@ -58,7 +63,7 @@ def check_service(address: str, seconds: float = 10.0) -> None:
     deadline = time.monotonic() + seconds
     while True:
         try:
-            socket.create_connection((match[1], int(match[2])), timeout=seconds).close()
+            socket.create_connection((match[1], int(match[2])), timeout=max(seconds, 1.0)).close()
             return
         except (OSError, OverflowError) as error:
             if time.monotonic() > deadline:
@@ -67,3 +72,38 @@ def check_service(address: str, seconds: float = 10.0) -> None:
                     "`tf-transformer data-service`"
                 ) from error
             time.sleep(0.5)
+
+
+@contextlib.contextmanager
+def service_watched(address: str, every: float = 10.0, patience: float = 60.0) -> Iterator[None]:
+    """Ends the process, in one line and with status 2, when its tf.data service is gone.
+
+    TensorFlow would wait for it within one operation, out of reach of signals and exceptions, also
+    when it is started again, as it knows nothing of its former streams then.
+
+    Args:
+        address: of the service.
+        every: seconds from one look to the next.
+        patience: seconds without an answer.
+    """
+    is_over = threading.Event()
+
+    def watch():
+        while not is_over.wait(every):
+            try:
+                check_service(address, patience)
+            except OSError as error:
+                print(
+                    f"tf-transformer: error: {error}, then run the same command again: training "
+                    "goes on from the newest checkpoint",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                os._exit(2)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()

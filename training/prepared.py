@@ -59,7 +59,7 @@ class PreparedText:
                 )
         self.folders = tuple(folders)
         self.config = config
-        self._service = service
+        self.service = service
         if service:
             check_service(service)
         self._descriptions = descriptions
@@ -179,10 +179,10 @@ class PreparedText:
 
         blocks = tf.data.Dataset.range(first_epoch, 2**31).flat_map(epoch).map(read).prefetch(1)
         stream = blocks.flat_map(batches)
-        if self._service:
+        if self.service:
             # "Off" does not share the stream among the service's workers, so it stays in order.
             sharing = tf.data.experimental.service.ShardingPolicy.OFF
-            stream = stream.apply(tf.data.experimental.service.distribute(sharing, self._service))
+            stream = stream.apply(tf.data.experimental.service.distribute(sharing, self.service))
         return stream.prefetch(tf.data.AUTOTUNE)
 
     def _count_by_bucket(self, shard: dict) -> np.ndarray:

@@ -33,6 +33,7 @@ from training.compiled_model import compiled_model, give_vectors
 from training.config import TrainingConfig
 from training.corpus import TextFile, check_parallel, digest
 from training.corpus_report import report_corpus
+from training.data_service import service_watched
 from training.fine_tuning import INITIAL_NAME, copy_weights, describe_fit
 from training.memory import keep_memory
 from training.monitoring import Report
@@ -240,6 +241,8 @@ def _fit(
         workers=workers,
     )
     with StopOnSignal(workers) as stop, contextlib.ExitStack() as at_the_end:
+        if isinstance(corpus, PreparedText) and corpus.service:
+            at_the_end.enter_context(service_watched(corpus.service))
         callbacks = [
             StopAtStep(optimization.steps),
             stop,
