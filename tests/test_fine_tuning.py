@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -81,6 +83,18 @@ def test_the_average_starts_from_the_weights(base, corpus, tmp_path):
         losses.append([score["loss"] for score in scores])
         assert not (model_dir / INITIAL_NAME).exists()
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
+def test_on_two_devices(other, base, tmp_path):
+    """A process of its own: nothing may use TensorFlow's devices before they are chosen."""
+    command = [*other, "--model-dir", str(tmp_path / "tuned"), "--init-from", str(base)]
+    finished = subprocess.run(
+        [sys.executable, "-m", "tf_transformer", *command, "--devices", "2"],
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    assert "Trained for 4 steps" in finished.stdout
 
 
 def test_a_stop_before_the_first_checkpoint(other, base, corpus, tmp_path, monkeypatch):

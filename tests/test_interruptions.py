@@ -8,8 +8,9 @@ import signal
 import pytest
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
-from tests.conftest import small_config
+from tests.conftest import Corpus, small_config
 from training.callbacks import StopOnSignal
+from training.checkpoints import Checkpoints
 from training.profiling import Profile
 from training.trainer import train
 from training.workers import Workers
@@ -174,3 +175,22 @@ def test_a_profile_of_steps_in_two_calls_of_fit(tmp_path, monkeypatch, caplog):
             profile.on_train_end()
     assert calls == [7, "start", 8, 9, 10, 11, "stop", 12, 13]
     assert not caplog.records
+
+
+@pytest.mark.parametrize("name", ["train.de", "validation.de"])
+def test_a_text_that_changes_is_named(corpus, tmp_path, monkeypatch, name):
+    """Shorter, gone: training ends at the next checkpoint, or where reading fails."""
+    for number, change in enumerate((lambda path: path.write_text("x\n"), os.remove)):
+        directory = tmp_path / str(number)
+        shutil.copytree(corpus.directory, directory)
+
+        def save(self, step, change=change, directory=directory, original=Checkpoints.save):
+            original(self, step)
+            if step == 5:
+                change(directory / name)
+
+        with monkeypatch.context() as patch, pytest.raises(ValueError) as raised:
+            patch.setattr(Checkpoints, "save", save)
+            go_on(Corpus(directory), directory / "model")
+        assert str(raised.value).startswith(f"{directory / name} has changed while it was trained")
+        assert (directory / "model/checkpoints/step-5.index").exists()

@@ -19,6 +19,8 @@ def test_tags():
     with pytest.raises(ValueError, match="expected the name of a language, such as 'de'"):
         language_tag("d e")
     assert tagged([b"a dog", b" ", b"\xff"], "de") == [b"<2de> a dog", b" ", b"<2de> \xff"]
+    with pytest.raises(ValueError, match="line 2 begins with a language already"):
+        tagged([b"a dog", b"<2fr> a cat"], "de")
     check_tags(["anything"], [], "f")
     check_tags(["<2de> a", "", b"<2fr> b"], ["de", "fr"], "f")
     with pytest.raises(ValueError, match=r"f:3: a source .* one of <2de>, <2fr>"):

@@ -4,7 +4,7 @@ import pytest
 
 from tests.conftest import small_config
 from tf_transformer.model_dir import CONFIG_NAME
-from training.run_directory import begin_or_continue, check_same_run, describe_training
+from training.run_directory import begin_or_continue, check_same_run, describe_training, own
 
 RUN = describe_training(small_config(), "corpus", None)
 OTHER = describe_training(small_config(optimization__seed=7), "corpus", None)
@@ -57,3 +57,16 @@ def test_workers_of_one_run_agree_in_all_settings(tmp_path):
     check_same_run(tmp_path, other)
     with pytest.raises(ValueError, match=r"optimization\.checkpoint_every=10; received 7"):
         check_same_run(tmp_path, other, free=frozenset())
+
+
+def test_one_process_at_a_time(tmp_path):
+    with own(tmp_path / "model"):
+        with (
+            pytest.raises(ValueError, match="another process is training this model"),
+            own(tmp_path / "model"),
+        ):
+            pass
+        with own(tmp_path / "other"):
+            pass
+    with own(tmp_path / "model"):
+        pass

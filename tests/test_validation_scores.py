@@ -164,3 +164,14 @@ def test_best_paths_come_from_both_folders(tmp_path):
 def test_best_needs_scores(tmp_path):
     with pytest.raises(ValueError, match=r"no checkpoint was judged"):
         best_checkpoint_paths(tmp_path, 1)
+
+
+def test_what_is_no_number_is_null_in_json(tmp_path):
+    scores = ValidationScores(tmp_path, "loss", {})
+    scores.add(2, {"loss": 1.0, "perplexity": 2.0})
+    scores.add(4, {"loss": math.nan, "perplexity": math.inf})
+    text = (tmp_path / "validation_scores.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail)["scores"][1]["loss"] is None
+    again = ValidationScores(tmp_path, "loss", {})
+    assert again.ranked() == scores.ranked() == [2, 4]
+    assert again.stale(4) == scores.stale(4) == 1

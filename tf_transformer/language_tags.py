@@ -63,6 +63,16 @@ def check_tags(lines: Iterable[str | bytes], languages: Sequence[str], name: str
 
 
 def tagged(lines: Iterable[bytes], language: str) -> list[bytes]:
-    """Puts the language's tag before all lines that are not empty."""
+    """Puts the language's tag before all lines that are not empty.
+
+    Raises:
+        ValueError: a line has a tag already.
+    """
+    lines = list(lines)
+    for number, line in enumerate(lines, 1):
+        if _TAG.match(line.decode("utf-8", "replace")):
+            raise ValueError(
+                f"line {number} begins with a language already; leave the target language out"
+            )
     tag = language_tag(language).encode() + b" "
     return [tag + line if line.strip() else line for line in lines]

@@ -2,11 +2,13 @@
 
 import pathlib
 import signal
+from collections.abc import Sequence
 
 import keras
 
 from tf_transformer.model_dir import write_weights
 from training.checkpoints import Checkpoints
+from training.corpus import TextFile
 from training.workers import Workers
 
 AGREE_EVERY = 10
@@ -74,6 +76,35 @@ class ValidateAverage(keras.callbacks.Callback):
 
     def on_test_end(self, logs=None):
         self._context.__exit__(None, None, None)
+
+
+class WatchFiles(keras.callbacks.Callback):
+    """Ends training where a text that it reads has another size than when it began.
+
+    Checked when an epoch begins, and when `check` is called, as after an error in reading.
+
+    Args:
+        files: that are read as training goes on.
+
+    Raises:
+        ValueError: names the file.
+    """
+
+    def __init__(self, files: Sequence[TextFile]):
+        super().__init__()
+        self._sizes = {file: file.size() for file in files}
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.check()
+
+    def check(self) -> None:
+        """See above."""
+        for file, size in self._sizes.items():
+            if file.size() != size:
+                raise ValueError(
+                    f"{file.path} has changed while it was trained with; bring it back, and the "
+                    "same command goes on"
+                )
 
 
 class StopAtStep(StepCallback):

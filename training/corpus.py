@@ -78,6 +78,13 @@ class TextFile:
             raise ValueError(f"{file.path}: no such file")
         return file
 
+    def size(self) -> int | None:
+        """Bytes of the file; None where there is none."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return None
+
     def __str__(self) -> str:
         return str(self.path) if self.column is None else f"{self.path}:{self.column}"
 

@@ -6,16 +6,19 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
+import sentencepiece
 import tensorflow as tf
 import tqdm
 
 from tf_transformer.files import replacing
-from tf_transformer.model_dir import WEIGHTS_NAME, read_config, read_tokenizers, weights_digest
+from tf_transformer.language_tags import language_of
+from tf_transformer.model_dir import WEIGHTS_NAME, read_config, weights_digest
 from tf_transformer.presets import PRESETS
 from tf_transformer.special_ids import UNKNOWN_ID
 from tf_transformer.tokenizer import Tokenizer
 from training.config import TrainingConfig
 from training.pipeline import ParallelText
+from training.prepared_folder import read_models
 from training.settings import make_config
 
 # The folder in a model directory with the weights that training starts from, until it has ended.
@@ -37,7 +40,7 @@ def config_like(model_dir: pathlib.Path, given: dict[str, Any]) -> TrainingConfi
     """
     config = read_config(model_dir)
     has = dataclasses.asdict(config)
-    tokenizers = read_tokenizers(model_dir)
+    source, target = read_models(model_dir)
     size = has.pop("target_vocab_size")
     has.pop("source_vocab_size")
     if given.get("preset") is not None:
@@ -51,11 +54,18 @@ def config_like(model_dir: pathlib.Path, given: dict[str, Any]) -> TrainingConfi
                 f"{model_dir} has a vocabulary, of {size} pieces, and keeps it; leave out "
                 f"vocabulary.{name}={value!r}"
             )
-    source, target = tokenizers
-    ours = {"size": size, "joint": source is None or source.model == target.model}
-    ours["languages"] = source.languages if source else []
+    ours = {"size": size, "joint": source in (None, target), "languages": _languages(source)}
     free = {name: model[name] for name in _FREE & model.keys()}
     return make_config(given | {"model": has | free, "vocabulary": ours})
+
+
+def _languages(model: bytes | None) -> list[str]:
+    """`Tokenizer.languages`, without TensorFlow: devices are chosen later."""
+    if model is None:
+        return []
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    pieces = map(processor.id_to_piece, range(len(processor)))
+    return [language for piece in pieces if (language := language_of(piece))]
 
 
 def _refuse_others(model_dir, has, wanted, kind):

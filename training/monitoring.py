@@ -129,7 +129,8 @@ class Report(StepCallback):
         if self._skipped - self._checked_skipped == updates:
             raise ValueError(
                 f"none of the updates from {self._checked_step + 1} to {self.step} had a finite "
-                "gradient; lower optimization.learning_rate_factor or set optimization.clip_norm"
+                "gradient; lower optimization.learning_rate_factor or set optimization.clip_norm, "
+                "with another --model-dir"
             )
         self._checked_step, self._checked_skipped = self.step, self._skipped
 

@@ -1,9 +1,12 @@
 """What a model directory says of the run that trains it, so that two runs are never mixed up."""
 
+import contextlib
 import dataclasses
+import fcntl
 import json
+import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from tf_transformer.files import remove_leftovers, replacing
 from tf_transformer.model_dir import CONFIG_NAME
@@ -56,6 +59,27 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
         temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
     if not has_begun:
         begin()
+
+
+@contextlib.contextmanager
+def own(model_dir: pathlib.Path) -> Iterator[None]:
+    """Keeps other processes from training in the same folder.
+
+    Raises:
+        ValueError: another process does.
+    """
+    model_dir.mkdir(parents=True, exist_ok=True)
+    folder = os.open(model_dir, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ValueError(f"{model_dir}: another process is training this model") from error
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(folder)
 
 
 def check_same_run(

@@ -147,7 +147,9 @@ def _read_validation(path):
     scores = read_validation_scores(path)
     if not scores:
         return {}
-    return {"validation": {name: scores[-1][name] for name in ("step", *_VALIDATION)}}
+    last = {name: scores[-1][name] for name in ("step", *_VALIDATION)}
+    # A loss that is no number is None, as the others are.
+    return {"validation": {name: None if value != value else value for name, value in last.items()}}
 
 
 def _read_scores(path):

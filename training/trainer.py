@@ -25,6 +25,7 @@ from training.callbacks import (
     StopAtStep,
     StopOnSignal,
     ValidateAverage,
+    WatchFiles,
     current_step,
     write_trained_weights,
 )
@@ -40,7 +41,7 @@ from training.monitoring import Report
 from training.pipeline import ParallelText
 from training.prepared import PreparedText
 from training.profiling import Profile
-from training.run_directory import begin_or_continue, check_same_run, describe_training
+from training.run_directory import begin_or_continue, check_same_run, describe_training, own
 from training.strategy import make_strategy
 from training.tensorboard_log import TensorBoardLog
 from training.trained_model import TrainedLanguageModel, TrainedTransformer
@@ -130,8 +131,10 @@ def train(
 
     if not workers.is_chief:
         logging.getLogger("training").setLevel(logging.WARNING)  # the chief speaks for all
-    with workers.losses_explained():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(workers.losses_explained())
         if workers.is_chief:
+            stack.enter_context(own(model_dir))
             begin_or_continue(model_dir, run, begin)
         workers.wait()
         if not workers.is_chief:
@@ -243,7 +246,9 @@ def _fit(
     with StopOnSignal(workers) as stop, contextlib.ExitStack() as at_the_end:
         if isinstance(corpus, PreparedText) and corpus.service:
             at_the_end.enter_context(service_watched(corpus.service))
+        texts = WatchFiles(_texts(corpus) + _texts(validation))
         callbacks = [
+            texts,
             StopAtStep(optimization.steps),
             stop,
             ValidateAverage(),
@@ -272,7 +277,7 @@ def _fit(
                 optimization.seed,
                 step,
             )
-            with _damage_named(corpus):
+            with _damage_named(corpus, texts):
                 model.fit(
                     workers.shares(batches.prefetch(tf.data.AUTOTUNE)),
                     validation_data=validation_batches,
@@ -291,14 +296,21 @@ def _fit(
 
 
 @contextlib.contextmanager
-def _damage_named(corpus):
-    """TensorFlow's errors over damaged records do not say which file they are in."""
+def _damage_named(corpus, texts):
+    """TensorFlow's errors over files do not say, in one line, which one they are about."""
     try:
         yield
     except tf.errors.OpError:
         if isinstance(corpus, PreparedText):
             corpus.check_shards()
+        texts.check()
         raise
+
+
+def _texts(corpus):
+    if isinstance(corpus, PreparedText):
+        return []
+    return [file for file in (corpus.source, corpus.target) if file]
 
 
 def _with_vocabulary(config: TrainingConfig, prepared: PreparedText) -> TrainingConfig:

@@ -52,7 +52,8 @@ class ValidationScores:
         # Stable: of one step's scores, the newest are last.
         records = sorted([*others, record], key=lambda record: record["step"])
         with replacing(self._path) as temporary:
-            text = json.dumps({"best_by": self.best_by, "scores": records}, indent=1)
+            plain = [_without_nan(record) for record in records]
+            text = json.dumps({"best_by": self.best_by, "scores": plain}, indent=1, allow_nan=False)
             temporary.write_text(text + "\n", encoding="utf-8")
         self._records = records
 
@@ -97,12 +98,21 @@ class ValidationScores:
         return value if self.best_by == "bleu" else -value
 
 
+def _without_nan(record):
+    """JSON has neither NaN nor infinity: None stands for them."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in record.items()
+    }
+
+
 def _read(path):
     try:
         records = json.loads(path.read_text(encoding="utf-8"))["scores"]
         # What is compared with must be there.
         for record in records:
-            record["step"] + 0, record["loss"], record["made_by"]
+            record["step"] + 0, record["made_by"]
+            record["loss"] = math.nan if record["loss"] is None else record["loss"]
     except FileNotFoundError:
         return []
     except (ValueError, TypeError, KeyError) as error:
