@@ -4,10 +4,11 @@
 
 A small model with dropout is trained with deterministic ops; a checkpoint is written every other
 step, and the best by validation loss is kept, so that many kills meet a save. A process is killed
-by SIGKILL at a random moment between its start and the time that a whole run takes, and the same
-call goes on. Whenever a run reaches its last step, its weights file and every variable of its
-checkpoint are compared, bit for bit, with an uninterrupted run's. Each process is a fork of one
-that has imported TensorFlow, which saves most of its start. Ctrl-C prints what was found so far.
+by SIGKILL, every third at a random moment of its start, the others within 0.3 s after one of their
+first 8 checkpoints, and the same call goes on. Whenever a run reaches its last step, its weights
+file and every variable of its checkpoint are compared, bit for bit, with an uninterrupted run's.
+Each process is a fork of one that has imported TensorFlow, which saves most of its start. Ctrl-C
+prints what was found so far.
 """
 
 import argparse
@@ -20,10 +21,11 @@ import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Callable
 
 import tqdm
 
-STEPS = 60
+STEPS, SAVE_EVERY = 60, 2
 SETTINGS = {
     "model.num_encoder_layers": 1,
     "model.num_decoder_layers": 1,
@@ -34,7 +36,7 @@ SETTINGS = {
     "vocabulary.size": 400,
     "data.batch_tokens": 512,
     "optimization.steps": STEPS,
-    "optimization.checkpoint_every": 2,
+    "optimization.checkpoint_every": SAVE_EVERY,
     "optimization.keep_checkpoints": 3,
     "optimization.average_decay": 0.99,
     "validation.translate_every": 0,
@@ -112,36 +114,52 @@ def in_fork(work) -> str:
     return answer
 
 
-def wait(process: int, seconds: float) -> bool:
-    """Whether the process has ended by itself in that time; fails where it failed."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+def has_ended(process: int, is_time: Callable[[], bool]) -> bool:
+    """Waits until it is time; whether the process has ended by itself. Fails where it failed."""
+    while not is_time():
         number, status = os.waitpid(process, os.WNOHANG)
         if number:
             if status:
                 raise RuntimeError(f"training failed with status {status}")
             return True
-        time.sleep(0.005)
+        time.sleep(0.002)
     return False
+
+
+def after(saves: int, seconds: float, directory: pathlib.Path) -> Callable[[], bool]:
+    """Whether so many more checkpoints are there, and since then so many seconds are over."""
+    first, since = newest_step(directory) + saves * SAVE_EVERY, None
+
+    def is_time():
+        nonlocal since
+        if since is None and newest_step(directory) >= first:
+            since = time.monotonic()
+        return since is not None and time.monotonic() - since >= seconds
+
+    return is_time
 
 
 def kill_many(options: argparse.Namespace, work: pathlib.Path, counts: collections.Counter) -> None:
     """Counts kills, finished runs, and what went wrong."""
     from training.demonstration import write_demonstration
 
-    corpus, directory = work / "corpus", work / "model"
+    corpus, whole, directory = work / "corpus", work / "whole", work / "model"
     corpus.mkdir()
     write_demonstration(corpus, num_train=2000, num_validation=20, num_test=1)
     begin = time.monotonic()
-    whole = work / "whole"
-    wait(fork(lambda: train_small(whole, corpus, options.devices)), 600)
-    expected, duration = in_fork(lambda: digest(whole)), time.monotonic() - begin
+    process = fork(lambda: train_small(whole, corpus, options.devices))
+    has_ended(process, after(1, 0.0, whole))
+    start = time.monotonic() - begin
+    has_ended(process, lambda: False)
+    expected = in_fork(lambda: digest(whole))
     draw = random.Random(options.seed)
     with tqdm.tqdm(total=options.kills, unit=" kills", disable=None) as progress:
         while counts["kills"] < options.kills:
-            before = newest_step(directory)
+            saves = max(0, draw.randrange(-3, 9))
+            seconds = draw.uniform(0.0, 0.3 if saves else start)
+            before, is_time = newest_step(directory), after(saves, seconds, directory)
             process = fork(lambda: train_small(directory, corpus, options.devices))
-            if wait(process, draw.uniform(0, duration)):
+            if has_ended(process, is_time):
                 counts["finished runs"] += 1
                 counts["other weights"] += in_fork(lambda: digest(directory)) != expected
                 counts["damaged checkpoints"] += num_damaged(directory)
