@@ -51,9 +51,11 @@ def test_command_keeps_the_checkpoints(trained, tmp_path, capsys):
     )
 
 
-@pytest.mark.parametrize("last", [0, 4])
-def test_refuses_more_checkpoints_than_there_are(trained, last):
-    with pytest.raises(ValueError, match=f"--last {last}: .* holds 3 checkpoints"):
+@pytest.mark.parametrize(
+    ("last", "fault"), [(0, "expected at least 1"), (4, ".* holds 3 checkpoints")]
+)
+def test_refuses_more_checkpoints_than_there_are(trained, last, fault):
+    with pytest.raises(ValueError, match=f"--last {last}: {fault}"):
         average_checkpoints(trained, last, Transformer(read_config(trained)))
 
 

@@ -29,8 +29,19 @@ def test_killed_once_it_has_begun_it_goes_on(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         begin_or_continue(tmp_path, RUN, beginning(tmp_path, KeyboardInterrupt))
     begin_or_continue(tmp_path, RUN, never)
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "step-5.index").write_text("x")
     with pytest.raises(ValueError, match=r"was trained with optimization\.seed=1; received 7"):
         begin_or_continue(tmp_path, OTHER, never)
+
+
+def test_a_run_that_never_trained_gives_way_to_another(tmp_path):
+    begin_or_continue(tmp_path, RUN, beginning(tmp_path))
+    begin_or_continue(tmp_path, OTHER, beginning(tmp_path))
+    begin_or_continue(tmp_path, OTHER, never)
+    (tmp_path / "model.weights.h5").write_text("x")
+    with pytest.raises(ValueError, match=r"was trained with optimization\.seed=7; received 1"):
+        begin_or_continue(tmp_path, RUN, never)
 
 
 def test_a_run_that_could_not_begin_leaves_the_folder_to_another(tmp_path):

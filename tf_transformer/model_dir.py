@@ -44,6 +44,7 @@ def describe_model(
     model_dir.mkdir(parents=True, exist_ok=True)
     for name, model in (("source.spm", source_model), ("target.spm", target_model)):
         if model is None:
+            (model_dir / name).unlink(missing_ok=True)
             continue
         with replacing(model_dir / name) as path:
             path.write_bytes(model)

@@ -66,7 +66,9 @@ def best_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
         for path in checkpoint_paths(directory):
             paths[step_of(path)] = path
     ranked = [step for step in ValidationScores(model_dir, best_by).ranked() if step in paths]
-    if not 1 <= count <= len(ranked):
+    if count < 1:
+        raise ValueError(f"--best {count}: expected at least 1")
+    if count > len(ranked):
         name = {"bleu": "BLEU", "loss": "validation loss"}[best_by]
         raise ValueError(
             f"--best {count}: {model_dir} holds {len(ranked)} checkpoints with a {name} "

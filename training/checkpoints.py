@@ -182,7 +182,9 @@ def average_checkpoints(model_dir: pathlib.Path, last: int, model: keras.Model) 
     """
     directory = checkpoint_directory(model_dir)
     paths = checkpoint_paths(directory)
-    if not 1 <= last <= len(paths):
+    if last < 1:
+        raise ValueError(f"--last {last}: expected at least 1")
+    if last > len(paths):
         raise ValueError(f"--last {last}: {directory} holds {len(paths)} checkpoints")
     return average_paths(paths[-last:], model)
 

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 
 from tf_transformer.files import remove_leftovers, replacing
-from tf_transformer.model_dir import CONFIG_NAME
+from tf_transformer.model_dir import CONFIG_NAME, WEIGHTS_NAME
 from training.config import TrainingConfig, ValidationConfig
 from training.settings import dump_config, flatten, make_config
 
@@ -38,7 +38,8 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
     """Describes the run in `model_dir`, or checks that it is the run described there.
 
     The run has begun once the model's description is there: until then, whatever an interrupted or
-    refused call has left is written anew.
+    refused call has left is written anew. Until there is a checkpoint or a model, another run may
+    take its place.
 
     Args:
         model_dir: of the run.
@@ -53,12 +54,22 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
     if has_begun and not (model_dir / TRAINING_NAME).exists():
         raise ValueError(f"{model_dir} holds a model that this command did not train")
     if has_begun:
-        check_same_run(model_dir, run)
+        try:
+            check_same_run(model_dir, run)
+        except ValueError:
+            if _has_trained(model_dir):
+                raise
+            (model_dir / CONFIG_NAME).unlink()
+            has_begun = False
     model_dir.mkdir(parents=True, exist_ok=True)
     with replacing(model_dir / TRAINING_NAME) as temporary:
         temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
     if not has_begun:
         begin()
+
+
+def _has_trained(model_dir):
+    return (model_dir / WEIGHTS_NAME).exists() or any((model_dir / "checkpoints").glob("*step-*"))
 
 
 @contextlib.contextmanager
