@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import SMALL_SETTINGS
 from tf_transformer.__main__ import main
-from tf_transformer.files import check_writable, remove_leftovers, replacing
+from tf_transformer.files import check_writable, locked, remove_leftovers, replacing
 
 COMMAND = [sys.executable, "-m", "tf_transformer"]
 SETTINGS = ["--set", *(f"{name}={value}" for name, value in SMALL_SETTINGS.items())]
@@ -242,3 +242,17 @@ def test_memory_that_does_not_suffice(model_dir, capsys):
     text = ["--input", str(path)]
     assert main(["translate", "--model-dir", str(model_dir), *text]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_one_process_at_a_time_has_a_folder(tmp_path):
+    (tmp_path / "other").mkdir()
+    with locked(tmp_path, "at work"):
+        with (
+            pytest.raises(ValueError, match="another process is at work"),
+            locked(tmp_path, "at work"),
+        ):
+            pass
+        with locked(tmp_path / "other", "at work"):
+            pass
+    with locked(tmp_path, "at work"):
+        pass

@@ -4,7 +4,7 @@ import pytest
 
 from tests.conftest import small_config
 from tf_transformer.model_dir import CONFIG_NAME
-from training.run_directory import begin_or_continue, check_same_run, describe_training, own
+from training.run_directory import begin_or_continue, check_same_run, describe_training
 
 RUN = describe_training(small_config(), "corpus", None)
 OTHER = describe_training(small_config(optimization__seed=7), "corpus", None)
@@ -35,11 +35,12 @@ def test_killed_once_it_has_begun_it_goes_on(tmp_path):
         begin_or_continue(tmp_path, OTHER, never)
 
 
-def test_a_run_that_never_trained_gives_way_to_another(tmp_path):
+@pytest.mark.parametrize("trace", ["model.weights.h5", "validation_scores.json"])
+def test_a_run_that_never_trained_gives_way_to_another(tmp_path, trace):
     begin_or_continue(tmp_path, RUN, beginning(tmp_path))
     begin_or_continue(tmp_path, OTHER, beginning(tmp_path))
     begin_or_continue(tmp_path, OTHER, never)
-    (tmp_path / "model.weights.h5").write_text("x")
+    (tmp_path / trace).write_text("x")
     with pytest.raises(ValueError, match=r"was trained with optimization\.seed=7; received 1"):
         begin_or_continue(tmp_path, RUN, never)
 
@@ -68,16 +69,3 @@ def test_workers_of_one_run_agree_in_all_settings(tmp_path):
     check_same_run(tmp_path, other)
     with pytest.raises(ValueError, match=r"optimization\.checkpoint_every=10; received 7"):
         check_same_run(tmp_path, other, free=frozenset())
-
-
-def test_one_process_at_a_time(tmp_path):
-    with own(tmp_path / "model"):
-        with (
-            pytest.raises(ValueError, match="another process is training this model"),
-            own(tmp_path / "model"),
-        ):
-            pass
-        with own(tmp_path / "other"):
-            pass
-    with own(tmp_path / "model"):
-        pass

@@ -1,6 +1,7 @@
 """Files that appear whole or not at all."""
 
 import contextlib
+import fcntl
 import os
 import pathlib
 import shutil
@@ -33,6 +34,30 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(folder: pathlib.Path, purpose: str) -> Iterator[None]:
+    """Keeps a folder from other processes that lock it too, where the file system has locks.
+
+    Args:
+        folder: that is there.
+        purpose: what this process does, for the message to another.
+
+    Raises:
+        ValueError: another process has it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ValueError(f"{folder}: another process is {purpose}") from error
+        except OSError:  # no locks here
+            pass
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def check_writable(path: pathlib.Path) -> None:

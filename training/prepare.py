@@ -11,7 +11,6 @@ preparation that is killed goes on, and ends with the bytes of one that was not.
 
 import contextlib
 import dataclasses
-import fcntl
 import itertools
 import json
 import os
@@ -23,7 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import tqdm
 
-from tf_transformer.files import remove_leftovers, replacing
+from tf_transformer.files import locked, remove_leftovers, replacing
 from training.config import TrainingConfig
 from training.corpus import TextFile, open_text
 from training.duplicates import mark_first
@@ -126,12 +125,7 @@ def _own(output: pathlib.Path) -> Iterator[pathlib.Path]:
     if output.exists() and any(output.iterdir()) and not is_ours:
         raise ValueError(f"{output}: holds other files; give a folder that is new or empty")
     output.mkdir(parents=True, exist_ok=True)
-    folder = os.open(output, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ValueError(f"{output}: another process is preparing it") from error
+    with locked(output, "preparing it"):
         try:
             work.mkdir(exist_ok=True)
             remove_leftovers(output)
@@ -140,8 +134,6 @@ def _own(output: pathlib.Path) -> Iterator[pathlib.Path]:
         finally:
             if (output / DESCRIPTION_NAME).exists():
                 shutil.rmtree(work, ignore_errors=True)
-    finally:
-        os.close(folder)
 
 
 def _begin_or_continue(output: pathlib.Path, work: pathlib.Path, request: dict) -> dict | None:

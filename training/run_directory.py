@@ -1,17 +1,15 @@
 """What a model directory says of the run that trains it, so that two runs are never mixed up."""
 
-import contextlib
 import dataclasses
-import fcntl
 import json
-import os
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from tf_transformer.files import remove_leftovers, replacing
 from tf_transformer.model_dir import CONFIG_NAME, WEIGHTS_NAME
 from training.config import TrainingConfig, ValidationConfig
 from training.settings import dump_config, flatten, make_config
+from training.validation_scores import SCORES_NAME
 
 TRAINING_NAME = "training.json"
 
@@ -69,28 +67,10 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
 
 
 def _has_trained(model_dir):
-    return (model_dir / WEIGHTS_NAME).exists() or any((model_dir / "checkpoints").glob("*step-*"))
-
-
-@contextlib.contextmanager
-def own(model_dir: pathlib.Path) -> Iterator[None]:
-    """Keeps other processes from training in the same folder.
-
-    Raises:
-        ValueError: another process does.
-    """
-    model_dir.mkdir(parents=True, exist_ok=True)
-    folder = os.open(model_dir, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ValueError(f"{model_dir}: another process is training this model") from error
-        except OSError:  # a file system without locks
-            pass
-        yield
-    finally:
-        os.close(folder)
+    traces = (WEIGHTS_NAME, SCORES_NAME)
+    return any((model_dir / name).exists() for name in traces) or any(
+        (model_dir / "checkpoints").glob("*step-*")
+    )
 
 
 def check_same_run(

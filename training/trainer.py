@@ -11,6 +11,7 @@ import signal
 import keras
 import tensorflow as tf
 
+from tf_transformer.files import locked
 from tf_transformer.language_tags import check_tags
 from tf_transformer.model_dir import (
     WEIGHTS_NAME,
@@ -41,7 +42,7 @@ from training.monitoring import Report
 from training.pipeline import ParallelText
 from training.prepared import PreparedText
 from training.profiling import Profile
-from training.run_directory import begin_or_continue, check_same_run, describe_training, own
+from training.run_directory import begin_or_continue, check_same_run, describe_training
 from training.strategy import make_strategy
 from training.tensorboard_log import TensorBoardLog
 from training.trained_model import TrainedLanguageModel, TrainedTransformer
@@ -134,7 +135,8 @@ def train(
     with contextlib.ExitStack() as stack:
         stack.enter_context(workers.losses_explained())
         if workers.is_chief:
-            stack.enter_context(own(model_dir))
+            model_dir.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(model_dir, "training this model"))
             begin_or_continue(model_dir, run, begin)
         workers.wait()
         if not workers.is_chief:
