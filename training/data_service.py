@@ -1,16 +1,17 @@
 """A tf.data service: one process that makes batches for trainers elsewhere."""
 
 import contextlib
+import logging
 import os
 import re
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
 
 import tensorflow as tf
 
+_log = logging.getLogger(__name__)
 _service = tf.data.experimental.service
 
 
@@ -93,11 +94,10 @@ def service_watched(address: str, every: float = 10.0, patience: float = 60.0) -
             try:
                 check_service(address, patience)
             except OSError as error:
-                print(
-                    f"tf-transformer: error: {error}, then run the same command again: training "
-                    "goes on from the newest checkpoint",
-                    file=sys.stderr,
-                    flush=True,
+                _log.critical(
+                    "tf-transformer: error: %s, then run the same command again: training goes on "
+                    "from the newest checkpoint",
+                    error,
                 )
                 os._exit(2)
 
