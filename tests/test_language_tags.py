@@ -8,18 +8,18 @@ import tensorflow as tf
 from tests.conftest import SMALL_SETTINGS, small_config
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
-from tf_transformer.language_tags import check_tags, language_of, language_tag, tagged
+from tf_transformer.language_tags import check_tags, language_tag, languages_of, tagged
 from tf_transformer.model_dir import read_tokenizers
 from training.corpus import TextFile
 
 
 def test_tags():
-    assert language_tag("de") == "<2de>" and language_of("<2zh-Hant>") == "zh-Hant"
-    assert language_of("<2 de>") is None and language_of("▁<2de>") is None
+    assert language_tag("de") == "<2de>" and languages_of(["<2zh-Hant>"]) == ["zh-Hant"]
+    assert languages_of(["<2 de>", "▁<2de>", "a"]) == []
     with pytest.raises(ValueError, match="expected the name of a language, such as 'de'"):
         language_tag("d e")
     assert tagged([b"a dog", b" ", b"\xff"], "de") == [b"<2de> a dog", b" ", b"<2de> \xff"]
-    with pytest.raises(ValueError, match="line 2 begins with a language already"):
+    with pytest.raises(ValueError, match="input:2: begins with a language already"):
         tagged([b"a dog", b"<2fr> a cat"], "de")
     check_tags(["anything"], [], "f")
     check_tags(["<2de> a", "", b"<2fr> b"], ["de", "fr"], "f")
@@ -110,6 +110,10 @@ def test_evaluate_and_export(model, files, corpus, tmp_path, capsys):
     assert len(digests) == 2
     assert main([*command, corpus.path("validation.de")]) == 2
     assert "validation.en:1: a source for this vocabulary" in capsys.readouterr().err
+    sides = ["--source", str(files / "validation.source")]
+    sides += ["--reference", str(files / "validation.target"), "--target-language", "de"]
+    assert main([*command[:-3], *sides]) == 2
+    assert "validation.source:1: begins with a language already" in capsys.readouterr().err
     command = ["export", "--model-dir", str(model), "--beam-size", "1"]
     command += ["--signatures", "serving_default", "--output", str(tmp_path / "served")]
     assert main(command) == 0

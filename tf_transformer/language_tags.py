@@ -22,10 +22,14 @@ def language_tag(language: str) -> str:
     return tag
 
 
-def language_of(piece: str) -> str | None:
-    """The language of a piece that is a tag, else None."""
-    match = _TAG.fullmatch(piece)
-    return match and match[1]
+def languages_of(pieces: Iterable[str]) -> list[str]:
+    """The languages of those pieces that are tags."""
+    return [match[1] for piece in pieces if (match := _TAG.fullmatch(piece))]
+
+
+def lacks_tag(text: str, tags: tuple[str, ...]) -> bool:
+    """Whether a source begins with none of the tags; an empty one needs none."""
+    return bool(text.strip()) and not text.startswith(tags)
 
 
 def check_language(language: str, languages: Sequence[str]) -> None:
@@ -55,10 +59,24 @@ def check_tags(lines: Iterable[str | bytes], languages: Sequence[str], name: str
     tags = tuple(language_tag(language) for language in languages)
     for number, line in enumerate(lines, 1):
         text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
-        if text.strip() and not text.startswith(tags):
+        if lacks_tag(text, tags):
             raise ValueError(
                 f"{name}:{number}: a source for this vocabulary begins with the language that is "
                 f"wanted, one of {', '.join(tags)}"
+            )
+
+
+def check_untagged(lines: Iterable[str | bytes], name: str) -> None:
+    """Refuses a source with tags, where a language is put before every line.
+
+    Raises:
+        ValueError: names the first line that begins with a tag.
+    """
+    for number, line in enumerate(lines, 1):
+        text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
+        if _TAG.match(text):
+            raise ValueError(
+                f"{name}:{number}: begins with a language already; leave the target language out"
             )
 
 
@@ -69,10 +87,6 @@ def tagged(lines: Iterable[bytes], language: str) -> list[bytes]:
         ValueError: a line has a tag already.
     """
     lines = list(lines)
-    for number, line in enumerate(lines, 1):
-        if _TAG.match(line.decode("utf-8", "replace")):
-            raise ValueError(
-                f"line {number} begins with a language already; leave the target language out"
-            )
+    check_untagged(lines, "input")
     tag = language_tag(language).encode() + b" "
     return [tag + line if line.strip() else line for line in lines]

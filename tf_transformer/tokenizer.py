@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from tf_transformer.config import nearest
-from tf_transformer.language_tags import language_of, language_tag
+from tf_transformer.language_tags import language_tag, languages_of
 from tf_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
@@ -97,7 +97,7 @@ class Tokenizer(tf.Module):
     @functools.cached_property
     def languages(self) -> list[str]:
         """Languages that the vocabulary has a tag for, see `language_tag`."""
-        return [language for piece in self.pieces if (language := language_of(piece))]
+        return languages_of(self.pieces)
 
     @property
     def tag_ids(self) -> list[int]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import sacrebleu
 
 from tf_transformer.decoder_model import DecoderModel
-from tf_transformer.language_tags import check_language, check_tags, language_tag
+from tf_transformer.language_tags import check_language, check_tags, check_untagged, language_tag
 from tf_transformer.metrics import Perplexity
 from tf_transformer.model_dir import load_with_digest
 from tf_transformer.tokenizer import Tokenizer
@@ -143,6 +143,7 @@ def _tagged(source: TextFile, language: str | None, tokenizer: Tokenizer | None)
     languages = tokenizer.languages if tokenizer else []
     if language is not None:
         check_language(language, languages)
+        check_untagged(source.lines(), str(source))
         return dataclasses.replace(source, prefix=f"{language_tag(language)} ")
     check_tags(source.lines(), languages, str(source))
     return source

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tqdm
 
 from tf_transformer.files import replacing
-from tf_transformer.language_tags import language_of
+from tf_transformer.language_tags import languages_of
 from tf_transformer.model_dir import WEIGHTS_NAME, read_config, weights_digest
 from tf_transformer.presets import PRESETS
 from tf_transformer.special_ids import UNKNOWN_ID
@@ -64,8 +64,7 @@ def _languages(model: bytes | None) -> list[str]:
     if model is None:
         return []
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    pieces = map(processor.id_to_piece, range(len(processor)))
-    return [language for piece in pieces if (language := language_of(piece))]
+    return languages_of(map(processor.id_to_piece, range(len(processor))))
 
 
 def _refuse_others(model_dir, has, wanted, kind):

@@ -13,7 +13,7 @@ import numpy as np
 import sentencepiece
 
 from tf_transformer.files import replacing
-from tf_transformer.language_tags import language_tag
+from tf_transformer.language_tags import lacks_tag, language_tag
 from tf_transformer.special_ids import END_ID
 from training.corpus import TextFile
 from training.prepared_folder import WORK_NAME, digest_of_file
@@ -169,14 +169,10 @@ def _readable_pairs(shard, sides, leave_out) -> Iterator[tuple[int, str, str]]:
                 leave_out(kind, file, line)
                 break
         else:
-            if _tags and shard.source and _lacks_tag(sentences[0]):
+            if _tags and shard.source and lacks_tag(sentences[0], _tags):
                 leave_out(FAULTS[4], shard.source, line)
             else:
                 yield line, *sentences
-
-
-def _lacks_tag(sentence: str) -> bool:
-    return bool(sentence.strip()) and not sentence.startswith(_tags)
 
 
 def _split_lines(text: bytes) -> list[bytes]:
