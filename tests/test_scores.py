@@ -140,7 +140,7 @@ def test_a_comparison_needs_as_many_lines_and_a_source(trained, corpus, capsys):
     command += ["--source", corpus.path("test.en"), "--compare", corpus.path("validation.de")]
     assert main(command) == 2
     error = capsys.readouterr().err
-    assert "test.en has 200 lines" in error and "validation.de has 40" in error
+    assert "validation.de must have one line for each of the 200" in error and "40 lines" in error
 
 
 def test_the_model_card_takes_the_stored_scores(judged, tmp_path, capsys):

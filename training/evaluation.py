@@ -18,7 +18,7 @@ from training.config import DataConfig
 from training.corpus import TextFile, check_parallel
 from training.pipeline import ParallelText
 from training.provenance import describe_now, describe_text
-from training.significance import Comparison, compare_systems, comparison_table
+from training.significance import Comparison, check_systems, compare_systems, comparison_table
 
 _log = logging.getLogger(__name__)
 
@@ -98,9 +98,9 @@ def evaluate(
     Raises:
         ValueError: the test set or the model directory is faulty.
     """
-    check_parallel(source, reference)
-    for system in systems:
-        check_parallel(source, system)
+    num_sentences = check_parallel(source, reference)
+    hypotheses = {str(system): list(system.lines()) for system in systems}
+    check_systems(hypotheses, num_sentences)
     model, *tokenizers, digest = load_with_digest(model_dir, dtype)
     source = _tagged(source, target_language, tokenizers[0])
     translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
@@ -122,7 +122,7 @@ def evaluate(
         chrf_signature=str(chrf.get_signature()),
         exact=exact,
         perplexity=perplexity(model, corpus),
-        sentences=len(references),
+        sentences=num_sentences,
         beam_size=beam_size,
         length_penalty=length_penalty,
         dtype=dtype,
@@ -133,7 +133,7 @@ def evaluate(
             **({"systems": [describe_text(system) for system in systems]} if systems else {}),
             **describe_now(),
         },
-        comparisons=_compare(translations, systems, references, bleu_tokenizer),
+        comparisons=_compare(translations, hypotheses, references, bleu_tokenizer),
     )
     return evaluation, translations
 
@@ -152,9 +152,8 @@ def _tagged(source: TextFile, language: str | None, tokenizer: Tokenizer | None)
 def _compare(translations, systems, references, bleu_tokenizer):
     if not systems:
         return []
-    _log.info("comparing with %s", ", ".join(map(str, systems)))
-    hypotheses = {str(system): list(system.lines()) for system in systems}
-    return compare_systems(translations, hypotheses, references, bleu_tokenizer=bleu_tokenizer)
+    _log.info("comparing with %s", ", ".join(systems))
+    return compare_systems(translations, systems, references, bleu_tokenizer=bleu_tokenizer)
 
 
 def evaluate_language_model(
@@ -165,13 +164,13 @@ def evaluate_language_model(
     Raises:
         ValueError: the text or the model directory is faulty, or the model needs a source.
     """
-    check_parallel(text, text)
+    num_sentences = check_parallel(text, text)
     model, source_tokenizer, tokenizer, digest = load_with_digest(model_dir, dtype)
     if source_tokenizer is not None:
         raise ValueError(f"{model_dir} holds a model that translates; give it a --source")
     config = DataConfig(max_length=model.config.max_length)
-    corpus = ParallelText(None, text, None, tokenizer, config)
-    statistics = corpus.statistics(check_parallel(text, text), f"reading {text}")
+    corpus = ParallelText(None, text, None, tokenizer, config, num_sentences)
+    statistics = corpus.statistics(f"reading {text}")
     left_out = (
         f"{statistics.empty} are empty, {statistics.too_long} longer than the model's limit of "
         f"{config.max_length} tokens"

@@ -44,6 +44,20 @@ class Comparison:
         return dataclasses.asdict(self) | {"difference": self.difference}
 
 
+def check_systems(systems: dict[str, Sequence[str]], sentences: int) -> None:
+    """Refuses a system that has another number of translations than the test set has sentences.
+
+    Raises:
+        ValueError: names it.
+    """
+    for name, hypotheses in systems.items():
+        if len(hypotheses) != sentences:
+            raise ValueError(
+                f"{name} must have one line for each of the {sentences} sentences of the test set. "
+                f"Received: {len(hypotheses)} lines"
+            )
+
+
 def compare_systems(
     translations: Sequence[str],
     systems: dict[str, Sequence[str]],
@@ -75,12 +89,7 @@ def compare_systems(
     seed = os.environ.get("SACREBLEU_SEED", "none")
     if seed.lower() != "none" and not seed.isdigit():
         raise ValueError(f"SACREBLEU_SEED: expected a number, or none. Received: {seed!r}")
-    for name, hypotheses in systems.items():
-        if len(hypotheses) != len(translations):
-            raise ValueError(
-                f"{name} must have one line for each of the {len(translations)} sentences of the "
-                f"test set. Received: {len(hypotheses)} lines"
-            )
+    check_systems(systems, len(translations))
     named = [("model", translations), *systems.items()]
     tests = {}
     for kind, samples in (("bs", resamples), ("ar", trials)):
