@@ -177,8 +177,9 @@ def kill_many(options: argparse.Namespace, work: pathlib.Path, counts: collectio
 
 def newest_step(directory: pathlib.Path) -> int:
     """Of the newest checkpoint, or 0."""
-    names = (path.stem for path in directory.glob("checkpoints/step-*.index"))
-    return max((int(name.partition("-")[2]) for name in names), default=0)
+    from training.checkpoints import checkpoint_directory, checkpoint_paths, step_of
+
+    return max(map(step_of, checkpoint_paths(checkpoint_directory(directory))), default=0)
 
 
 def num_damaged(directory: pathlib.Path) -> int:

@@ -109,7 +109,7 @@ def test_a_stop_before_the_first_checkpoint(other, base, corpus, tmp_path, monke
 
     arguments = {"model_dir": model_dir, "init_from": first, **corpus.arguments}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("training.trainer._fit", stop)
+        patch.setattr("training.trainer.run_loop", stop)
         train(config, **arguments)
     assert weights_digest(model_dir / INITIAL_NAME) == started
     shutil.rmtree(first)

@@ -9,10 +9,12 @@ import pytest
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from tests.conftest import Corpus, small_config
-from training.callbacks import StopOnSignal
+from tf_transformer.translator import Translator
+from training.callbacks import StopOnSignal, ValidateAverage
 from training.checkpoints import Checkpoints
 from training.profiling import Profile
 from training.trainer import train
+from training.validation_scores import read_validation_scores
 from training.workers import Workers
 
 SETTINGS = {
@@ -101,6 +103,50 @@ def test_every_step_is_shown_once(corpus, whole, tmp_path, monkeypatch):
         assert steps_shown(model_dir, "training", tag) == steps_shown(whole, "training", tag)
     for tag in ("loss", "perplexity", "accuracy", "loss/without_smoothing"):
         assert steps_shown(model_dir, "validation", tag) == [5, 10]
+
+
+def test_a_kill_during_validation_loses_no_step(corpus, tmp_path, monkeypatch):
+    model_dir = tmp_path / "model"
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_at(patch, "training.callbacks.ValidateAverage.on_test_begin", 5)
+        go_on(corpus, model_dir)
+    assert (model_dir / "checkpoints/step-5.index").exists()
+
+
+@pytest.mark.parametrize("part", ["loss", "translation"])
+def test_a_signal_breaks_validation_off(corpus, whole, tmp_path, monkeypatch, part):
+    """While the loss is computed, or sentences are translated; the next call makes up for it."""
+    model_dir = tmp_path / "model"
+    translate = {"validation__translate_every": 1, "validation__sentences": 2}
+
+    def tell_before(method):
+        def wrapper(*arguments):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return method(*arguments)
+
+        return wrapper
+
+    def tell(lines):
+        for line in lines:
+            os.kill(os.getpid(), signal.SIGTERM)
+            yield line
+
+    with monkeypatch.context() as patch:
+        if part == "translation":
+            original = Translator.translate_lines
+            patch.setattr(Translator, "translate_lines", lambda *x: tell(original(*x)))
+        else:
+            original = ValidateAverage.on_test_begin
+            patch.setattr(ValidateAverage, "on_test_begin", tell_before(original))
+        result = go_on(corpus, model_dir, **translate)
+    assert (result.step, result.stopped_by) == (5, signal.SIGTERM)
+    assert read_validation_scores(model_dir) == []
+    assert go_on(corpus, model_dir, **translate).stopped_by is None
+    scores = read_validation_scores(model_dir)
+    assert [score["step"] for score in scores] == [5, 10] and all("bleu" in s for s in scores)
+    assert steps_shown(model_dir, "validation", "quality/BLEU") == [5, 10]
+    for ours, theirs in zip(scores, read_validation_scores(whole), strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
 
 
 def test_lost_checkpoints_are_not_begun_over(corpus, whole, tmp_path):

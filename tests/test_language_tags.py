@@ -132,6 +132,8 @@ def test_a_server_gets_the_tag_in_the_text(tmp_path):
 def test_misuse(files, corpus, trained, tmp_path, capsys):
     with pytest.raises(ValueError, match=r"'vocabulary.languages': expected the name"):
         small_config(vocabulary__languages=["d e"])
+    with pytest.raises(ValueError, match=r"'vocabulary.languages': each is named once"):
+        small_config(vocabulary__languages=["de", "de"])
     with pytest.raises(ValueError, match=r"'vocabulary.languages': tags are of the source"):
         small_config(vocabulary__languages=["de"], model__decoder_only=True)
     command = ["train", *corpus.options, "--model-dir", str(tmp_path / "m")]

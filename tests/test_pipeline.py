@@ -207,7 +207,7 @@ def test_empty_and_long_pairs_are_dropped(make, ids_of):
 
 
 def test_statistics_count_what_is_dropped(make, ids_of):
-    found = make(ODD_PAIRS, max_length=10).statistics(len(ODD_PAIRS), "training")
+    found = make(ODD_PAIRS, max_length=10).statistics("training")
     kept = [ids_of(pair) for pair in KEPT]
     assert found == CorpusStatistics(
         pairs=15,
@@ -222,7 +222,7 @@ def test_statistics_count_what_is_dropped(make, ids_of):
 @pytest.mark.parametrize("max_length", [1, 15, 1000])
 def test_statistics_agree_with_the_batches(make, max_length):
     text = make(max_length=max_length)
-    found = text.statistics(len(PAIRS), "training")
+    found = text.statistics("training")
     pairs = pairs_of(collect(text.batches()))
     assert found.pairs == 300
     assert found.empty == 0
@@ -233,7 +233,7 @@ def test_statistics_agree_with_the_batches(make, max_length):
 
 def test_statistics_of_a_corpus_that_is_all_dropped(make):
     text = make([("", "")] * 3 + [("a" * 60, "b")] * 2)
-    assert text.statistics(5, "validation") == CorpusStatistics(5, 3, 2, 0, 0)
+    assert text.statistics("validation") == CorpusStatistics(5, 3, 2, 0, 0)
     assert collect(text.batches()) == []
 
 
@@ -252,6 +252,15 @@ def test_every_epoch_has_every_pair_in_another_order(make, ids_of, shuffle_buffe
     for epoch in epochs:
         assert sorted(epoch) == sorted(expected)
     assert len({*epochs, tuple(expected)}) == 10
+
+
+@pytest.mark.parametrize("num_pairs", [0, 19, 21])
+def test_another_number_of_pairs_is_an_error(make, num_pairs):
+    """Without pairs, the endless stream of epochs would look for one for ever."""
+    text = dataclasses.replace(make([("a", "b")] * num_pairs), num_pairs=20)
+    for batches in (text.training_batches(1), text.batches()):
+        with pytest.raises(tf.errors.FailedPreconditionError, match="contain 20 elements"):
+            collect(batches.take(100))
 
 
 def test_every_epoch_has_every_pair_in_every_bucket(make, ids_of):

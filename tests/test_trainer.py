@@ -88,6 +88,14 @@ def test_refuses_other_settings_in_the_same_directory(corpus, trained):
         train(small_config(model__d_ff=128), model_dir=trained, **corpus.arguments)
 
 
+def test_refuses_what_is_no_folder(corpus, tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for name in ("file", "dangling"):
+        with pytest.raises(ValueError, match=rf"{name}: expected a folder, or a name that is free"):
+            train(small_config(), model_dir=tmp_path / name, **corpus.arguments)
+
+
 def test_refuses_another_corpus_in_the_same_directory(corpus, trained):
     arguments = corpus.arguments | {
         "source": TextFile.parse(corpus.path("test.en")),

@@ -34,9 +34,9 @@ class StepCallback(keras.callbacks.Callback):
 
 
 class SaveCheckpoints(keras.callbacks.Callback):
-    """Saves a checkpoint, and the weights for translating, whenever `fit` ends an epoch.
+    """Saves a checkpoint, and the weights for translating, before `fit` validates an epoch.
 
-    A stop saves at once, before the epoch's validation. Callbacks that stop come before this one.
+    A stop saves at once. Callbacks that stop come before this one, `ValidateAverage` after it.
     """
 
     def __init__(self, model_dir: pathlib.Path, checkpoints: Checkpoints):
@@ -49,7 +49,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
         if self.model.stop_training:
             self._save()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_test_begin(self, logs=None):
         self._save()
 
     def _save(self):
@@ -81,7 +81,7 @@ class ValidateAverage(keras.callbacks.Callback):
 class WatchFiles(keras.callbacks.Callback):
     """Ends training where a text that it reads has another size than when it began.
 
-    Checked when an epoch begins, and when `check` is called, as after an error in reading.
+    Checked when an epoch begins and ends, and when `check` is called, as after an error in reading.
 
     Args:
         files: that are read as training goes on.
@@ -95,6 +95,9 @@ class WatchFiles(keras.callbacks.Callback):
         self._sizes = {file: file.size() for file in files}
 
     def on_epoch_begin(self, epoch, logs=None):
+        self.check()
+
+    def on_epoch_end(self, epoch, logs=None):
         self.check()
 
     def check(self) -> None:
@@ -124,7 +127,8 @@ class StopOnSignal(StepCallback):
     """Ends training in order after the running step at Ctrl-C or SIGTERM; at once at the second.
 
     A context manager: signals are taken from its begin to its end. Several workers stop together,
-    up to `AGREE_EVERY` steps after any of them got the signal.
+    up to `AGREE_EVERY` steps after any of them got the signal. A running validation is broken off,
+    and has `stop_evaluating` of the model say so.
 
     Args:
         workers: that train together.
@@ -149,6 +153,11 @@ class StopOnSignal(StepCallback):
     def __exit__(self, *error) -> None:
         self._restore()
 
+    @property
+    def was_told(self) -> bool:
+        """Whether this process got a signal; the others may not know of it yet."""
+        return self._received is not None
+
     def _receive(self, number, frame):
         self._received = signal.Signals(number)
         self._restore()
@@ -159,13 +168,18 @@ class StopOnSignal(StepCallback):
 
     def agree(self) -> bool:
         """Whether any worker was told to stop; all must ask, and all get the same answer."""
-        if not self.agreed and self._workers.any(self._received is not None):
+        if not self.agreed and self._workers.any(self.was_told):
             self.agreed = self._received or signal.SIGTERM
         return self.agreed is not None
 
     def on_train_batch_end(self, batch, logs=None):
         super().on_train_batch_end(batch, logs)
-        if self._workers.number > 1 and self.step % AGREE_EVERY:
-            return
-        if self.agree():
+        if self._is_time(self.step) and self.agree():
             self.model.stop_training = True
+
+    def on_test_batch_end(self, batch, logs=None):
+        if self.agreed or (self._is_time(batch) and self.agree()):
+            self.model.stop_training = self.model.stop_evaluating = True
+
+    def _is_time(self, number):
+        return self._workers.number == 1 or number % AGREE_EVERY == 0

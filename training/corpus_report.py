@@ -7,18 +7,17 @@ from training.pipeline import ParallelText
 _log = logging.getLogger(__name__)
 
 
-def report_corpus(name: str, corpus: ParallelText, num_pairs: int) -> None:
+def report_corpus(name: str, corpus: ParallelText) -> None:
     """Logs what the length filter keeps and drops.
 
     Args:
         name: "training" or "validation".
         corpus: is read once.
-        num_pairs: in it, for the progress bar.
 
     Raises:
         ValueError: nothing is left.
     """
-    statistics = corpus.statistics(num_pairs, f"reading the {name} corpus")
+    statistics = corpus.statistics(f"reading the {name} corpus")
     if statistics.kept == 0:
         raise ValueError(
             f"no pair of the {name} corpus {corpus.source or ''}, {corpus.target} is left: "

@@ -44,7 +44,7 @@ class Report(StepCallback):
         every: steps between two reports.
 
     Raises:
-        ValueError: none of the last 50 updates was finite.
+        ValueError: none of the updates between two reports, at least 50 updates apart, was finite.
     """
 
     def __init__(self, log: TensorBoardLog, every: int):
@@ -143,6 +143,8 @@ class Report(StepCallback):
 
     def on_epoch_end(self, epoch, logs=None):
         self._progress.close()
+        if self.model.stop_evaluating:
+            return
         results = {
             name.removeprefix("val_"): float(value)
             for name, value in logs.items()

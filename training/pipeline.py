@@ -42,6 +42,13 @@ class CorpusStatistics:
 class ParallelText:
     """A parallel corpus, the tokenizers of its sides, and how it becomes batches.
 
+    Args:
+        source, target: the texts.
+        source_tokenizer, target_tokenizer: of these.
+        config: of the batches.
+        num_pairs: in the texts, where it is known; reading another number, as where a text was cut
+            off meanwhile, is then an error.
+
     For a language model there is no source: `source` and `source_tokenizer` are None, and so are
     the batches' sources and the counts of source tokens.
 
@@ -55,6 +62,7 @@ class ParallelText:
     source_tokenizer: Tokenizer | None
     target_tokenizer: Tokenizer
     config: DataConfig
+    num_pairs: int | None = None
 
     def training_batches(self, seed: int, first_step: int = 0) -> tf.data.Dataset:
         """An endless stream of batches, a pure function of the seed.
@@ -86,12 +94,12 @@ class ParallelText:
         lines = self._lines()
         return self._batches(lines).prefetch(tf.data.AUTOTUNE)
 
-    def statistics(self, num_pairs: int, label: str) -> CorpusStatistics:
+    def statistics(self, label: str) -> CorpusStatistics:
         """Counts in one pass what the filter keeps and drops, with a progress bar."""
         lines = self._lines()
-        empty = too_long = source_tokens = target_tokens = 0
+        pairs = empty = too_long = source_tokens = target_tokens = 0
         with tqdm.tqdm(
-            total=num_pairs, desc=label, unit=" pairs", leave=False, disable=None
+            total=self.num_pairs, desc=label, unit=" pairs", leave=False, disable=None
         ) as progress:
             for source, target in self._tokenized_chunks(lines):
                 source = source.row_lengths() + 1
@@ -103,13 +111,17 @@ class ParallelText:
                 too_long += int(tf.math.count_nonzero(is_long))
                 source_tokens += int(tf.reduce_sum(source * keep)) if self.source else 0
                 target_tokens += int(tf.reduce_sum(target * keep))
+                pairs += int(tf.size(keep))
                 progress.update(int(tf.size(keep)))
-        return CorpusStatistics(num_pairs, empty, too_long, source_tokens, target_tokens)
+        return CorpusStatistics(pairs, empty, too_long, source_tokens, target_tokens)
 
     def _lines(self) -> tf.data.Dataset:
         """Pairs of lines; without a source, the target stands in for it until `_batches` ends."""
         target = self.target.dataset()
-        return tf.data.Dataset.zip(self.source.dataset() if self.source else target, target)
+        pairs = tf.data.Dataset.zip(self.source.dataset() if self.source else target, target)
+        if self.num_pairs is None:
+            return pairs
+        return pairs.apply(tf.data.experimental.assert_cardinality(self.num_pairs))
 
     def _tokenized_chunks(self, lines: tf.data.Dataset) -> tf.data.Dataset:
         def tokenize(source, target):

@@ -111,7 +111,10 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
         raise ValueError(
             "'vocabulary.languages': tags are of the source; a language model has none"
         )
-    for language in config.vocabulary.languages:
+    languages = config.vocabulary.languages
+    if len(set(languages)) < len(languages):
+        raise ValueError(f"'vocabulary.languages': each is named once. Received: {languages}")
+    for language in languages:
         try:
             language_tag(language)
         except ValueError as error:

@@ -14,7 +14,7 @@ from tf_transformer.inspection import inspect_pair
 from tf_transformer.translator import Translator
 from training.attention_maps import PARTS, draw_attention
 from training.best_checkpoints import keep_best
-from training.callbacks import ValidateAverage, current_step
+from training.callbacks import StopOnSignal, ValidateAverage, current_step
 from training.config import TrainingConfig
 from training.corpus import digest
 from training.monitoring import quality_scalars
@@ -47,6 +47,7 @@ class Validation(keras.callbacks.Callback):
         model_dir: where checkpoints and scores lie.
         log: of TensorBoard.
         workers: that train together; the chief judges for all.
+        stop: breaks a judgment off, which `begin` of the next run makes up for.
 
     Attributes:
         early_stop: why training should end early, or None.
@@ -64,6 +65,7 @@ class Validation(keras.callbacks.Callback):
         model_dir: pathlib.Path,
         log: TensorBoardLog,
         workers: Workers,
+        stop: StopOnSignal,
     ):
         super().__init__()
         self._settings = config.validation
@@ -74,6 +76,7 @@ class Validation(keras.callbacks.Callback):
         self._model_dir = model_dir
         self._dashboard = log
         self._workers = workers
+        self._stop = stop
         self._translates = not config.is_language_model and self._settings.translate_every > 0
         self._scores = ValidationScores(model_dir, config.best_by, self._made_by())
         self.early_stop: str | None = None
@@ -91,19 +94,21 @@ class Validation(keras.callbacks.Callback):
         is_missing = self._is_due(step) and self._scores.find(step) is None
         if self._workers.any(is_missing):
             results = model.evaluate(
-                self._batches, return_dict=True, verbose=0, callbacks=[ValidateAverage()]
+                self._batches,
+                return_dict=True,
+                verbose=0,
+                callbacks=[self._stop, ValidateAverage()],
             )
-            self._judge(step, results)
+            if not self._stop.agreed:
+                self._judge(step, results)
         elif step:
             self._keep_and_decide(step)
 
     def on_epoch_end(self, epoch, logs=None):
         step = current_step(self.model)
-        is_interrupted = self.model.stop_training and step < self._steps
-        # After an interruption there is no time; `begin` makes up for it.
-        if self._is_due(step) and not is_interrupted:
+        if self._is_due(step) and not self._stop.agreed:
             self._judge(step, {name: logs[f"val_{name}"] for name in _METRICS})
-            self.model.stop_training |= self.early_stop is not None
+        self.model.stop_training |= self.early_stop is not None or self._stop.agree()
 
     def _is_due(self, step):
         return step > 0 and (step % self._checkpoint_every == 0 or step >= self._steps)
@@ -121,7 +126,10 @@ class Validation(keras.callbacks.Callback):
             checkpoint % self._settings.translate_every == 0 or step >= self._steps
         ):
             with self.model.optimizer.averaged_weights(self.model.trainable_variables):
-                scores |= self._translate(step)
+                translated = self._translate(step)
+            if translated is None:
+                return
+            scores |= translated
         self._scores.add(step, scores)
         if self._settings.histograms:
             self._dashboard.histograms(self.model, step)
@@ -138,10 +146,16 @@ class Validation(keras.callbacks.Callback):
             self.early_stop = self.early_stop or "the chief has decided so"
 
     def _translate(self, step):
-        """Scores of the translations; writes them, samples and attention to TensorBoard."""
+        """Scores of the translations; writes them, samples and attention to TensorBoard.
+
+        None where it was broken off.
+        """
         sources, references = self._sentences
-        found = self._translator.translate_lines(sources)
-        translations = [best[0].text for best in found]
+        translations = []
+        for best in self._translator.translate_lines(sources):
+            if self._stop.was_told:
+                return None
+            translations.append(best[0].text)
         bleu = sacrebleu.BLEU(tokenize=self._settings.bleu_tokenizer)
         chrf = sacrebleu.CHRF()
         scores = {

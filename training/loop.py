@@ -1,0 +1,170 @@
+"""The training loop: calls of Keras' `fit`, with an epoch from checkpoint to checkpoint."""
+
+import contextlib
+import dataclasses
+import math
+import pathlib
+import signal
+
+import tensorflow as tf
+
+from tf_transformer.model_dir import WEIGHTS_NAME
+from training.augmentation import augment
+from training.callbacks import (
+    SaveCheckpoints,
+    StopAtStep,
+    StopOnSignal,
+    ValidateAverage,
+    WatchFiles,
+    current_step,
+    write_trained_weights,
+)
+from training.checkpoints import Checkpoints
+from training.config import TrainingConfig
+from training.data_service import service_watched
+from training.monitoring import Report
+from training.pipeline import ParallelText
+from training.prepared import PreparedText
+from training.profiling import Profile
+from training.tensorboard_log import TensorBoardLog
+from training.trained_model import TrainedLanguageModel, TrainedTransformer
+from training.validation import Validation, describe_run
+from training.workers import Workers
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingResult:
+    """How a training run ended.
+
+    Args:
+        step: optimizer updates done in all.
+        stopped_by: the signal that ended it early, or None.
+        is_chief: whether this process wrote the model, see `Workers`.
+        early_stop: why it ended early with the model no longer becoming better, or None.
+    """
+
+    step: int
+    stopped_by: signal.Signals | None
+    is_chief: bool
+    early_stop: str | None = None
+
+
+def run_loop(
+    model: TrainedTransformer | TrainedLanguageModel,
+    config: TrainingConfig,
+    corpus: ParallelText | PreparedText,
+    validation: ParallelText,
+    model_dir: pathlib.Path,
+    checkpoints: Checkpoints,
+    workers: Workers,
+    profile: tuple[int, int] | None,
+) -> TrainingResult:
+    """Trains to the last step, an early stop or a signal.
+
+    Args:
+        model: as a checkpoint or the run's begin has left it.
+        config: settings of the run.
+        corpus, validation: texts to train and to judge with.
+        model_dir, checkpoints: where the model is written.
+        workers: that train together.
+        profile: first and last step that TensorBoard gets a profile of.
+
+    Raises:
+        ValueError: a text has changed, or no update is finite.
+    """
+    texts = WatchFiles(_texts(corpus) + _texts(validation))
+    validation_batches = workers.shares(_countable(validation.batches()))
+    log = TensorBoardLog(model_dir / "logs" if workers.is_chief else None, current_step(model))
+    with StopOnSignal(workers) as stop, contextlib.ExitStack() as at_the_end:
+        judge = Validation(
+            corpus=validation,
+            batches=validation_batches,
+            config=config,
+            model_dir=model_dir,
+            log=log,
+            workers=workers,
+            stop=stop,
+        )
+        callbacks = [
+            texts,
+            StopAtStep(config.optimization.steps),
+            stop,
+            Report(log, config.validation.report_every),
+            *([SaveCheckpoints(model_dir, checkpoints)] if workers.is_chief else []),
+            ValidateAverage(),
+            judge,
+        ]
+        if isinstance(corpus, PreparedText) and corpus.service:
+            at_the_end.enter_context(service_watched(corpus.service))
+        if workers.is_chief:
+            if profile is not None:
+                capture = Profile(model_dir / "logs" / "training", *profile)
+                callbacks.append(at_the_end.enter_context(contextlib.closing(capture)))
+            describe_run(log, config, model, model_dir)
+        judge.begin(model)
+        # What ends the loop is the same for all workers, who must call `fit` together.
+        while (
+            current_step(model) < config.optimization.steps
+            and not judge.early_stop
+            and not stop.agree()
+        ):
+            with _damage_named(corpus, texts):
+                _fit(model, config, corpus, validation, validation_batches, workers, callbacks)
+    if workers.is_chief and current_step(model) and not (model_dir / WEIGHTS_NAME).exists():
+        write_trained_weights(model_dir, model)
+    workers.wait()  # the chief may still be writing
+    early_stop = judge.early_stop if current_step(model) < config.optimization.steps else None
+    return TrainingResult(current_step(model), stop.agreed, workers.is_chief, early_stop)
+
+
+def _fit(model, config, corpus, validation, validation_batches, workers, callbacks):
+    """One call of `fit`.
+
+    After a stop between two checkpoints, the first call only catches up with the next multiple of
+    `checkpoint_every`, so that checkpoints lie at the same steps as without the stop.
+    """
+    optimization, step = config.optimization, current_step(model)
+    every = optimization.checkpoint_every
+    behind = step % every
+    batches = augment(
+        corpus.training_batches(optimization.seed, step),
+        config.data,
+        validation.source_tokenizer,
+        validation.target_tokenizer,
+        optimization.seed,
+        step,
+    )
+    model.fit(
+        workers.shares(batches.prefetch(tf.data.AUTOTUNE)),
+        validation_data=validation_batches,
+        steps_per_epoch=every - behind,
+        initial_epoch=step // every,
+        epochs=step // every + 1 if behind else math.ceil(optimization.steps / every),
+        callbacks=callbacks,
+        verbose=0,  # its progress bar would wait for every step
+        shuffle=False,
+    )
+
+
+def _countable(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """A dataset of unknown cardinality makes `fit` warn that it ended."""
+    number = sum(1 for _ in batches)
+    return batches.apply(tf.data.experimental.assert_cardinality(number))
+
+
+@contextlib.contextmanager
+def _damage_named(corpus, texts):
+    """TensorFlow's errors over files do not say, in one line, which one they are about."""
+    try:
+        yield
+    except tf.errors.OpError:
+        if isinstance(corpus, PreparedText):
+            corpus.check_shards()
+        texts.check()
+        raise
+
+
+def _texts(corpus):
+    if isinstance(corpus, PreparedText):
+        return []
+    return [file for file in (corpus.source, corpus.target) if file]
