@@ -1,5 +1,6 @@
 """Training as a whole: learning, going on after a stop, refusing to mix runs up."""
 
+import logging
 import os
 import random
 import signal
@@ -62,8 +63,9 @@ def test_learns_to_copy(tmp_path):
     assert len(translations) == 100
 
 
-def test_stopped_and_continued_equals_uninterrupted(corpus, trained, tmp_path):
+def test_stopped_and_continued_equals_uninterrupted(corpus, trained, tmp_path, caplog):
     """10 steps, then up to 15 (off the checkpoints' rhythm), then up to 30."""
+    caplog.set_level(logging.INFO, "training")
     for steps in (10, 15, 30):
         result = train(
             small_config(optimization__steps=steps), model_dir=tmp_path, **corpus.arguments
@@ -71,6 +73,8 @@ def test_stopped_and_continued_equals_uninterrupted(corpus, trained, tmp_path):
         assert result.step == steps
     for ours, theirs in zip(weights_of(tmp_path), weights_of(trained), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    resumed = [text for text in caplog.messages if text.startswith("Going on")]
+    assert resumed == ["Going on from step 10", "Going on from step 15"]
     # Catching up brings the checkpoints back to their rhythm; step 15 leaves nothing behind.
     names = {path.stem for path in (tmp_path / "checkpoints").glob("*.index")}
     assert names == {"step-10", "step-20", "step-30"}

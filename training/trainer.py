@@ -18,6 +18,7 @@ from tf_transformer.model_dir import (
     read_weights,
 )
 from tf_transformer.tokenizer import Tokenizer
+from training.callbacks import current_step
 from training.checkpoints import Checkpoints, checkpoint_directory
 from training.compiled_model import compiled_model, give_vectors
 from training.config import TrainingConfig
@@ -138,7 +139,9 @@ def train(
             is_writer=workers.is_chief,
         )
         workers.wait()
-        if not checkpoints.restore():
+        if checkpoints.restore():
+            _log.info("Going on from step %s", f"{current_step(model):,}")
+        else:
             _check_nothing_lost(model_dir)
             if init_from:
                 read_weights(model_dir / INITIAL_NAME, model)
