@@ -16,7 +16,9 @@ import pytest
 import zstandard
 from sentencepiece import SentencePieceProcessor
 
+import training.prepare
 from tf_transformer.__main__ import main
+from tf_transformer.language_tags import languages_of
 from training.corpus import TextFile
 from training.demonstration import generate_pairs
 from training.duplicates import mark_first
@@ -341,6 +343,50 @@ def test_a_source_without_its_tag_is_left_out(tmp_path):
     assert found["statistics"]["examples"]["without a language tag"] == first
     tagged = [pair for pair in pairs if pair[0].startswith("<2")]
     assert records_of(tmp_path / "out") == encoded(tmp_path / "out", tagged)
+    pieces = SentencePieceProcessor(model_proto=(tmp_path / "out/source.spm").read_bytes())
+    assert "<2de>" in pieces.encode("<2de> ten horses", out_type=str)
+    assert languages_of(map(pieces.id_to_piece, range(len(pieces)))) == ["de", "fr"]
+
+
+@pytest.mark.parametrize("suffix", ["", ".zst", ".gz"])
+def test_the_same_files_twice(tmp_path, suffix):
+    files = write_pairs(tmp_path, PAIRS[:200])
+    compress = {"": bytes, ".zst": zstandard.compress, ".gz": gzip.compress}[suffix]
+    for name in files:
+        path = pathlib.Path(name)
+        pathlib.Path(name + suffix).write_bytes(compress(path.read_bytes()))
+    source, target = ([name + suffix] * 2 for name in files)
+    extra = [*SETTINGS, "--shard-pairs", "150"]
+    found = prepare(source, target, tmp_path / "all", *extra, "--keep-duplicates")["statistics"]
+    assert (found["kept"], found["duplicates"]) == (400, 0)
+    assert records_of(tmp_path / "all") == encoded(tmp_path / "all", PAIRS[:200] * 2)
+    found = prepare(source, target, tmp_path / "once", *extra)["statistics"]
+    assert found["kept"] + found["duplicates"] == 400 and found["kept"] <= 200
+
+
+def test_a_text_that_changes_while_it_is_read(tmp_path, monkeypatch, capsys):
+    """In place, with lines of the same lengths; brought back, the same command goes on."""
+    source, target = write_pairs(tmp_path, PAIRS)
+    extra = [*SETTINGS, "--shard-pairs", "100"]
+    prepare([source], [target], tmp_path / "whole", *extra)
+    text = pathlib.Path(target).read_bytes()
+    original = training.prepare._read_sides
+
+    def read_sides(*arguments):
+        for shard, sides in original(*arguments):
+            yield shard, sides
+            if shard.number == 2:
+                pathlib.Path(target).write_bytes(text.swapcase())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training.prepare, "_read_sides", read_sides)
+        error = fails(capsys, [source], [target], tmp_path / "out", *extra)
+    assert "train.de has changed while it was read" in error
+    error = fails(capsys, [source], [target], tmp_path / "out", *extra)
+    assert "was begun with other files" in error
+    pathlib.Path(target).write_bytes(text)
+    prepare([source], [target], tmp_path / "out", *extra)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
 def test_finished_folders_stay_as_they_are(prepared):

@@ -45,6 +45,18 @@ def open_text(path: pathlib.Path) -> Iterator[BinaryIO]:
         raise ValueError(f"{path}: not a whole zstd file ({error})") from error
 
 
+def file_state(path: pathlib.Path) -> list[int] | None:
+    """Size and time of the last change; None where there is no file.
+
+    While they stay what they are, so does the text.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns]
+
+
 @dataclasses.dataclass(frozen=True)
 class TextFile:
     """One sentence a line, in UTF-8; lines end at a line feed, carriage returns are dropped.
@@ -77,13 +89,6 @@ class TextFile:
         if not file.path.is_file():
             raise ValueError(f"{file.path}: no such file")
         return file
-
-    def size(self) -> int | None:
-        """Bytes of the file; None where there is none."""
-        try:
-            return self.path.stat().st_size
-        except OSError:
-            return None
 
     def __str__(self) -> str:
         return str(self.path) if self.column is None else f"{self.path}:{self.column}"

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 
 from tf_transformer.files import replacing
-from training.corpus import TextFile
+from training.corpus import TextFile, file_state
 from training.line_count import LineCount, count_lines
 from training.processes import Processes, progress_bar
 
@@ -33,8 +33,7 @@ def count_files(
     notes_path = work / "counts.json"
     notes = json.loads(notes_path.read_text(encoding="utf-8")) if notes_path.exists() else {}
     paths = list(dict.fromkeys(file.path for pair in files for file in pair if file))
-    states = {path: [path.stat().st_size, path.stat().st_mtime_ns, every] for path in paths}
-    missing = [path for path in paths if notes.get(str(path), {}).get("state") != states[path]]
+    missing = [path for path in paths if not _is_counted(path, every, notes)]
     if missing:
         number = min(num_processes, len(missing))
         with (
@@ -43,13 +42,18 @@ def count_files(
         ):
             tasks = ((count_lines, path, every, 1) for path in missing)
             for path, count in zip(missing, processes.run(tasks, progress), strict=True):
-                notes[str(path)] = {"state": states[path], "count": dataclasses.asdict(count)}
+                notes[str(path)] = {"every": every, "count": dataclasses.asdict(count)}
         with replacing(notes_path) as temporary:
             temporary.write_text(json.dumps(notes), encoding="utf-8")
     counts = {path: LineCount(**notes[str(path)]["count"]) for path in paths}
     for pair in files:
         _check_pair(*pair, counts)
     return counts
+
+
+def _is_counted(path: pathlib.Path, every: int, notes: dict) -> bool:
+    note = notes.get(str(path))
+    return bool(note) and (note["every"], note["count"]["state"]) == (every, file_state(path))
 
 
 def _check_pair(source: TextFile | None, target: TextFile, counts: dict) -> None:

@@ -6,7 +6,7 @@ import pathlib
 
 import numpy as np
 
-from training.corpus import open_text
+from training.corpus import file_state, open_text
 
 _PIECE = 1 << 20
 
@@ -20,11 +20,13 @@ class LineCount:
         offsets: where every `every`-th line begins, in decompressed bytes, from line 0 on; at last
             where the file ends.
         digest: BLAKE2 digest of the decompressed bytes.
+        state: of the file before the pass, see `file_state`.
     """
 
     lines: int
     offsets: list[int]
     digest: str
+    state: list[int] | None
 
 
 def count_lines(path: pathlib.Path, every: int) -> LineCount:
@@ -33,6 +35,7 @@ def count_lines(path: pathlib.Path, every: int) -> LineCount:
     Raises:
         ValueError: a compressed file is not whole.
     """
+    state = file_state(path)
     digest = hashlib.blake2b(digest_size=16)
     lines, position, offsets, rest = 0, 0, [0], b""
     with open_text(path) as file:
@@ -47,4 +50,4 @@ def count_lines(path: pathlib.Path, every: int) -> LineCount:
             position += len(piece)
     lines += bool(rest.strip(b"\r"))
     offsets = offsets[: -(-lines // every)]
-    return LineCount(lines, [*offsets, position], digest.hexdigest())
+    return LineCount(lines, [*offsets, position], digest.hexdigest(), state)

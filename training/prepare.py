@@ -24,9 +24,9 @@ import tqdm
 
 from tf_transformer.files import locked, remove_leftovers, replacing
 from training.config import TrainingConfig
-from training.corpus import TextFile, open_text
+from training.corpus import TextFile, file_state, open_text
 from training.duplicates import mark_first
-from training.file_counts import count_files
+from training.file_counts import Counts, count_files
 from training.prepared_folder import (
     DESCRIPTION_NAME,
     FORMAT_VERSION,
@@ -104,7 +104,7 @@ def prepare(
         shards = _plan(files, counts, shard_pairs, output)
         start = (*models, settings.languages)
         with Processes(num_processes, start_process, start) as processes:
-            _make_shards(processes, shards, config.data.max_length)
+            _make_shards(processes, shards, counts, config.data.max_length)
             statistics = _statistics(shards)
             _mark_duplicates(shards, work, statistics, keep_duplicates)
             _finish_shards(processes, shards, work)
@@ -213,22 +213,27 @@ def _give_vocabulary(output, files, counts, config, models: Models | None) -> No
             path.write_bytes(model)
 
 
-def _make_shards(processes: Processes, shards: Sequence[Shard], max_length: int) -> None:
+def _make_shards(
+    processes: Processes, shards: Sequence[Shard], counts: Counts, max_length: int
+) -> None:
     missing = [shard for shard in shards if not shard.notes_path.exists()]
     total = sum(shard.num_lines for shard in shards)
     done = total - sum(shard.num_lines for shard in missing)
     tasks = (
         (make_shard, shard, sides, max_length, shard.num_lines)
-        for shard, sides in _read_sides(missing)
+        for shard, sides in _read_sides(missing, counts)
     )
     with progress_bar("tokenizing", total, "pairs", done) as progress:
         for _ in processes.run(tasks, progress):
             pass
 
 
-def _read_sides(shards: Sequence[Shard]) -> Iterator[tuple[Shard, list[bytes | None]]]:
-    """The bytes of each shard's lines. Files are read once, from front to end."""
-    for files, group in itertools.groupby(shards, lambda shard: (shard.source, shard.target)):
+def _read_sides(
+    shards: Sequence[Shard], counts: Counts
+) -> Iterator[tuple[Shard, list[bytes | None]]]:
+    """The bytes of each shard's lines. Files are read from front to end."""
+    for group in _listings(shards):
+        files = (group[0].source, group[0].target)
         with contextlib.ExitStack() as stack:
             opened = [file and stack.enter_context(open_text(file.path)) for file in files]
             positions = [0, 0]
@@ -239,7 +244,28 @@ def _read_sides(shards: Sequence[Shard]) -> Iterator[tuple[Shard, list[bytes | N
                         _skip(opened[side], begin - positions[side])
                     sides.append(opened[side] and opened[side].read(end - begin))
                     positions[side] = end
+                for file in files:
+                    if file and file_state(file.path) != counts[file.path].state:
+                        raise ValueError(
+                            f"{file.path} has changed while it was read; bring it back, and the "
+                            "same command goes on"
+                        )
                 yield shard, sides
+
+
+def _listings(shards: Sequence[Shard]) -> Iterator[list[Shard]]:
+    """The shards of one pair of files after the other; a pair may come twice."""
+    group = []
+    for shard in shards:
+        if group and (
+            (shard.source, shard.target) != (group[-1].source, group[-1].target)
+            or shard.first_line <= group[-1].first_line
+        ):
+            yield group
+            group = []
+        group.append(shard)
+    if group:
+        yield group
 
 
 def _skip(file: BinaryIO, size: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import tqdm
 
+from tf_transformer.language_tags import language_tag
 from training.config import VocabularyConfig
 from training.corpus import TextFile, open_text
 from training.file_counts import Counts
@@ -33,18 +34,19 @@ def train_on_sample(
     sources, targets = ([file for file in side if file] for side in zip(*files, strict=True))
     if not sources:
         return None, _train_model(targets, counts, config)
+    tags = [language_tag(language) for language in config.languages]
     if config.joint:
-        model = _train_model([*sources, *targets], counts, config)
+        model = _train_model([*sources, *targets], counts, config, tags)
         return model, model
-    return _train_model(sources, counts, config), _train_model(targets, counts, config)
+    return _train_model(sources, counts, config, tags), _train_model(targets, counts, config)
 
 
-def _train_model(files: Sequence[TextFile], counts, config) -> bytes:
+def _train_model(files: Sequence[TextFile], counts, config, tags=()) -> bytes:
     num_lines = sum(counts[file.path].lines for file in files)
     stride = -(-num_lines // MAX_SENTENCES)
     lines = itertools.chain.from_iterable(_readable_lines(file, stride) for file in files)
     with progress_bar("reading for the vocabulary", num_lines // stride, "lines") as progress:
-        return train_sentencepiece(_counted(lines, progress), config)
+        return train_sentencepiece(_counted(lines, progress), config, tags)
 
 
 def _readable_lines(file: TextFile, stride: int) -> Iterator[str]:
