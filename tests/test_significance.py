@@ -60,6 +60,15 @@ def test_p_values_against_resampling_by_hand(texts, metric):
     assert one.randomization_p == pytest.approx((larger + 1) / (SAMPLES + 1))
 
 
+@pytest.mark.parametrize(("number", "least"), [(1, 1.0), (2, 0.5), (3, 0.25)])
+def test_systems_that_differ_in_few_sentences(texts, number, least):
+    """Every exchange of one sentence gives the same difference, and none a larger one."""
+    reference, ours, theirs = texts
+    close = [*theirs[:number], *ours[number:]]
+    for one in compare_systems(ours, {"close": close}, reference, resamples=20, trials=100):
+        assert one.difference != 0.0 and one.randomization_p >= least
+
+
 def test_equal_and_clearly_different_systems(texts):
     reference, ours, _ = texts
     systems = {"same": ours, "perfect": reference}

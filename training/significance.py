@@ -21,8 +21,10 @@ class Comparison:
         randomization_p: of two-sided approximate randomization (Riezler & Maxwell, 2005).
         randomization_signature: sacreBLEU's, with the seed and the number of trials.
 
-    A p is the probability of so large a difference if the systems were equally good. Without any
-    difference it is 1; sacreBLEU, which counts larger ones only, gives its smallest p there.
+    A p is the probability of so large a difference if the systems were equally good. SacreBLEU
+    counts larger differences only, but where the systems differ in few sentences, equal ones
+    abound. So without any difference p is 1; and where k translations differ, two of the 2^k
+    exchanges give what was seen, and the randomization's p is at least 2^(1 - k).
     """
 
     system: str
@@ -99,6 +101,8 @@ def compare_systems(
     (bootstrap_signatures, bootstrap), (signatures, randomization) = tests["bs"], tests["ar"]
     comparisons = []
     for number, system in enumerate(systems, 1):
+        num_different = sum(map(str.__ne__, translations, systems[system]))
+        least = min(1.0, 2.0 ** (1 - num_different))
         for metric in signatures:
             ours, theirs = bootstrap[metric][0].score, bootstrap[metric][number].score
             comparison = Comparison(
@@ -108,7 +112,9 @@ def compare_systems(
                 system_score=theirs,
                 bootstrap_p=1.0 if ours == theirs else bootstrap[metric][number].p_value,
                 bootstrap_signature=str(bootstrap_signatures[metric]),
-                randomization_p=1.0 if ours == theirs else randomization[metric][number].p_value,
+                randomization_p=1.0
+                if ours == theirs
+                else max(least, randomization[metric][number].p_value),
                 randomization_signature=str(signatures[metric]),
             )
             comparisons.append(comparison)
