@@ -125,6 +125,17 @@ def test_where_a_run_was_stopped_goes_with_the_next_save(trained, tmp_path):
     assert len(list(directory.iterdir())) == 3 * 2 + 1
 
 
+def test_another_interval_leaves_the_former_checkpoints(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "model")
+    model = compiled_model(small_config(), 400, 400)
+    Checkpoints(tmp_path / "model", model, keep=3, every=10).save(33)
+    checkpoints = Checkpoints(tmp_path / "model", model, keep=3, every=7)
+    checkpoints.save(35)
+    steps = [step_of(path) for path in checkpoint_paths(tmp_path / "model/checkpoints")]
+    assert steps == [20, 30, 35]
+    assert not list((tmp_path / "model/checkpoints").glob("step-33*"))
+
+
 def test_a_kill_while_files_are_renamed_leaves_the_former_checkpoints(
     trained, tmp_path, monkeypatch
 ):

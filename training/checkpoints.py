@@ -12,6 +12,9 @@ import tensorflow as tf
 
 _log = logging.getLogger(__name__)
 
+# Ends the name of an empty file beside a checkpoint that lies between two regular steps.
+_BETWEEN = ".between"
+
 # What TensorFlow raises over a damaged checkpoint, or one with other variables.
 _UNREADABLE = (AssertionError, IndexError, ValueError, tf.errors.OpError)
 
@@ -28,7 +31,8 @@ class Checkpoints:
         model_dir: where the folder lies.
         model: compiled model, its optimizer built.
         keep: how many of the last checkpoints stay. One that lies between two regular steps, where
-            a run was stopped, goes with the next save and counts for nothing.
+            a run was stopped, goes with the next save and counts for nothing; a file beside it
+            marks it, since `every` may change.
         every: the regular steps are the multiples of this.
         is_writer: False only reads, beside a writer.
     """
@@ -68,6 +72,8 @@ class Checkpoints:
         try:
             self._writing.mkdir(parents=True, exist_ok=True)
             self._checkpoint.write(str(self._writing / f"step-{step}"))
+            if step % self._every:
+                (self._writing / f"step-{step}{_BETWEEN}").touch()
             for path in checkpoint_files(self._writing, step):
                 _bring_to_disk(path)
                 os.replace(path, self._directory / path.name)
@@ -82,8 +88,9 @@ class Checkpoints:
         _list_for_tensorflow(self._directory)
 
     def _remove_outdated(self):
-        steps = [step_of(path) for path in checkpoint_paths(self._directory)]
-        regular = [step for step in steps if step % self._every == 0]
+        paths = checkpoint_paths(self._directory)
+        steps = [step_of(path) for path in paths]
+        regular = [step_of(path) for path in paths if not os.path.exists(path + _BETWEEN)]
         for step in set(steps) - {steps[-1], *regular[-self._keep :]}:
             for path in reversed(checkpoint_files(self._directory, step)):
                 path.unlink()
@@ -92,9 +99,9 @@ class Checkpoints:
         """Removes what interrupted saves and removals have left."""
         shutil.rmtree(self._writing, ignore_errors=True)
         # The index comes last and goes first.
-        for data in self._directory.glob("step-*.data-*"):
-            if not data.with_suffix(".index").exists():
-                data.unlink()
+        for path in self._directory.glob("step-*.*"):
+            if not path.with_suffix(".index").exists():
+                path.unlink()
 
     def restore(self) -> bool:
         """Goes back to the newest intact checkpoint, and says whether there was one.
