@@ -1,7 +1,9 @@
 """Training that starts from another model."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -115,6 +117,35 @@ def test_a_stop_before_the_first_checkpoint(other, base, corpus, tmp_path, monke
     shutil.rmtree(first)
     assert train(config, **arguments).step == 2
     assert weights_digest(model_dir) != started
+
+
+def test_a_signal_before_the_first_step(other, base, tmp_path, monkeypatch, capsys):
+    first, model_dir = tmp_path / "first", tmp_path / "tuned"
+    shutil.copytree(base, first)
+    command = [*other, "--model-dir", str(model_dir), "--init-from", str(first)]
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "training.validation.Validation.begin", lambda *_: os.kill(os.getpid(), signal.SIGTERM)
+        )
+        assert main(command) == 128 + signal.SIGTERM
+    assert "Stopped at step 0." in capsys.readouterr().out
+    shutil.rmtree(first)
+    assert main(command) == 0
+    assert not (model_dir / INITIAL_NAME).exists()
+
+
+def test_takes_the_place_of_a_run_that_never_trained(other, base, tmp_path, monkeypatch):
+    command = [*other, "--model-dir", str(tmp_path / "tuned")]
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    settings = ["model.d_model=16", "model.num_heads=2", "vocabulary.size=400"]
+    with monkeypatch.context() as patch:
+        patch.setattr("training.trainer.run_loop", stop)
+        assert main([*command, "--set", *settings]) == 130
+    assert main([*command, "--init-from", str(base)]) == 0
+    assert read_config(tmp_path / "tuned").d_model == read_config(base).d_model
 
 
 def test_what_does_not_fit_is_refused_in_one_line(other, base, tmp_path, capsys):

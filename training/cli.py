@@ -171,7 +171,8 @@ def _run_train(options):
     plot_training(options.model_dir / "logs").savefig(picture)
     if result.stopped_by is not None:
         again = shlex.join(["tf-transformer", *sys.argv[1:]])
-        print(f"Stopped and saved at step {result.step}. To go on, run again:\n  {again}")
+        done = f"Stopped and saved at step {result.step}" if result.step else "Stopped at step 0"
+        print(f"{done}. To go on, run again:\n  {again}")
         return 128 + result.stopped_by
     if result.early_stop is not None:
         print(f"Stopped early at step {result.step}: {result.early_stop}.")
@@ -212,11 +213,12 @@ def _load_train_config(options, overrides, folders):
 
     if options.init_from is not None:
         import_tensorflow()
-        from tf_transformer.model_dir import CONFIG_NAME
         from training.fine_tuning import config_like
+        from training.run_directory import has_begun_from
 
-        begun = (options.model_dir / CONFIG_NAME).exists()
-        model_dir = options.model_dir if begun else options.init_from
+        # Once it has begun, the first model may have changed or be gone.
+        has_begun = has_begun_from(options.model_dir, options.init_from)
+        model_dir = options.model_dir if has_begun else options.init_from
         return config_like(model_dir, read_settings(options.config, overrides))
 
     if folders:

@@ -32,6 +32,16 @@ def describe_training(
     return run | ({"init_from": str(init_from.resolve())} if init_from else {})
 
 
+def has_begun_from(model_dir: pathlib.Path, init_from: pathlib.Path) -> bool:
+    """Whether a run that starts from that model has begun in a folder."""
+    try:
+        run = json.loads((model_dir / TRAINING_NAME).read_text(encoding="utf-8"))
+        is_same = run.get("init_from") == str(init_from.resolve())
+    except (OSError, ValueError, AttributeError):
+        return False
+    return is_same and (model_dir / CONFIG_NAME).exists()
+
+
 def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], None]) -> None:
     """Describes the run in `model_dir`, or checks that it is the run described there.
 
