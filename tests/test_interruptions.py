@@ -9,10 +9,13 @@ import pytest
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from tests.conftest import Corpus, small_config
+from tf_transformer.model_dir import weights_digest
 from tf_transformer.translator import Translator
-from training.callbacks import StopOnSignal, ValidateAverage
+from training.callbacks import StopAtStep, StopOnSignal, ValidateAverage
 from training.checkpoints import Checkpoints
+from training.corpus import TextFile
 from training.profiling import Profile
+from training.text_watch import TextWatch
 from training.trainer import train
 from training.validation_scores import read_validation_scores
 from training.workers import Workers
@@ -144,7 +147,8 @@ def test_a_signal_breaks_validation_off(corpus, whole, tmp_path, monkeypatch, pa
     assert go_on(corpus, model_dir, **translate).stopped_by is None
     scores = read_validation_scores(model_dir)
     assert [score["step"] for score in scores] == [5, 10] and all("bleu" in s for s in scores)
-    assert steps_shown(model_dir, "validation", "quality/BLEU") == [5, 10]
+    for tag in ("loss", "quality/BLEU"):
+        assert steps_shown(model_dir, "validation", tag) == [5, 10]
     for ours, theirs in zip(scores, read_validation_scores(whole), strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
 
@@ -221,6 +225,49 @@ def test_a_profile_of_steps_in_two_calls_of_fit(tmp_path, monkeypatch, caplog):
             profile.on_train_end()
     assert calls == [7, "start", 8, 9, 10, 11, "stop", 12, 13]
     assert not caplog.records
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_nothing_learnt_from_a_changed_text_is_kept(corpus, whole, tmp_path, monkeypatch, told):
+    """Of the same size; whether the next checkpoint comes by itself or by a signal."""
+    directory, model_dir = shutil.copytree(corpus.directory, tmp_path / "c"), tmp_path / "model"
+    text = (directory / "train.de").read_bytes()
+
+    def change(step):
+        if step == 7:
+            (directory / "train.de").write_bytes(text.swapcase())
+            if told:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    original = StopAtStep.on_train_batch_end
+    with monkeypatch.context() as patch, pytest.raises(ValueError, match=r"train.de has changed"):
+        patch.setattr(
+            StopAtStep,
+            "on_train_batch_end",
+            lambda self, batch, logs: (original(self, batch), change(self.step)),
+        )
+        go_on(Corpus(directory), model_dir)
+    (directory / "train.de").write_bytes(text)
+    assert go_on(Corpus(directory), model_dir).step == 10
+    assert weights_digest(model_dir) == weights_digest(whole)
+
+
+def test_a_text_that_is_written_anew_is_the_same(corpus, tmp_path):
+    directory = shutil.copytree(corpus.directory, tmp_path / "c")
+    path = directory / "train.de"
+    watch = TextWatch(TextFile(directory / "train.en"), TextFile(path))
+    text = path.read_bytes()
+    os.utime(path, (1, 1))
+    watch.check()
+    for change in (text[:-5], text.swapcase(), b"\xff" + text[1:]):
+        path.write_bytes(change)
+        with pytest.raises(ValueError, match=r"train.de has changed"):
+            watch.check()
+    path.write_bytes(text)
+    watch.check()
+    path.unlink()
+    with pytest.raises(ValueError, match=r"train.de has changed"):
+        watch.check()
 
 
 @pytest.mark.parametrize("name", ["train.de", "validation.de"])

@@ -16,6 +16,7 @@ from training.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.config import DataConfig, VocabularyConfig
 from training.corpus import TextFile
 from training.pipeline import CorpusStatistics, ParallelText
+from training.text_watch import TextWatch
 from training.vocabulary import train_sentencepiece
 
 BEGIN, END = 2, 3
@@ -257,7 +258,10 @@ def test_every_epoch_has_every_pair_in_another_order(make, ids_of, shuffle_buffe
 @pytest.mark.parametrize("num_pairs", [0, 19, 21])
 def test_another_number_of_pairs_is_an_error(make, num_pairs):
     """Without pairs, the endless stream of epochs would look for one for ever."""
-    text = dataclasses.replace(make([("a", "b")] * num_pairs), num_pairs=20)
+    text = make([("a", "b")] * 20)
+    text = dataclasses.replace(text, watch=TextWatch(text.source, text.target))
+    for file in (text.source, text.target):
+        file.path.write_text("a\n" * num_pairs)
     for batches in (text.training_batches(1), text.batches()):
         with pytest.raises(tf.errors.FailedPreconditionError, match="contain 20 elements"):
             collect(batches.take(100))

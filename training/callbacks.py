@@ -8,7 +8,7 @@ import keras
 
 from tf_transformer.model_dir import write_weights
 from training.checkpoints import Checkpoints
-from training.corpus import TextFile
+from training.text_watch import TextWatch
 from training.workers import Workers
 
 AGREE_EVERY = 10
@@ -37,12 +37,17 @@ class SaveCheckpoints(keras.callbacks.Callback):
     """Saves a checkpoint, and the weights for translating, before `fit` validates an epoch.
 
     A stop saves at once. Callbacks that stop come before this one, `ValidateAverage` after it.
+
+    Args:
+        model_dir, checkpoints: where to.
+        watch: of the training text, if there is one: nothing that was learnt from another is kept.
     """
 
-    def __init__(self, model_dir: pathlib.Path, checkpoints: Checkpoints):
+    def __init__(self, model_dir: pathlib.Path, checkpoints: Checkpoints, watch: TextWatch | None):
         super().__init__()
         self._model_dir = model_dir
         self._checkpoints = checkpoints
+        self._watch = watch
         self._saved_step = None
 
     def on_train_batch_end(self, batch, logs=None):
@@ -55,6 +60,8 @@ class SaveCheckpoints(keras.callbacks.Callback):
     def _save(self):
         step = current_step(self.model)
         if step != self._saved_step:
+            if self._watch:
+                self._watch.check()
             # In this order, so that no checkpoint is without its weights, whatever happens between.
             write_trained_weights(self._model_dir, self.model)
             self._checkpoints.save(step)
@@ -78,21 +85,19 @@ class ValidateAverage(keras.callbacks.Callback):
         self._context.__exit__(None, None, None)
 
 
-class WatchFiles(keras.callbacks.Callback):
-    """Ends training where a text that it reads has another size than when it began.
-
-    Checked when an epoch begins and ends, and when `check` is called, as after an error in reading.
+class WatchTexts(keras.callbacks.Callback):
+    """Ends training where a text that it reads has changed, when an epoch begins and ends.
 
     Args:
-        files: that are read as training goes on.
+        watches: of the texts.
 
     Raises:
         ValueError: names the file.
     """
 
-    def __init__(self, files: Sequence[TextFile]):
+    def __init__(self, watches: Sequence[TextWatch]):
         super().__init__()
-        self._sizes = {file: file.size() for file in files}
+        self._watches = watches
 
     def on_epoch_begin(self, epoch, logs=None):
         self.check()
@@ -102,12 +107,8 @@ class WatchFiles(keras.callbacks.Callback):
 
     def check(self) -> None:
         """See above."""
-        for file, size in self._sizes.items():
-            if file.size() != size:
-                raise ValueError(
-                    f"{file.path} has changed while it was trained with; bring it back, and the "
-                    "same command goes on"
-                )
+        for watch in self._watches:
+            watch.check()
 
 
 class StopAtStep(StepCallback):

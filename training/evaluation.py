@@ -19,6 +19,7 @@ from training.corpus import TextFile, check_parallel
 from training.pipeline import ParallelText
 from training.provenance import describe_now, describe_text
 from training.significance import Comparison, check_systems, compare_systems, comparison_table
+from training.text_watch import TextWatch
 
 _log = logging.getLogger(__name__)
 
@@ -164,12 +165,12 @@ def evaluate_language_model(
     Raises:
         ValueError: the text or the model directory is faulty, or the model needs a source.
     """
-    num_sentences = check_parallel(text, text)
+    watch = TextWatch(None, text)
     model, source_tokenizer, tokenizer, digest = load_with_digest(model_dir, dtype)
     if source_tokenizer is not None:
         raise ValueError(f"{model_dir} holds a model that translates; give it a --source")
     config = DataConfig(max_length=model.config.max_length)
-    corpus = ParallelText(None, text, None, tokenizer, config, num_sentences)
+    corpus = ParallelText(None, text, None, tokenizer, config, watch)
     statistics = corpus.statistics(f"reading {text}")
     left_out = (
         f"{statistics.empty} are empty, {statistics.too_long} longer than the model's limit of "

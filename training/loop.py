@@ -15,7 +15,7 @@ from training.callbacks import (
     StopAtStep,
     StopOnSignal,
     ValidateAverage,
-    WatchFiles,
+    WatchTexts,
     current_step,
     write_trained_weights,
 )
@@ -72,7 +72,8 @@ def run_loop(
     Raises:
         ValueError: a text has changed, or no update is finite.
     """
-    texts = WatchFiles(_texts(corpus) + _texts(validation))
+    watch = None if isinstance(corpus, PreparedText) else corpus.watch
+    texts = WatchTexts([watch, validation.watch] if watch else [validation.watch])
     validation_batches = workers.shares(_countable(validation.batches()))
     log = TensorBoardLog(model_dir / "logs" if workers.is_chief else None, current_step(model))
     with StopOnSignal(workers) as stop, contextlib.ExitStack() as at_the_end:
@@ -90,7 +91,7 @@ def run_loop(
             StopAtStep(config.optimization.steps),
             stop,
             Report(log, config.validation.report_every),
-            *([SaveCheckpoints(model_dir, checkpoints)] if workers.is_chief else []),
+            *([SaveCheckpoints(model_dir, checkpoints, watch)] if workers.is_chief else []),
             ValidateAverage(),
             judge,
         ]
@@ -162,9 +163,3 @@ def _damage_named(corpus, texts):
             corpus.check_shards()
         texts.check()
         raise
-
-
-def _texts(corpus):
-    if isinstance(corpus, PreparedText):
-        return []
-    return [file for file in (corpus.source, corpus.target) if file]

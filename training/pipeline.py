@@ -10,6 +10,7 @@ from tf_transformer.tokenizer import Tokenizer
 from training.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.config import DataConfig
 from training.corpus import TextFile
+from training.text_watch import TextWatch
 
 # Pairs that are tokenized by one call.
 _CHUNK = 256
@@ -46,8 +47,8 @@ class ParallelText:
         source, target: the texts.
         source_tokenizer, target_tokenizer: of these.
         config: of the batches.
-        num_pairs: in the texts, where it is known; reading another number, as where a text was cut
-            off meanwhile, is then an error.
+        watch: of the texts, where they must stay what they were; reading another number of pairs,
+            as where a text was cut off meanwhile, is then an error.
 
     For a language model there is no source: `source` and `source_tokenizer` are None, and so are
     the batches' sources and the counts of source tokens.
@@ -62,7 +63,7 @@ class ParallelText:
     source_tokenizer: Tokenizer | None
     target_tokenizer: Tokenizer
     config: DataConfig
-    num_pairs: int | None = None
+    watch: TextWatch | None = None
 
     def training_batches(self, seed: int, first_step: int = 0) -> tf.data.Dataset:
         """An endless stream of batches, a pure function of the seed.
@@ -99,7 +100,11 @@ class ParallelText:
         lines = self._lines()
         pairs = empty = too_long = source_tokens = target_tokens = 0
         with tqdm.tqdm(
-            total=self.num_pairs, desc=label, unit=" pairs", leave=False, disable=None
+            total=self.watch and self.watch.num_pairs,
+            desc=label,
+            unit=" pairs",
+            leave=False,
+            disable=None,
         ) as progress:
             for source, target in self._tokenized_chunks(lines):
                 source = source.row_lengths() + 1
@@ -119,9 +124,9 @@ class ParallelText:
         """Pairs of lines; without a source, the target stands in for it until `_batches` ends."""
         target = self.target.dataset()
         pairs = tf.data.Dataset.zip(self.source.dataset() if self.source else target, target)
-        if self.num_pairs is None:
+        if self.watch is None:
             return pairs
-        return pairs.apply(tf.data.experimental.assert_cardinality(self.num_pairs))
+        return pairs.apply(tf.data.experimental.assert_cardinality(self.watch.num_pairs))
 
     def _tokenized_chunks(self, lines: tf.data.Dataset) -> tf.data.Dataset:
         def tokenize(source, target):

@@ -22,7 +22,7 @@ from training.callbacks import current_step
 from training.checkpoints import Checkpoints, checkpoint_directory
 from training.compiled_model import compiled_model, give_vectors
 from training.config import TrainingConfig
-from training.corpus import TextFile, check_parallel, digest
+from training.corpus import TextFile
 from training.corpus_report import report_corpus
 from training.fine_tuning import INITIAL_NAME, copy_weights, describe_fit
 from training.loop import TrainingResult, run_loop
@@ -31,6 +31,7 @@ from training.pipeline import ParallelText
 from training.prepared import PreparedText
 from training.run_directory import begin_or_continue, check_same_run, describe_training
 from training.strategy import make_strategy
+from training.text_watch import TextWatch
 from training.validation_scores import read_validation_scores
 from training.vocabulary import train_vocabularies
 from training.workers import Workers
@@ -80,16 +81,14 @@ def train(
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
-    if not prepared:
-        num_pairs = check_parallel(source or target, target)
-    elif not init_from:
+    watch = None if prepared else TextWatch(source, target)
+    validation_watch = TextWatch(validation_source, validation_target)
+    if prepared and not init_from:
         config = _with_vocabulary(config, prepared)
-    num_validation_pairs = check_parallel(validation_source or validation_target, validation_target)
     for file in (source, validation_source):
         if file:
             check_tags(file.lines(), config.vocabulary.languages, str(file))
-    corpus_digest = prepared.digest if prepared else digest(source, target)
-    run = describe_training(config, corpus_digest, init_from)
+    run = describe_training(config, (prepared or watch).digest, init_from)
 
     def begin():
         models = _vocabularies(config, source, target, prepared, init_from)
@@ -111,15 +110,13 @@ def train(
         if not workers.is_chief:
             check_same_run(model_dir, run, free=frozenset())
         tokenizers = read_tokenizers(model_dir)
-        corpus = prepared or ParallelText(
-            source, target, *tokenizers, config.data, num_pairs=num_pairs
-        )
+        corpus = prepared or ParallelText(source, target, *tokenizers, config.data, watch)
         validation = ParallelText(
             validation_source,
             validation_target,
             *tokenizers,
             config.data,
-            num_pairs=num_validation_pairs,
+            validation_watch,
         )
         if prepared:
             _log.info("training corpus: %s prepared pairs", f"{prepared.num_pairs:,}")
@@ -152,7 +149,7 @@ def train(
         result = run_loop(
             model, config, corpus, validation, model_dir, checkpoints, workers, profile
         )
-        if workers.is_chief:
+        if workers.is_chief and result.step:  # there is a checkpoint
             shutil.rmtree(model_dir / INITIAL_NAME, ignore_errors=True)
         return result
 

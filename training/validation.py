@@ -120,7 +120,7 @@ class Validation(keras.callbacks.Callback):
 
     def _add_scores(self, step, results):
         scores = {name: float(results[name]) for name in _METRICS}
-        self._dashboard.scalars("validation", quality_scalars(scores), step)
+        quality = quality_scalars(scores)
         checkpoint = step // self._checkpoint_every
         if self._translates and (
             checkpoint % self._settings.translate_every == 0 or step >= self._steps
@@ -130,6 +130,7 @@ class Validation(keras.callbacks.Callback):
             if translated is None:
                 return
             scores |= translated
+        self._dashboard.scalars("validation", quality, step)
         self._scores.add(step, scores)
         if self._settings.histograms:
             self._dashboard.histograms(self.model, step)
