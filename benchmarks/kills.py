@@ -58,13 +58,15 @@ def train_small(directory: pathlib.Path, corpus: pathlib.Path, devices: int) -> 
             ("validation_target", "validation", "de"),
         )
     }
-    train(
+    result = train(
         load_config(None, SETTINGS),
         **files,
         model_dir=directory,
         num_devices=devices,
         deterministic=True,
     )
+    if result.step < STEPS:
+        raise RuntimeError(f"training ended at step {result.step}, by {result.stopped_by}")
 
 
 def digest(directory: pathlib.Path) -> str:
@@ -204,6 +206,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         try:
             kill_many(options, pathlib.Path(work), counts)
+        except KeyboardInterrupt:
+            print("ended by Ctrl-C")
         finally:
             print("\n".join(f"{count:6} {name}" for name, count in counts.items()), flush=True)
 
