@@ -52,8 +52,8 @@ def count_files(
 
 
 def _is_counted(path: pathlib.Path, every: int, notes: dict) -> bool:
-    note = notes.get(str(path))
-    return bool(note) and (note["every"], note["count"]["state"]) == (every, file_state(path))
+    note = notes.get(str(path), {"count": {}})
+    return (note.get("every"), note["count"].get("state")) == (every, file_state(path))
 
 
 def _check_pair(source: TextFile | None, target: TextFile, counts: dict) -> None:
