@@ -19,9 +19,6 @@ ALLOWED = {
     "tf_transformer.__main__": {
         "tf_transformer",
         "training.cli",
-        "training.picture_cli",
-        "training.prepare_cli",
-        "training.runs_cli",
         "export.cli",
     },
 }

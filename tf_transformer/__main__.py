@@ -15,7 +15,6 @@ def make_parser() -> argparse.ArgumentParser:
     """The command line; what it parses has the function to `run`."""
     from export import cli as export_cli
     from training import cli as training_cli
-    from training import picture_cli, prepare_cli, runs_cli
 
     parser = _Parser(
         prog="tf-transformer",
@@ -24,9 +23,6 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     training_cli.add_commands(commands)
-    prepare_cli.add_commands(commands)
-    runs_cli.add_commands(commands)
-    picture_cli.add_commands(commands)
     export_cli.add_commands(commands)
     return parser
 

@@ -57,10 +57,9 @@ def _add_prepare(commands):
 
 
 def _run_prepare(options):
-    from training.cli import parse_setting
     from training.corpus import TextFile
     from training.prepare import prepare
-    from training.settings import load_config
+    from training.settings import load_config, parse_setting
 
     for name in ("processes", "shard_pairs"):
         value = getattr(options, name)

@@ -73,6 +73,18 @@ def read_yaml(text: str, where: object) -> Any:
         raise ValueError(f"{where}: not YAML ({' '.join(str(error).split())})") from error
 
 
+def parse_setting(setting: str) -> tuple[str, object]:
+    """A dotted name and its value, as `--set` has them.
+
+    Raises:
+        ValueError: no name, or a value that is not YAML.
+    """
+    name, equals, value = setting.partition("=")
+    if not equals:
+        raise ValueError(f"--set {setting}: expected NAME=VALUE")
+    return name, read_yaml(value, f"--set {setting}")
+
+
 def make_config(values: dict[str, Any]) -> TrainingConfig:
     """Checks plain values, nested as `TrainingConfig` is; what is missing takes its default.
 
