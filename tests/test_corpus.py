@@ -1,6 +1,7 @@
 """Reading text files: what a line is, TSV columns, gzip, and messages that name the place."""
 
 import gzip
+import os
 import pathlib
 import re
 
@@ -170,14 +171,19 @@ def test_a_file_is_shown_as_it_is_named(tmp_path):
         ("nowhere.gz", "nowhere.gz"),
         ("nowhere.tsv:2", "nowhere.tsv"),
         ("text.txt:2", "text.txt:2"),
-        ("folder", "folder"),
     ],
 )
 def test_no_such_file(tmp_path, name, shown):
     write(tmp_path / "text.txt", "a\n")
-    (tmp_path / "folder").mkdir()
     with pytest.raises(ValueError, match=re.escape(f"{tmp_path}/{shown}: no such file") + "$"):
         TextFile.parse(f"{tmp_path}/{name}")
+
+
+def test_a_folder_or_a_pipe_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: expected a file, as text"):
+            TextFile.parse(str(path))
 
 
 def test_columns_are_counted_from_1(tmp_path):

@@ -76,7 +76,7 @@ class TextFile:
         """Reads a name from the command line: `F`, or `F.tsv:2` for column 2 of a TSV file.
 
         Raises:
-            ValueError: there is no such file, or no such column number.
+            ValueError: there is no such file, it is a folder or a pipe, or no such column number.
         """
         match = _TSV.fullmatch(name)
         if match is None:
@@ -86,8 +86,10 @@ class TextFile:
             if column < 1:
                 raise ValueError(f"{name}: columns are counted from 1")
             file = cls(pathlib.Path(match["path"]), column)
-        if not file.path.is_file():
+        if not file.path.exists():
             raise ValueError(f"{file.path}: no such file")
+        if not file.path.is_file():
+            raise ValueError(f"{file.path}: expected a file, as text is read more than once")
         return file
 
     def __str__(self) -> str:
