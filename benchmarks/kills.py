@@ -46,7 +46,7 @@ SETTINGS = {
 def train_small(directory: pathlib.Path, corpus: pathlib.Path, devices: int) -> None:
     """One call of `train`, quiet."""
     from training.corpus import TextFile
-    from training.settings import load_config
+    from training.settings import make_config, read_settings
     from training.trainer import train
 
     files = {
@@ -59,7 +59,7 @@ def train_small(directory: pathlib.Path, corpus: pathlib.Path, devices: int) -> 
         )
     }
     result = train(
-        load_config(None, SETTINGS),
+        make_config(read_settings(None, SETTINGS)),
         **files,
         model_dir=directory,
         num_devices=devices,
@@ -76,7 +76,7 @@ def digest(directory: pathlib.Path) -> str:
     """
     import tensorflow as tf
 
-    from training.checkpoints import checkpoint_directory, checkpoint_paths
+    from training.checkpoint_files import checkpoint_directory, checkpoint_paths
 
     for path in checkpoint_paths(checkpoint_directory(directory)):
         reader = tf.train.load_checkpoint(path)
@@ -179,7 +179,7 @@ def kill_many(options: argparse.Namespace, work: pathlib.Path, counts: collectio
 
 def newest_step(directory: pathlib.Path) -> int:
     """Of the newest checkpoint, or 0."""
-    from training.checkpoints import checkpoint_directory, checkpoint_paths, step_of
+    from training.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
 
     return max(map(step_of, checkpoint_paths(checkpoint_directory(directory))), default=0)
 

@@ -118,7 +118,7 @@ def _run_translate(options):
         for number, best in enumerate(translations, 1):
             num_truncated += best[0].truncated
             for translation in best:
-                text = " ".join(translation.text.splitlines())
+                text = translation.line
                 if options.n_best:
                     text = f"{number}\t{translation.score:.4f}\t{text}"
                 output.write(f"{text}\n".encode())

@@ -12,7 +12,7 @@ import pytest
 from training.config import TrainingConfig
 from training.corpus import TextFile
 from training.demonstration import write_demonstration
-from training.settings import load_config
+from training.settings import make_config, read_settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ SMALL_SETTINGS = {
 def small_config(**changes: object) -> TrainingConfig:
     """Settings of a model that trains in seconds; `changes` are dotted names with `__` for dots."""
     overrides = {name.replace("__", "."): value for name, value in changes.items()}
-    return load_config(None, SMALL_SETTINGS | overrides)
+    return make_config(read_settings(None, SMALL_SETTINGS | overrides))
 
 
 @pytest.fixture(scope="session")

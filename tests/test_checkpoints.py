@@ -10,9 +10,11 @@ import tensorflow as tf
 
 from tests.conftest import small_config
 from tf_transformer.__main__ import main
+from tf_transformer.files import locked
 from tf_transformer.model import Transformer
 from tf_transformer.model_dir import load_model, read_config
-from training.checkpoints import Checkpoints, average_checkpoints, checkpoint_paths, step_of
+from training.checkpoint_files import checkpoint_paths, step_of
+from training.checkpoints import Checkpoints, average_checkpoints
 from training.compiled_model import compiled_model
 
 
@@ -34,6 +36,14 @@ def test_average_of_the_last_is_the_trained_model(trained):
     average_checkpoints(trained, 1, model)
     for ours, theirs in zip(model.weights, load_model(trained)[0].weights, strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_command_waits_for_nobody(trained, tmp_path, capsys):
+    model_dir = tmp_path / "model"
+    shutil.copytree(trained, model_dir)
+    with locked(model_dir, "at work"):
+        assert main(["average", "--model-dir", str(model_dir), "--last", "3"]) == 2
+    assert "another process is training this model" in capsys.readouterr().err
 
 
 def test_command_keeps_the_checkpoints(trained, tmp_path, capsys):

@@ -2,12 +2,14 @@
 
 import io
 import json
+import re
 import shutil
 
 import pytest
 
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
+from tf_transformer.translator import Translation, Translator
 
 
 def fails(capsys, *arguments):
@@ -217,3 +219,18 @@ def test_evaluate_writes_scores_with_signatures(trained, corpus, tmp_path, capsy
     assert scores["perplexity"] > 1
     assert len(output.read_text().splitlines()) == 40
     assert scores["bleu_signature"] in capsys.readouterr().out
+
+
+def test_evaluate_writes_a_translation_a_line(trained, corpus, tmp_path, monkeypatch, capsys):
+    """A vocabulary with bytes can spell line ends."""
+    odd = Translation("zehn\nPferde", 0.0, False)
+    monkeypatch.setattr(Translator, "translate_lines", lambda _, lines: [[odd]] * len(lines))
+    output = tmp_path / "out"
+    command = [
+        *("evaluate", "--model-dir", str(trained), "--output", str(output)),
+        *("--source", corpus.path("validation.en"), "--reference", corpus.path("validation.de")),
+    ]
+    assert main(command) == 0
+    assert output.read_text() == "zehn Pferde\n" * 40
+    assert main([*command, "--compare", str(output)]) == 0
+    assert re.search(rf"{output}.*\+0\.00", capsys.readouterr().out)

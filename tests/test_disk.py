@@ -114,6 +114,17 @@ def test_replacing_follows_links(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["link", "real"]
 
 
+def test_replacing_names_nothing_that_is_not_on_the_disk(tmp_path, monkeypatch):
+    """As far as power may fail at any moment."""
+    calls = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, n=name, r=real: (calls.append(n), r(*a)))
+    with replacing(tmp_path / "file") as path:
+        path.write_text("x")
+    assert calls == ["fsync", "replace"]
+
+
 def test_replacing_leaves_devices_alone():
     with replacing(pathlib.Path("/dev/null")) as path:
         path.write_text("gone")

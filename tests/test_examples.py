@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from tf_transformer import NoamSchedule, Transformer
-from training.settings import load_config
+from training.settings import make_config, read_settings
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 
@@ -55,7 +55,7 @@ FIGURES = {
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
 def test_recipe(recipe):
     """Parsed, with the figures of its text, and built but for the vocabulary."""
-    config = load_config(recipe, {})
+    config = make_config(read_settings(recipe, {}))
     model = Transformer(config.transformer_config(50, 50))
     vocabulary, tokens, steps, warmup, smoothing, dropout, d_model, d_ff, heads, kept = FIGURES[
         recipe.stem

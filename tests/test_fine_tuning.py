@@ -1,5 +1,6 @@
 """Training that starts from another model."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -13,12 +14,13 @@ import tensorflow as tf
 
 from tests.conftest import small_config
 from tf_transformer.__main__ import main
-from tf_transformer.model_dir import read_config, weights_digest
-from training.checkpoints import checkpoint_paths
+from tf_transformer.model_dir import load_model, read_config, weights_digest
+from training.checkpoint_files import checkpoint_paths
 from training.corpus import TextFile
 from training.demonstration import write_demonstration
 from training.fine_tuning import INITIAL_NAME, config_like, describe_fit
 from training.pipeline import ParallelText
+from training.settings import dump_config
 from training.trainer import train
 
 
@@ -151,8 +153,14 @@ def test_takes_the_place_of_a_run_that_never_trained(other, base, tmp_path, monk
 def test_what_does_not_fit_is_refused_in_one_line(other, base, tmp_path, capsys):
     command = [*other, "--model-dir", str(tmp_path / "m"), "--init-from", str(base)]
     for options, message in (
-        (["--vocab-size", "500"], "has a vocabulary, of 400 pieces, and keeps it; leave out vocab"),
+        (["--vocab-size", "500"], "has a vocabulary with size=400 and keeps it; leave out vocab"),
         (["--set", "vocabulary.kind=unigram"], "leave out vocabulary.kind='unigram'"),
+        (["--set", "vocabulary.target_vectors=x"], "leave out vocabulary.target_vectors"),
+        (["--set", "vocabulary.knd=bpe"], "unknown setting 'vocabulary.knd'; did you mean"),
+        (["--set", "model.dropuot_rate=0.2"], "'dropuot_rate'; did you mean 'dropout_rate'?"),
+        (["--set", "model.encoder={dropout_rate: 0.2}"], "dropout_rate"),
+        (["--set", "model.encoder={d_ff: 8}"], "keeps its sizes; model.encoder={'d_ff': 8} does"),
+        (["--set", "model.target_vocab_size=7"], "follows from the corpus"),
         (["--preset", "base"], "keeps its sizes; the preset's"),
         (["--set", "model.d_ff=128"], "has d_ff=64 and keeps its sizes; model.d_ff=128 does not"),
     ):
@@ -170,6 +178,52 @@ def test_settings_that_repeat_the_model(base):
     config = config_like(base, {"vocabulary": {"size": 400}, "model": {"d_ff": 64}})
     assert config.transformer_config(400, 400) == read_config(base)
     assert config.vocabulary.size == small.vocabulary.size and config.vocabulary.joint
+    # All that the first run was given: a preset with other sizes, and what replaces them.
+    given = dump_config(small)
+    config = config_like(base, given)
+    assert dataclasses.replace(config, model=small.model) == small
+    assert config.transformer_config(400, 400) == read_config(base)
+    rate = {"model": given["model"] | {"dropout_rate": 0.7, "encoder": {"d_ff": None}}}
+    assert config_like(base, given | rate).transformer_config(400, 400).dropout_rate == 0.7
+
+
+def test_what_the_first_model_says_of_itself_stays(base, tmp_path):
+    """Where nothing is given; a model from elsewhere says less."""
+    path = tmp_path / "first"
+    shutil.copytree(base, path)
+    run = json.loads((path / "training.json").read_text())
+    vocabulary = {"kind": "unigram", "normalization": "identity", "target_vectors": "gone"}
+    run["settings"]["vocabulary"] |= vocabulary
+    run["settings"]["preset"] = "annotated"
+    (path / "training.json").write_text(json.dumps(run))
+    config = config_like(path, {})
+    assert config.preset == "annotated" and config.transformer_config(400, 400) == read_config(base)
+    assert vocabulary.items() <= dataclasses.asdict(config.vocabulary).items()
+    (path / "training.json").unlink()
+    config = config_like(path, {})
+    assert config.transformer_config(400, 400) == read_config(base)
+    assert (config.vocabulary.size, config.vocabulary.joint) == (400, True)
+    (path / "training.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"training.json: damaged"):
+        config_like(path, {})
+
+
+def test_embeddings_that_started_from_vectors(other, base, tmp_path, capsys):
+    """They are the first model's, trained or not; the file may be gone."""
+    first = tmp_path / "first"
+    shutil.copytree(base, first)
+    run = json.loads((first / "training.json").read_text())
+    run["settings"]["vocabulary"]["target_vectors"] = str(tmp_path / "gone")
+    run["settings"]["model"]["trainable_embeddings"] = False
+    (first / "training.json").write_text(json.dumps(run))
+    description = json.loads((first / "config.json").read_text())
+    description["model"]["trainable_embeddings"] = False
+    (first / "config.json").write_text(json.dumps(description))
+    assert main([*other, "--model-dir", str(tmp_path / "m"), "--init-from", str(first)]) == 0
+    ours, theirs = (load_model(path)[0].weights for path in (tmp_path / "m", first))
+    same = [np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True)]
+    names = [weight.path for weight, is_same in zip(ours, same, strict=True) if is_same]
+    assert len(names) == 1 and "embedding" in names[0]
 
 
 def test_share_of_unknown_and_byte_pieces(base, tmp_path):

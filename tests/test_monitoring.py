@@ -1,8 +1,10 @@
 """The cockpit: what TensorBoard reads, against numbers computed otherwise; scores that decide."""
 
+import html
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugin_util import markdown_to_safe_html
 from tensorboard.plugins.hparams import metadata as hparams_metadata
 from tensorboard.util.tensor_util import make_ndarray
 from tensorflow.python.framework import ops as tf_ops
@@ -21,6 +24,7 @@ from tf_transformer.__main__ import main
 from tf_transformer.model_dir import load_model, read_tokenizers
 from training.evaluation import evaluate
 from training.pipeline import ParallelText
+from training.tensorboard_log import _in_table
 from training.trainer import train
 from training.validation import Validation
 
@@ -158,7 +162,16 @@ def test_bleu_and_chrf_are_those_of_evaluate(corpus, talkative, tmp_path):
     assert scores["bleu"] == evaluation.bleu
     assert scores["bleu_signature"] == evaluation.bleu_signature
     texts = read_events(model_dir / "logs" / "validation")[1]["translations"][1][300].item()
-    assert translations[0].replace("*", "&#42;") in texts.decode()
+    assert _in_table(translations[0]) in texts.decode()
+
+
+@pytest.mark.parametrize(
+    "text", ["<2de> A man", "AT&amp;T & #1", r"a\`b` *c* _d_ [e](f) <b>g</b> | h", "1. 2"]
+)
+def test_a_cell_shows_the_text_as_it_is(text):
+    page = markdown_to_safe_html(f"| a |\n|---|\n| {_in_table(text)} |")
+    cell = re.search("<td>(.*)</td>", page)[1]
+    assert "<" not in cell and html.unescape(cell) == text
 
 
 def test_texts_pictures_graph_settings_histograms_profile(watched):

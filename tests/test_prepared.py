@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from tf_transformer.model_dir import read_tokenizers
 from training.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.config import DataConfig
 from training.data_service import check_service, start_service
+from training.monitoring import Report
 from training.prepared import PreparedText
 from training.prepared_folder import WORK_NAME, PreparedFolder
 
@@ -187,6 +189,11 @@ def test_weights_that_are_none(tmp_path, name):
 # ---- As a user has it ----
 
 
+def yaml_with(folder, vocabulary):
+    (folder / "settings.yaml").write_text(f"vocabulary: {vocabulary}\n")
+    return folder / "settings.yaml"
+
+
 def train_options(corpus, model_dir, *prepared):
     return [
         *("train", "--prepared", *prepared, "--model-dir", str(model_dir)),
@@ -212,13 +219,29 @@ def test_train_takes_the_vocabulary_and_goes_on(directory, corpus, tmp_path, cap
     assert "was trained on another corpus" in capsys.readouterr().err
 
 
+def test_settings_may_repeat_the_vocabulary(directory, corpus, tmp_path, capsys):
+    """One file of settings serves `prepare` and `train`."""
+    first, options = str(directory / "first"), ["--config", str(yaml_with(tmp_path, "{size: 400}"))]
+    command = [*train_options(corpus, tmp_path / "m", first), "optimization.steps=1", *options]
+    assert main(command) == 0
+    files = [[path] for path in write_pairs(tmp_path, PAIRS[:300])]
+    prepare(*files, tmp_path / "out", "--vocabulary", first, *options)
+    other = ["--config", str(yaml_with(tmp_path, "{kind: unigram}"))]
+    command = ["prepare", "--target", files[1][0], "--source", files[0][0]]
+    command += ["--output", str(tmp_path / "b"), "--vocabulary", first, *other]
+    assert main([str(part) for part in command]) == 2
+    error = capsys.readouterr().err
+    assert "has a vocabulary with kind='bpe' and keeps it; leave out vocabulary.kind=" in error
+
+
 def test_what_train_refuses(directory, corpus, tmp_path, capsys):
     def error(*prepared, extra=()):
         assert main([*train_options(corpus, tmp_path / "m", *prepared), *extra]) == 2
         return capsys.readouterr().err
 
     first = str(directory / "first")
-    assert "brings its vocabulary" in error(first, extra=["--vocab-size", "300"])
+    for extra in (["--vocab-size", "300"], ["--config", str(yaml_with(tmp_path, "{size: 300}"))]):
+        assert "has a vocabulary with size=400 and keeps it; leave out" in error(first, extra=extra)
     assert "takes the place of --source" in error(first, extra=["--source", "x"])
     assert "is not a prepared folder" in error(str(tmp_path))
     (tmp_path / WORK_NAME).mkdir()
@@ -288,6 +311,42 @@ def test_a_service_that_dies_ends_training():
     assert (finished.returncode, finished.stdout) == (2, "alive\n")
     error = finished.stderr.splitlines()[-1]
     assert "nothing answers there" in error and "run the same command again" in error
+
+
+def test_a_service_that_is_started_again(directory, corpus, tmp_path, monkeypatch, capsys):
+    services = [start_service(0)]
+    address = services[0].target
+    report = Report.on_train_batch_end
+
+    def start_again(self, batch, logs=None):
+        report(self, batch, logs)
+        if len(services) == 1:
+            services[0].worker._stop()
+            services[0]._stop()
+            services.append(start_service(int(address.rpartition(":")[2])))
+
+    monkeypatch.setattr(Report, "on_train_batch_end", start_again)
+    command = train_options(corpus, tmp_path / "m", str(directory / "first"))
+    command = [*command, "optimization.steps=40", "--data-service", address]
+    assert main(command) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"tf-transformer: error: data service {address}: it has lost this")
+    assert main(command) == 0
+
+
+def test_a_service_ends_with_ctrl_c():
+    command = [sys.executable, "-m", "tf_transformer", "data-service", "--port", "0"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stdout.readline().startswith("Serving batches: --data-service grpc://localhost:")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert process.stderr.read().splitlines()[-1] == "tf-transformer: interrupted"
 
 
 def test_ports_that_cannot_be_taken():

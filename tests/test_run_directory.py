@@ -35,6 +35,24 @@ def test_killed_once_it_has_begun_it_goes_on(tmp_path):
         begin_or_continue(tmp_path, OTHER, never)
 
 
+def test_fewer_steps_than_were_done(tmp_path):
+    begin_or_continue(tmp_path, RUN, beginning(tmp_path))
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "step-5.index").write_text("x")
+    described = (tmp_path / "training.json").read_bytes()
+    for steps, message in (
+        (4, "has been trained for 5 steps; received optimization.steps=4"),
+        (5, ""),
+    ):
+        run = describe_training(small_config(optimization__steps=steps), "corpus", None)
+        if message:
+            with pytest.raises(ValueError, match=message):
+                begin_or_continue(tmp_path, run, never)
+            assert (tmp_path / "training.json").read_bytes() == described
+        else:
+            begin_or_continue(tmp_path, run, never)
+
+
 @pytest.mark.parametrize("trace", ["model.weights.h5", "validation_scores.json"])
 def test_a_run_that_never_trained_gives_way_to_another(tmp_path, trace):
     begin_or_continue(tmp_path, RUN, beginning(tmp_path))

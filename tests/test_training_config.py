@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 import re
 
 import pytest
@@ -9,7 +10,7 @@ import yaml
 
 from tf_transformer import TransformerConfig
 from training.config import DataConfig, OptimizationConfig, TrainingConfig, VocabularyConfig
-from training.settings import dump_config, load_config, make_config
+from training.settings import dump_config, make_config, read_settings
 
 ALL_SETTINGS = """
 preset: base
@@ -35,6 +36,10 @@ optimization:
 """
 
 
+def load_config(path: pathlib.Path | None, overrides: dict[str, object]) -> TrainingConfig:
+    return make_config(read_settings(path, overrides))
+
+
 @pytest.fixture
 def load(tmp_path):
     """A function that loads the text of a YAML file."""
@@ -48,6 +53,20 @@ def load(tmp_path):
 
 
 # ---- What is read ----
+
+
+def test_norwegian_is_a_word(load):
+    config = load("vocabulary:\n  languages: [de, no, on]\n  joint: false\n  split_digits: True\n")
+    assert config.vocabulary.languages == ["de", "no", "on"]
+    assert config.vocabulary.joint is False and config.vocabulary.split_digits is True
+
+
+@pytest.mark.parametrize("section", ["model", "vocabulary", "data", "optimization", "validation"])
+@pytest.mark.parametrize("value", [5, [3], "fast"])
+def test_sections_hold_names_and_values(load, section, value):
+    message = f"setting '{section}': expected names and values. Received: {value!r}"
+    assert_refused(message, load_config, None, {section: value})
+    assert_refused(message, load, yaml.safe_dump({section: value}))
 
 
 def test_defaults():
@@ -260,9 +279,6 @@ def test_unknown_settings_of_the_model(load):
         ("optimization.keep_checkpoints", 0),
         ("optimization.dtype", "float16"),
         ("optimization.seed", -1),
-        ("model", 3),
-        ("vocabulary", [3]),
-        ("optimization", "fast"),
     ],
 )
 def test_wrong_values(load, name, value):

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.conftest import SMALL_SETTINGS
-from training.checkpoints import checkpoint_paths
+from training.checkpoint_files import checkpoint_paths
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples" / "multi_worker"
 

@@ -27,6 +27,7 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
     temporary = real.with_name(f"{_PREFIX}{os.getpid()}.{real.name}")
     try:
         yield temporary
+        bring_to_disk(temporary)  # before its name: power may fail between the two
         os.replace(temporary, real)
     except OSError as error:
         if error.filename in (None, str(temporary)):
@@ -34,6 +35,12 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def bring_to_disk(path: pathlib.Path) -> None:
+    """Waits until a file's bytes are on the disk."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
 
 
 @contextlib.contextmanager

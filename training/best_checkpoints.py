@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable
 
 from tf_transformer.files import remove_leftovers, replacing
-from training.checkpoints import (
+from training.checkpoint_files import (
     checkpoint_directory,
     checkpoint_files,
     checkpoint_paths,

@@ -10,6 +10,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.files import bring_to_disk
+from training.checkpoint_files import (
+    checkpoint_directory,
+    checkpoint_files,
+    checkpoint_paths,
+    step_of,
+)
+
 _log = logging.getLogger(__name__)
 
 # Ends the name of an empty file beside a checkpoint that lies between two regular steps.
@@ -75,7 +83,7 @@ class Checkpoints:
             if step % self._every:
                 (self._writing / f"step-{step}{_BETWEEN}").touch()
             for path in checkpoint_files(self._writing, step):
-                _bring_to_disk(path)
+                bring_to_disk(path)
                 os.replace(path, self._directory / path.name)
         except tf.errors.ResourceExhaustedError as error:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._directory)) from error
@@ -138,33 +146,6 @@ def _move_aside(checkpoint):
         path.rename(path.with_name(f"damaged-{path.name}"))
 
 
-def checkpoint_directory(model_dir: pathlib.Path) -> pathlib.Path:
-    """Where the checkpoints of a model directory lie."""
-    return model_dir / "checkpoints"
-
-
-def checkpoint_paths(directory: pathlib.Path) -> list[str]:
-    """The checkpoints in a folder, oldest first, without their endings."""
-    steps = [
-        int(path.stem.removeprefix("step-"))
-        for path in directory.glob("step-*.index")
-        if path.stem.removeprefix("step-").isdigit()
-    ]
-    return [str(directory / f"step-{step}") for step in sorted(steps)]
-
-
-def checkpoint_files(directory: pathlib.Path, step: int) -> list[pathlib.Path]:
-    """The files of a checkpoint; the index, with which it is there for readers, is last."""
-    return sorted(
-        directory.glob(f"step-{step}.*"), key=lambda path: (path.suffix == ".index", path.name)
-    )
-
-
-def _bring_to_disk(path: pathlib.Path) -> None:
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-
-
 def _list_for_tensorflow(directory: pathlib.Path) -> None:
     """Writes the file `checkpoint`, for `tf.train.latest_checkpoint`; nothing here reads it."""
     paths = checkpoint_paths(directory)
@@ -220,11 +201,6 @@ def average_paths(paths: list[str], model: keras.Model) -> list[int]:
     for weight, total in zip(model.weights, totals, strict=True):
         weight.assign(total / len(paths))
     return [step_of(path) for path in paths]
-
-
-def step_of(path: str) -> int:
-    """The number of steps that a checkpoint was written after."""
-    return int(path.rpartition("-")[2])
 
 
 def _key(name: str, number: int) -> str:

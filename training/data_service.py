@@ -14,6 +14,9 @@ import tensorflow as tf
 _log = logging.getLogger(__name__)
 _service = tf.data.experimental.service
 
+# What reading ends with once a service has been started again: it knows no former stream.
+STREAM_LOST = (tf.errors.NotFoundError, tf.errors.UnavailableError)
+
 
 def start_service(port: int, host: str = "localhost") -> _service.DispatchServer:
     """Starts a dispatcher with one worker in this process; `join` it to wait.
@@ -79,8 +82,8 @@ def check_service(address: str, seconds: float = 10.0) -> None:
 def service_watched(address: str, every: float = 10.0, patience: float = 60.0) -> Iterator[None]:
     """Ends the process, in one line and with status 2, when its tf.data service is gone.
 
-    TensorFlow would wait for it within one operation, out of reach of signals and exceptions, also
-    when it is started again, as it knows nothing of its former streams then.
+    TensorFlow would wait for it within one operation, out of reach of signals and exceptions. Of
+    a service that is started again meanwhile it hears `STREAM_LOST`.
 
     Args:
         address: of the service.

@@ -105,7 +105,7 @@ def evaluate(
     model, *tokenizers, digest = load_with_digest(model_dir, dtype)
     source = _tagged(source, target_language, tokenizers[0])
     translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
-    translations = [best[0].text for best in translator.translate_lines(list(source.lines()))]
+    translations = [best[0].line for best in translator.translate_lines(list(source.lines()))]
     references = list(reference.lines())
     bleu = sacrebleu.BLEU(tokenize=bleu_tokenizer)
     chrf = sacrebleu.CHRF()

@@ -6,20 +6,19 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-import sentencepiece
 import tensorflow as tf
 import tqdm
 
 from tf_transformer.files import replacing
-from tf_transformer.language_tags import languages_of
 from tf_transformer.model_dir import WEIGHTS_NAME, read_config, weights_digest
 from tf_transformer.presets import PRESETS
 from tf_transformer.special_ids import UNKNOWN_ID
 from tf_transformer.tokenizer import Tokenizer
 from training.config import TrainingConfig
+from training.known_vocabulary import check_vocabulary, read_vocabulary
 from training.pipeline import ParallelText
-from training.prepared_folder import read_models
 from training.settings import make_config
+from training.trained_config import trained_config
 
 # The folder in a model directory with the weights that training starts from, until it has ended.
 INITIAL_NAME = "initial"
@@ -36,42 +35,43 @@ def config_like(model_dir: pathlib.Path, given: dict[str, Any]) -> TrainingConfi
             repeat what the model has, but not change it. Rates of dropout may change.
 
     Raises:
-        ValueError: a setting contradicts the model, or there is no such model.
+        ValueError: a setting is unknown or contradicts the model, or there is no such model.
     """
-    config = read_config(model_dir)
-    has = dataclasses.asdict(config)
-    source, target = read_models(model_dir)
-    size = has.pop("target_vocab_size")
-    has.pop("source_vocab_size")
-    if given.get("preset") is not None:
-        _refuse_others(model_dir, has, PRESETS.get(given["preset"], {}), "the preset's ")
+    has = dataclasses.asdict(read_config(model_dir))
+    del has["source_vocab_size"], has["target_vocab_size"]
     model = dict(given.get("model") or {})
-    _refuse_others(model_dir, has, model, "model.")
-    vocabulary = dict(given.get("vocabulary") or {})
-    for name, value in vocabulary.items():
-        if (name, value) != ("size", size):
-            raise ValueError(
-                f"{model_dir} has a vocabulary, of {size} pieces, and keeps it; leave out "
-                f"vocabulary.{name}={value!r}"
-            )
-    ours = {"size": size, "joint": source in (None, target), "languages": _languages(source)}
-    free = {name: model[name] for name in _FREE & model.keys()}
-    return make_config(given | {"model": has | free, "vocabulary": ours})
+    preset = PRESETS.get(given.get("preset"), {})
+    _refuse_others(model_dir, has, preset | model, given_by_preset=preset.keys() - model.keys())
+    free = {name: value for name, value in model.items() if name in _FREE or name not in has}
+    for name in ("encoder", "decoder"):
+        free[name] = has[name] | dict(model.get(name) or {})
+    vocabulary, _ = read_vocabulary(model_dir)
+    given_vocabulary = given.get("vocabulary") or {}
+    check_vocabulary(given_vocabulary, vocabulary, model_dir)
+    for name in ("source_vectors", "target_vectors"):
+        if given_vocabulary.get(name) not in (None, getattr(vocabulary, name)):
+            raise ValueError(f"{model_dir} has its embeddings; leave out vocabulary.{name}")
+    settings = given | {
+        "model": has | free,
+        "vocabulary": given_vocabulary | dataclasses.asdict(vocabulary),
+    }
+    former = trained_config(model_dir)
+    return make_config(({"preset": former.preset} if former else {}) | settings)
 
 
-def _languages(model: bytes | None) -> list[str]:
-    """`Tokenizer.languages`, without TensorFlow: devices are chosen later."""
-    if model is None:
-        return []
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    return languages_of(map(processor.id_to_piece, range(len(processor))))
-
-
-def _refuse_others(model_dir, has, wanted, kind):
+def _refuse_others(model_dir, has, wanted, given_by_preset):
     for name, value in wanted.items():
-        if name in has and name not in _FREE and has[name] != value:
+        if name not in has or name in _FREE:
+            continue
+        ours = has[name]
+        if isinstance(ours, dict) and isinstance(value, dict):
+            differs = any(key in ours and ours[key] != value[key] for key in value)
+        else:
+            differs = ours != value
+        if differs:
+            kind = "the preset's " if name in given_by_preset else "model."
             raise ValueError(
-                f"{model_dir} has {name}={has[name]!r} and keeps its sizes; "
+                f"{model_dir} has {name}={ours!r} and keeps its sizes; "
                 f"{kind}{name}={value!r} does not fit"
             )
 

@@ -21,7 +21,7 @@ from training.callbacks import (
 )
 from training.checkpoints import Checkpoints
 from training.config import TrainingConfig
-from training.data_service import service_watched
+from training.data_service import STREAM_LOST, service_watched
 from training.monitoring import Report
 from training.pipeline import ParallelText
 from training.prepared import PreparedText
@@ -158,8 +158,15 @@ def _damage_named(corpus, texts):
     """TensorFlow's errors over files do not say, in one line, which one they are about."""
     try:
         yield
-    except tf.errors.OpError:
-        if isinstance(corpus, PreparedText):
+    except tf.errors.OpError as error:
+        is_prepared = isinstance(corpus, PreparedText)
+        if is_prepared:
             corpus.check_shards()
         texts.check()
+        if is_prepared and corpus.service and isinstance(error, STREAM_LOST):
+            raise OSError(
+                f"data service {corpus.service}: it has lost this training's stream, as when it is "
+                "started again; run the same command again: training goes on from the newest "
+                "checkpoint"
+            ) from error
         raise

@@ -27,6 +27,7 @@ from training.config import TrainingConfig
 from training.corpus import TextFile, file_state, open_text
 from training.duplicates import mark_first
 from training.file_counts import Counts, count_files
+from training.known_vocabulary import read_vocabulary
 from training.prepared_folder import (
     DESCRIPTION_NAME,
     FORMAT_VERSION,
@@ -35,7 +36,6 @@ from training.prepared_folder import (
     Models,
     digest_of,
     read_models,
-    read_vocabulary,
 )
 from training.processes import Processes, progress_bar
 from training.sampled_vocabulary import train_on_sample
@@ -83,6 +83,7 @@ def prepare(
         ValueError: files are faulty, or `output` holds something else.
     """
     settings, models = read_vocabulary(vocabulary) if vocabulary else (config.vocabulary, None)
+    settings = dataclasses.replace(settings, source_vectors=None, target_vectors=None)
     if models and (models[0] is None) != (files[0][0] is None):
         raise ValueError(f"{vocabulary}: its vocabulary has other sides than these files")
     request = {

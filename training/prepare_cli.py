@@ -3,6 +3,7 @@
 import argparse
 import os
 import pathlib
+import signal
 
 from tf_transformer.quiet import import_tensorflow
 
@@ -58,8 +59,9 @@ def _add_prepare(commands):
 
 def _run_prepare(options):
     from training.corpus import TextFile
+    from training.known_vocabulary import check_vocabulary, read_vocabulary
     from training.prepare import prepare
-    from training.settings import load_config, parse_setting
+    from training.settings import make_config, parse_setting, read_settings
 
     for name in ("processes", "shard_pairs"):
         value = getattr(options, name)
@@ -68,8 +70,10 @@ def _run_prepare(options):
     overrides = dict(parse_setting(setting) for setting in options.set)
     if options.vocab_size is not None:
         overrides["vocabulary.size"] = options.vocab_size
-    if options.vocabulary and any(name.startswith("vocabulary.") for name in overrides):
-        raise ValueError("--vocabulary brings its own settings; give it or those of a new one")
+    settings = read_settings(options.config, overrides)
+    if options.vocabulary:
+        vocabulary, _ = read_vocabulary(options.vocabulary)
+        check_vocabulary(settings.get("vocabulary", {}), vocabulary, options.vocabulary)
     sources = options.source or [None] * len(options.target)
     if len(sources) != len(options.target):
         raise ValueError(
@@ -81,7 +85,7 @@ def _run_prepare(options):
         for source, target in zip(sources, options.target, strict=True)
     ]
     description = prepare(
-        load_config(options.config, overrides),
+        make_config(settings),
         files=files,
         output=options.output,
         vocabulary=options.vocabulary,
@@ -134,4 +138,5 @@ def _run_data_service(options):
     service = start_service(options.port, options.host)
     port = service.target.rpartition(":")[2]
     print(f"Serving batches: --data-service grpc://{options.host}:{port}")
-    service.join()
+    while True:  # its own `join` would not hear of Ctrl-C
+        signal.pause()

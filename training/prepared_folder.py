@@ -6,9 +6,6 @@ import json
 import pathlib
 from typing import Any
 
-from training.config import VocabularyConfig
-from training.settings import make_config
-
 FORMAT_VERSION = 2
 DESCRIPTION_NAME = "prepared.json"
 # The folder in it that says how far `prepare` has come; no name that somebody else would choose.
@@ -96,25 +93,6 @@ def read_models(folder: pathlib.Path) -> Models:
     if not target.is_file():
         raise ValueError(f"{folder}: has no vocabulary ({target.name})")
     return source.read_bytes() if source.is_file() else None, target.read_bytes()
-
-
-def read_vocabulary(folder: pathlib.Path) -> tuple[VocabularyConfig, Models]:
-    """The vocabulary of a prepared folder or of a model directory that `train` made.
-
-    Returns:
-        Its settings, and the SentencePiece models of source and target.
-
-    Raises:
-        ValueError: the folder is neither of them.
-    """
-    models = read_models(folder)
-    training = folder / "training.json"
-    if training.is_file():
-        settings = json.loads(training.read_text(encoding="utf-8"))["settings"]["vocabulary"]
-    else:
-        settings = read_description(folder)["vocabulary"]
-    config = make_config({"vocabulary": settings}).vocabulary
-    return dataclasses.replace(config, source_vectors=None, target_vectors=None), models
 
 
 def digest_of_file(path: pathlib.Path) -> str:

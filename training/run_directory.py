@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from tf_transformer.files import remove_leftovers, replacing
 from tf_transformer.model_dir import CONFIG_NAME, WEIGHTS_NAME
+from training.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
 from training.config import TrainingConfig, ValidationConfig
 from training.settings import dump_config, flatten, make_config
+from training.trained_config import TRAINING_NAME
 from training.validation_scores import SCORES_NAME
-
-TRAINING_NAME = "training.json"
 
 # What may change between two calls that train one model: none of it bears on a step's result.
 _FREE_SETTINGS = frozenset(
@@ -55,7 +55,7 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
         begin: writes the model's description into `model_dir`; called where there is none.
 
     Raises:
-        ValueError: the folder belongs to another run, or to none.
+        ValueError: the folder belongs to another run, to none, or has been trained for longer.
     """
     has_begun = (model_dir / CONFIG_NAME).exists()
     remove_leftovers(model_dir)
@@ -69,11 +69,22 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
                 raise
             (model_dir / CONFIG_NAME).unlink()
             has_begun = False
+        else:
+            _check_steps(model_dir, run["settings"]["optimization"]["steps"])
     model_dir.mkdir(parents=True, exist_ok=True)
     with replacing(model_dir / TRAINING_NAME) as temporary:
         temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
     if not has_begun:
         begin()
+
+
+def _check_steps(model_dir, steps):
+    done = max(map(step_of, checkpoint_paths(checkpoint_directory(model_dir))), default=0)
+    if done > steps:
+        raise ValueError(
+            f"{model_dir} has been trained for {done} steps; received optimization.steps={steps}. "
+            "Give as many or more, or another --model-dir"
+        )
 
 
 def _has_trained(model_dir):

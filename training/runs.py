@@ -1,7 +1,6 @@
 """What lies in model directories: sizes, progress, last validation, stored scores."""
 
 import dataclasses
-import json
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -16,9 +15,9 @@ from tf_transformer.model_dir import (
     weights_digest,
 )
 from tf_transformer.scores import SCORES_NAME, read_scores
-from training.checkpoints import checkpoint_directory, checkpoint_paths
+from training.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
 from training.prepared_folder import DESCRIPTION_NAME, WORK_NAME
-from training.run_directory import TRAINING_NAME
+from training.trained_config import trained_config
 from training.validation_scores import read_validation_scores
 
 # What only model directories hold.
@@ -129,18 +128,11 @@ def _read_training(path):
     values = {}
     checkpoints = checkpoint_paths(checkpoint_directory(path))
     if checkpoints:
-        values["step"] = int(checkpoints[-1].rpartition("-")[2])
-    file = path / TRAINING_NAME
-    if not file.exists():
+        values["step"] = step_of(checkpoints[-1])
+    config = trained_config(path)
+    if config is None:
         return values
-    try:
-        settings = json.loads(file.read_text(encoding="utf-8"))["settings"]
-        return values | {
-            "preset": settings["preset"],
-            "steps": settings["optimization"]["steps"],
-        }
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{file}: damaged ({error!r})") from error
+    return values | {"preset": config.preset, "steps": config.optimization.steps}
 
 
 def _read_validation(path):

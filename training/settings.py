@@ -17,21 +17,19 @@ from training.config import TrainingConfig
 _ADAPTER = pydantic.TypeAdapter(TrainingConfig)
 
 
-def load_config(path: pathlib.Path | None, overrides: dict[str, Any]) -> TrainingConfig:
-    """Reads the YAML file, if any, and replaces single values in it.
+def read_settings(path: pathlib.Path | None, overrides: dict[str, Any]) -> dict[str, Any]:
+    """Reads the YAML file, if any, and replaces single values in it, for `make_config`.
 
     Args:
         path: a YAML file with the nesting of `TrainingConfig`.
         overrides: dotted names and their values, as in `{"optimization.steps": 4000}`.
 
+    Returns:
+        What is given, and nothing else.
+
     Raises:
-        ValueError: not YAML, an unknown name, or a value of the wrong type or range.
+        ValueError: not YAML, or not nested so.
     """
-    return make_config(read_settings(path, overrides))
-
-
-def read_settings(path: pathlib.Path | None, overrides: dict[str, Any]) -> dict[str, Any]:
-    """The plain values that `load_config` makes settings of: what is given and nothing else."""
     values: dict[str, Any] = {}
     if path is not None:
         try:
@@ -49,13 +47,27 @@ def read_settings(path: pathlib.Path | None, overrides: dict[str, Any]) -> dict[
         values = {name: value for name, value in values.items() if value is not None}
     for name, value in overrides.items():
         _replace(values, name.split("."), value)
+    for field in dataclasses.fields(TrainingConfig):
+        section = values.get(field.name, {})
+        if field.name != "preset" and not isinstance(section, dict):
+            raise ValueError(
+                f"setting '{field.name}': expected names and values. Received: {section!r}"
+            )
     return values
 
 
 class _YamlLoader(yaml.SafeLoader):
-    """Reads 1e-5 as the number that it is; YAML 1.1 wants 1.0e-5."""
+    """Reads plain values as YAML 1.2 does: 1e-5 is a number, and `no` a word (Norwegian)."""
 
 
+_BOOL = "tag:yaml.org,2002:bool"
+_YamlLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_YamlLoader.add_implicit_resolver(
+    _BOOL, re.compile(r"(true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
 _YamlLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
 )

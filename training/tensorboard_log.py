@@ -113,8 +113,9 @@ def _begin(directory, step):
             file.write(event.SerializeToString())
 
 
+_AS_ENTITIES = str.maketrans({character: f"&#{ord(character)};" for character in "&\\`*_[]<>#|"})
+
+
 def _in_table(text: str) -> str:
     """Text that Markdown shows as it is, within a cell."""
-    for character in "\\`*_[]<>#|":
-        text = text.replace(character, f"&#{ord(character)};")
-    return text or "(nothing)"
+    return text.translate(_AS_ENTITIES) or "(nothing)"

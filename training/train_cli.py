@@ -85,7 +85,7 @@ def _add_train(commands):
 
 
 def _run_train(options):
-    from training.settings import parse_setting
+    from training.settings import parse_setting, read_settings
 
     overrides = dict(parse_setting(setting) for setting in options.set)
     for name, value in (
@@ -97,8 +97,9 @@ def _run_train(options):
     ):
         if value is not None:
             overrides[name] = value
-    folders = _prepared_folders(options, overrides)
-    config = _load_train_config(options, overrides, folders)
+    settings = read_settings(options.config, overrides)
+    folders = _prepared_folders(options, settings)
+    config = _load_train_config(options, settings, folders)
     profile = options.profile and _parse_profile(options.profile, config.optimization.steps)
     if options.devices is not None and options.devices < 1:
         raise ValueError(f"--devices {options.devices}: expected at least 1")
@@ -149,27 +150,27 @@ def _parse_profile(text: str, steps: int) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _prepared_folders(options, overrides):
+def _prepared_folders(options, settings):
     if not options.prepared:
         if options.data_service:
             raise ValueError("--data-service reads prepared folders; give them with --prepared")
         return None
     if options.source is not None:
         raise ValueError("--prepared takes the place of --source")
-    for name in overrides:
-        if name.startswith("vocabulary.") and not name.endswith("_vectors"):
-            raise ValueError(
-                f"{name}: a prepared folder brings its vocabulary; set it in `prepare`"
-            )
-    from training.prepared_folder import PreparedFolder
+    from training.known_vocabulary import check_vocabulary, read_vocabulary
+    from training.prepared_folder import PreparedFolder, read_description
 
-    return [PreparedFolder.parse(name) for name in options.prepared]
+    folders = [PreparedFolder.parse(name) for name in options.prepared]
+    read_description(folders[0].path)  # refuses what is none
+    vocabulary, _ = read_vocabulary(folders[0].path)
+    check_vocabulary(settings.get("vocabulary", {}), vocabulary, folders[0].path)
+    return folders
 
 
-def _load_train_config(options, overrides, folders):
+def _load_train_config(options, settings, folders):
     """Without a source, what is trained is a language model, or what the first model is."""
     from training.prepared_folder import read_description
-    from training.settings import load_config, read_settings
+    from training.settings import make_config
 
     if options.init_from is not None:
         import_tensorflow()
@@ -179,16 +180,17 @@ def _load_train_config(options, overrides, folders):
         # Once it has begun, the first model may have changed or be gone.
         has_begun = has_begun_from(options.model_dir, options.init_from)
         model_dir = options.model_dir if has_begun else options.init_from
-        return config_like(model_dir, read_settings(options.config, overrides))
+        return config_like(model_dir, settings)
 
     if folders:
         has_source = read_description(folders[0].path)["tokenizers"][0] is not None
     else:
         has_source = options.source is not None
     if has_source:
-        return load_config(options.config, overrides)
+        return make_config(settings)
+    model = {"decoder_only": True} | settings.get("model", {})
     try:
-        return load_config(options.config, {"model.decoder_only": True} | overrides)
+        return make_config(settings | {"model": model})
     except ValueError as error:
         raise ValueError(f"{error} (without --source, a language model is trained)") from error
 
@@ -212,15 +214,18 @@ def _add_average(commands):
 
 def _run_average(options):
     import_tensorflow()
+    from tf_transformer.files import locked
     from tf_transformer.model_dir import make_model, read_config, write_weights
     from training.best_checkpoints import best_checkpoint_paths
-    from training.checkpoints import average_checkpoints, average_paths, step_of
+    from training.checkpoint_files import step_of
+    from training.checkpoints import average_checkpoints, average_paths
 
     model = make_model(read_config(options.model_dir))
-    if options.best is not None:
-        paths = best_checkpoint_paths(options.model_dir, options.best)
-        steps = average_paths(sorted(paths, key=step_of), model)
-    else:
-        steps = average_checkpoints(options.model_dir, options.last, model)
-    write_weights(options.model_dir, model)
+    with locked(options.model_dir, "training this model"):
+        if options.best is not None:
+            paths = best_checkpoint_paths(options.model_dir, options.best)
+            steps = average_paths(sorted(paths, key=step_of), model)
+        else:
+            steps = average_checkpoints(options.model_dir, options.last, model)
+        write_weights(options.model_dir, model)
     print(f"The weights are now the mean of those at steps {', '.join(map(str, steps))}.")

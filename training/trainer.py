@@ -19,7 +19,8 @@ from tf_transformer.model_dir import (
 )
 from tf_transformer.tokenizer import Tokenizer
 from training.callbacks import current_step
-from training.checkpoints import Checkpoints, checkpoint_directory
+from training.checkpoint_files import checkpoint_directory
+from training.checkpoints import Checkpoints
 from training.compiled_model import compiled_model, give_vectors
 from training.config import TrainingConfig
 from training.corpus import TextFile
@@ -144,7 +145,8 @@ def train(
                 read_weights(model_dir / INITIAL_NAME, model)
                 covered = "" if prepared else f": {describe_fit(corpus)}"
                 _log.info("Starting from %s%s", init_from, covered)
-            give_vectors(model, config.vocabulary, *tokenizers)
+            else:
+                give_vectors(model, config.vocabulary, *tokenizers)
             model.optimizer.restart_averages(model.trainable_variables)
         result = run_loop(
             model, config, corpus, validation, model_dir, checkpoints, workers, profile

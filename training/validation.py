@@ -156,7 +156,7 @@ class Validation(keras.callbacks.Callback):
         for best in self._translator.translate_lines(sources):
             if self._stop.was_told:
                 return None
-            translations.append(best[0].text)
+            translations.append(best[0].line)
         bleu = sacrebleu.BLEU(tokenize=self._settings.bleu_tokenizer)
         chrf = sacrebleu.CHRF()
         scores = {
