@@ -47,11 +47,15 @@ class Comparison:
 
 
 def check_systems(systems: dict[str, Sequence[str]], sentences: int) -> None:
-    """Refuses a system that has another number of translations than the test set has sentences.
+    """Refuses what `compare_systems` could not compare, before anything is translated.
 
     Raises:
-        ValueError: names it.
+        ValueError: a system has another number of translations than the test set has sentences, or
+            `SACREBLEU_SEED` is no seed.
     """
+    seed = os.environ.get("SACREBLEU_SEED", "none")
+    if systems and seed.lower() != "none" and not seed.isdigit():
+        raise ValueError(f"SACREBLEU_SEED: expected a number, or none. Received: {seed!r}")
     for name, hypotheses in systems.items():
         if len(hypotheses) != sentences:
             raise ValueError(
@@ -88,9 +92,6 @@ def compare_systems(
     Raises:
         ValueError: a system has another number of translations, or `SACREBLEU_SEED` is no seed.
     """
-    seed = os.environ.get("SACREBLEU_SEED", "none")
-    if seed.lower() != "none" and not seed.isdigit():
-        raise ValueError(f"SACREBLEU_SEED: expected a number, or none. Received: {seed!r}")
     check_systems(systems, len(translations))
     named = [("model", translations), *systems.items()]
     tests = {}
