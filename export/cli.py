@@ -23,6 +23,7 @@ from tf_transformer.command_options import (
 )
 from tf_transformer.files import check_writable
 from tf_transformer.language_tags import check_language, check_tags, tagged
+from tf_transformer.lines import one_line
 from tf_transformer.quiet import import_tensorflow
 from tf_transformer.search_limits import LARGEST_LENGTH_PENALTY
 
@@ -118,7 +119,7 @@ def _run_translate(options):
         for number, best in enumerate(translations, 1):
             num_truncated += best[0].truncated
             for translation in best:
-                text = translation.line
+                text = one_line(translation.text)
                 if options.n_best:
                     text = f"{number}\t{translation.score:.4f}\t{text}"
                 output.write(f"{text}\n".encode())
@@ -232,7 +233,7 @@ def _run_complete(options):
     for number, line in enumerate(lines, 1):  # before anything is written
         completer.check_prompt(line, f"line {number}")
     for line in lines:
-        print(" ".join(completer.complete(line).text.splitlines()))
+        print(one_line(completer.complete(line).text))
 
 
 def _add_export(commands):

@@ -37,11 +37,6 @@ class Translation(NamedTuple):
     score: float
     truncated: bool
 
-    @property
-    def line(self) -> str:
-        """The text in one line, for files of a sentence a line: a model may spell line ends."""
-        return " ".join(self.text.splitlines())
-
 
 class Translator(tf.Module):
     """Translates strings with a `Transformer`.

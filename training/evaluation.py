@@ -10,6 +10,7 @@ import sacrebleu
 
 from tf_transformer.decoder_model import DecoderModel
 from tf_transformer.language_tags import check_language, check_tags, check_untagged, language_tag
+from tf_transformer.lines import one_line
 from tf_transformer.metrics import Perplexity
 from tf_transformer.model_dir import load_with_digest
 from tf_transformer.tokenizer import Tokenizer
@@ -105,7 +106,9 @@ def evaluate(
     model, *tokenizers, digest = load_with_digest(model_dir, dtype)
     source = _tagged(source, target_language, tokenizers[0])
     translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
-    translations = [best[0].line for best in translator.translate_lines(list(source.lines()))]
+    translations = [
+        one_line(best[0].text) for best in translator.translate_lines(list(source.lines()))
+    ]
     references = list(reference.lines())
     bleu = sacrebleu.BLEU(tokenize=bleu_tokenizer)
     chrf = sacrebleu.CHRF()

@@ -11,6 +11,7 @@ import sacrebleu
 import tensorflow as tf
 
 from tf_transformer.inspection import inspect_pair
+from tf_transformer.lines import one_line
 from tf_transformer.translator import Translator
 from training.attention_maps import PARTS, draw_attention
 from training.best_checkpoints import keep_best
@@ -156,7 +157,7 @@ class Validation(keras.callbacks.Callback):
         for best in self._translator.translate_lines(sources):
             if self._stop.was_told:
                 return None
-            translations.append(best[0].line)
+            translations.append(one_line(best[0].text))
         bleu = sacrebleu.BLEU(tokenize=self._settings.bleu_tokenizer)
         chrf = sacrebleu.CHRF()
         scores = {
