@@ -349,6 +349,22 @@ def test_a_service_ends_with_ctrl_c():
     assert process.stderr.read().splitlines()[-1] == "tf-transformer: interrupted"
 
 
+def test_ctrl_c_reaches_a_service_through_any_thread():
+    """So it does too where it comes just before the wait: `signal.pause` would sleep on."""
+    code = (
+        "import signal, threading; from training.prepare_cli import _wait_for_ctrl_c\n"
+        "def interrupt(): signal.pthread_kill(threading.get_ident(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "threading.Timer(0.5, interrupt).start()\n"
+        "try: _wait_for_ctrl_c()\n"
+        "except KeyboardInterrupt: print('heard')"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, timeout=60
+    )
+    assert found.stdout == "heard\n"
+
+
 def test_ports_that_cannot_be_taken():
     with pytest.raises(ValueError, match=r"^port 99999: expected 0 to 65535$"):
         start_service(99999)

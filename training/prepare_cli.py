@@ -3,7 +3,7 @@
 import argparse
 import os
 import pathlib
-import signal
+import time
 
 from tf_transformer.quiet import import_tensorflow
 
@@ -138,5 +138,10 @@ def _run_data_service(options):
     service = start_service(options.port, options.host)
     port = service.target.rpartition(":")[2]
     print(f"Serving batches: --data-service grpc://{options.host}:{port}")
-    while True:  # its own `join` would not hear of Ctrl-C
-        signal.pause()
+    _wait_for_ctrl_c()
+
+
+def _wait_for_ctrl_c():
+    """The service's own `join` does not hear of it, nor `signal.pause` of one that just came."""
+    while True:
+        time.sleep(1)
