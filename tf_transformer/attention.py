@@ -33,7 +33,8 @@ def attention_weights(query, key, attention_mask=None, relative_keys=None, bias=
         float32.
     """
     query = query * ops.cast(1.0 / math.sqrt(query.shape[-1]), query.dtype)
-    scores = ops.matmul(query, ops.swapaxes(key, -1, -2))
+    # Not with transposed keys: TensorFlow would write these, and their gradient.
+    scores = ops.einsum("...qd,...kd->...qk", query, key)
     if relative_keys is not None:
         scores = scores + ops.einsum("...qd,qkd->...qk", query, relative_keys)
     scores = ops.cast(scores, "float32")
