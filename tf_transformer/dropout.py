@@ -16,10 +16,10 @@ def _replica_id() -> Any:
     return context.replica_id_in_sync_group if context is not None else 0
 
 
-def _stateless_dropout(inputs: Any, rate: float, seed: Any) -> Any:
-    """`tf.nn.experimental.stateless_dropout` with half the random bits, 16 an entry.
+def _draw_factors(inputs: Any, rate: float, seed: Any) -> Any:
+    """0 or `1 / (1 - rate)` for each entry, from half the random bits of TensorFlow's own, 16.
 
-    So the rate is rounded to 65,536ths. The gradient multiplies by the same factors.
+    So the rate is rounded to 65,536ths.
     """
     import tensorflow as tf
 
@@ -31,7 +31,26 @@ def _stateless_dropout(inputs: Any, rate: float, seed: Any) -> Any:
     bits = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]
     kept = tf.reshape(bits, tf.shape(inputs)) >= tf.constant(dropped, tf.uint16)
     scale = tf.constant(1.0 / (1.0 - rate), inputs.dtype)
-    return inputs * tf.where(kept, scale, tf.zeros([], inputs.dtype))
+    return tf.where(kept, scale, tf.zeros([], inputs.dtype))
+
+
+def _scaled_relu(inputs: Any, factors: Any, scale: float) -> Any:
+    """`max(0, inputs) * factors`, of factors that are 0 or `scale`.
+
+    The gradient passes where the output is above 0: no other array is kept for it.
+    """
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def scaled_relu(inputs):
+        outputs = tf.nn.relu(inputs) * factors
+
+        def gradient(upstream):
+            return scale * tf.raw_ops.ReluGrad(gradients=upstream, features=outputs)
+
+        return outputs, gradient
+
+    return scaled_relu(inputs)
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -63,8 +82,17 @@ class Dropout(keras.layers.Layer):
             return inputs
         if keras.backend.backend() != "tensorflow":
             return keras.random.dropout(inputs, self.rate, seed=self.seed_generator)
+        return inputs * self._factors(inputs)
+
+    def of_relu(self, inputs, training=None):
+        """Of max(0, x), with less memory than of the ReLU's output."""
+        if not training or self.rate == 0 or keras.backend.backend() != "tensorflow":
+            return self(ops.relu(inputs), training=training)
+        return _scaled_relu(inputs, self._factors(inputs), 1.0 / (1.0 - self.rate))
+
+    def _factors(self, inputs):
         seed = self.seed_generator.next()
-        return _stateless_dropout(
+        return _draw_factors(
             inputs, self.rate, ops.stack([seed[0], seed[1] + _spread(_replica_id(), seed.dtype)])
         )
 

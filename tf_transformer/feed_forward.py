@@ -76,6 +76,8 @@ class FeedForward(keras.layers.Layer):
             rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
             return ops.reshape(self.call(rows, training), ops.shape(inputs))
         inner = self.inner(inputs)
+        if self.activation == "relu":
+            return self.outer(self.dropout.of_relu(inner, training=training))
         if self.activation in GATES:
             gate, value = ops.split(inner, 2, axis=-1)
             activated = GATES[self.activation](gate) * value
