@@ -8,13 +8,16 @@ standard library and NumPy are imported before a system is chosen.
 """
 
 import ctypes
+import functools
 import gc
 import itertools
 import json
 import os
 import pathlib
+import queue
 import resource
 import sys
+import threading
 import time
 
 import numpy as np
@@ -24,8 +27,37 @@ os.dup2(2, 1)
 BFLOAT16 = "mixed_bfloat16"
 
 
-class Own:
-    """This project's training step, through `fit`."""
+class Fit:
+    """A Keras model in one call of `fit`, in a thread of its own that waits between turns."""
+
+    def __init__(self, tf, model, batches):
+        asked, answers = queue.Queue(), queue.Queue()
+
+        def examples():
+            for source, target, labels in itertools.cycle(batches):
+                asked.get()
+                yield {"source": source, "target": target}, labels
+
+        class Answer(tf.keras.callbacks.Callback):
+            def on_train_batch_end(self, batch, logs):
+                answers.put(logs["loss"])
+
+        ids = tf.TensorSpec([None, None], tf.int32)
+        data = tf.data.Dataset.from_generator(
+            examples, output_signature=({"source": ids, "target": ids}, ids)
+        )
+        fit = functools.partial(model.fit, data, verbose=0, shuffle=False, callbacks=[Answer()])
+        threading.Thread(target=fit, daemon=True).start()
+        self._asked, self._answers = asked, answers
+
+    def run(self, steps):
+        for _ in range(steps):
+            self._asked.put(None)
+        return [self._answers.get() for _ in range(steps)][-1]
+
+
+class Own(Fit):
+    """This project's training step."""
 
     def __init__(self, settings, batches):
         from training.memory import keep_memory
@@ -42,23 +74,11 @@ class Own:
             }
         )
         vocab_size = settings["vocab_size"]
-        self._model = compiled_model(config, vocab_size, vocab_size)
-        ids = tf.TensorSpec([None, None], tf.int32)
-        self._spec = ({"source": ids, "target": ids}, ids)
-        self._tf, self._batches = tf, itertools.cycle(batches)
-
-    def run(self, steps):
-        def examples():
-            for source, target, labels in itertools.islice(self._batches, steps):
-                yield {"source": source, "target": target}, labels
-
-        data = self._tf.data.Dataset.from_generator(examples, output_signature=self._spec)
-        data = data.apply(self._tf.data.experimental.assert_cardinality(steps))
-        return self._model.fit(data, verbose=0, shuffle=False).history["loss"][-1]
+        super().__init__(tf, compiled_model(config, vocab_size, vocab_size), batches)
 
 
-class KerasHub(Own):
-    """KerasHub's layers, through `fit`; without label smoothing, which Keras' sparse loss lacks."""
+class KerasHub(Fit):
+    """KerasHub's layers; without label smoothing, which Keras' sparse loss lacks."""
 
     def __init__(self, settings, batches):
         tf = _tensorflow(settings)
@@ -96,9 +116,7 @@ class KerasHub(Own):
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0),
             jit_compile=False,
         )
-        self._model, self._tf, self._batches = model, tf, itertools.cycle(batches)
-        ids = tf.TensorSpec([None, None], tf.int32)
-        self._spec = ({"source": ids, "target": ids}, ids)
+        super().__init__(tf, model, batches)
 
 
 class OpenNMT:
