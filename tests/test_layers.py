@@ -27,6 +27,7 @@ from tf_transformer.dropout import Dropout
 from tf_transformer.embedding import TokenEmbedding
 from tf_transformer.encoder import Encoder, EncoderLayer
 from tf_transformer.feed_forward import FeedForward
+from tf_transformer.projection import projection
 from tf_transformer.residual import Residual
 
 D_MODEL = 8
@@ -353,6 +354,30 @@ def test_logits_are_float32_whatever_the_policy(rng):
     assert dtype_of(logits) == "float32"
     expected = tf.cast(hidden, "float32").numpy() @ np.asarray(layer.embeddings).T
     np.testing.assert_allclose(logits, expected, atol=1e-6)
+
+
+# Projections
+
+
+@pytest.mark.parametrize("num_outputs", [5, 12])
+def test_projection_trains_as_it_computes(rng, num_outputs):
+    """Training has a gradient of its own for what is wider than its input."""
+    layer = projection(D_MODEL, num_outputs)
+    randomise(layer, rng)
+    inputs = tf.constant(rng.normal(size=(2, 3, D_MODEL)), tf.float32)
+    upstream = tf.constant(rng.normal(size=(2, 3, num_outputs)), tf.float32)
+
+    def outputs_and_gradients(training):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = layer(inputs, training=training)
+        watched = [inputs, layer.kernel.value, layer.bias.value]
+        return [outputs, *tape.gradient(outputs, watched, upstream)]
+
+    for found, expected in zip(
+        outputs_and_gradients(True), outputs_and_gradients(False), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 # Dropout
