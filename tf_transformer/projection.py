@@ -64,8 +64,10 @@ def _affine(inputs, kernel, bias):
     @tf.custom_gradient
     def affine(inputs, kernel, bias):
         def gradient(upstream):
-            # By way of three axes, or TensorFlow would make it one product again.
-            turned = tf.transpose(kernel[:, :, tf.newaxis], (1, 0, 2))
+            # By way of three axes, or TensorFlow would make it one product again; and not before
+            # it is needed, or the copies of all layers would be there at once.
+            with tf.control_dependencies([upstream]):
+                turned = tf.transpose(kernel[:, :, tf.newaxis], (1, 0, 2))
             turned = tf.reshape(turned, kernel.shape[::-1])
             d_kernel = tf.matmul(inputs, upstream, transpose_a=True)
             return (
