@@ -27,7 +27,7 @@ from tf_transformer.dropout import Dropout
 from tf_transformer.embedding import TokenEmbedding
 from tf_transformer.encoder import Encoder, EncoderLayer
 from tf_transformer.feed_forward import FeedForward
-from tf_transformer.projection import projection
+from tf_transformer.projection import Projection, projection
 from tf_transformer.residual import Residual
 
 D_MODEL = 8
@@ -378,6 +378,32 @@ def test_projection_trains_as_it_computes(rng, num_outputs):
         outputs_and_gradients(True), outputs_and_gradients(False), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_projection_gradient_is_of_the_weights_that_computed(rng):
+    layer = projection(D_MODEL, 12)
+    inputs = tf.constant(rng.normal(size=(3, D_MODEL)), tf.float32)
+    expected = tf.reduce_sum(layer.kernel.value, axis=1)
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        outputs = layer(inputs, training=True)
+    layer.kernel.assign(0 * layer.kernel)
+    np.testing.assert_allclose(tape.gradient(outputs, inputs)[0], expected, rtol=1e-5)
+
+
+def test_projection_of_a_strategy_called_outside_its_replicas():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        layer = projection(D_MODEL, 12)
+    inputs = tf.ones((3, D_MODEL))
+    np.testing.assert_allclose(layer(inputs, training=True), layer(inputs), rtol=1e-6)
+
+
+def test_projection_with_adapters_or_an_activation_trains(rng):
+    inputs = tf.constant(rng.normal(size=(3, D_MODEL)), tf.float32)
+    adapted, activated = projection(D_MODEL, 12), Projection(12, activation="relu")
+    adapted.enable_lora(2)
+    for layer in (adapted, activated):
+        np.testing.assert_allclose(layer(inputs, training=True), layer(inputs), rtol=1e-6)
 
 
 # Dropout

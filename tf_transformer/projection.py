@@ -29,7 +29,7 @@ class Projection(keras.layers.Dense):
             outputs = self.call(rows, training)
             return ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
         if training and self._is_slow_backwards():
-            return _affine(inputs, self.kernel.value, self.bias.value)
+            return _affine(inputs, self.kernel, self.bias)
         return super().call(inputs, training=training)
 
     def _is_slow_backwards(self):
@@ -37,6 +37,7 @@ class Projection(keras.layers.Dense):
             keras.backend.backend() == "tensorflow"
             and self.compute_dtype == "float32"
             and self.use_bias
+            and self.activation is keras.activations.linear
             and self.units > self.kernel.shape[0]
         )
 
@@ -78,7 +79,8 @@ def _affine(inputs, kernel, bias):
 
         return tf.nn.bias_add(tf.matmul(inputs, kernel), bias), gradient
 
-    return affine(inputs, kernel, bias)
+    # Tensors, not variables: the gradient is that of the weights as they are now.
+    return affine(inputs, tf.convert_to_tensor(kernel), tf.convert_to_tensor(bias))
 
 
 def projection(
