@@ -2,13 +2,12 @@
 
 Every line on standard input is a number of steps, which one that is not timed goes before; the
 saved batches come in turn, over and over.
-Every line on standard output is `{"seconds": ..., "loss": of the last step, "memory": bytes at most
+Every line on standard output is `{"seconds": ..., "loss": ..., "memory": bytes at most
 so far}`, and of `Peak` also `"gflops"`. OpenNMT-tf runs in an environment of its own: only the
 standard library and NumPy are imported before a system is chosen.
 """
 
 import ctypes
-import functools
 import gc
 import itertools
 import json
@@ -19,6 +18,7 @@ import resource
 import sys
 import threading
 import time
+import traceback
 
 import numpy as np
 
@@ -46,7 +46,14 @@ class Fit:
         data = tf.data.Dataset.from_generator(
             examples, output_signature=({"source": ids, "target": ids}, ids)
         )
-        fit = functools.partial(model.fit, data, verbose=0, shuffle=False, callbacks=[Answer()])
+
+        def fit():
+            try:
+                model.fit(data, verbose=0, shuffle=False, callbacks=[Answer()])
+            finally:  # by an exception: it never ends
+                traceback.print_exc()
+                os._exit(1)
+
         threading.Thread(target=fit, daemon=True).start()
         self._asked, self._answers = asked, answers
 
