@@ -2,9 +2,10 @@
 
 Every line on standard input is a number of steps, which one that is not timed goes before; the
 saved batches come in turn, over and over.
-Every line on standard output is `{"seconds": ..., "loss": ..., "memory": bytes at most
-so far}`, and of `Peak` also `"gflops"`. OpenNMT-tf runs in an environment of its own: only the
-standard library and NumPy are imported before a system is chosen.
+Every line on standard output is
+`{"seconds": ..., "loss": ..., "memory": bytes at most so far}`, and of `Peak` also `"gflops"`.
+OpenNMT-tf runs in an environment of its own: only the standard library and NumPy are imported
+before a system is chosen.
 """
 
 import ctypes
