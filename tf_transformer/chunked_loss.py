@@ -71,7 +71,9 @@ def projected_cross_entropy(
             logits = logits + bias if has_bias else logits
             label_logits = tf.gather(logits, chosen, batch_dims=1)
             most = tf.reduce_max(logits, axis=-1)
-            probabilities = tf.nn.softmax(logits)
+            # In the logits' place, where nothing reads these any more.
+            with tf.control_dependencies([label_logits, most]):
+                probabilities = tf.nn.softmax(logits)
             surprisal = most - label_logits - tf.math.log(tf.reduce_max(probabilities, axis=-1))
             is_right = tf.cast(label_logits >= most, tf.float32)
             return (
