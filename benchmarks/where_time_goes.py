@@ -8,9 +8,9 @@ The model is widened as in `decode.py`; 15 pieces of every sentence are translat
 
 import argparse
 import collections
-import glob
 import pathlib
-import tempfile
+
+from benchmarks.kernels import kernel_table, kernel_times
 
 SOURCE_LENGTH, TARGET_LENGTH = 15, 20
 _FREE = {"Const", "Identity", "NoOp", "PartitionedCall", "StatefulPartitionedCall"}
@@ -79,24 +79,6 @@ def count_operations(function) -> collections.Counter:
     return max((count(bodies[name].node_def) for name in loops), key=lambda found: found.total())
 
 
-def kernel_times(directory: str) -> collections.Counter:
-    """Milliseconds by type of operation, from a profile."""
-    from tensorflow.tsl.profiler.protobuf import xplane_pb2
-
-    space = xplane_pb2.XSpace()
-    (path,) = glob.glob(f"{directory}/**/*.xplane.pb", recursive=True)
-    space.ParseFromString(pathlib.Path(path).read_bytes())
-    times = collections.Counter()
-    for plane in space.planes:
-        names = {key: value.name for key, value in plane.event_metadata.items()}
-        for line in plane.lines:
-            for event in line.events:
-                place, _, kind = names[event.metadata_id].rpartition(":")
-                if place and not place.endswith(":") and kind.strip() == kind:  # an operation's
-                    times[kind] += event.duration_ps / 1e9
-    return times
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_search_arguments(parser)
@@ -114,14 +96,8 @@ def main() -> None:
     counts = count_operations(search.get_concrete_function(ids, length))
     most = ", ".join(f"{count} {kind}" for kind, count in counts.most_common(8))
     print(f"{counts.total()} operations a step, before TensorFlow's own optimizer: {most}\n")
-    with tempfile.TemporaryDirectory() as directory:
-        with tf.profiler.experimental.Profile(directory):
-            search(ids, length)
-        times = kernel_times(directory)
-    print("| kernel | ms | share |\n|---|---|---|")
-    for kind, time in times.most_common(12):
-        print(f"| {kind} | {time:.0f} | {100 * time / times.total():.0f} % |")
-    print(f"| all | {times.total():.0f} | |")
+    times = kernel_times(lambda: search(ids, length))
+    print("\n".join(kernel_table(times, 12)))
 
 
 if __name__ == "__main__":
