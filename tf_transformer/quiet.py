@@ -17,6 +17,7 @@ def import_tensorflow() -> None:
         import tensorflow_text  # noqa: F401
 
     tf.get_logger().setLevel(logging.ERROR)
+    logging.getLogger("tensorboard").setLevel(logging.ERROR)
     absl.logging.set_verbosity(absl.logging.ERROR)
     warnings.filterwarnings("ignore", module="keras")
 
