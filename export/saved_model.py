@@ -11,7 +11,7 @@ from export.deployment import MODEL_NAME, write_deployment, write_model_card
 from export.signatures import ServedTranslator
 from export.verification import sample_requests, sample_texts, verify, warm_up_texts
 from export.warm_up import write_warm_up
-from tf_transformer.files import remove_leftovers
+from tf_transformer.files import is_found_by_tensorflow, remove_leftovers
 from tf_transformer.translator import Translator
 
 
@@ -36,8 +36,13 @@ def export_translator(
         The new version's folder.
 
     Raises:
-        ValueError: the SavedModel's answers differ from the translator's.
+        ValueError: the SavedModel's answers differ from the translator's; or nothing that lies in
+            such a directory can be loaded.
     """
+    if not is_found_by_tensorflow(directory):
+        raise ValueError(
+            f"{directory}: TensorFlow loads nothing from a folder with [ or \\ in its name"
+        )
     served = ServedTranslator(translator, signatures)
     directory.mkdir(parents=True, exist_ok=True)
     remove_leftovers(directory)

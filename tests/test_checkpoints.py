@@ -95,6 +95,23 @@ def test_goes_on_from_the_newest_intact_checkpoint(trained, tmp_path, caplog):
     assert not names & {"step-20.index", "step-30.index"}
 
 
+@pytest.mark.parametrize("name", ["run [1]", "runs [a-c]/run", "run*", r"a\b"])
+def test_any_name_of_the_folder(trained, tmp_path, name):
+    """TensorFlow takes the name of what it reads for a pattern, with `[` and `\\` in it."""
+    model_dir = tmp_path / name
+    shutil.copytree(trained, model_dir)
+    read, expected = Transformer(read_config(trained)), Transformer(read_config(trained))
+    assert average_checkpoints(model_dir, 2, read) == average_checkpoints(trained, 2, expected)
+    for ours, theirs in zip(read.weights, expected.weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    model = compiled_model(small_config(), 400, 400)
+    checkpoints = Checkpoints(model_dir, model, keep=3, every=10)
+    assert checkpoints.restore()
+    assert int(model.optimizer.iterations.numpy()) == 30
+    checkpoints.save(40)
+    assert checkpoints.restore()
+
+
 def test_data_without_an_index_is_removed(trained, tmp_path):
     """What a kill leaves between the two renames of a save, or the two removals of an old one."""
     directory = shutil.copytree(trained, tmp_path / "model") / "checkpoints"

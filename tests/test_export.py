@@ -118,6 +118,12 @@ def test_unloadable_saved_model_is_an_error(tmp_path):
         run_in_fresh_process(tmp_path, {})
 
 
+def test_refuses_a_folder_that_tensorflow_does_not_load_from(translator, tmp_path):
+    with pytest.raises(ValueError, match=r"models \[1\]: TensorFlow loads nothing from a folder"):
+        saved_model.export_translator(translator, tmp_path / "models [1]", ["tokens"])
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_folder_is_ready_to_deploy(served, talkative):
     """Each setting is what TF Serving reads, and names what lies there."""
     version = served / "1"

@@ -81,6 +81,11 @@ def check_writable(path: pathlib.Path) -> None:
         raise PermissionError(f"{path}: not writable")
 
 
+def is_found_by_tensorflow(path: str | pathlib.Path) -> bool:
+    """Whether TensorFlow can read variables there: it takes the name for a pattern first."""
+    return not set("[\\") & set(str(path))
+
+
 def remove_leftovers(directory: pathlib.Path) -> None:
     """Removes what processes that were killed while writing have left in a folder."""
     for path in directory.glob(f"{_PREFIX}[0-9]*"):

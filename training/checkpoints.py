@@ -15,6 +15,7 @@ from training.checkpoint_files import (
     checkpoint_directory,
     checkpoint_files,
     checkpoint_paths,
+    findable,
     step_of,
 )
 
@@ -123,7 +124,8 @@ class Checkpoints:
         errors = []
         for path in reversed(paths):
             try:
-                self._checkpoint.read(path).assert_consumed()
+                with findable(path) as name:
+                    self._checkpoint.read(name).assert_consumed()
                 break
             except _UNREADABLE as error:
                 errors.append(_damaged(path, error))
@@ -186,21 +188,28 @@ def average_paths(paths: list[str], model: keras.Model) -> list[int]:
         ValueError: a checkpoint is damaged.
     """
     totals = [np.zeros(weight.shape, np.float64) for weight in model.weights]
-    trained = {id(weight): number for number, weight in enumerate(model.trainable_weights)}
     for path in paths:
         try:
-            reader = tf.train.load_checkpoint(path)
-            has_averages = reader.has_tensor(_key("averages", 0))
-            for number, (weight, total) in enumerate(zip(model.weights, totals, strict=True)):
-                if has_averages and id(weight) in trained:
-                    total += reader.get_tensor(_key("averages", trained[id(weight)]))
-                else:
-                    total += reader.get_tensor(_key("weights", number))
+            with findable(path) as name:
+                for total, array in zip(totals, _read_weights(name, model), strict=True):
+                    total += array
         except _UNREADABLE as error:
             raise _damaged(path, error) from error
     for weight, total in zip(model.weights, totals, strict=True):
         weight.assign(total / len(paths))
     return [step_of(path) for path in paths]
+
+
+def _read_weights(path, model):
+    """The weights in a checkpoint, one by one; their moving averages where there are any."""
+    trained = {id(weight): number for number, weight in enumerate(model.trainable_weights)}
+    reader = tf.train.load_checkpoint(path)
+    has_averages = reader.has_tensor(_key("averages", 0))
+    for number, weight in enumerate(model.weights):
+        if has_averages and id(weight) in trained:
+            yield reader.get_tensor(_key("averages", trained[id(weight)]))
+        else:
+            yield reader.get_tensor(_key("weights", number))
 
 
 def _key(name: str, number: int) -> str:
