@@ -23,6 +23,8 @@ import traceback
 
 import numpy as np
 
+from benchmarks.saved_batches import read_batches
+
 ANSWERS = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 BFLOAT16 = "mixed_bfloat16"
@@ -302,12 +304,7 @@ def _give_memory_back():
 
 def main() -> None:
     settings = json.loads(sys.argv[1])
-    arrays = np.load(pathlib.Path(settings["directory"]) / "batches.npz")
-    count = len(arrays.files) // 3
-    batches = [
-        tuple(arrays[f"{name}{number}"] for name in ("source", "target", "labels"))
-        for number in range(count)
-    ]
+    batches = read_batches(pathlib.Path(settings["directory"]))
     kinds = {kind.__name__: kind for kind in (Own, KerasHub, OpenNMT, Torch, Peak)}
     system = kinds[settings["kind"]](settings, batches)
     for line in sys.stdin:
