@@ -21,7 +21,16 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
     classifiers=[f"Programming Language :: Python :: {version}" for version in PYTHON_VERSIONS],
-    packages=find_packages(include=["tf_transformer", "training", "export"]),
+    packages=find_packages(
+        include=[
+            "tf_transformer",
+            "tf_transformer.*",
+            "training",
+            "training.*",
+            "export",
+            "export.*",
+        ]
+    ),
     install_requires=[
         "babel>=2.16",
         "google-crc32c>=1.5",

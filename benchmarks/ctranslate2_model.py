@@ -6,8 +6,8 @@ import ctranslate2
 import numpy as np
 from ctranslate2.specs import common_spec, transformer_spec
 
-from tf_transformer.model import Transformer
-from tf_transformer.positions import sinusoidal_positions
+from tf_transformer.layers.positions import sinusoidal_positions
+from tf_transformer.models.transformer import Transformer
 
 _ACTIVATIONS = {
     "relu": common_spec.Activation.RELU,

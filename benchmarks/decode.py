@@ -45,12 +45,12 @@ def write_models(options: argparse.Namespace) -> None:
 
     from benchmarks.ctranslate2_model import write_ctranslate2
     from benchmarks.widening import widen
-    from export.signatures import ServedTranslator
+    from export.saved_model.signatures import ServedTranslator
     from tf_transformer import Transformer
-    from tf_transformer.int8 import quantize
-    from tf_transformer.model_dir import load_model
-    from tf_transformer.searcher import Searcher
-    from tf_transformer.tiles import tile_weights
+    from tf_transformer.decoding.translation_search import Searcher
+    from tf_transformer.quantization.int8 import quantize
+    from tf_transformer.quantization.tiled_matmul import tile_weights
+    from tf_transformer.storage.model_dir import load_model
 
     directory = options.write
     trained, tokenizer, _ = load_model(options.model_dir)

@@ -45,7 +45,7 @@ SETTINGS = {
 
 def train_small(directory: pathlib.Path, corpus: pathlib.Path, devices: int) -> None:
     """One call of `train`, quiet."""
-    from training.corpus import TextFile
+    from training.data.corpus import TextFile
     from training.settings import make_config, read_settings
     from training.trainer import train
 
@@ -76,7 +76,7 @@ def digest(directory: pathlib.Path) -> str:
     """
     import tensorflow as tf
 
-    from training.checkpoint_files import checkpoint_directory, checkpoint_paths
+    from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths
 
     for path in checkpoint_paths(checkpoint_directory(directory)):
         reader = tf.train.load_checkpoint(path)
@@ -143,7 +143,7 @@ def after(saves: int, seconds: float, directory: pathlib.Path) -> Callable[[], b
 
 def kill_many(options: argparse.Namespace, work: pathlib.Path, counts: collections.Counter) -> None:
     """Counts kills, finished runs, and what went wrong."""
-    from training.demonstration import write_demonstration
+    from training.demo.corpus import write_demonstration
 
     corpus, whole, directory = work / "corpus", work / "whole", work / "model"
     corpus.mkdir()
@@ -179,7 +179,11 @@ def kill_many(options: argparse.Namespace, work: pathlib.Path, counts: collectio
 
 def newest_step(directory: pathlib.Path) -> int:
     """Of the newest checkpoint, or 0."""
-    from training.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
+    from training.checkpointing.checkpoint_files import (
+        checkpoint_directory,
+        checkpoint_paths,
+        step_of,
+    )
 
     return max(map(step_of, checkpoint_paths(checkpoint_directory(directory))), default=0)
 
@@ -195,7 +199,7 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    from tf_transformer.quiet import import_tensorflow
+    from tf_transformer.command_line.quiet import import_tensorflow
 
     import_tensorflow()
     import training.trainer  # noqa: F401, before the forks

@@ -24,8 +24,8 @@ import numpy as np
 import tqdm
 
 from export.client import Client
-from export.serving_messages import PredictionLog, read_tensor
-from tf_transformer.quiet import import_tensorflow
+from export.client.messages import PredictionLog, read_tensor
+from tf_transformer.command_line.quiet import import_tensorflow
 
 SENTENCES = b"""Thank you.
 Where is the station?

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 import tqdm
 
-from tf_transformer.quiet import import_tensorflow
+from tf_transformer.command_line.quiet import import_tensorflow
 
 # Pairs that are generated at a time, and batches before the clock starts.
 _AT_ONCE = 100_000
@@ -138,8 +138,8 @@ def train_tiny(prepared) -> Iterable:
     """Trains `tiny` on batches and yields each of them once it is done."""
     import tensorflow as tf
 
-    from tf_transformer.tokenizer import Tokenizer
-    from training.compiled_model import compiled_model
+    from tf_transformer.text.tokenizer import Tokenizer
+    from training.initial_model import compiled_model
     from training.settings import make_config
 
     config = make_config({"preset": "tiny"})
@@ -165,12 +165,12 @@ def main() -> None:
     print(row, flush=True)
 
     import_tensorflow()
-    from tf_transformer.tokenizer import Tokenizer
+    from tf_transformer.text.tokenizer import Tokenizer
     from training.config import DataConfig
-    from training.corpus import TextFile
-    from training.pipeline import ParallelText
-    from training.prepared import PreparedText
-    from training.prepared_folder import PreparedFolder
+    from training.data.corpus import TextFile
+    from training.data.pipeline import ParallelText
+    from training.prepared.prepared import PreparedText
+    from training.prepared.prepared_folder import PreparedFolder
 
     prepared = PreparedText([PreparedFolder(output)], DataConfig())
     raw = ParallelText(*map(TextFile, paths), *map(Tokenizer, prepared.models), DataConfig())

@@ -20,8 +20,8 @@ def make_kinds(count: int) -> dict:
     import numpy as np
     import tensorflow as tf
 
-    from tf_transformer.int8 import Int8Product
-    from tf_transformer.tiles import TiledProduct
+    from tf_transformer.quantization.int8 import Int8Product
+    from tf_transformer.quantization.tiled_matmul import TiledProduct
 
     random = np.random.default_rng(1)
     kernels = [random.normal(size=(INPUTS, OUTPUTS)).astype("float32") for _ in range(count)]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tf_transformer.quiet import import_tensorflow
+from tf_transformer.command_line.quiet import import_tensorflow
 
 PARTS = (1, 2, 4, 8, 25, 100)
 PADDING = (1, 3, 5, 12, 40, 100)
@@ -35,7 +35,7 @@ def row_operations(kernel: np.ndarray) -> dict[str, Callable]:
     """The operations that see one row at a time."""
     import tensorflow as tf
 
-    from tf_transformer.int8 import Int8Product
+    from tf_transformer.quantization.int8 import Int8Product
 
     in_bfloat16 = tf.cast(kernel, tf.bfloat16)
     int8_product = Int8Product(kernel)
@@ -55,7 +55,7 @@ def padding_differences(random: np.random.Generator) -> list[float]:
     """For each of `PADDING`, by how much so many masked keys change the result of attention."""
     import tensorflow as tf
 
-    from tf_transformer.attention import scaled_dot_product_attention
+    from tf_transformer.layers.attention import scaled_dot_product_attention
 
     query, key, value = random.normal(size=(3, 32, 4, 20, 32)).astype("float32")
 

@@ -49,11 +49,11 @@ def write_batches(options: argparse.Namespace) -> None:
     import tensorflow as tf
 
     from tf_transformer.config import TransformerConfig
-    from tf_transformer.tokenizer import Tokenizer
+    from tf_transformer.text.tokenizer import Tokenizer
     from training.config import DataConfig, VocabularyConfig
-    from training.corpus import TextFile
-    from training.pipeline import ParallelText
-    from training.vocabulary import train_vocabularies
+    from training.data.corpus import TextFile
+    from training.data.pipeline import ParallelText
+    from training.data.vocabulary import train_vocabularies
 
     tf.keras.utils.set_random_seed(1)
     source, target = (TextFile.parse(str(path)) for path in (options.source, options.target))

@@ -70,11 +70,11 @@ class Own(Fit):
     """This project's training step."""
 
     def __init__(self, settings, batches):
-        from training.memory import keep_memory
+        from training.malloc import keep_memory
 
         keep_memory()
         tf = _tensorflow(settings)
-        from training.compiled_model import compiled_model
+        from training.initial_model import compiled_model
         from training.settings import make_config
 
         config = make_config(

@@ -30,10 +30,10 @@ def make_search(options):
 
     from benchmarks.widening import widen
     from tf_transformer import Transformer
-    from tf_transformer.int8 import quantize
-    from tf_transformer.model_dir import load_model
-    from tf_transformer.searcher import Searcher, TranslationOptions
-    from tf_transformer.tiles import tile_weights
+    from tf_transformer.decoding.translation_search import Searcher, TranslationOptions
+    from tf_transformer.quantization.int8 import quantize
+    from tf_transformer.quantization.tiled_matmul import tile_weights
+    from tf_transformer.storage.model_dir import load_model
 
     model, tokenizer, _ = load_model(options.model_dir)
     model = widen(model, options.preset) if options.preset else model

@@ -25,8 +25,8 @@ def make_fit(options):
     """A function that trains a step with every batch, and how many there are."""
     import tensorflow as tf
 
-    from training.compiled_model import compiled_model
-    from training.memory import keep_memory
+    from training.initial_model import compiled_model
+    from training.malloc import keep_memory
     from training.settings import make_config
 
     keep_memory()

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from tf_transformer import Transformer, TransformerConfig
-from tf_transformer.positions import sinusoidal_positions
+from tf_transformer.layers.positions import sinusoidal_positions
 
 
 def widen(model: Transformer, preset: str) -> Transformer:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from training.config import TrainingConfig
-from training.corpus import TextFile
-from training.demonstration import write_demonstration
+from training.data.corpus import TextFile
+from training.demo.corpus import write_demonstration
 from training.settings import make_config, read_settings
 
 

@@ -19,8 +19,7 @@ from typing import Any
 import grpc
 import numpy as np
 
-from export import prediction_protocol as protocol
-from export import serving_messages as messages
+from export.client import messages, protocol
 
 MODEL = "translator"
 

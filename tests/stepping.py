@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tf_transformer.language_model import LanguageModel
-from tf_transformer.masks import padding_mask
-from tf_transformer.step_decoder import StepDecoder
+from tf_transformer.decoding.incremental_decoder import StepDecoder
+from tf_transformer.layers.masks import padding_mask
+from tf_transformer.models.language_model import LanguageModel
 
 
 def step_by_step(model, source, target, beam=1):

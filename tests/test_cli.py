@@ -9,7 +9,7 @@ import pytest
 
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
-from tf_transformer.translator import Translation, Translator
+from tf_transformer.inference.translator import Translation, Translator
 
 
 def fails(capsys, *arguments):
@@ -146,7 +146,7 @@ def test_programming_errors_keep_their_traceback(monkeypatch, error):
     def broken(model_dir):
         raise error
 
-    monkeypatch.setattr("tf_transformer.model_dir.read_config", broken)
+    monkeypatch.setattr("tf_transformer.storage.model_dir.read_config", broken)
     with pytest.raises(type(error)):
         main(["average", "--model-dir", "x", "--last", "1"])
 

@@ -16,7 +16,13 @@ import pytest
 
 from tests.conftest import SMALL_SETTINGS
 from tf_transformer.__main__ import main
-from tf_transformer.files import check_folder, check_writable, locked, remove_leftovers, replacing
+from tf_transformer.storage.files import (
+    check_folder,
+    check_writable,
+    locked,
+    remove_leftovers,
+    replacing,
+)
 
 COMMAND = [sys.executable, "-m", "tf_transformer"]
 SETTINGS = ["--set", *(f"{name}={value}" for name, value in SMALL_SETTINGS.items())]

@@ -3,6 +3,7 @@
 import ast
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 
@@ -18,8 +19,8 @@ ALLOWED = {
     "export": {"export", "tf_transformer"},
     "tf_transformer.__main__": {
         "tf_transformer",
-        "training.cli",
-        "export.cli",
+        "training.commands.cli",
+        "export.commands.cli",
     },
 }
 SLOW = {"tensorflow", "tensorflow_text", "keras", "sentencepiece", "matplotlib", "sacrebleu"}
@@ -79,7 +80,12 @@ def forbidden(source: str, module: str) -> list[str]:
 
 
 def test_every_module_is_seen():
-    assert {"tf_transformer", "tf_transformer.model", "training.cli", "export.cli"} <= set(MODULES)
+    assert {
+        "tf_transformer",
+        "tf_transformer.models.transformer",
+        "training.commands.cli",
+        "export.commands.cli",
+    } <= set(MODULES)
     assert len(MODULES) > 30
     # Folders that a package finder would take for packages, and these rules for nothing.
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
@@ -96,17 +102,25 @@ def test_directions(module):
     ("module", "source", "expected"),
     [
         ("training.a", "import export", ["export"]),
-        ("training.a", "from export.cli import main", ["export.cli.main"]),
-        ("training.a", "def f():\n    from export import cli", ["export.cli"]),
-        ("training.a", "from tf_transformer import model\nimport exports", []),
-        ("export.a", "import tf_transformer.model, training.cli", ["training.cli"]),
+        ("training.a", "from export.commands.cli import main", ["export.commands.cli.main"]),
+        ("training.a", "def f():\n    from export.commands import cli", ["export.commands.cli"]),
+        ("training.a", "from tf_transformer.models import transformer\nimport exports", []),
+        (
+            "export.a",
+            "import tf_transformer.models.transformer, training.commands.cli",
+            ["training.commands.cli"],
+        ),
         ("export.a", "from . import training", []),
         ("export.a", "from .. import training", ["training"]),
-        ("tf_transformer.a", "from training import corpus", ["training.corpus"]),
-        ("tf_transformer.a", "if 0:\n    import export.cli as cli", ["export.cli"]),
+        ("tf_transformer.a", "from training.data import corpus", ["training.data.corpus"]),
+        (
+            "tf_transformer.a",
+            "if 0:\n    import export.commands.cli as cli",
+            ["export.commands.cli"],
+        ),
         ("tf_transformer.a", "from tests import numpy_reference", ["tests.numpy_reference"]),
-        ("tf_transformer.__main__", "def f():\n    from training import cli", []),
-        ("tf_transformer.__main__", "from training import cli", ["training.cli"]),
+        ("tf_transformer.__main__", "def f():\n    from training.commands import cli", []),
+        ("tf_transformer.__main__", "from training.commands import cli", ["training.commands.cli"]),
         ("tf_transformer.__main__", "def f():\n    import training.config", ["training.config"]),
         ("tf_transformer.__main__", "import tensorflow as tf", ["tensorflow"]),
     ],
@@ -125,7 +139,10 @@ def test_no_cycles():
             for other in (name, name.rpartition(".")[0])
             if other in MODULES and other not in (module, "tf_transformer", "training", "export")
         }
-    assert imports["tf_transformer.model"] >= {"tf_transformer.encoder", "tf_transformer.config"}
+    assert imports["tf_transformer.models.transformer"] >= {
+        "tf_transformer.layers.encoder",
+        "tf_transformer.config",
+    }
     while imports:
         leaves = {module for module, others in imports.items() if not others & set(imports)}
         assert leaves, f"these import each other in a circle: {sorted(imports)}"
@@ -145,7 +162,7 @@ def test_help_does_not_import_tensorflow():
     for command in ("demo", "train", "evaluate", "average", "translate", "export"):
         assert re.search(rf"^    {command}\s", done.stdout, re.MULTILINE)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert {"argparse", "training.cli", "export.cli"} <= imported
+    assert {"argparse", "training.commands.cli", "export.commands.cli"} <= imported
     assert not SLOW & {name.partition(".")[0] for name in imported}
 
 
@@ -153,7 +170,7 @@ def test_importing_the_packages_does_not_import_tensorflow():
     done = run_python(
         "-c",
         "import sys, tf_transformer, training, export\n"
-        "import tf_transformer.config, training.config, training.bucketing\n"
+        "import tf_transformer.config, training.config, training.data.bucketing\n"
         "print(*sorted({name.partition('.')[0] for name in sys.modules}))",
     )
     assert done.returncode == 0
@@ -208,3 +225,119 @@ def test_completion_sees_the_public_names():
     assert read == {
         name: f"tf_transformer.{module}" for name, module in tf_transformer._PUBLIC.items()
     }
+
+
+# ---- Sub-packages ----
+
+LARGEST_FOLDER = 16
+# What a sub-package of `tf_transformer` may import: its own modules and tiers before its own.
+TIERS = (
+    {"backend", "config_checks", "presets", "config"},
+    {"text"},
+    {"layers"},
+    {"losses", "models"},
+    {"decoding", "quantization"},
+    {"storage"},
+    {"inference"},
+    {"command_line"},
+)
+
+
+def part_of(module: str) -> str:
+    """The sub-package that a module belongs to; a module of the package itself is one alone."""
+    return ".".join(module.split(".")[:2])
+
+
+def parts_imported(sources: dict[str, str]) -> dict[str, set[str]]:
+    """Other parts of the same package that each part imports, at once or later.
+
+    Left out are `__init__` and `__main__`, which only hand over, and the commands, which use
+    everything.
+    """
+    parts = {part_of(name) for name in MODULES if "." in name}
+    found: dict[str, set[str]] = {}
+    for module, source in sources.items():
+        package, part = module.partition(".")[0], part_of(module)
+        if part.endswith((".__main__", ".commands")) or MODULES[module].stem == "__init__":
+            continue
+        others = {part_of(name) for name in imports_of(source, module)} & parts - {part}
+        inside = {other for other in others if is_within(other, {package})}
+        found.setdefault(part, set()).update(inside)
+    return found
+
+
+def circle(graph: dict[str, set[str]]) -> set[str]:
+    """The nodes that import each other in a circle, and those that lead there."""
+    graph = dict(graph)
+    while leaves := [node for node, others in graph.items() if not others & set(graph)]:
+        for node in leaves:
+            del graph[node]
+    return set(graph)
+
+
+@pytest.fixture(scope="module")
+def parts() -> dict[str, set[str]]:
+    sources = {name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}
+    return parts_imported(sources)
+
+
+def test_every_folder_is_a_package():
+    folders = {path.parent for path in MODULES.values()}
+    assert len(folders) > 20
+    assert all((folder / "__init__.py").exists() for folder in folders)
+
+
+def test_every_folder_is_installed(monkeypatch):
+    given = {}
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("setuptools.setup", lambda **arguments: given.update(arguments))
+    runpy.run_path(str(ROOT / "setup.py"))
+    assert set(given["packages"]) == {module_name(path.parent) for path in MODULES.values()}
+
+
+def test_tests_mirror_the_packages():
+    for package in FOLDERS:
+        for path in (ROOT / "tests" / package).rglob("*.py"):
+            assert (ROOT / path.parent.relative_to(ROOT / "tests")).is_dir(), path
+
+
+def test_folders_are_small():
+    for folder in {path.parent for path in MODULES.values()}:
+        modules = [path for path in folder.glob("*.py") if path.stem != "__init__"]
+        assert len(modules) <= LARGEST_FOLDER, folder
+
+
+def test_sub_packages_import_each_other_in_one_direction(parts):
+    assert {"tf_transformer.models", "training.data", "export.client"} <= set(parts)
+    assert parts["tf_transformer.models"] >= {"tf_transformer.layers", "tf_transformer.config"}
+    assert circle(parts) == set()
+
+
+def test_a_circle_is_found():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}
+    assert circle(graph) == {"a", "b", "c"}
+    assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == set()
+    sources = {
+        "training.data.corpus": "from training.prepared import shards",
+        "training.prepared.shards": "def f():\n    import training.data.corpus",
+        "training.commands.cli": "from training.data import corpus",
+        "training.loop": "from tf_transformer.storage import files\nimport training.trainer",
+    }
+    assert parts_imported(sources) == {
+        "training.data": {"training.prepared"},
+        "training.prepared": {"training.data"},
+        "training.loop": {"training.trainer"},
+    }
+
+
+def test_the_order_of_the_sub_packages(parts):
+    """From configuration to inference, see `TIERS`."""
+    tier = {f"tf_transformer.{name}": i for i, names in enumerate(TIERS) for name in names}
+    # It imports the modules by their names, once Keras is there.
+    found = {part for part in parts if is_within(part, {"tf_transformer"})}
+    assert found - {"tf_transformer.registration"} == set(tier)
+    for part, others in parts.items():
+        upwards = [name for name in others if part in tier and tier[name] > tier[part]]
+        assert upwards == [], part
+        beside = [name for name in others if part in tier and tier[name] == tier[part]]
+        assert beside == [] or tier[part] == 0, part

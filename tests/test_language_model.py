@@ -12,12 +12,12 @@ import tensorflow as tf
 
 from tests.conftest import SMALL_SETTINGS
 from tf_transformer.__main__ import main
-from tf_transformer.completer import Completer
-from tf_transformer.language_model import LanguageModel
-from tf_transformer.model_dir import load_model
-from tf_transformer.special_ids import BEGIN_ID, END_ID
-from tf_transformer.translator import Translator
-from training.corpus import TextFile
+from tf_transformer.inference.completer import Completer
+from tf_transformer.inference.translator import Translator
+from tf_transformer.models.language_model import LanguageModel
+from tf_transformer.storage.model_dir import load_model
+from tf_transformer.text.special_ids import BEGIN_ID, END_ID
+from training.data.corpus import TextFile
 
 SETTINGS = SMALL_SETTINGS | {"optimization.steps": 60, "optimization.checkpoint_every": 30}
 

@@ -8,10 +8,10 @@ import tensorflow as tf
 from tests.conftest import SMALL_SETTINGS, small_config
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
-from tf_transformer.language_tags import check_tags, language_tag, languages_of, tagged
-from tf_transformer.model_dir import read_tokenizers
-from tf_transformer.translator import Translator
-from training.corpus import TextFile
+from tf_transformer.inference.translator import Translator
+from tf_transformer.storage.model_dir import read_tokenizers
+from tf_transformer.text.language_tags import check_tags, language_tag, languages_of, tagged
+from training.data.corpus import TextFile
 
 
 def test_tags():

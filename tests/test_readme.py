@@ -15,7 +15,7 @@ import zstandard
 from tests.conftest import SMALL_SETTINGS
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
-from training.demonstration import write_demonstration
+from training.demo.corpus import write_demonstration
 from training.settings import make_config, read_settings
 
 ROOT = pathlib.Path(__file__).parents[1]

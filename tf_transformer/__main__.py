@@ -7,19 +7,21 @@ import sys
 import traceback
 
 from tf_transformer import __version__
-from tf_transformer.standard_streams import (
+from tf_transformer.command_line.standard_streams import (
     STANDARD_OUTPUT,
     give_up_standard_output,
     open_standard_streams,
 )
 
-_PROJECT = ("tf_transformer", "training", "export")
+_PACKAGES = [
+    pathlib.Path(__file__).parents[1] / name for name in ("tf_transformer", "training", "export")
+]
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The command line; what it parses has the function to `run`."""
-    from export import cli as export_cli
-    from training import cli as training_cli
+    from export.commands import cli as export_cli
+    from training.commands import cli as training_cli
 
     parser = _Parser(
         prog="tf-transformer",
@@ -82,7 +84,7 @@ def _is_expected(error: Exception) -> bool:
     if not isinstance(error, ValueError):
         return False
     origin = pathlib.Path(traceback.extract_tb(error.__traceback__)[-1].filename)
-    return origin.parent.name in _PROJECT
+    return any(origin.is_relative_to(package) for package in _PACKAGES)
 
 
 def _in_one_line(error: Exception) -> str:

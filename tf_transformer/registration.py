@@ -9,7 +9,13 @@ import importlib
 import sys
 
 # They import all others with classes of their own.
-_MODULES = ("model", "language_model", "loss", "metrics", "schedule")
+_MODULES = (
+    "models.transformer",
+    "models.language_model",
+    "losses.label_smoothing",
+    "losses.metrics",
+    "losses.schedule",
+)
 
 
 def register() -> None:

@@ -11,20 +11,20 @@ if TYPE_CHECKING:  # for editors; `__getattr__` imports them when they are used
         ValidationConfig,
         VocabularyConfig,
     )
-    from training.corpus import TextFile
+    from training.data.corpus import TextFile
     from training.fine_tuning import config_like
     from training.loop import TrainingResult
-    from training.prepared import PreparedText
-    from training.prepared_folder import PreparedFolder
+    from training.prepared.prepared import PreparedText
+    from training.prepared.prepared_folder import PreparedFolder
     from training.settings import make_config, read_settings
     from training.trainer import train
 
 _MODULES = {
     "DataConfig": "config",
     "OptimizationConfig": "config",
-    "PreparedFolder": "prepared_folder",
-    "PreparedText": "prepared",
-    "TextFile": "corpus",
+    "PreparedFolder": "prepared.prepared_folder",
+    "PreparedText": "prepared.prepared",
+    "TextFile": "data.corpus",
     "TrainingConfig": "config",
     "TrainingResult": "loop",
     "ValidationConfig": "config",

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from tf_transformer.config import TransformerConfig
+from tf_transformer.decoding.search_limits import LARGEST_LENGTH_PENALTY
 from tf_transformer.presets import PRESETS
-from tf_transformer.search_limits import LARGEST_LENGTH_PENALTY
 
 Positive = Annotated[int, pydantic.Field(gt=0, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, lt=2**32, strict=True)]

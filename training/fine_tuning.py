@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import tqdm
 
-from tf_transformer.files import replacing
-from tf_transformer.model_dir import WEIGHTS_NAME, read_config, weights_digest
 from tf_transformer.presets import PRESETS
-from tf_transformer.special_ids import UNKNOWN_ID
+from tf_transformer.storage.files import replacing
+from tf_transformer.storage.model_dir import WEIGHTS_NAME, read_config, weights_digest
+from tf_transformer.text.special_ids import UNKNOWN_ID
 from training.config import TrainingConfig
-from training.known_vocabulary import check_vocabulary, read_vocabulary
+from training.prepared.existing_vocabulary import check_vocabulary, read_vocabulary
+from training.recorded_config import trained_config
 from training.settings import make_config
-from training.trained_config import trained_config
 
 if TYPE_CHECKING:  # settings are checked before it is imported
     import tensorflow as tf
 
-    from tf_transformer.tokenizer import Tokenizer
-    from training.pipeline import ParallelText
+    from tf_transformer.text.tokenizer import Tokenizer
+    from training.data.pipeline import ParallelText
 
 # The folder in a model directory with the weights that training starts from, until it has ended.
 INITIAL_NAME = "initial"

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from tf_transformer.model_dir import WEIGHTS_NAME
-from training.augmentation import augment
-from training.callbacks import (
+from tf_transformer.storage.model_dir import WEIGHTS_NAME
+from training.callbacks.callbacks import (
     SaveCheckpoints,
     StopAtStep,
     StopOnCallback,
@@ -22,17 +21,18 @@ from training.callbacks import (
     current_step,
     write_trained_weights,
 )
-from training.checkpoints import Checkpoints
+from training.callbacks.monitoring import Report
+from training.callbacks.profiling import Profile
+from training.callbacks.tensorboard_log import TensorBoardLog
+from training.callbacks.validation import Validation, describe_run
+from training.checkpointing.checkpoints import Checkpoints
 from training.config import TrainingConfig
-from training.data_service import STREAM_LOST, service_watched
-from training.monitoring import Report
-from training.pipeline import ParallelText
-from training.prepared import PreparedText
-from training.profiling import Profile
-from training.tensorboard_log import TensorBoardLog
-from training.trained_model import TrainedLanguageModel, TrainedTransformer
-from training.validation import Validation, describe_run
-from training.workers import Workers
+from training.data.augmentation import augment
+from training.data.pipeline import ParallelText
+from training.distributed.workers import Workers
+from training.prepared.data_service import STREAM_LOST, service_watched
+from training.prepared.prepared import PreparedText
+from training.train_step import TrainedLanguageModel, TrainedTransformer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,8 @@ import pydantic
 import yaml
 
 from tf_transformer.config import TransformerConfig, nearest
-from tf_transformer.language_tags import language_tag
 from tf_transformer.presets import PRESETS
+from tf_transformer.text.language_tags import language_tag
 from training.config import TrainingConfig
 
 _ADAPTER = pydantic.TypeAdapter(TrainingConfig)

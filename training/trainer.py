@@ -11,34 +11,34 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from tf_transformer.files import locked
-from tf_transformer.language_tags import check_tags
-from tf_transformer.model_dir import (
+from tf_transformer.storage.files import locked
+from tf_transformer.storage.model_dir import (
     describe_model,
     read_tokenizers,
     read_weights,
 )
-from tf_transformer.tokenizer import Tokenizer
-from training.callbacks import current_step
-from training.checkpoint_files import checkpoint_directory
-from training.checkpoints import Checkpoints
-from training.compiled_model import compiled_model, give_vectors
+from tf_transformer.text.language_tags import check_tags
+from tf_transformer.text.tokenizer import Tokenizer
+from training.callbacks.callbacks import current_step
+from training.checkpointing.checkpoint_files import checkpoint_directory
+from training.checkpointing.checkpoints import Checkpoints
+from training.checkpointing.run_metadata import begin_or_continue, check_same_run, describe_training
+from training.checkpointing.validation_history import read_validation_scores
 from training.config import TrainingConfig, VocabularyConfig
-from training.corpus import TextFile
-from training.corpus_report import report_corpus
+from training.data.change_detection import TextWatch
+from training.data.corpus import TextFile
+from training.data.corpus_report import report_corpus
+from training.data.pipeline import ParallelText
+from training.data.vocabulary import train_vocabularies
+from training.distributed.strategy import make_strategy
+from training.distributed.workers import Workers
 from training.fine_tuning import INITIAL_NAME, copy_weights, describe_fit
-from training.known_vocabulary import vocabulary_for
+from training.initial_model import compiled_model, give_vectors
 from training.loop import TrainingResult, run_loop
-from training.memory import keep_memory
-from training.pipeline import ParallelText
-from training.prepared import PreparedText
-from training.run_directory import begin_or_continue, check_same_run, describe_training
+from training.malloc import keep_memory
+from training.prepared.existing_vocabulary import vocabulary_for
+from training.prepared.prepared import PreparedText
 from training.settings import dump_config, make_config
-from training.strategy import make_strategy
-from training.text_watch import TextWatch
-from training.validation_scores import read_validation_scores
-from training.vocabulary import train_vocabularies
-from training.workers import Workers
 
 _log = logging.getLogger(__name__)
 

@@ -5,15 +5,15 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer import LabelSmoothedCrossEntropy, Transformer, TransformerConfig
-from tf_transformer.decoding import KEEP_EVERY
-from tf_transformer.interchange import (
+from tf_transformer.decoding.beam_search import KEEP_EVERY
+from tf_transformer.decoding.incremental_decoder import StepDecoder
+from tf_transformer.storage.weight_conversion import (
     ANNOTATED,
     MARIAN,
     correspondence,
     load_weights,
     translate_weights,
 )
-from tf_transformer.step_decoder import StepDecoder
 
 torch = pytest.importorskip("torch")
 

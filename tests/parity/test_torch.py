@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer import Transformer, TransformerConfig
-from tf_transformer.interchange import TORCH, stack_correspondence, translate_weights
-from tf_transformer.masks import causal_attention_mask, padding_attention_mask
+from tf_transformer.layers.masks import causal_attention_mask, padding_attention_mask
+from tf_transformer.storage.weight_conversion import TORCH, stack_correspondence, translate_weights
 
 torch = pytest.importorskip("torch")
 

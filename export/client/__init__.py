@@ -1,0 +1,5 @@
+"""A client of TF Serving; needs no TensorFlow."""
+
+from export.client.client import Client, Translation
+
+__all__ = ["Client", "Translation"]

@@ -1,0 +1,197 @@
+"""Reads what a server answers, as JSON or as gRPC's bytes, without trust in it.
+
+Each function raises `ValueError`, which says what came, for whatever is not an answer of TF
+Serving, before it takes memory that the answer alone does not account for.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from export.client.messages import (
+    GetModelMetadataResponse,
+    PredictResponse,
+    SignatureDefMap,
+    data_type_name,
+    numpy_type,
+    read_tensor,
+)
+
+_MAX_RANK = 254  # TensorFlow's own
+# What JSON has for values of an array, by the kind of its NumPy type.
+_JSON_TYPES = {"f": {int, float}, "i": {int}, "u": {int}, "b": {bool}, "O": {str, dict}}
+
+
+class TensorSpec(NamedTuple):
+    """One input or output of a signature.
+
+    Attributes:
+        data_type: TensorFlow's name, such as `DT_INT32`.
+        shape: sizes, None where any will do; None in all for any rank.
+    """
+
+    data_type: str
+    shape: tuple[int | None, ...] | None
+
+
+class Signature(NamedTuple):
+    """The inputs and outputs of one of a model's signatures, by name."""
+
+    inputs: dict[str, TensorSpec]
+    outputs: dict[str, TensorSpec]
+
+
+def signatures_from_json(body: bytes) -> dict[str, Signature]:
+    """Returns the signatures by name from REST's answer about a model."""
+    found: Any = _parse_json(body)
+    for key in ("metadata", "signature_def", "signature_def"):
+        found = _entry(found, key, dict)
+    return {
+        name: Signature(
+            *(
+                {key: _spec_from_json(info) for key, info in _entry(sides, side, dict).items()}
+                for side in ("inputs", "outputs")
+            )
+        )
+        for name, sides in found.items()
+        if not name.startswith("__")
+    }
+
+
+def outputs_from_json(body: bytes, signature: Signature) -> dict[str, np.ndarray]:
+    """Returns a signature's outputs from REST's answer; strings are `bytes` or `str`."""
+    outputs = _entry(_parse_json(body), "outputs", object)
+    if len(signature.outputs) == 1:  # its bare value
+        outputs = dict.fromkeys(signature.outputs, outputs)
+    return {
+        key: _array_from_json(key, _entry(outputs, key, object), spec.data_type)
+        for key, spec in signature.outputs.items()
+    }
+
+
+def error_from_json(body: bytes) -> str | None:
+    """Returns the message of REST's answer to a request that failed, or None for another answer."""
+    try:
+        return _entry(_parse_json(body), "error", str)
+    except ValueError:
+        return None
+
+
+def signatures_from_proto(body: bytes) -> dict[str, Signature]:
+    """Returns the signatures by name from gRPC's answer about a model."""
+    packed = _parse_proto(GetModelMetadataResponse, body).metadata
+    if "signature_def" not in packed:
+        raise ValueError("no 'signature_def'")
+    found = _parse_proto(SignatureDefMap, packed["signature_def"].value).signature_def
+    return {
+        name: Signature(
+            *(
+                {key: _spec_from_proto(info) for key, info in infos.items()}
+                for infos in (sides.inputs, sides.outputs)
+            )
+        )
+        for name, sides in found.items()
+        if not name.startswith("__")
+    }
+
+
+def outputs_from_proto(body: bytes, signature: Signature, max_values: int) -> dict[str, np.ndarray]:
+    """Returns a signature's outputs from gRPC's answer; strings are `bytes`.
+
+    Args:
+        body: the answer.
+        signature: whose outputs they are.
+        max_values: most values of an output.
+    """
+    tensors = _parse_proto(PredictResponse, body).outputs
+    outputs = {}
+    for key, spec in signature.outputs.items():
+        if key not in tensors:
+            raise ValueError(f"no {key!r}")
+        if (found := data_type_name(tensors[key].dtype)) != spec.data_type:
+            raise ValueError(f"{found} for output {key!r} of type {spec.data_type}")
+        outputs[key] = read_tensor(tensors[key], max_values)
+    return outputs
+
+
+def _parse_json(body):
+    try:
+        # A string of the model may hold bytes that are not UTF-8.
+        return json.loads(body.decode(errors="replace"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from error
+
+
+def _parse_proto(message_class, body):
+    try:
+        return message_class.FromString(body)
+    except DecodeError as error:
+        raise ValueError(f"no {message_class.DESCRIPTOR.name}") from error
+
+
+def _entry(value, key, kind):
+    """An entry of a JSON object, if it is there and of that type."""
+    if not isinstance(value, dict) or key not in value or not isinstance(value[key], kind):
+        raise ValueError(f"no {key!r} as expected")
+    return value[key]
+
+
+def _spec_from_json(info):
+    data_type = _entry(info, "dtype", str)
+    if not re.fullmatch(r"DT_[A-Z0-9_]{1,40}", data_type):
+        raise ValueError("no data type")
+    shape = _entry(info, "tensor_shape", dict)
+    if shape.get("unknown_rank"):
+        return TensorSpec(data_type, None)
+    sizes = [
+        str(_entry(dim, "size", str | int)) for dim in _entry({"dim": []} | shape, "dim", list)
+    ]
+    if not all(re.fullmatch(r"-?[0-9]{1,19}", size) for size in sizes):
+        raise ValueError("no sizes in a shape")
+    return TensorSpec(data_type, _shape(map(int, sizes)))
+
+
+def _spec_from_proto(info):
+    shape = info.tensor_shape
+    return TensorSpec(
+        data_type_name(info.dtype),
+        None if shape.unknown_rank else _shape(dim.size for dim in shape.dim),
+    )
+
+
+def _shape(sizes: Iterable[int]) -> tuple[int | None, ...]:
+    shape = tuple(None if size < 0 else size for size in sizes)
+    if len(shape) > _MAX_RANK:
+        raise ValueError(f"a shape of {len(shape)} sizes")
+    return shape
+
+
+def _array_from_json(name, values, data_type):
+    dtype = numpy_type(data_type)
+    array = np.array(values, np.object_)  # a list stays one where the next has another length
+    types = set(map(type, array.flat))
+    if not types <= _JSON_TYPES[dtype.kind]:
+        found = ", ".join(sorted(kind.__name__ for kind in types))
+        raise ValueError(f"{found} in output {name!r} of type {data_type}")
+    if dtype.kind == "O":
+        flat = np.empty(array.size, np.object_)
+        flat[:] = [_string_from_json(value) for value in array.flat]
+        return flat.reshape(array.shape)
+    try:
+        with np.errstate(over="ignore"):
+            return array.astype(dtype)
+    except OverflowError as error:
+        raise ValueError(f"output {name!r} of type {data_type}: {error}") from error
+
+
+def _string_from_json(value):
+    return (
+        value
+        if isinstance(value, str)
+        else base64.b64decode(_entry(value, "b64", str), validate=True)
+    )

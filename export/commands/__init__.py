@@ -1,0 +1,1 @@
+"""The commands that use and export a trained model."""

@@ -1,0 +1,120 @@
+"""The commands that use a trained model: translate, complete, export.
+
+TensorFlow is imported once all arguments and files have been looked at.
+"""
+
+import argparse
+import json
+import logging
+import pathlib
+import sys
+
+from export.commands import complete_cli, translate_cli
+from export.saved_model.model_card import last_of, read_evaluation, stored_scores, training_facts
+from export.saved_model.signature_names import check_signatures
+from tf_transformer.command_line.command_options import (
+    add_dtype,
+    add_end_pieces,
+    add_model_dir,
+    add_search_options,
+    check_translator,
+    given_search,
+    text,
+)
+from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.storage.files import check_folder
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parsers of this room's commands."""
+    translate_cli.add_commands(commands)
+    complete_cli.add_commands(commands)
+    _add_export(commands)
+
+
+def _add_export(commands):
+    parser = commands.add_parser(
+        "export",
+        help="write a SavedModel that turns strings into strings",
+        description="Writes the next numbered version below the output directory, verifies it in "
+        "a fresh process, and only then lets it appear under its number.",
+    )
+    add_model_dir(parser, "the trained model")
+    parser.add_argument(
+        "--output", type=pathlib.Path, required=True, metavar="DIR",
+        help="the directory that TF Serving watches",
+    )  # fmt: skip
+    parser.add_argument(
+        "--signatures", type=text, nargs="+", metavar="NAME",
+        help="only these; `tokens` alone can be served without tensorflow-text (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--languages", type=text, metavar="FROM-TO", help="for the model card, such as en-de"
+    )
+    parser.add_argument(
+        "--scores", type=pathlib.Path, metavar="F",
+        help="for the model card: what `evaluate --json F` wrote (default: the last that "
+        "`evaluate` stored for these weights and options, if any)",
+    )  # fmt: skip
+    add_search_options(parser)
+    add_end_pieces(parser)
+    add_dtype(parser)
+    parser.set_defaults(run=_run_export)
+
+
+def _run_export(options):
+    given_search(options)
+    check_signatures(options.signatures or ())
+    check_folder(options.output)
+    check_translator(options.model_dir, options.end_piece)
+    facts = training_facts(options.model_dir, options.languages)
+    scores = options.scores and read_evaluation(options.scores)
+    import_tensorflow()
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    logging.getLogger("export").setLevel(logging.INFO)
+    from tf_transformer.storage.model_dir import load_with_digest
+
+    *loaded, digest = load_with_digest(options.model_dir, options.dtype)
+    translator = _make_translator(options, loaded)
+    facts["weights_digest_blake2b"] = digest
+    scores = scores or _scores_of(digest, options)
+    if scores:
+        facts["scores"] = scores
+    if translator.source_tokenizer.languages:
+        facts["target_languages"] = translator.source_tokenizer.languages
+    from export.saved_model.deployment import describe_deployment
+    from export.saved_model.saved_model import export_translator
+
+    version = export_translator(translator, options.output, options.signatures, facts)
+    names = json.loads((version / "model.json").read_text())["signatures"]
+    print(
+        f"{version}: moved and loaded in a fresh process, each of its {len(names)} signatures "
+        "gives what the model gives here, and nothing is traced between requests: "
+        + ", ".join(names)
+    )
+    for line in describe_deployment(options.output):
+        print(line)
+
+
+def _scores_of(digest, options):
+    stored = stored_scores(options.model_dir)
+    scores = last_of(
+        stored,
+        weights_digest_blake2b=digest,
+        beam_size=options.beam_size,
+        length_penalty=options.length_penalty,
+        dtype=options.dtype,
+    )
+    if stored and not scores:
+        print(
+            f"tf-transformer: none of the {len(stored)} stored scores is of these weights with "
+            "these options; `evaluate` with the same options gives some to the model card",
+            file=sys.stderr,
+        )
+    return scores
+
+
+def _make_translator(options, loaded):
+    from tf_transformer.inference.translator import Translator
+
+    return Translator(*loaded, **given_search(options), end_pieces=options.end_piece)

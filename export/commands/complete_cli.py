@@ -1,0 +1,84 @@
+"""The command `complete`: text continued by a language model.
+
+TensorFlow is imported once all arguments and files have been looked at.
+"""
+
+import argparse
+import pathlib
+
+from export.commands.line_batches import open_lines
+from export.commands.line_output import check_output, open_output
+from tf_transformer.command_line.command_options import (
+    add_dtype,
+    add_end_pieces,
+    add_model_dir,
+    add_search_options,
+    given_search,
+)
+from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.text.lines import one_line
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parser of `complete`."""
+    parser = commands.add_parser(
+        "complete",
+        help="continue text with a language model",
+        description="Continues one text a line, as the lines come, until the model ends it.",
+    )
+    add_model_dir(parser, "the language model")
+    parser.add_argument(
+        "--input", type=pathlib.Path, metavar="F",
+        help="beginnings, plain or .gz (default: standard input)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-tokens", type=int, default=100, metavar="N",
+        help="most tokens of a continuation (default: %(default)s)",
+    )  # fmt: skip
+    add_search_options(parser)
+    add_end_pieces(parser)
+    add_dtype(parser)
+    parser.set_defaults(run=_run_complete)
+
+
+def _run_complete(options):
+    given = given_search(options)
+    if options.max_tokens < 1:
+        raise ValueError(f"--max-tokens {options.max_tokens}: expected at least 1")
+    with open_lines(options.input) as lines, open_output(None) as output:
+        check_output(None, lines)
+        _check_model(options)
+        completer = _load(options, given)
+
+        def prepare(line, where):
+            completer.check_prompt(line, where)
+            return line
+
+        for batch in lines.batches(prepare):
+            for line in batch:
+                output.write(f"{one_line(completer.complete(line).text)}\n".encode())
+                output.flush()
+
+
+def _check_model(options):
+    from tf_transformer.storage.model_dir import check_model_dir
+
+    source, vocabulary = check_model_dir(options.model_dir)
+    if source is not None:
+        raise ValueError(f"{options.model_dir} holds a model that translates; use `translate`")
+    vocabulary.end_ids(options.end_piece)
+
+
+def _load(options, given):
+    import_tensorflow()
+    from tf_transformer.inference.completer import Completer
+    from tf_transformer.storage.model_dir import load_for_decoding
+
+    model, _, tokenizer = load_for_decoding(options.model_dir, options.dtype)
+    return Completer(
+        model,
+        tokenizer,
+        **given,
+        end_pieces=options.end_piece,
+        max_new_tokens=options.max_tokens,
+    )

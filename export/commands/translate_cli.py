@@ -1,0 +1,218 @@
+"""The command `translate`: lines of text, by a model directory or by a server.
+
+TensorFlow is imported once all arguments and files have been looked at.
+"""
+
+import argparse
+import contextlib
+import pathlib
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
+
+from export.commands.line_batches import BATCH_SIZE, Lines, open_lines
+from export.commands.line_output import check_output, open_output
+from tf_transformer.command_line.command_options import (
+    add_dtype,
+    add_end_pieces,
+    add_search_options,
+    add_target_language,
+    check_translator,
+    given_search,
+    text,
+)
+from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.decoding.search_limits import DEFAULT_BEAM_SIZE
+from tf_transformer.text.language_tags import check_language, check_tag, language_tag, tagged
+from tf_transformer.text.lines import one_line
+
+# The translations of one line, the best first: text, score, and whether the source was cut off.
+_Best = Iterable[tuple[str, float, bool]]
+# Lines and their numbers, for errors, to their translations.
+_Translate = Callable[[list[bytes], list[int]], Iterable[_Best]]
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parser of `translate`."""
+    parser = commands.add_parser(
+        "translate",
+        help="translate lines of text",
+        description="Translates one sentence a line, as the lines come. Order and empty lines are "
+        "kept.",
+    )
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--model-dir", type=pathlib.Path, metavar="DIR", help="the trained model")
+    place.add_argument(
+        "--server", type=text, metavar="HOST:PORT", help="a TF Serving that serves an export of it"
+    )
+    parser.add_argument(
+        "--protocol", default="rest", choices=("rest", "grpc"),
+        help="of the server (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--model", type=text, default="translator", metavar="NAME",
+        help="the server's name of it (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-batch-size", type=int, metavar="N",
+        help="most sentences of a request to the server, at most its own limit (default: 32)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--deadline", type=float, metavar="S",
+        help="seconds for a request to the server, all attempts together (default: 60)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--input", type=pathlib.Path, metavar="F",
+        help="text, plain or .gz (default: standard input)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--output", type=pathlib.Path, metavar="F",
+        help="translations (default: standard output); F.partial until all are there",
+    )  # fmt: skip
+    add_target_language(parser)
+    add_search_options(parser)
+    add_end_pieces(parser)
+    add_dtype(parser)
+    parser.add_argument(
+        "--n-best", type=int, metavar="N",
+        help="write the N best of each sentence as lines of number, score and text, with tabs",
+    )  # fmt: skip
+    # Not given, they are the server's own.
+    parser.set_defaults(run=_run_translate, beam_size=None, length_penalty=None, dtype=None)
+
+
+def _run_translate(options):
+    _check_options(options)
+    languages = [] if options.server else _check_model(options)
+    with open_lines(options.input) as lines:
+        check_output(options.output, lines)
+        with _connect(options) if options.server else _load(options) as (translate, batch_size):
+            batches = lines.batches(_preparation(options.target_language, languages), batch_size)
+            with open_output(options.output) as output:
+                num_truncated = _write_answers(lines, batches, translate, output, options.n_best)
+    if num_truncated:
+        print(
+            f"tf-transformer: {num_truncated} sentences were longer than the model's limit; their "
+            "ends were cut off",
+            file=sys.stderr,
+        )
+
+
+def _check_options(options):
+    """Refuses what is out of range, or does not fit together."""
+    for name in ("n_best", "end_piece", "dtype"):
+        if options.server and getattr(options, name):
+            raise ValueError(f"--{name.replace('_', '-')} needs a --model-dir, not a --server")
+    for name in ("max_batch_size", "deadline"):
+        if not options.server and getattr(options, name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} is of a --server")
+    beam_size = given_search(options).get("beam_size", DEFAULT_BEAM_SIZE)
+    if options.n_best is not None and not 1 <= options.n_best <= beam_size:
+        expected = "at least 1" if options.n_best < 1 else f"at most the --beam-size, {beam_size}"
+        raise ValueError(f"--n-best {options.n_best}: expected {expected}")
+    if options.target_language is not None:
+        language_tag(options.target_language)
+
+
+def _check_model(options):
+    """Looks at the model directory, and returns the languages that it has tags for."""
+    source, _ = check_translator(options.model_dir, options.end_piece)
+    if options.target_language is not None:
+        check_language(options.target_language, source.languages)
+    return source.languages
+
+
+def _preparation(language: str | None, languages: list[str]) -> Callable[[bytes, str], bytes]:
+    def prepare(line, where):
+        if language is not None:
+            return tagged(line, language, where)
+        check_tag(line, languages, where)
+        return line
+
+    return prepare
+
+
+@contextlib.contextmanager
+def _load(options) -> Iterator[tuple[_Translate, int]]:
+    import_tensorflow()
+    from tf_transformer.inference.translator import Translator
+    from tf_transformer.storage.model_dir import load_for_decoding
+
+    translator = Translator(
+        *load_for_decoding(options.model_dir, options.dtype or "float32"),
+        **given_search(options),
+        end_pieces=options.end_piece,
+        num_best=options.n_best or 1,
+    )
+    yield lambda lines, _: translator.translate_batch(lines), BATCH_SIZE
+
+
+@contextlib.contextmanager
+def _connect(options) -> Iterator[tuple[_Translate, int]]:
+    from export.client import Client
+
+    given = given_search(options)
+    signature = "translate_options" if given else "serving_default"
+    # What leaves it to the server, for all that is not given.
+    wanted = {"beam_size": 0, "length_penalty": -1.0, "max_length": 0, "min_length": 0}
+    wanted |= {"no_repeat_ngram": 0, "coverage_penalty": 0.0} | given
+    limits = {name: getattr(options, name) for name in ("max_batch_size", "deadline")}
+    limits = {name: value for name, value in limits.items() if value is not None}
+    with Client(options.server, options.model, options.protocol, **limits) as client:
+
+        def translate(lines, numbers):
+            found = client.signatures.get(signature)  # without, the client says so
+            known = wanted.keys() & found.inputs.keys() if found else ()
+            inputs = {name: wanted[name] for name in known}
+            for batch in client.translate_batches(lines, signature, inputs, numbers):
+                for translation in batch:
+                    yield [translation]
+
+        # Enough for all the requests that are under way at once.
+        yield translate, max(BATCH_SIZE, client.max_batch_size * client.concurrency)
+
+
+def _write_answers(
+    lines: Lines,
+    batches: Iterable[list[bytes]],
+    translate: _Translate,
+    output: BinaryIO,
+    n_best: int | None,
+) -> int:
+    """Writes the translations of each batch at once, and returns how many sources were cut off."""
+    import tqdm
+
+    status = lines.status()
+    unit = {"total": status.st_size, "unit": "B", "unit_scale": True} if status else {}
+    number = num_truncated = 0
+    with tqdm.tqdm(**{"unit": " sentences", **unit}, disable=None) as progress:
+        for batch in batches:
+            for best in _translate_batch(batch, number, translate, n_best or 1):
+                number += 1
+                for rank, (translation, score, truncated) in enumerate(best):
+                    num_truncated += truncated and rank == 0
+                    line = one_line(translation)
+                    if n_best:
+                        line = f"{number}\t{score:.4f}\t{line}"
+                    output.write(f"{line}\n".encode())
+            output.flush()
+            progress.update(lines.position() - progress.n if status else len(batch))
+    return num_truncated
+
+
+def _translate_batch(
+    batch: list[bytes], before: int, translate: _Translate, num_best: int
+) -> Iterator[_Best]:
+    """The translations of each line; that of a blank one is empty without being asked for.
+
+    Args:
+        batch: the lines.
+        before: how many lines came before them.
+        translate: called with those that are not blank.
+        num_best: translations of each.
+    """
+    numbers = [number for number, line in enumerate(batch, before + 1) if line.strip()]
+    wanted = [batch[number - before - 1] for number in numbers]
+    answers = iter(translate(wanted, numbers) if wanted else ())
+    for line in batch:
+        yield next(answers) if line.strip() else [("", 0.0, False)] * num_best

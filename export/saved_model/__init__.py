@@ -1,0 +1,1 @@
+"""The SavedModel: signatures, verification, and the files around it."""

@@ -1,0 +1,179 @@
+"""What lies beside a SavedModel so that it can be served: settings, a guide, a model card."""
+
+import dataclasses
+import json
+import pathlib
+import string
+
+import numpy as np
+import tensorflow as tf
+
+from export.saved_model.suggestions import MARK, describe_kept, is_unedited, write_suggestion
+from tf_transformer.inference.translator import Translator
+from tf_transformer.quantization.int8 import is_quantized
+from tf_transformer.storage.files import replacing
+
+MODEL_NAME = "translator"
+MAX_BATCH_SIZE = 32
+CARD_NAME = "model.json"
+SESSION_NAME = "session_config.txt"
+
+
+def write_model_card(
+    version: pathlib.Path, translator: Translator, signatures: list[str], facts: dict
+) -> None:
+    """Writes `model.json` into a version: what the model is, and how its answers are found.
+
+    Args:
+        version: folder of the SavedModel.
+        translator: what was saved.
+        signatures: their names.
+        facts: more of it, such as languages, training steps, scores and the weights' digest.
+    """
+    model, searcher = translator.model, translator.searcher
+    card = {
+        "model": dataclasses.asdict(model.config),
+        "dtype": "int8" if is_quantized(model) else model.dtype_policy.name,
+        "weights": sum(int(np.prod(weight.shape)) for weight in _weights(model)),
+        "beam_size": searcher.beam_size,
+        "length_penalty": searcher.length_penalty,
+        "max_length_factor": searcher.max_length_factor,
+        "max_length_constant": searcher.max_length_constant,
+        "tensorflow": tf.__version__,
+        "signatures": signatures,
+        **facts,
+    }
+    with replacing(version / CARD_NAME) as path:
+        path.write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _weights(model):
+    """Every number of the model once: not the embeddings' second layout for the logits."""
+    repeated = {id(weight) for weight in getattr(model.target_embedding.product, "weights", ())}
+    return [weight for weight in model.weights if id(weight) not in repeated]
+
+
+def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
+    """Writes the server's settings and `README.md` beside the versions.
+
+    An edited one stays as it is, see `write_suggestion`.
+
+    Args:
+        directory: holds the numbered versions.
+        signatures: of the newest.
+    """
+    names = dict(
+        model=MODEL_NAME,
+        batch=MAX_BATCH_SIZE,
+        path=directory.resolve(),
+        signatures=", ".join(f"`{name}`" for name in signatures),
+        ask=string.Template(
+            _ASK_FOR_TEXT if "serving_default" in signatures else _ASK_OTHERWISE
+        ).substitute(model=MODEL_NAME, batch=MAX_BATCH_SIZE),
+        options=_OPTIONS if any(name.endswith("_options") for name in signatures) else "",
+        tensorflow=tf.__version__,
+        mark=MARK,
+        host="127.0.0.1:",
+        network=_NETWORK,
+        session=_SESSION_FLAG.format(model=MODEL_NAME),
+    )
+    former_names = names | {"host": "", "network": "", "session": ""}
+    for name, template in _TEMPLATES.items():
+        text, former = (string.Template(template).substitute(n) for n in (names, former_names))
+        write_suggestion(directory / name, text, former)
+
+
+def describe_deployment(directory: pathlib.Path) -> list[str]:
+    """Returns lines on the files of `write_deployment`: the guide, and what was kept of others."""
+    guide = directory / _GUIDE
+    lines = [f"{guide}: how to serve it and ask it"] if is_unedited(guide) else []
+    paths = [directory / name for name in _TEMPLATES]
+    return lines + [describe_kept(path) for path in paths if not is_unedited(path)]
+
+
+_MODELS = """# $mark
+model_config_list {
+  config {
+    name: "$model"
+    base_path: "/models/$model"
+    model_platform: "tensorflow"
+  }
+}
+"""
+
+# A larger batch decodes no faster on a CPU; requests wait a few milliseconds for company.
+_BATCHING = """# $mark
+max_batch_size { value: $batch }
+batch_timeout_micros { value: 5000 }
+max_enqueued_batches { value: 1000 }
+num_batch_threads { value: 2 }
+"""
+
+# Otherwise TensorFlow optimizes each signature's graph as a whole, which takes longer than its
+# functions by themselves and decodes no faster.
+_SESSION = """# $mark
+graph_options {
+  rewrite_options {
+    disable_meta_optimizer: true
+  }
+}
+"""
+
+_SESSION_FLAG = """ \\
+        --tensorflow_session_config_file=/models/{model}/session_config.txt"""
+
+_README = """# A translator for TF Serving
+
+Serve it (TF Serving of TensorFlow $tensorflow or newer; its stock image has all that is needed):
+
+    docker run --rm -p ${host}8500:8500 -p ${host}8501:8501 -v "$path:/models/$model" \\
+        tensorflow/serving --model_config_file=/models/$model/models.config \\
+        --enable_batching --batching_parameters_file=/models/$model/batching_parameters.txt$session
+
+$network$ask
+Signatures: $signatures.$options
+
+A new export appears here under the next number, whole; the server changes over to it by itself.
+What each version is: `model.json` in its folder.
+
+<!-- $mark -->
+"""
+
+_NETWORK = """So only programs on this machine can reach it. The server has no passwords, and
+whoever reaches port 8500 can also have it serve other folders: before others may ask, put a proxy
+in front of it.
+
+"""
+
+_ASK_FOR_TEXT = """Ask it over REST:
+
+    curl -d '{"inputs": {"text": ["A sentence to translate."]}}' \\
+        http://localhost:8501/v1/models/$model:predict
+
+or from Python, over gRPC, without TensorFlow:
+
+    from export.client import Client
+
+    with Client("localhost:8500", model="$model", protocol="grpc", max_batch_size=$batch) as client:
+        print(client.predict({"text": ["A sentence to translate."]}))
+
+or a whole file:
+
+    tf-transformer translate --server localhost:8501 --input F --output G
+"""
+
+_ASK_OTHERWISE = """Ask it with `export.client.Client`, over REST or gRPC, without TensorFlow.
+What its signatures take: http://localhost:8501/v1/models/$model/metadata
+"""
+
+_OPTIONS = """ Those that end in `_options` take, for every
+row, `beam_size` (0: the exported), `length_penalty` (negative: the exported), `max_length` (0: from
+the source), `min_length`, `no_repeat_ngram` (0: none) and `coverage_penalty` (0: none)."""
+
+_GUIDE = "README.md"
+_TEMPLATES = {
+    "models.config": _MODELS,
+    "batching_parameters.txt": _BATCHING,
+    SESSION_NAME: _SESSION,
+    _GUIDE: _README,
+}

@@ -1,0 +1,92 @@
+"""A translator as a SavedModel: written beside, verified in a fresh process, renamed into place."""
+
+import errno
+import logging
+import os
+import pathlib
+import shutil
+
+import tensorflow as tf
+
+from export.saved_model.deployment import MODEL_NAME, write_deployment, write_model_card
+from export.saved_model.signatures import ServedTranslator
+from export.saved_model.verification import sample_requests, sample_texts, verify, warm_up_texts
+from export.saved_model.warm_up import write_warm_up
+from tf_transformer.inference.translator import Translator
+from tf_transformer.storage.files import bring_to_disk, is_found_by_tensorflow, remove_leftovers
+
+_log = logging.getLogger(__name__)
+
+
+def export_translator(
+    translator: Translator,
+    directory: pathlib.Path,
+    signatures: list[str] | None = None,
+    facts: dict | None = None,
+) -> pathlib.Path:
+    """Writes the translator as the next version below a directory that TF Serving can watch.
+
+    The version is written under a name that no server reads and verified there; it appears under
+    its number only when everything is right.
+
+    Args:
+        translator: what to export.
+        directory: holds the numbered versions.
+        signatures: which ones; None for all, see `ServedTranslator`.
+        facts: what else the model card says.
+
+    Returns:
+        The new version's folder.
+
+    Raises:
+        ValueError: the SavedModel's answers differ from the translator's; or nothing that lies in
+            such a directory can be loaded.
+    """
+    if not is_found_by_tensorflow(directory):
+        raise ValueError(
+            f"{directory}: TensorFlow loads nothing from a folder with [ or \\ in its name"
+        )
+    _log.info("Tracing the signatures")
+    served = ServedTranslator(translator, signatures)
+    directory.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(directory)
+    written = directory / f".writing-{os.getpid()}"
+    # Verified in another place than it was written to: what is in it must not name the place.
+    temporary = directory / f".writing-{os.getpid()}.moved"
+    try:
+        _log.info("Saving the %d signatures", len(served.functions))
+        _save(served, written)
+        written.rename(temporary)
+        texts = sample_texts(translator)
+        verify(served, texts, temporary)
+        _log.info("Writing the warm-up requests and the settings of the server")
+        write_warm_up(temporary, MODEL_NAME, sample_requests(served, warm_up_texts(texts)))
+        write_model_card(temporary, translator, list(served.functions), facts or {})
+        write_deployment(directory, list(served.functions))
+        for path in temporary.rglob("*"):
+            if path.is_file():
+                bring_to_disk(path)  # before its number: power may fail between the two
+        return _rename_to_next_version(temporary, directory)
+    finally:
+        shutil.rmtree(written, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _save(served: ServedTranslator, path: pathlib.Path) -> None:
+    try:
+        tf.saved_model.save(served, str(path), signatures=served.functions)
+    except tf.errors.OpError as error:  # of the files it writes, as on a full disk
+        raise OSError(errno.EIO, error.message.partition(" [Op")[0], str(path.parent)) from error
+
+
+def _rename_to_next_version(temporary: pathlib.Path, directory: pathlib.Path) -> pathlib.Path:
+    while True:
+        versions = [int(entry.name) for entry in directory.iterdir() if entry.name.isdigit()]
+        version = directory / str(max(versions, default=0) + 1)
+        try:
+            temporary.rename(version)
+            return version
+        except OSError as error:
+            # Another export took the number in between.
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise

@@ -1,0 +1,175 @@
+"""A SavedModel in a process that knows nothing of this project, against the translator here."""
+
+import logging
+import pathlib
+import pickle
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+
+from export.saved_model.progress import counted
+from export.saved_model.signatures import ServedTranslator
+from tf_transformer.inference.translator import Translator
+
+_log = logging.getLogger(__name__)
+
+_PROBE = pathlib.Path(__file__).with_name("probe.py")
+
+# Strings that have broken translators.
+_ODD_STRINGS = (
+    b"",
+    b"   ",
+    b"\t\x00\r",
+    b"\xff\xfe\xe4",
+    "😀 𝄞 e\u0301 \u202e".encode(),
+    "你好，世界。".encode(),
+    b"x" * 5000,
+)
+
+Requests = dict[str, dict[str, np.ndarray]]  # inputs by name, by signature
+
+
+def verify(served: ServedTranslator, texts: list[bytes], saved_model: pathlib.Path) -> None:
+    """Compares every signature of a SavedModel with the translator in this process.
+
+    Args:
+        served: what was saved.
+        texts: to translate.
+        saved_model: its folder.
+
+    Raises:
+        ValueError: the process failed, or any answer differs.
+    """
+    requests = sample_requests(served, texts)
+    _log.info("Asking the %d signatures of the SavedModel in a fresh process", len(requests))
+    answers = run_in_fresh_process(saved_model, requests)
+    _log.info("Comparing the answers with the model's")
+    for name in counted(requests, "comparing"):
+        inputs = requests[name]
+        expected = served.functions[name](*(tf.constant(values) for values in inputs.values()))
+        for output, values in expected.items():
+            _compare(name, output, answers[name][output], values.numpy())
+
+
+def sample_texts(translator: Translator) -> list[bytes]:
+    """Odd strings, and random pieces of the tokenizer's own language in many lengths."""
+    random = np.random.default_rng(0)
+    size = translator.source_tokenizer.vocab_size
+    ids = tf.ragged.constant(
+        [random.integers(4, size, length).tolist() for length in (1, 2, 3, 5, 8, 13, 21, 34) * 2],
+        dtype=tf.int32,
+    )
+    return [*_ODD_STRINGS, *translator.source_tokenizer.detokenize(ids).numpy().tolist()]
+
+
+def warm_up_texts(texts: list[bytes]) -> list[bytes]:
+    """Those of `sample_texts` that are as long as sentences are: 13 pieces first, then 1 to 34."""
+    *shorter, thirteen, longer, longest = texts[-8:]
+    return [thirteen, *shorter, longer, longest]
+
+
+def sample_requests(served: ServedTranslator, texts: list[bytes]) -> Requests:
+    """Inputs that try every signature: a row for every text, with all kinds of options."""
+    return {
+        name: _sample_inputs(function.structured_input_signature[0], texts)
+        for name, function in served.functions.items()
+    }
+
+
+def _sample_inputs(specs, texts):
+    strings = np.array(texts, object)
+    rows = np.arange(len(texts))
+    choices = {
+        "text": strings,
+        "source": strings,
+        "target": np.roll(strings, 1),
+        "prefix": np.where(rows % 3 == 0, strings[-1], np.array(b"", object)),
+        "beam_size": rows % 6,
+        "length_penalty": rows % 4 * 0.4 - 0.4,
+        "max_length": rows % 3 * 7,
+        "min_length": rows % 5,
+        "no_repeat_ngram": rows % 4,
+        "coverage_penalty": rows % 3 * 0.2,
+        "temperature": rows % 3 * 0.5,
+        "top_k": rows % 4 * 5,
+        "top_p": rows % 3 * 0.45,
+        "seed": rows,
+    }
+    for spec in specs:
+        if spec.name == "ids":  # of 0 to 12 pieces
+            is_real = np.arange(spec.shape[1]) < rows[:, None] % 13
+            choices["ids"] = np.where(is_real, 4 + rows[:, None] * 7 % 90, 0)
+    return {spec.name: choices[spec.name].astype(spec.dtype.as_numpy_dtype) for spec in specs}
+
+
+def run_in_fresh_process(
+    saved_model: pathlib.Path, requests: Requests
+) -> dict[str, dict[str, list]]:
+    """Calls signatures in a process that imports tensorflow and tensorflow_text alone.
+
+    Args:
+        saved_model: its folder.
+        requests: inputs by name, by signature.
+
+    Returns:
+        Outputs by name, by signature, as nested lists.
+
+    Raises:
+        ValueError: the process failed; carries the end of what it printed.
+    """
+    command = [sys.executable, "-I", str(_PROBE), str(saved_model)]
+    answers = {}
+    with tempfile.TemporaryFile() as questions, tempfile.TemporaryFile() as printed:
+        pickle.dump(requests, questions)
+        questions.seek(0)
+        with subprocess.Popen(
+            command, stdin=questions, stdout=subprocess.PIPE, stderr=printed
+        ) as process:
+            try:
+                for name in counted(requests, "asking"):
+                    answers[name] = pickle.load(process.stdout)
+            except (EOFError, pickle.UnpicklingError):  # it has ended; the reason comes below
+                pass
+            except BaseException:
+                process.kill()
+                raise
+        printed.seek(0)
+        reason = printed.read().decode(errors="replace").strip()[-400:]
+    if process.returncode < 0:
+        raise ValueError(
+            "the fresh process that tries the SavedModel was ended by signal "
+            f"{-process.returncode}, perhaps for want of memory: {reason}"
+        )
+    if process.returncode > 0 or len(answers) < len(requests):
+        raise ValueError(f"the SavedModel does not load in a fresh process: {reason}")
+    return answers
+
+
+def _compare(signature, output, theirs, ours):
+    """Strings and integers are equal, floats but for their last digits."""
+    theirs = np.array(theirs, ours.dtype).reshape(ours.shape)
+    if ours.dtype.kind == "f":
+        same = np.isclose(theirs, ours, rtol=1e-4, atol=1e-4) | (theirs == ours)
+    elif output == "soft_alignment":  # floats in text
+        same = np.array([_are_close(*pair) for pair in zip(theirs, ours, strict=True)])
+    else:
+        same = theirs == ours
+    for place in np.argwhere(~same):
+        row = int(place[0])
+        raise ValueError(
+            f"the SavedModel differs from the model: as {output} of row {row}, {signature} gives "
+            f"{theirs[row]!r}, the model gives {ours[row]!r}"
+        )
+
+
+def _are_close(one: bytes, other: bytes) -> bool:
+    if one == other:
+        return True
+    rows = [[word.split(b",") for word in text.split()] for text in (one, other)]
+    if [len(word) for word in rows[0]] != [len(word) for word in rows[1]]:
+        return False
+    flat = [[float(number) for word in row for number in word] for row in rows]
+    return np.allclose(*flat, atol=1e-3)

@@ -1,0 +1,54 @@
+"""Requests that TF Serving replays when it loads a version, before the first client comes."""
+
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+from export.client.messages import PredictionLog, data_type_name, make_tensor
+
+# What a server does for the first time takes longest: one row, and a batch of other lengths.
+_BATCH_SIZES = (1, 8)
+_MOST_RECORDS = 1000  # TF Serving refuses more
+
+
+def write_warm_up(
+    version: pathlib.Path, model_name: str, requests: dict[str, dict[str, np.ndarray]]
+) -> int:
+    """Writes `assets.extra/tf_serving_warmup_requests`.
+
+    Args:
+        version: folder of the SavedModel.
+        model_name: under which it is served.
+        requests: inputs by name, by signature, of 8 rows at least.
+
+    Returns:
+        How many requests.
+
+    Raises:
+        ValueError: they are more than a server takes.
+    """
+    folder = version / "assets.extra"
+    folder.mkdir()
+    records = [
+        _record(model_name, signature, {name: values[:rows] for name, values in inputs.items()})
+        for rows in _BATCH_SIZES
+        for signature, inputs in requests.items()
+    ]
+    if len(records) > _MOST_RECORDS:
+        raise ValueError(f"expected at most {_MOST_RECORDS} requests. Received: {len(records)}")
+    with tf.io.TFRecordWriter(str(folder / "tf_serving_warmup_requests")) as writer:
+        for record in records:
+            writer.write(record)
+    return len(records)
+
+
+def _record(model_name, signature, inputs):
+    log = PredictionLog()
+    request = log.predict_log.request
+    request.model_spec.name = model_name
+    request.model_spec.signature_name = signature
+    for name, values in inputs.items():
+        number = tf.as_dtype(np.array(values).dtype).as_datatype_enum
+        request.inputs[name].CopyFrom(make_tensor(np.array(values), data_type_name(number)))
+    return log.SerializeToString()

@@ -1,0 +1,234 @@
+"""Lines in batches as they come, and `translate` that answers each batch before the next."""
+
+import gzip
+import io
+import itertools
+import os
+import subprocess
+import sys
+
+import pytest
+
+from export.commands.line_batches import MAX_LINE_BYTES, Lines, open_lines
+from tests.serving_stub import Behaviour, serve
+from tf_transformer.__main__ import main
+from tf_transformer.inference.translator import Translator
+
+pytestmark = pytest.mark.usefixtures("no_hang")
+
+COMMAND = [sys.executable, "-m", "tf_transformer", "translate"]
+
+
+def unchanged(line, where):
+    return line
+
+
+def batches(path, prepare=unchanged, **options):
+    with open_lines(path) as lines:
+        yield from lines.batches(prepare, **options)
+
+
+def sizes(path):
+    return [len(batch) for batch in batches(path)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"", []),
+        (b"\n", [b""]),
+        (b"a", [b"a"]),
+        (b"a\n", [b"a"]),
+        (b"a\r\n\r\nb\rc\n\r", [b"a", b"", b"bc"]),
+        (b"\xff\n\x00", [b"\xff", b"\x00"]),
+    ],
+)
+@pytest.mark.parametrize("name", ["text", "text.gz"])
+def test_lines_end_at_line_feeds(tmp_path, name, text, expected):
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    assert list(itertools.chain(*batches(tmp_path / name))) == expected
+
+
+@pytest.mark.parametrize("length", [0, 10, 1000])
+def test_files_and_full_pipes_fill_their_batches(tmp_path, length):
+    text = (b"x" * length + b"\n") * 600
+    (tmp_path / "text").write_bytes(text)
+    (tmp_path / "text.gz").write_bytes(gzip.compress(text))
+    assert sizes(tmp_path / "text") == sizes(tmp_path / "text.gz") == [256, 256, 88]
+    with subprocess.Popen(["cat", tmp_path / "text"], stdout=subprocess.PIPE) as process:
+        lines = Lines(process.stdout, "pipe")
+        assert sum(len(batch) for batch in lines.batches(unchanged)) == 600
+    read, write = os.pipe()
+    os.write(write, b"x\n" * 600)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        assert [len(b) for b in Lines(pipe, "pipe").batches(unchanged)] == [256, 256, 88]
+
+
+def test_a_line_does_not_wait_for_the_next():
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as pipe, os.fdopen(write, "wb", buffering=0) as writer:
+        found = Lines(pipe, "pipe").batches(unchanged)
+        writer.write(b"one\nha")
+        assert next(found) == [b"one"]
+        writer.write(b"lf\n\nthree")
+        assert next(found) == [b"half", b""]
+        writer.close()
+        assert list(found) == [[b"three"]]
+
+
+def test_a_stream_is_not_collected():
+    """Of one without end, only what is asked for is read."""
+
+    class Endless(io.BytesIO):
+        blocks = 0
+
+        def read1(self, size=-1):
+            self.blocks += 1
+            return b"a line\n" * 100
+
+    endless = Endless()
+    found = Lines(endless, "endless").batches(unchanged)
+    assert [len(batch) for batch in itertools.islice(found, 4)] == [256] * 4
+    assert endless.blocks <= 11
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\nthird\n"])
+def test_a_line_without_end_is_refused(tmp_path, end):
+    (tmp_path / "text").write_bytes(b"first\n" + b"x" * MAX_LINE_BYTES + end)
+    assert list(itertools.chain(*batches(tmp_path / "text")))[:2] == [
+        b"first",
+        b"x" * MAX_LINE_BYTES,
+    ]
+    (tmp_path / "text").write_bytes(b"first\n" + b"x" * (MAX_LINE_BYTES + 1) + end)
+    found = batches(tmp_path / "text")
+    assert next(found) == [b"first"]
+    with pytest.raises(ValueError, match=r"text:2: expected a sentence, got more than 1,048,576"):
+        next(found)
+
+
+def test_lines_before_a_fault_are_given(tmp_path):
+    text = gzip.compress(b"".join(b"%d\n" % number for number in range(100_000)))
+    (tmp_path / "text.gz").write_bytes(text[:-8])
+    found = []
+    with pytest.raises(ValueError, match=r"text\.gz: not a whole gzip file"):
+        for batch in batches(tmp_path / "text.gz"):
+            found += batch
+    assert found[-1] == b"99999"
+
+    def prepare(line, where):
+        if line == b"300":
+            raise ValueError(where)
+        return line + b"!"
+
+    (tmp_path / "text").write_bytes(b"".join(b"%d\n" % number for number in range(1000)))
+    found = []
+    with pytest.raises(ValueError, match=r"text:301$"):
+        for batch in batches(tmp_path / "text", prepare):
+            found += batch
+    assert found == [b"%d!" % number for number in range(300)]
+
+
+def test_errors_of_reading_name_the_file(capsys):
+    assert main(["translate", "--server", "localhost:1", "--input", "/proc/self/mem"]) == 2
+    expected = "tf-transformer: error: /proc/self/mem: input/output error\n"
+    assert capsys.readouterr().err == expected
+
+
+# The command
+
+
+def start(*options):
+    return subprocess.Popen(
+        [*COMMAND, *map(str, options)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def ask(process, *lines):
+    """Writes lines at once, and reads as many answers."""
+    process.stdin.write(b"".join(line + b"\n" for line in lines))
+    process.stdin.flush()
+    return [process.stdout.readline() for _ in lines]
+
+
+def test_a_server_answers_before_the_next_line_comes():
+    behaviour = Behaviour()
+    with serve("grpc", behaviour) as address:
+        process = start("--server", address, "--protocol", "grpc")
+        assert ask(process, b"one") == [b"ONE\n"]
+        assert ask(process, b"", b"two") == [b"\n", b"TWO\n"]
+        assert ask(process, b"  ") == [b"\n"]
+        assert process.communicate() == (b"", b"")
+        assert process.returncode == 0
+    assert behaviour.requests == [[b"one"], [b"two"]]
+
+
+def test_a_model_answers_before_the_next_line_comes(trained):
+    process = start("--model-dir", trained, "--beam-size", "1")
+    for line in (b"ten horses", b"the third of May"):
+        (answer,) = ask(process, line)
+        assert answer.endswith(b"\n")
+    assert process.communicate() == (b"", b"")
+    assert process.returncode == 0
+
+
+def test_a_faulty_line_ends_a_stream_after_its_answers(tmp_path):
+    with serve("rest", Behaviour()) as address:
+        options = ("--server", address, "--target-language", "de")
+        process = start(*options)
+        output, errors = process.communicate(b"one\n\n<2fr> two\nthree\n")
+        assert process.returncode == 2
+        assert output == b"<2DE> ONE\n\n"
+        assert errors.startswith(b"tf-transformer: error: standard input:3: begins with a language")
+        process = start(*options, "--output", tmp_path / "out")
+        process.communicate(b"one\n<2fr> two\n")
+        assert process.returncode == 2
+    assert os.listdir(tmp_path) == ["out.partial"]
+    assert (tmp_path / "out.partial").read_bytes() == b"<2DE> ONE\n"
+
+
+LINES = [
+    b"" if number % 32 > 6 else b"  " if number == 3 else b"%d" % number for number in range(256)
+]
+
+
+def test_blank_lines_are_not_sent(tmp_path):
+    (tmp_path / "in").write_bytes(b"".join(line + b"\n" for line in LINES))
+    behaviour = Behaviour()
+    with serve("rest", behaviour) as address:
+        options = ["--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")]
+        assert main(["translate", "--server", address, *options]) == 0
+    assert sum(map(len, behaviour.requests)) == 55
+    assert (tmp_path / "out").read_bytes().split(b"\n") == [line.strip() for line in LINES] + [b""]
+
+
+def test_blank_lines_are_not_translated(trained, tmp_path, monkeypatch):
+    asked = []
+    original = Translator.translate_batch
+
+    def watched(self, lines):
+        asked.append(len(lines))
+        return original(self, lines)
+
+    monkeypatch.setattr(Translator, "translate_batch", watched)
+    (tmp_path / "in").write_bytes(b"".join(line + b"\n" for line in LINES))
+    options = ["--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")]
+    assert main(["translate", "--model-dir", str(trained), "--beam-size", "1", *options]) == 0
+    assert asked == [55]
+    (tmp_path / "in").write_bytes(b"\n \n" * 300)
+    assert main(["translate", "--model-dir", str(trained), "--n-best", "2", *options]) == 0
+    assert asked == [55]
+    rows = (tmp_path / "out").read_text().splitlines()
+    assert rows[:3] == ["1\t0.0000\t", "1\t0.0000\t", "2\t0.0000\t"] and len(rows) == 1200
+
+
+def test_a_line_that_a_server_refuses_is_named_by_its_number(tmp_path, capsys):
+    """Not by its place among those that were sent."""
+    (tmp_path / "in").write_text("one\n\n" * 200 + "refuse\n")
+    with serve("rest", Behaviour()) as address:
+        options = ["--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")]
+        assert main(["translate", "--server", address, *options]) == 2
+    assert "cannot refuse (row 401, sent again alone)" in capsys.readouterr().err

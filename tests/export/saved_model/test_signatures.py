@@ -1,0 +1,342 @@
+"""Every signature of an export: what it promises, row by row."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from export.saved_model.signature_names import SIGNATURES
+from export.saved_model.signatures import OPTIONS, ServedTranslator
+from tests.tf_transformer.inference.test_translator import ODD
+from tf_transformer.inference.translator import Translator
+from tf_transformer.storage.model_dir import load_model
+
+DEFAULTS = dict(
+    beam_size=0,
+    length_penalty=-1.0,
+    max_length=0,
+    min_length=0,
+    no_repeat_ngram=0,
+    coverage_penalty=0.0,
+)
+
+
+@pytest.fixture(scope="module")
+def translator(talkative):
+    return Translator(*load_model(talkative))
+
+
+@pytest.fixture(scope="module")
+def served(translator):
+    return ServedTranslator(translator)
+
+
+@pytest.fixture(scope="module")
+def sentences(corpus):
+    return (corpus.directory / "test.en").read_bytes().splitlines()[:24]
+
+
+def ask(served, name, **inputs):
+    """The answer of a signature; options are scalars or lists."""
+    function = served.functions[name]
+    rows = len(inputs.get("text", inputs.get("source", inputs.get("ids"))))
+    if name.endswith("_options"):
+        inputs = DEFAULTS | inputs
+    values = [
+        tf.constant(np.broadcast_to(inputs[spec.name], (rows,)), spec.dtype)
+        if spec.shape.rank == 1
+        else tf.constant(inputs[spec.name], spec.dtype)
+        for spec in function.structured_input_signature[0]
+    ]
+    return {key: value.numpy() for key, value in function(*values).items()}
+
+
+def tokens(translator, texts):
+    return translator.target_tokenizer.tokenize(tf.constant(texts)).to_list()
+
+
+def test_names(served):
+    assert tuple(served.functions) == SIGNATURES
+    assert sorted(served.functions) == sorted(
+        [
+            *("serving_default", "translate_options", "nbest", "nbest_options", "align"),
+            *("align_options", "complete", "complete_options", "tokens", "tokens_options"),
+            *("score", "sample"),
+        ]
+    )
+    assert all(
+        {spec.name for spec in function.structured_input_signature[0]} >= set(OPTIONS)
+        for name, function in served.functions.items()
+        if name.endswith("_options")
+    )
+
+
+def test_unknown_names_are_refused(translator):
+    with pytest.raises(ValueError, match="No signature 'bset'; there are serving_default"):
+        ServedTranslator(translator, ["bset"])
+
+
+def test_no_options_are_the_exported_ones(served, sentences):
+    plain = ask(served, "serving_default", text=sentences)
+    for options in ({}, dict(beam_size=99)):
+        same = ask(served, "translate_options", text=sentences, **options)
+        assert same["translation"].tolist() == plain["translation"].tolist()
+        np.testing.assert_allclose(same["score"], plain["score"], rtol=1e-4)
+
+
+def test_options_of_each_row_are_those_of_a_translator(served, translator, talkative, sentences):
+    """Rows with different wishes in one batch, against translators that are made for each."""
+    wishes = [(1, 0.0), (2, 1.0), (3, 0.6), (4, 0.0)]
+    answer = ask(
+        served,
+        "translate_options",
+        text=sentences,
+        beam_size=[wishes[row % 4][0] for row in range(len(sentences))],
+        length_penalty=[wishes[row % 4][1] for row in range(len(sentences))],
+    )
+    for first, (beam_size, length_penalty) in enumerate(wishes):
+        own = Translator(
+            *load_model(talkative), beam_size=beam_size, length_penalty=length_penalty
+        ).translate(tf.constant(sentences[first::4]))
+        assert answer["translation"][first::4].tolist() == own.text[:, 0].numpy().tolist()
+        np.testing.assert_allclose(answer["score"][first::4], own.scores[:, 0], rtol=1e-4)
+
+
+def test_lengths(served, translator, sentences):
+    short = ask(served, "tokens_options", ids=source_ids(translator, sentences), max_length=3)
+    assert short["num_tokens"].max() == 3
+    assert short["num_tokens"].min() >= 0
+    long = ask(
+        served, "tokens_options", ids=source_ids(translator, sentences), min_length=9, max_length=12
+    )
+    assert long["num_tokens"].min() >= 9
+    assert long["num_tokens"].max() <= 12
+
+
+def source_ids(translator, sentences):
+    ids = translator.source_tokenizer.tokenize(tf.constant(sentences))
+    return ids.to_tensor(0, shape=(None, translator.source_limit)).numpy()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_ngram_twice(served, translator, sentences, size):
+    ids = source_ids(translator, sentences)
+    found = ask(served, "tokens_options", ids=ids, no_repeat_ngram=[size, 0] * 12, min_length=14)
+    repeats = []
+    for row, length in zip(found["ids"], found["num_tokens"], strict=True):
+        grams = [tuple(row[i : i + size]) for i in range(length - size + 1)]
+        repeats.append(len(grams) - len(set(grams)))
+    assert not any(repeats[::2])
+    assert any(repeats[1::2])  # else the test shows nothing
+
+
+def test_coverage_penalty_counts_what_was_not_looked_at(served, sentences):
+    plain = ask(served, "nbest_options", text=sentences, length_penalty=0.0)
+    covered = ask(served, "nbest_options", text=sentences, length_penalty=0.0, coverage_penalty=0.5)
+    scores = [
+        dict(zip(answer["translations"][row].tolist(), answer["scores"][row], strict=True))
+        for answer in (plain, covered)
+        for row in range(len(sentences))
+    ]
+    both = [
+        (before[text], after[text])
+        for before, after in zip(scores[: len(sentences)], scores[len(sentences) :], strict=True)
+        for text in before.keys() & after.keys()
+        if before[text] > -1e9 and after[text] > -1e9
+    ]
+    assert len(both) > 20
+    assert all(after <= before for before, after in both)
+    # The penalty is 0 where every piece was looked at: of few hypotheses.
+    assert sum(after < before for before, after in both) > 0.9 * len(both)
+
+
+def test_nbest(served, talkative, sentences):
+    answer = ask(served, "nbest", text=sentences)
+    expected = Translator(*load_model(talkative), num_best=4).translate(tf.constant(sentences))
+    assert answer["translations"].tolist() == expected.text.numpy().tolist()
+    np.testing.assert_allclose(answer["scores"], expected.scores, rtol=1e-4)
+    assert (np.diff(answer["scores"], axis=1) <= 0).all()
+    narrow = ask(served, "nbest_options", text=sentences, beam_size=2)
+    assert np.isfinite(narrow["scores"][:, :2]).all()
+    assert (narrow["scores"][:, 2:] == -1e9).all()
+    assert (narrow["translations"][:, 2:] == b"").all()
+
+
+def test_alignment(served, translator, sentences):
+    answer = ask(served, "align", text=[*sentences, b""])
+    plain = ask(served, "serving_default", text=[*sentences, b""])
+    assert answer["translation"].tolist() == plain["translation"].tolist()
+    for row, text in enumerate(sentences):
+        source = answer["source_pieces"][row].decode().split(" ")
+        target = answer["target_pieces"][row].decode().split(" ")
+        assert "".join(source).replace("▁", " ").strip() == text.decode()
+        assert "".join(target).replace("▁", " ").strip() == plain["translation"][row].decode()
+        pairs = [
+            tuple(map(int, pair.split(b"-"))) for pair in answer["hard_alignment"][row].split()
+        ]
+        assert [j for _, j in pairs] == list(range(len(target)))
+        weights = np.array(
+            [word.split(b",") for word in answer["soft_alignment"][row].split()], float
+        )
+        assert weights.shape == (len(target), len(source) + 1)
+        np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-2)
+        # Written with three decimals: a tie may go either way.
+        chosen = weights[range(len(pairs)), [i for i, _ in pairs]]
+        assert (chosen >= weights[:, :-1].max(axis=1) - 1e-3).all()
+    for name in ("source_pieces", "target_pieces", "hard_alignment", "soft_alignment"):
+        assert answer[name][-1] == b""
+
+
+def test_scores_are_those_of_the_search(served, sentences):
+    found = ask(served, "nbest_options", text=sentences, length_penalty=0.0)
+    scored = ask(served, "score", source=sentences, target=found["translations"][:, 0].tolist())
+    np.testing.assert_allclose(scored["log_prob"], scored["token_log_probs"].sum(axis=1), rtol=1e-5)
+    # Where tokenizing the translation gives the tokens that were searched, which is nearly always.
+    same = scored["num_tokens"] == found["num_tokens"][:, 0] + 1
+    close = np.isclose(scored["log_prob"], found["scores"][:, 0], atol=1e-3)
+    assert (same & close).mean() > 0.8
+    for count, row in zip(scored["num_tokens"], scored["token_log_probs"], strict=True):
+        assert (row[:count] < 0).all()
+        assert not row[count:].any()
+
+
+def test_completions_begin_with_their_prefix(served, sentences):
+    plain = ask(served, "serving_default", text=sentences)["translation"]
+    prefixes = [
+        [b"", b"Am Montag", plain[row].rpartition(b" ")[0]][row % 3]
+        for row in range(len(sentences))
+    ]
+    answer = ask(served, "complete", text=sentences, prefix=prefixes)
+    for text, prefix in zip(answer["translation"], prefixes, strict=True):
+        assert text.startswith(prefix)
+    assert answer["translation"][::3].tolist() == plain[::3].tolist()
+    # Who is given the beginning of the best translation goes on with it.
+    assert (answer["translation"][2::3] == plain[2::3]).mean() > 0.6
+
+
+def test_samples(served, sentences):
+    draw = dict(text=sentences, temperature=1.0, top_k=0, top_p=0.0, seed=np.arange(24))
+    first, again = ask(served, "sample", **draw), ask(served, "sample", **draw)
+    assert first["translation"].tolist() == again["translation"].tolist()
+    other = ask(served, "sample", **draw | dict(seed=np.arange(24) + 1000))
+    assert (first["translation"] != other["translation"]).mean() > 0.8
+    greedy = ask(served, "translate_options", text=sentences, beam_size=1, length_penalty=0.0)
+    for options in (dict(temperature=0.0), dict(top_k=1), dict(top_p=1e-6)):
+        sampled = ask(served, "sample", **draw | options)
+        assert sampled["translation"].tolist() == greedy["translation"].tolist()
+        np.testing.assert_allclose(sampled["log_prob"], greedy["score"], rtol=1e-3, atol=1e-3)
+
+
+def test_tokens(served, translator, sentences):
+    answer = ask(served, "tokens", ids=source_ids(translator, sentences))
+    texts = translator.target_tokenizer.detokenize(tf.constant(answer["ids"])).numpy()
+    plain = ask(served, "serving_default", text=sentences)
+    assert texts.tolist() == plain["translation"].tolist()
+    np.testing.assert_allclose(answer["score"], plain["score"], rtol=1e-4)
+    assert answer["ids"].shape == (24, translator.source_limit)
+
+
+@pytest.mark.parametrize("ids", [[-5, 10**9, 7], [0, 5, 6], [], [9] * 1000])
+def test_any_ids_are_answered(served, translator, ids):
+    row = (ids + [0] * 1000)[: translator.source_limit]
+    answer = ask(served, "tokens", ids=[row, row])
+    assert len(answer["ids"]) == 2
+    assert np.isfinite(answer["score"]).all()
+
+
+def test_only_the_batch_differs_between_requests(served):
+    """A server merges requests along their first axis alone: all others must be of one size."""
+    for function in served.functions.values():
+        for spec in function.structured_input_signature[0]:
+            assert spec.shape[:1].as_list() == [None]
+            assert spec.shape[1:].is_fully_defined()
+
+
+NAMES = ["translate_options", "nbest_options", "align_options", "complete_options", "sample"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "score"])
+def test_rows_do_not_depend_on_the_batch(served, sentences, name):
+    """Shuffled, split, among others: each row gets what it gets alone."""
+    rng = np.random.default_rng(1)
+    texts = np.array([*sentences, *ODD[:4], b""], object)
+    count = len(texts)
+    inputs = {
+        "text": texts,
+        "source": texts,
+        "target": np.roll(texts, 1),
+        "prefix": np.array([[b"", b"Am"][row % 2] for row in range(count)], object),
+        "beam_size": np.arange(count) % 5,
+        "length_penalty": np.arange(count) % 3 * 0.5,
+        "max_length": np.arange(count) % 4 * 5,
+        "min_length": np.arange(count) % 3,
+        "no_repeat_ngram": np.arange(count) % 4,
+        "coverage_penalty": np.arange(count) % 2 * 0.3,
+        "temperature": np.full(count, 0.8),
+        "top_k": np.arange(count) % 3 * 10,
+        "top_p": np.full(count, 0.9),
+        "seed": np.arange(count),
+    }
+    wanted = [spec.name for spec in served.functions[name].structured_input_signature[0]]
+    inputs = {key: value for key, value in inputs.items() if key in wanted}
+    together = ask(served, name, **inputs)
+    order = rng.permutation(count)
+    for part in (order, order[:5], order[5:6], np.array([count - 1])):
+        answer = ask(served, name, **{key: value[part] for key, value in inputs.items()})
+        for key, values in answer.items():
+            if values.dtype == object and key != "soft_alignment":
+                assert values.tolist() == together[key][part].tolist(), key
+            elif key != "soft_alignment":
+                np.testing.assert_allclose(values, together[key][part], rtol=1e-3, atol=1e-3)
+
+
+def test_hostile_options_are_answered(served, sentences):
+    """Whatever a client sends as a number: its row gets an answer, the others get theirs."""
+    texts = sentences[:6]
+    hostile = dict(
+        beam_size=[-(2**31), 2**31 - 1, 0, 1, 4, 2],
+        length_penalty=[np.nan, np.inf, -np.inf, 1e30, 0.6, 0.6],
+        max_length=[-1, 2**31 - 1, -(2**31), 0, 10, 0],
+        min_length=[-(2**31), 2**31 - 1, 0, 100, 0, 0],
+        no_repeat_ngram=[-1, 2**31 - 1, -(2**31), 1, 0, 0],
+        coverage_penalty=[np.nan, np.inf, -np.inf, 1e30, 0.0, 0.0],
+    )
+    answer = ask(served, "translate_options", text=texts, **hostile)
+    calm = ask(
+        served,
+        "translate_options",
+        text=texts[4:],
+        **{name: values[4:] for name, values in hostile.items()},
+    )
+    assert answer["translation"][4:].tolist() == calm["translation"].tolist()
+    for text in answer["translation"]:
+        text.decode()
+    sampled = ask(
+        served,
+        "sample",
+        text=texts,
+        temperature=[np.nan, np.inf, -1.0, 1e-30, 1e30, 1.0],
+        top_k=[-1, 2**31 - 1, 0, 1, 5, -(2**31)],
+        top_p=[np.nan, np.inf, -1.0, 1e-30, 2.0, 0.5],
+        seed=[-1, 2**63 - 1, -(2**63), 0, 1, 2],
+    )
+    for text in sampled["translation"]:
+        text.decode()
+    assert np.isfinite(sampled["log_prob"]).all()
+
+
+def test_what_is_no_number_is_as_good_as_absent(served, sentences):
+    """An infinite temperature still draws from the best `top_k`, a large penalty still ranks."""
+    best = ask(served, "sample", text=sentences[:3], temperature=0.0, top_k=0, top_p=0.0, seed=1)
+    hot = ask(served, "sample", text=sentences[:3], temperature=np.inf, top_k=1, top_p=0.0, seed=1)
+    assert hot["translation"].tolist() == best["translation"].tolist()
+    one, nan = (
+        ask(served, "sample", text=sentences[:3], temperature=t, top_k=0, top_p=0.0, seed=1)
+        for t in (1.0, np.nan)
+    )
+    assert nan["translation"].tolist() == one["translation"].tolist()
+    large, largest = (
+        ask(served, "nbest_options", text=sentences[:3], length_penalty=alpha)
+        for alpha in (10.0, 1e30)
+    )
+    np.testing.assert_array_equal(large["scores"], largest["scores"])
+    assert (large["scores"][:, 0] < 0).all()

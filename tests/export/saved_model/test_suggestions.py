@@ -1,0 +1,224 @@
+"""Files beside the versions: updated as long as nobody has edited them, and never lost."""
+
+import pathlib
+import re
+
+import pytest
+
+from export.saved_model.deployment import describe_deployment, write_deployment
+from export.saved_model.suggestions import MARK, describe_kept, is_unedited, write_suggestion
+
+NAMES = ("models.config", "batching_parameters.txt", "session_config.txt", "README.md")
+
+# What `export --signatures tokens` wrote on TensorFlow 2.21.0 before there were digests, at commit
+# 1c712d8.
+FORMER = {
+    "models.config": """# written by tf-transformer export
+model_config_list {
+  config {
+    name: "translator"
+    base_path: "/models/translator"
+    model_platform: "tensorflow"
+  }
+}
+""",
+    "batching_parameters.txt": """# written by tf-transformer export
+max_batch_size { value: 32 }
+batch_timeout_micros { value: 5000 }
+max_enqueued_batches { value: 1000 }
+num_batch_threads { value: 2 }
+""",
+    "README.md": """# A translator for TF Serving
+
+Serve it (TF Serving of TensorFlow 2.21.0 or newer; its stock image has all that is needed):
+
+    docker run --rm -p 8500:8500 -p 8501:8501 -v "DIRECTORY:/models/translator" \\
+        tensorflow/serving --model_config_file=/models/translator/models.config \\
+        --enable_batching --batching_parameters_file=/models/translator/batching_parameters.txt
+
+Ask it with `export.client.Client`, over REST or gRPC, without TensorFlow.
+What its signatures take: http://localhost:8501/v1/models/translator/metadata
+
+Signatures: `tokens`.
+
+A new export appears here under the next number, whole; the server changes over to it by itself.
+What each version is: `model.json` in its folder.
+
+<!-- written by tf-transformer export -->
+""",
+}
+
+# Each of them an operator's edit of `models.config`.
+EDITS = {
+    "value": lambda text: text.replace("/models/translator", "/srv/models"),
+    "new model": lambda text: text.replace("list {\n", 'list {\n  config { name: "other" }\n'),
+    "appended": lambda text: text + "\n",
+    "line ends": lambda text: text.replace("\n", "\r\n"),
+    "digest": lambda text: text.replace("digest ", "digest 0", 1),
+    "mark": lambda text: text.partition("\n")[2],
+    "comment": lambda text: "# ours\n" + text,
+    "emptied": lambda text: "",
+}
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A directory beside whose versions nothing has been edited."""
+    write_deployment(tmp_path, ["serving_default"])
+    return tmp_path
+
+
+def contents(directory):
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_unedited_files_are_updated_silently(written):
+    before = contents(written)
+    write_deployment(written, ["tokens"])
+    assert sorted(contents(written)) == sorted(NAMES)
+    assert contents(written)["README.md"] != before["README.md"]
+    assert "`tokens`" in (written / "README.md").read_text()
+    assert describe_deployment(written) == [f"{written / 'README.md'}: how to serve it and ask it"]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_file_is_kept_and_the_new_one_lies_beside(written, edit):
+    path = written / "models.config"
+    unedited = path.read_bytes()
+    path.write_bytes(EDITS[edit](path.read_bytes().decode()).encode())
+    edited = path.read_bytes()
+    assert edited != unedited
+    for _ in range(2):  # the second time, the new one is there already
+        write_deployment(written, ["serving_default"])
+        assert path.read_bytes() == edited
+        assert (written / "models.config.new").read_bytes() == unedited
+    guide, kept = describe_deployment(written)
+    assert guide == f"{written / 'README.md'}: how to serve it and ask it"
+    assert kept.startswith(f"{path} may have been edited and was kept; models.config.new is what")
+
+
+def test_every_file_is_kept(written):
+    for name in NAMES:
+        (written / name).write_text("ours")
+    write_deployment(written, ["serving_default"])
+    for name in NAMES:
+        assert (written / name).read_text() == "ours"
+        assert is_unedited(written / f"{name}.new")
+    lines = describe_deployment(written)
+    assert [line.split()[0] for line in lines] == [str(written / name) for name in NAMES]
+
+
+def test_a_suggestion_that_nobody_edited_is_replaced(written):
+    (written / "README.md").write_text("ours")
+    write_deployment(written, ["serving_default"])
+    former = (written / "README.md.new").read_bytes()
+    write_deployment(written, ["tokens"])
+    assert (written / "README.md").read_text() == "ours"
+    assert (written / "README.md.new").read_bytes() != former
+    assert "`tokens`" in (written / "README.md.new").read_text()
+
+
+def test_an_edited_suggestion_is_kept_too(written):
+    (written / "models.config").write_text("ours")
+    (written / "models.config.new").write_text("ours as well")
+    before = contents(written)
+    write_deployment(written, ["serving_default"])
+    assert contents(written) == before
+    (line,) = describe_deployment(written)[1:]
+    assert line.startswith(
+        f"{written / 'models.config'} and models.config.new may have been edited"
+    )
+    assert "rename or remove models.config.new" in line
+
+
+def test_a_suggestion_that_is_taken_over_is_updated_again(written):
+    path = written / "README.md"
+    path.write_text("ours")
+    write_deployment(written, ["serving_default"])
+    (written / "README.md.new").rename(path)
+    write_deployment(written, ["tokens"])
+    assert "`tokens`" in path.read_text()
+    assert sorted(contents(written)) == sorted(NAMES)
+
+
+def former(name, directory):
+    return FORMER[name].replace("DIRECTORY", str(directory.resolve()))
+
+
+@pytest.mark.parametrize("name", FORMER)
+def test_files_without_a_digest(tmp_path, monkeypatch, name):
+    """They have the mark alone: unedited if they are what was written then, else edited."""
+    monkeypatch.setattr("export.saved_model.deployment.tf.__version__", "2.21.0")
+    path = tmp_path / name
+    path.write_text(former(name, tmp_path))
+    write_deployment(tmp_path, ["tokens"])
+    assert is_unedited(path)
+    assert sorted(contents(tmp_path)) == sorted(NAMES)
+    edited = former(name, tmp_path).replace("translator", "other").replace("5000", "0")
+    path.write_text(edited)
+    write_deployment(tmp_path, ["tokens"])
+    assert path.read_text() == edited
+    assert is_unedited(tmp_path / f"{name}.new")
+
+
+def test_a_link_is_followed_where_its_file_is_unedited(written, tmp_path_factory):
+    real = tmp_path_factory.mktemp("etc") / "README.md"
+    (written / "README.md").rename(real)
+    (written / "README.md").symlink_to(real)
+    write_deployment(written, ["tokens"])
+    assert (written / "README.md").is_symlink()
+    assert "`tokens`" in real.read_text()
+    real.write_text("ours")
+    write_deployment(written, ["tokens"])
+    assert real.read_text() == "ours"
+    assert not (written / "README.md.new").is_symlink()
+
+
+def test_what_is_no_file_is_kept(written):
+    (written / "models.config").unlink()
+    (written / "models.config").mkdir()
+    write_deployment(written, ["tokens"])
+    assert (written / "models.config").is_dir()
+    assert is_unedited(written / "models.config.new")
+
+
+def test_a_write_that_fails_leaves_the_former_file(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_suggestion(path, f"# {MARK}\nold\n")
+    before = contents(tmp_path)
+
+    def fail(self, content):
+        self.touch()
+        raise OSError(28, "No space left on device", str(self))
+
+    monkeypatch.setattr(pathlib.Path, "write_bytes", fail)
+    with pytest.raises(OSError, match="No space left on device"):
+        write_suggestion(path, f"# {MARK}\nnew\n")
+    assert contents(tmp_path) == before
+
+
+def test_the_lines_name_whole_paths(tmp_path):
+    path = tmp_path / "a b" / "file"
+    path.parent.mkdir()
+    path.write_text("ours")
+    write_suggestion(path, f"# {MARK}\nnew\n")
+    assert describe_kept(path).startswith(f"{path} may")
+
+
+def test_the_server_is_shown_to_this_machine_alone(written):
+    """TF Serving asks nobody who they are, and docker publishes to every network by default."""
+    (command,) = re.findall(r"docker run(?:.*\\\n)*.*", (written / "README.md").read_text())
+    ports = re.findall(r" -p (\S+)", command)
+    assert sorted(ports) == ["127.0.0.1:8500:8500", "127.0.0.1:8501:8501"]
+
+
+def test_the_page_on_serving_names_these_settings(written):
+    page = (pathlib.Path(__file__).parents[3] / "docs/serving.md").read_text(encoding="utf-8")
+    settings = dict(
+        re.findall(r"(\w+) \{ value: (\d+) }", (written / "batching_parameters.txt").read_text())
+    )
+    milliseconds = int(settings["batch_timeout_micros"]) / 1000
+    assert f"lets a request wait {milliseconds:g} ms" in page
+    assert f"at most {settings['max_batch_size']} rows in a batch" in page
+    assert f"computes {settings['num_batch_threads']} batches at a time" in page
+    assert f"`max_enqueued_batches`, here {int(settings['max_enqueued_batches']):,}," in page

@@ -1,0 +1,316 @@
+"""Every variant of the configuration: the same properties for all of them."""
+
+import dataclasses
+import itertools
+import json
+import weakref
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.stepping import step_by_step
+from tests.tf_transformer.models.variant_reference import VariantReference
+from tf_transformer.config import TransformerConfig
+from tf_transformer.config_checks import SWITCHES
+from tf_transformer.layers import attention
+from tf_transformer.models.head_pruning import HeadMasks, prune_heads
+from tf_transformer.models.language_model import LanguageModel
+from tf_transformer.models.transformer import Transformer
+
+VOCAB = 11
+SIZES = dict(
+    target_vocab_size=VOCAB,
+    num_encoder_layers=2,
+    num_decoder_layers=2,
+    d_model=8,
+    d_ff=12,
+    num_heads=2,
+    dropout_rate=0.1,
+    max_length=16,
+    max_relative_distance=2,
+)
+SOURCE = np.array([[4, 5, 6, 7, 3], [8, 3, 0, 0, 0]], "int32")
+TARGET = np.array([[2, 9, 8, 7, 6, 5], [2, 4, 4, 0, 0, 0]], "int32")
+BOOLEANS = (False, True)
+SPACE: dict[str, tuple] = SWITCHES | {
+    "final_norm": BOOLEANS,
+    "layer_history": BOOLEANS,
+    "depth_scaled_initialization": BOOLEANS,
+    "logits_bias": BOOLEANS,
+    "trainable_embeddings": BOOLEANS,
+    "decoder_only": BOOLEANS,
+    "encoder": ({}, dict(norm_position="pre", final_norm=False, num_heads=4, d_ff=20)),
+    "decoder": (
+        {},
+        dict(norm_position="post", norm_type="l1", layer_history=True, num_heads=1, d_ff=6),
+    ),
+}
+# Widths of their own exclude sharing across the sides.
+WIDE_SIDES = [
+    dict(encoder=dict(d_model=12), tied_embeddings="target"),
+    dict(decoder=dict(d_model=4, cross_num_heads=4), tied_embeddings="none"),
+]
+
+
+def make_sensible(settings):
+    """The combination itself, or the nearest one that is not refused."""
+    settings = dict(settings)
+    if settings["positions"] == "none" and settings["relative_positions"] == "none":
+        settings["relative_positions"] = "keys"
+    if settings["decoder_only"]:
+        settings["encoder"] = {}
+        settings["tied_embeddings"] = {"inputs": "none", "all": "target"}.get(
+            settings["tied_embeddings"], settings["tied_embeddings"]
+        )
+    return settings
+
+
+def pairwise(space, seed=0):
+    """Combinations in which every two values of every two settings meet: greedy covering."""
+    rng = np.random.default_rng(seed)
+    names = list(space)
+    missing = {
+        ((a, x), (b, y))
+        for a, b in itertools.combinations(range(len(names)), 2)
+        for x in range(len(space[names[a]]))
+        for y in range(len(space[names[b]]))
+    }
+    while missing:
+        candidates = [[int(rng.integers(len(space[name]))) for name in names] for _ in range(60)]
+        first = next(iter(sorted(missing)))
+        for candidate in candidates:
+            for place, value in first:
+                candidate[place] = value
+        covered = [
+            {((a, c[a]), (b, c[b])) for a, b in itertools.combinations(range(len(names)), 2)}
+            & missing
+            for c in candidates
+        ]
+        best = max(range(len(candidates)), key=lambda number: len(covered[number]))
+        missing -= covered[best]
+        yield {name: space[name][candidates[best][place]] for place, name in enumerate(names)}
+
+
+COMBINATIONS = [make_sensible(settings) for settings in pairwise(SPACE)]
+COMBINATIONS += [dict(settings) for settings in WIDE_SIDES]
+
+
+@pytest.fixture(autouse=True)
+def rng():
+    keras.utils.set_random_seed(1)
+    return np.random.default_rng(1)
+
+
+def make_model(settings, rng, dtype="float32"):
+    config = TransformerConfig(
+        source_vocab_size=None if settings.get("decoder_only") else VOCAB, **(SIZES | settings)
+    )
+    model = (LanguageModel if config.decoder_only else Transformer)(config, dtype=dtype)
+    for weight in model.weights:
+        if "float" in weight.dtype:
+            if weight.name == "gamma":
+                weight.assign(rng.uniform(0.5, 1.5, size=weight.shape))
+            else:
+                weight.assign(rng.normal(scale=0.4, size=weight.shape))
+    return model
+
+
+def inputs_of(model, source=SOURCE, target=TARGET):
+    if isinstance(model, LanguageModel):
+        return {"target": target}
+    return {"source": source, "target": target}
+
+
+def reference(settings, model):
+    weights = {weight.path.partition("/")[2]: weight for weight in model.weights}
+    return VariantReference(SIZES | settings, weights)
+
+
+def name_of(settings):
+    return ",".join(f"{value}" for value in settings.values())
+
+
+@pytest.mark.parametrize("settings", COMBINATIONS, ids=name_of)
+def test_variant(settings, rng, tmp_path):
+    model = make_model(settings, rng)
+    logits = np.asarray(model(inputs_of(model)))
+    assert logits.shape == (*TARGET.shape, VOCAB)
+    assert np.isfinite(logits).all()
+
+    # 0. the equations that the settings name
+    real = TARGET != 0
+    expected = reference(settings, model).logits(
+        TARGET, None if isinstance(model, LanguageModel) else SOURCE
+    )
+    np.testing.assert_allclose(logits[real], expected[real], atol=1e-5, rtol=1e-5)
+
+    # 1. step by step is parallel, for every hypothesis of a beam
+    stepped = step_by_step(model, SOURCE, TARGET, beam=2)
+    for hypothesis in range(2):
+        np.testing.assert_allclose(stepped[:, hypothesis][real], logits[real], atol=2e-5)
+
+    # 2. no position sees a later one
+    changed = TARGET.copy()
+    changed[:, 3:] = 10
+    early = np.asarray(model(inputs_of(model, target=changed)))[:, :3]
+    np.testing.assert_allclose(early[0], logits[0, :3], atol=1e-5)
+
+    # 3. padding does not matter
+    wider = np.pad(TARGET, [(0, 0), (0, 2)])
+    padded = np.asarray(model(inputs_of(model, np.pad(SOURCE, [(0, 0), (0, 3)]), wider)))
+    np.testing.assert_allclose(padded[:, :6][real], logits[real], atol=1e-5)
+
+    # 4. the configuration survives JSON, and the weights a `.keras` file
+    restored = TransformerConfig(**json.loads(json.dumps(dataclasses.asdict(model.config))))
+    assert restored == model.config
+    model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(restored(inputs_of(model)), logits)
+
+    # 5. every trainable weight that the output depends on gets a finite gradient
+    with tf.GradientTape() as tape:
+        value = tf.reduce_sum(model(inputs_of(model), training=True) ** 2)
+    gradients = tape.gradient(value, model.trainable_variables)
+    assert all(gradient is not None for gradient in gradients)
+    assert all(np.isfinite(tf.convert_to_tensor(gradient)).all() for gradient in gradients)
+
+    # 6. bfloat16 computes nearly the same, with weights in float32 for training and without
+    for dtype in ("mixed_bfloat16", "bfloat16"):
+        half = type(model)(model.config, dtype=dtype)
+        half.set_weights(model.get_weights())
+        half_logits = np.asarray(half(inputs_of(model)))
+        assert half_logits.dtype == np.float32
+        assert np.median(np.abs(half_logits - logits)) < 0.1 * np.std(logits)
+    stepped = step_by_step(half, SOURCE, TARGET)[:, 0]
+    assert stepped.dtype == np.float32
+    assert np.median(np.abs(stepped - logits)) < 0.1 * np.std(logits)
+
+
+def test_the_sweep_covers_every_pair_of_values():
+    assert 30 < len(COMBINATIONS) < 120
+    for name, values in SPACE.items():
+        for value in values:
+            assert any(settings.get(name) == value for settings in COMBINATIONS)
+
+
+@pytest.mark.parametrize("decoder_only", BOOLEANS)
+def test_attention_weights_on_request(rng, decoder_only):
+    model = make_model(dict(decoder_only=decoder_only, decoder=dict(num_heads=4)), rng)
+    logits, attention = model(inputs_of(model), return_attention=True)
+    np.testing.assert_array_equal(logits, model(inputs_of(model)))
+    shapes = [[tuple(weights.shape) for weights in part] for part in attention]
+    assert shapes[1] == [(2, 4, 6, 6)] * 2
+    if decoder_only:
+        assert shapes[0] == shapes[2] == []
+    else:
+        assert shapes[0] == [(2, 2, 5, 5)] * 2
+        assert shapes[2] == [(2, 4, 6, 5)] * 2
+    for part in attention:
+        for weights in part:
+            np.testing.assert_allclose(np.sum(weights, axis=-1), 1, rtol=1e-5)
+    for weights in attention.decoder:
+        assert not np.triu(np.asarray(weights), 1).any()
+    for weights in attention.cross:
+        assert not np.asarray(weights)[1, :, :, 2:].any()
+
+
+def test_encoder_states(rng):
+    model = make_model({}, rng)
+    memory, states = model.encode(SOURCE, return_states=True)
+    assert len(states.hidden) == 3
+    assert len(states.attention) == 2
+    np.testing.assert_array_equal(states.hidden[-1], memory)
+    np.testing.assert_array_equal(model.encode(SOURCE), memory)
+
+
+def test_head_masks(rng):
+    """A head that is taken out is one whose part of the output projection is zero."""
+    model = make_model({}, rng)
+    masks = HeadMasks(
+        encoder=np.array([[1, 1], [0, 1]]),
+        decoder=np.array([[1, 0], [1, 1]]),
+        cross=np.array([[0, 0], [1, 1]]),
+    )
+    masked = model(inputs_of(model), head_masks=masks)
+    layers = [
+        (model.encoder.stacked_layers[1].self_attention, [0]),
+        (model.decoder.stacked_layers[0].self_attention, [1]),
+        (model.decoder.stacked_layers[0].cross_attention, [0, 1]),
+    ]
+    for layer, heads in layers:
+        kernel = np.array(layer.output_projection.kernel)
+        for head in heads:
+            kernel[4 * head : 4 * head + 4] = 0
+        layer.output_projection.kernel.assign(kernel)
+    expected = model(inputs_of(model))
+    np.testing.assert_allclose(masked, expected, atol=1e-5)
+
+    pruned = make_model({}, np.random.default_rng(1))
+    prune_heads(pruned, masks)
+    np.testing.assert_allclose(pruned(inputs_of(pruned)), expected, atol=1e-6)
+    stepped = step_by_step(pruned, SOURCE, TARGET)[:, 0]
+    np.testing.assert_allclose(stepped[TARGET != 0], expected[TARGET != 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "masks", "message"),
+    [
+        ({}, HeadMasks(encoder=np.ones((3, 2))), r"encoder mask .* \(2, 2\). Received: \(3, 2\)"),
+        ({}, HeadMasks(cross=np.ones((2, 1))), r"cross mask .* \(2, 2\). Received: \(2, 1\)"),
+        (dict(decoder_only=True), HeadMasks(encoder=np.ones((2, 2))), "has no encoder heads"),
+    ],
+)
+def test_head_masks_must_fit(rng, settings, masks, message):
+    model = make_model(settings, rng)
+    with pytest.raises(ValueError, match=message):
+        model(inputs_of(model), head_masks=masks)
+    with pytest.raises(ValueError, match=message):
+        prune_heads(model, masks)
+
+
+@pytest.mark.parametrize("decoder_only", BOOLEANS)
+def test_attention_weights_are_not_kept_unasked(rng, decoder_only, monkeypatch):
+    """One layer's at a time: those of the layer before are gone when the next are computed."""
+    made, most = [], []
+    compute = attention.attention_weights
+
+    def watch(*arguments):
+        weights = compute(*arguments)
+        made.append(weakref.ref(weights))
+        most.append(sum(weights() is not None for weights in made))
+        return weights
+
+    monkeypatch.setattr(attention, "attention_weights", watch)
+    model = make_model(dict(decoder_only=decoder_only, num_decoder_layers=6), rng)
+    model(inputs_of(model))
+    assert len(most) >= 6
+    assert max(most) <= 2
+
+
+def test_depth_scaled_initialization():
+    """Weights of layer l are smaller by sqrt(l); embeddings and norms are not."""
+    sizes = SIZES | dict(d_model=64, d_ff=64, num_encoder_layers=4)
+    model = Transformer(
+        TransformerConfig(source_vocab_size=VOCAB, depth_scaled_initialization=True, **sizes)
+    )
+    spreads = [
+        np.std(np.asarray(layer.feed_forward.inner.kernel))
+        for layer in model.encoder.stacked_layers
+    ]
+    np.testing.assert_allclose(np.array(spreads) / spreads[0], np.arange(1, 5) ** -0.5, rtol=0.05)
+
+
+def test_frozen_embeddings_stay(rng):
+    model = make_model(dict(trainable_embeddings=False), rng)
+    vectors = rng.normal(size=(VOCAB, 8))
+    vectors[5] = np.nan
+    former = np.array(model.target_embedding.embeddings)
+    model.target_embedding.set_vectors(vectors)
+    matrix = np.asarray(model.target_embedding.embeddings)
+    np.testing.assert_allclose(np.delete(matrix, 5, 0), np.delete(vectors, 5, 0), rtol=1e-6)
+    np.testing.assert_array_equal(matrix[5], former[5])
+    assert all("embeddings" not in weight.path for weight in model.trainable_weights)
+    with pytest.raises(ValueError, match=r"shape \(11, 8\). Received: \(11, 4\)"):
+        model.target_embedding.set_vectors(vectors[:, :4])

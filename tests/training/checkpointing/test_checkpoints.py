@@ -1,0 +1,278 @@
+"""Averaging: the mean of the last checkpoints, and nothing else touched."""
+
+import os
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from export.saved_model.model_card import training_facts
+from tests.conftest import small_config
+from tf_transformer.__main__ import main
+from tf_transformer.models.transformer import Transformer
+from tf_transformer.storage.files import locked
+from tf_transformer.storage.model_dir import load_model, read_config
+from training.checkpointing.checkpoint_files import checkpoint_paths, last_checkpoint_paths, step_of
+from training.checkpointing.checkpoints import Checkpoints, average_paths
+from training.initial_model import compiled_model
+
+_VALUE = ".ATTRIBUTES/VARIABLE_VALUE"
+
+
+def test_average_is_the_mean_of_the_checkpoints(trained):
+    model = Transformer(read_config(trained))
+    assert average_paths(last_checkpoint_paths(trained, 2), model) == [20, 30]
+    readers = [
+        tf.train.load_checkpoint(str(trained / "checkpoints" / f"step-{n}")) for n in (20, 30)
+    ]
+    for number, weight in enumerate(model.weights):
+        name = f"weights/{number}/.ATTRIBUTES/VARIABLE_VALUE"
+        mean = (readers[0].get_tensor(name) + readers[1].get_tensor(name)) / 2
+        np.testing.assert_allclose(weight.numpy(), mean, atol=1e-6)
+    assert not np.allclose(readers[0].get_tensor(name), readers[1].get_tensor(name))
+
+
+def rewrite_checkpoint(model_dir, change) -> None:
+    """Replaces one of the numbers in the newest checkpoint."""
+    path = str(model_dir / "checkpoints" / "step-30")
+    reader = tf.train.load_checkpoint(path)
+    tensors = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    name = f"weights/3/{_VALUE}"
+    tensors[name] = change(tensors[name])
+    tf.raw_ops.SaveV2(
+        prefix=path,
+        tensor_names=list(tensors),
+        shape_and_slices=[""] * len(tensors),
+        tensors=list(tensors.values()),
+    )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_not_averaged(trained, tmp_path, capsys, value):
+    model_dir = tmp_path / "model"
+    shutil.copytree(trained, model_dir)
+
+    def spoil(array):
+        array.flat[1] = value
+        return array
+
+    rewrite_checkpoint(model_dir, spoil)
+    before = (model_dir / "model.weights.h5").read_bytes()
+    assert main(["average", "--model-dir", str(model_dir), "--last", "2"]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    weight = read_weight_names(model_dir)[3]
+    assert f"{model_dir}/checkpoints/step-30: 1 of the " in error
+    assert f"{weight} are NaN or infinite" in error
+    assert (model_dir / "model.weights.h5").read_bytes() == before
+
+
+def read_weight_names(model_dir):
+    model = Transformer(read_config(model_dir))
+    return [weight.path.partition("/")[2] for weight in model.weights]
+
+
+@pytest.mark.parametrize("change", [lambda array: array[None], lambda array: array.astype("f8")])
+def test_arrays_of_another_shape_are_not_read(trained, tmp_path, change):
+    model_dir = tmp_path / "model"
+    shutil.copytree(trained, model_dir)
+    rewrite_checkpoint(model_dir, change)
+    model = Transformer(read_config(model_dir))
+    with pytest.raises(ValueError, match=r"step-30: damaged, .*weights/3/\S+ is float\d+ of shape"):
+        average_paths(last_checkpoint_paths(model_dir, 1), model)
+
+
+def test_checkpoints_that_are_no_files(trained, tmp_path):
+    model_dir = tmp_path / "model"
+    shutil.copytree(trained, model_dir)
+    data = next((model_dir / "checkpoints").glob("step-30.data*"))
+    data.unlink()
+    os.mkfifo(data)
+    model = Transformer(read_config(model_dir))
+    with pytest.raises(ValueError, match=r"step-30: damaged.*expected a regular file, got a pipe"):
+        average_paths(last_checkpoint_paths(model_dir, 1), model)
+
+
+def test_odd_names_are_no_checkpoints(tmp_path):
+    directory = tmp_path / "checkpoints"
+    directory.mkdir()
+    odd = ["step-\N{SUPERSCRIPT TWO}", "step-\N{ARABIC-INDIC DIGIT THREE}", "step-007", "step--1"]
+    odd += ["step-", "step-1 ", "step-1e3", f"step-{'9' * 200}", "step-5.more"]
+    for name in (*odd, "step-40", "step-0"):
+        (directory / f"{name}.index").touch()
+    assert checkpoint_paths(directory) == [f"{directory}/step-0", f"{directory}/step-40"]
+    assert training_facts(tmp_path, None) == {"training_steps": 40}
+
+
+def test_average_of_the_last_is_the_trained_model(trained):
+    model = Transformer(read_config(trained))
+    average_paths(last_checkpoint_paths(trained, 1), model)
+    for ours, theirs in zip(model.weights, load_model(trained)[0].weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_command_waits_for_nobody(trained, tmp_path, capsys):
+    model_dir = tmp_path / "model"
+    shutil.copytree(trained, model_dir)
+    with locked(model_dir, "at work"):
+        assert main(["average", "--model-dir", str(model_dir), "--last", "3"]) == 2
+    assert "another process is training this model" in capsys.readouterr().err
+
+
+def test_command_keeps_the_checkpoints(trained, tmp_path, capsys):
+    model_dir = tmp_path / "model"
+    shutil.copytree(trained, model_dir)
+    before = {path.name: path.read_bytes() for path in (model_dir / "checkpoints").iterdir()}
+    assert main(["average", "--model-dir", str(model_dir), "--last", "3"]) == 0
+    assert "steps 10, 20, 30" in capsys.readouterr().out
+    assert {
+        path.name: path.read_bytes() for path in (model_dir / "checkpoints").iterdir()
+    } == before
+    last, averaged = (load_model(path)[0].weights for path in (trained, model_dir))
+    assert any(
+        not np.array_equal(a.numpy(), b.numpy()) for a, b in zip(last, averaged, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("last", "fault"), [(0, "expected at least 1"), (4, ".* holds 3 checkpoints")]
+)
+def test_refuses_more_checkpoints_than_there_are(trained, last, fault):
+    with pytest.raises(ValueError, match=f"--last {last}: {fault}"):
+        average_paths(last_checkpoint_paths(trained, last), Transformer(read_config(trained)))
+
+
+def test_damaged_checkpoint_is_named(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "model")
+    damaged = tmp_path / "model" / "checkpoints" / "step-30.data-00000-of-00001"
+    damaged.write_bytes(damaged.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"step-30: damaged, or of another model"):
+        average_paths(
+            last_checkpoint_paths(tmp_path / "model", 2), Transformer(read_config(trained))
+        )
+
+
+def test_goes_on_from_the_newest_intact_checkpoint(trained, tmp_path, caplog):
+    """Of 10, 20 and 30 the last two are damaged, each in another way."""
+    directory = shutil.copytree(trained, tmp_path / "model") / "checkpoints"
+    (directory / "step-30.index").write_bytes(b"")
+    data = directory / "step-20.data-00000-of-00001"
+    contents = bytearray(data.read_bytes())
+    contents[len(contents) // 2] ^= 1  # a flipped bit: the checksum tells
+    data.write_bytes(contents)
+    model = compiled_model(small_config(), 400, 400)
+    assert Checkpoints(tmp_path / "model", model, keep=3, every=10).restore()
+    assert int(model.optimizer.iterations.numpy()) == 10
+    assert "step-20: damaged" in caplog.text
+    assert "step-30: damaged" in caplog.text
+    names = {path.name for path in directory.iterdir()}
+    assert {"damaged-step-20.index", "damaged-step-30.index", "step-10.index"} <= names
+    assert not names & {"step-20.index", "step-30.index"}
+
+
+@pytest.mark.parametrize("name", ["run [1]", "runs [a-c]/run", "run*", r"a\b"])
+def test_any_name_of_the_folder(trained, tmp_path, name):
+    """TensorFlow takes the name of what it reads for a pattern, with `[` and `\\` in it."""
+    model_dir = tmp_path / name
+    shutil.copytree(trained, model_dir)
+    read, expected = Transformer(read_config(trained)), Transformer(read_config(trained))
+    assert average_paths(last_checkpoint_paths(model_dir, 2), read) == average_paths(
+        last_checkpoint_paths(trained, 2), expected
+    )
+    for ours, theirs in zip(read.weights, expected.weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    model = compiled_model(small_config(), 400, 400)
+    checkpoints = Checkpoints(model_dir, model, keep=3, every=10)
+    assert checkpoints.restore()
+    assert int(model.optimizer.iterations.numpy()) == 30
+    checkpoints.save(40)
+    assert checkpoints.restore()
+
+
+def test_data_without_an_index_is_removed(trained, tmp_path):
+    """What a kill leaves between the two renames of a save, or the two removals of an old one."""
+    directory = shutil.copytree(trained, tmp_path / "model") / "checkpoints"
+    (directory / "step-30.index").unlink()
+    Checkpoints(tmp_path / "model", compiled_model(small_config(), 400, 400), keep=3, every=10)
+    assert not list(directory.glob("step-30*"))
+    assert list(directory.glob("step-20.data*"))
+
+
+def test_full_disk_is_said_and_leaves_the_former_checkpoints(trained, tmp_path, monkeypatch):
+    model_dir = tmp_path / "model"
+    shutil.copytree(trained, model_dir)
+    model = compiled_model(small_config(), 400, 400)
+    checkpoints = Checkpoints(model_dir, model, keep=10, every=10)
+    checkpoints.restore()
+
+    def no_space(_, path):
+        pathlib.Path(path).with_name("half").write_bytes(b"half")
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    monkeypatch.setattr(tf.train.Checkpoint, "write", no_space)
+    before = {path.name for path in (trained / "checkpoints").iterdir()}
+    with pytest.raises(OSError, match="No space left on device"):
+        checkpoints.save(40)
+    assert {path.name for path in (model_dir / "checkpoints").iterdir()} == before
+
+
+def test_where_a_run_was_stopped_goes_with_the_next_save(trained, tmp_path):
+    """10, 20 and 30 are regular steps; 33 is not."""
+    model_dir = tmp_path / "model"
+    directory = shutil.copytree(trained, model_dir) / "checkpoints"
+    checkpoints = Checkpoints(model_dir, compiled_model(small_config(), 400, 400), 3, every=10)
+    assert checkpoints.restore()
+    for step, expected in ((33, [10, 20, 30, 33]), (40, [20, 30, 40]), (50, [30, 40, 50])):
+        checkpoints.save(step)
+        assert [step_of(path) for path in checkpoint_paths(directory)] == expected
+        assert tf.train.latest_checkpoint(directory) == str(directory / f"step-{step}")
+    assert len(list(directory.iterdir())) == 3 * 2 + 1
+
+
+def test_another_interval_leaves_the_former_checkpoints(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "model")
+    model = compiled_model(small_config(), 400, 400)
+    Checkpoints(tmp_path / "model", model, keep=3, every=10).save(33)
+    checkpoints = Checkpoints(tmp_path / "model", model, keep=3, every=7)
+    checkpoints.save(35)
+    steps = [step_of(path) for path in checkpoint_paths(tmp_path / "model/checkpoints")]
+    assert steps == [20, 30, 35]
+    assert not list((tmp_path / "model/checkpoints").glob("step-33*"))
+
+
+def test_a_kill_while_files_are_renamed_leaves_the_former_checkpoints(
+    trained, tmp_path, monkeypatch
+):
+    model_dir = tmp_path / "model"
+    shutil.copytree(trained, model_dir)
+    model = compiled_model(small_config(), 400, 400)
+    checkpoints = Checkpoints(model_dir, model, keep=3, every=10)
+    checkpoints.restore()
+    rename = os.replace
+
+    def killed(source, target):
+        if str(target).endswith(".index"):
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.save(40)
+    before = {path.name for path in (trained / "checkpoints").iterdir()}
+    assert {path.name for path in (model_dir / "checkpoints").iterdir()} == before
+    assert Checkpoints(model_dir, model, keep=3, every=10).restore()
+
+
+def test_restore_brings_back_every_variable(trained):
+    model = compiled_model(small_config(), 400, 400)
+    Checkpoints(trained, model, keep=10, every=10).restore()
+    assert int(model.optimizer.iterations.numpy()) == 30
+    for ours, theirs in zip(model.weights, load_model(trained)[0].weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    seeds = [v for v in model.variables if "seed_generator_state" in v.path]
+    assert len(seeds) > 5
+    # The dropout on embeddings draws twice a step, for source and target.
+    assert sorted(int(seed.numpy()[1]) for seed in seeds) == [30] * (len(seeds) - 1) + [60]
+    zero = {variable.name for variable in model.optimizer.variables if not np.any(variable)}
+    assert zero == {"skipped"}

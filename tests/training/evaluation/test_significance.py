@@ -1,0 +1,93 @@
+"""Paired tests against the same resampling done by hand, sentence lists and `corpus_bleu`."""
+
+import numpy as np
+import pytest
+import sacrebleu
+
+from training.evaluation.significance import compare_systems, comparison_table
+
+SAMPLES = 60
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """A reference of 30 sentences, and two systems that get words wrong, the second more often."""
+    rng = np.random.default_rng(5)
+    words = np.array([f"w{number}" for number in range(40)])
+    reference = [rng.choice(words, 12) for _ in range(30)]
+
+    def spoil(rate):
+        return [
+            " ".join(np.where(rng.random(12) < rate, rng.choice(words, 12), line))
+            for line in reference
+        ]
+
+    return [" ".join(line) for line in reference], spoil(0.25), spoil(0.3)
+
+
+def score(metric, hypotheses, references):
+    metric = sacrebleu.BLEU() if metric == "BLEU" else sacrebleu.CHRF()
+    return metric.corpus_score(list(hypotheses), [list(references)]).score
+
+
+@pytest.mark.parametrize("metric", ["BLEU", "chrF2"])
+def test_p_values_against_resampling_by_hand(texts, metric):
+    reference, ours, theirs = (np.array(text) for text in texts)
+    found = compare_systems(
+        list(ours), {"other": list(theirs)}, list(reference), resamples=SAMPLES, trials=SAMPLES
+    )
+    (one,) = (comparison for comparison in found if comparison.metric == metric)
+    difference = abs(score(metric, ours, reference) - score(metric, theirs, reference))
+    assert abs(one.difference) == pytest.approx(difference)
+
+    places = np.random.default_rng(12345).choice(30, size=(SAMPLES, 30), replace=True)
+    differences = np.array([
+        abs(score(metric, ours[p], reference[p]) - score(metric, theirs[p], reference[p]))
+        for p in places
+    ])  # fmt: skip
+    larger = np.sum(differences - differences.mean() > difference)
+    assert one.bootstrap_p == pytest.approx((larger + 1) / (SAMPLES + 1))
+
+    picks = np.random.default_rng(12345).integers(2, size=(SAMPLES, 30), dtype=bool)
+    differences = np.array([
+        abs(
+            score(metric, np.where(pick, ours, theirs), reference)
+            - score(metric, np.where(pick, theirs, ours), reference)
+        )
+        for pick in picks
+    ])  # fmt: skip
+    larger = np.sum(differences > difference)
+    assert one.randomization_p == pytest.approx((larger + 1) / (SAMPLES + 1))
+
+
+@pytest.mark.parametrize(("number", "least"), [(1, 1.0), (2, 0.5), (3, 0.25)])
+def test_systems_that_differ_in_few_sentences(texts, number, least):
+    """Every exchange of one sentence gives the same difference, and none a larger one."""
+    reference, ours, theirs = texts
+    close = [*theirs[:number], *ours[number:]]
+    for one in compare_systems(ours, {"close": close}, reference, resamples=20, trials=100):
+        assert one.difference != 0.0 and one.randomization_p >= least
+
+
+def test_equal_and_clearly_different_systems(texts):
+    reference, ours, _ = texts
+    systems = {"same": ours, "perfect": reference}
+    same, _, perfect, _ = compare_systems(ours, systems, reference, resamples=200, trials=200)
+    assert (same.bootstrap_p, same.randomization_p, same.difference) == (1.0, 1.0, 0.0)
+    assert perfect.bootstrap_p < 0.01 and perfect.randomization_p < 0.01
+    assert perfect.difference < 0
+    assert "bs:200" in same.bootstrap_signature and "ar:200" in same.randomization_signature
+    assert "ar" not in same.bootstrap_signature.split("|")[1]
+    table = comparison_table([same, perfect])
+    assert len(table.splitlines()) == 5 and perfect.bootstrap_signature in table
+
+
+def test_wrong_number_of_translations(texts):
+    with pytest.raises(ValueError, match="other must have one line for each of the 30 sentences"):
+        compare_systems(texts[1], {"other": texts[1][:-1]}, texts[0])
+
+
+def test_a_seed_that_is_none(texts, monkeypatch):
+    monkeypatch.setenv("SACREBLEU_SEED", "abc")
+    with pytest.raises(ValueError, match=r"SACREBLEU_SEED: expected a number, or none. .* 'abc'"):
+        compare_systems(texts[1], {"other": texts[1]}, texts[0])

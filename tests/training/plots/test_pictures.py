@@ -1,0 +1,247 @@
+"""Pictures: what they show, and the commands that draw them."""
+
+import itertools
+import json
+import logging
+import re
+
+import numpy as np
+import pytest
+from matplotlib import font_manager, ft2font
+from matplotlib.figure import Figure
+
+from tf_transformer.__main__ import main
+from tf_transformer.inference.inspection import InspectedSentence, inspect_attention
+from tf_transformer.inference.translator import Translator
+from tf_transformer.layers.layer_states import AttentionWeights
+from tf_transformer.storage.model_dir import load_model
+from training.plots import pictures
+from training.plots.attention_maps import attention_page, draw_attention
+from training.plots.fonts import font_families
+from training.plots.search_tree import draw_search, record_search
+
+
+@pytest.fixture(scope="module")
+def translator(talkative):
+    return Translator(*load_model(talkative), beam_size=3)
+
+
+@pytest.fixture(scope="module")
+def sentence(translator):
+    return inspect_attention(translator, "two dogs")
+
+
+# Formulas
+
+
+def images(figure):
+    return [image.get_array() for axes in figure.axes for image in axes.images]
+
+
+def test_masks():
+    encoder_full, encoder_short, decoder_full, decoder_short = images(pictures.draw_masks((4, 2)))
+    np.testing.assert_array_equal(encoder_full, np.ones((4, 4)))
+    np.testing.assert_array_equal(encoder_short, [[1, 1, 0, 0]] * 4)
+    np.testing.assert_array_equal(decoder_full, np.tril(np.ones((4, 4))))
+    np.testing.assert_array_equal(decoder_short, np.tril(np.ones((4, 4))) * [1, 1, 0, 0])
+
+
+def test_positions():
+    figure = pictures.draw_positions(20, 8)
+    table = images(figure)[0]
+    assert table.shape == (20, 8)
+    np.testing.assert_allclose(table[:, 0], np.sin(np.arange(20)), atol=1e-5)
+    assert len(figure.axes[1].lines) == 4
+
+
+def test_position_products():
+    _, shifted, mapped = images(pictures.draw_position_products(30, 16, shift=3))
+    np.testing.assert_allclose(mapped, shifted, atol=1e-5)
+
+
+def test_learning_rate():
+    (axes,) = pictures.draw_learning_rate([(512, 40), (256, 20)], steps=100).axes
+    peaks = [line.get_xdata()[np.argmax(line.get_ydata())] for line in axes.lines]
+    assert peaks == [40, 20]
+
+
+def test_smoothed_labels():
+    (rows,) = images(pictures.draw_smoothed_labels((2, 0), 5, 0.4))
+    np.testing.assert_allclose(rows[0], [0, 0.4 / 3, 0.6, 0.4 / 3, 0.4 / 3], rtol=1e-6)
+    assert not rows[1].any()
+
+
+def test_overconfidence():
+    """No divergence where the model equals the smoothed label, and more on either side."""
+    (axes,) = pictures.draw_overconfidence(0.1).axes
+    x, y = axes.lines[0].get_data()
+    assert x[np.argmin(y)] == pytest.approx(0.9, abs=0.01)
+    assert 0 <= min(y) < 1e-3
+    assert y[-1] > 0.01
+
+
+# Attention
+
+
+def test_attention_of_a_sentence(translator, sentence):
+    model = translator.model
+    assert sentence.source[-1] == "</s>"
+    assert sentence.target[0] == "<s>"
+    assert len(sentence.attention.cross) == model.config.num_decoder_layers
+    shape = (model.config.num_heads, len(sentence.target), len(sentence.source))
+    assert sentence.attention.cross[0].shape == shape
+    assert sentence.translation == next(translator.translate_lines(["two dogs"]))[0].text
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder", "cross"])
+def test_maps(translator, sentence, part):
+    figure = draw_attention(sentence, part)
+    weights = getattr(sentence.attention, part)
+    assert len(figure.axes) == sum(len(layer) for layer in weights)
+    np.testing.assert_allclose(images(figure)[1], weights[0][1])
+    assert len(draw_attention(sentence, part, layers=[0]).axes) == len(weights[0])
+
+
+def test_unknown_parts_and_layers(sentence):
+    with pytest.raises(ValueError, match=r"`part` must be one of .* Received: part='middle'"):
+        draw_attention(sentence, "middle")
+    with pytest.raises(ValueError, match=r"numbered 0 to 0. Received: layer=2"):
+        draw_attention(sentence, layers=[2])
+
+
+def test_page(sentence):
+    hostile = sentence._replace(source=["</script>", *sentence.source[1:]])
+    page = attention_page(hostile)
+    assert page.count("</script>") == 1
+    data = json.loads(re.search(r"const data = (.*);\n", page)[1])
+    assert data["cross"]["rows"] == sentence.target
+    assert data["cross"]["columns"] == hostile.source
+    np.testing.assert_allclose(
+        data["encoder"]["weights"][0], sentence.attention.encoder[0], atol=1e-3
+    )
+
+
+def test_nothing_to_look_at(translator):
+    for look in (inspect_attention, record_search):
+        with pytest.raises(ValueError, match="No words to look at in '  '"):
+            look(translator, "  ")
+
+
+def test_chinese_characters_show(caplog):
+    text = "我们喜欢机器翻译。"
+    families = font_families(text)
+    files = [font_manager.findfont(family) for family in families]
+    characters = set().union(*(ft2font.FT2Font(file).get_charmap() for file in files))
+    assert set(map(ord, text)) <= characters
+    assert not caplog.records
+    figure = Figure()
+    figure.text(0, 0, text, fontfamily=families)
+    with caplog.at_level(logging.WARNING):
+        figure.canvas.draw()
+    assert not caplog.records
+
+
+def test_characters_of_no_font_are_named(caplog):
+    font_families("a\U00012000")  # a cuneiform sign
+    assert "No font here has the characters \U00012000" in caplog.text
+
+
+# Search
+
+
+def test_search_tree(translator):
+    tree = record_search(translator, "two dogs")
+    best = next(translator.translate_lines(["two dogs"]))[0]
+    ids, score = next(iter(tree.finished.items()))
+    assert score == pytest.approx(best.score, abs=1e-5)
+    assert "".join(tree.pieces[number] for number in ids).replace("▁", " ").strip() == best.text
+    assert list(tree.finished.values()) == sorted(tree.finished.values(), reverse=True)
+    # Every hypothesis grew from one that was in the beam, and lost probability by it.
+    for hypothesis, log_prob in tree.live.items():
+        if hypothesis:
+            assert log_prob <= tree.live[hypothesis[:-1]] + 1e-6
+    for hypothesis in tree.finished:
+        assert hypothesis in tree.live
+    by_length = itertools.groupby(sorted(map(len, tree.live)))
+    assert all(len(list(group)) <= 3 for _, group in by_length)
+    figure = draw_search(tree)
+    assert len(figure.axes[0].lines) == len(tree.live) - 1
+
+
+# Commands
+
+
+FORMULAS = [
+    ["masks", "--lengths", "5", "3"],
+    ["positions", "--length", "10", "--d-model", "6", "--layout", "concatenated"],
+    ["position-products", "--shift", "2"],
+    ["learning-rate", "--settings", "64:10", "--steps", "30", "--factor", "2"],
+    ["smoothed-labels", "--label-smoothing", "0.2", "--smoothed-over", "others"],
+    ["overconfidence", "--label-smoothing", "0.2"],
+]
+
+
+@pytest.mark.parametrize("arguments", FORMULAS, ids=lambda arguments: arguments[0])
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_picture_commands(arguments, suffix, tmp_path, capsys):
+    output = tmp_path / f"picture{suffix}"
+    assert main(["picture", *arguments, "--output", str(output)]) == 0
+    assert output.read_bytes()[:5] in (b"\x89PNG\r", b"<?xml")
+    assert capsys.readouterr().out.strip() == str(output)
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_commands_with_a_model(talkative, tmp_path, capsys):
+    model = ["--model-dir", str(talkative)]
+    text = ["--text", "two dogs"]
+    for arguments, name in (
+        (["attention", *model, *text], "a.html"),
+        (["attention", *model, *text, "--part", "encoder", "--beam-size", "1"], "a.png"),
+        (["picture", "search", *model, *text], "s.png"),
+        (["picture", "training", *model], "t.png"),
+    ):
+        assert main([*arguments, "--output", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["masks", "--output", "a.gif"], r"--output a.gif: expected a name that ends in .png"),
+        (["masks", "--lengths", "0"], r"--lengths: expected positive numbers, got \[0\]"),
+        (["positions", "--d-model", "7"], r"--d-model even. Received: 100, 7"),
+        (["learning-rate", "--settings", "512"], r"expected D_MODEL:WARMUP pairs, got 512"),
+        (["learning-rate", "--settings", "0:5"], r"`d_model` must be positive"),
+        (["smoothed-labels", "--label-smoothing", "1"], r"at least 0 and below 1. Received: 1.0"),
+        (["training", "--model-dir", "nowhere"], r"nowhere/logs: no files of TensorBoard"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["picture", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert re.search(message, error)
+    assert not list(tmp_path.iterdir())
+
+
+def test_pages_show_text_as_it_is():
+    """Whatever the words are, they neither end the script nor stand for a part of the page."""
+    words = ["$data", "</script><b>x", "${title}", "DATA"]
+    size = len(words)
+    weights = [np.full((1, size, size), 1 / size)]
+    sentence = InspectedSentence(
+        words, words, "<i>$data", False, AttentionWeights(weights, weights, weights)
+    )
+    page = attention_page(sentence)
+    assert "<h1>&lt;i&gt;$data</h1>" in page
+    assert page.count("</script>") == 1
+    data = json.loads(page.partition("const data = ")[2].partition(";\n")[0])
+    assert data["cross"]["rows"] == words
+
+
+def test_curves_of_nothing_are_refused(tmp_path, capsys):
+    (tmp_path / "logs").mkdir()
+    options = ["--model-dir", str(tmp_path), "--output", str(tmp_path / "t.png")]
+    assert main(["picture", "training", *options]) == 2
+    assert "no files of TensorBoard" in capsys.readouterr().err

@@ -1,0 +1,466 @@
+"""Training from prepared folders: exactly the pairs, by weight, by worker, from any step on."""
+
+import collections
+import gc
+import itertools
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import SMALL_SETTINGS
+from tests.training.prepared.test_prepare import (
+    END,
+    PAIRS,
+    encoded,
+    prepare,
+    records_of,
+    write_pairs,
+)
+from tf_transformer.__main__ import main
+from tf_transformer.storage.model_dir import read_tokenizers
+from training.callbacks.monitoring import Report
+from training.config import DataConfig
+from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
+from training.prepared.data_service import check_service, start_service
+from training.prepared.existing_vocabulary import read_vocabulary
+from training.prepared.prepared import PreparedText
+from training.prepared.prepared_folder import (
+    WORK_NAME,
+    PreparedFolder,
+    read_description,
+    read_models,
+)
+
+SETTINGS = ["--vocab-size", "400", "--set", "data.max_length=60"]
+DATA = DataConfig(batch_tokens=300, max_length=60, shuffle_buffer=200)  # blocks of 2 shards
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    """Folders `first` and `second`, prepared from the halves of `PAIRS`; 5 and 4 shards."""
+    directory = tmp_path_factory.mktemp("prepared")
+    for name, pairs in (("first", PAIRS[:500]), ("second", PAIRS[500:])):
+        files = [[path] for path in write_pairs(directory, pairs, name)]
+        vocabulary = SETTINGS if name == "first" else [
+            "--vocabulary", str(directory / "first"), *SETTINGS[2:],
+        ]  # fmt: skip
+        prepare(*files, directory / name, *vocabulary, "--shard-pairs", "100")
+    return directory
+
+
+def text_of(directory, *weights, **settings):
+    names = ("first", "second")[: len(weights)]
+    folders = [
+        PreparedFolder(directory / name, weight)
+        for name, weight in zip(names, weights, strict=True)
+    ]
+    return PreparedText(folders, DataConfig(**(vars(DATA) | settings)))
+
+
+def collect(dataset, number):
+    return [
+        (inputs["source"], inputs["target"], labels)
+        for inputs, labels in dataset.take(number).as_numpy_iterator()
+    ]
+
+
+def equal(left, right):
+    arrays = [list(itertools.chain.from_iterable(batches)) for batches in (left, right)]
+    return len(left) == len(right) and all(map(np.array_equal, *arrays))
+
+
+def pairs_of(batches):
+    return [
+        (source[source != 0].tolist(), labels[labels != 0].tolist())
+        for sources, _, targets in batches
+        for source, labels in zip(sources, targets, strict=True)
+    ]
+
+
+def batches_in_epoch(folder):
+    """Of one block, counted by hand."""
+    boundaries = bucket_boundaries(60)
+    sizes = bucket_batch_sizes(boundaries, 300)
+    lengths = [max(map(len, pair)) for pair in records_of(folder)]
+    buckets = collections.Counter(np.searchsorted(boundaries, lengths, side="right").tolist())
+    return sum(-(-number // sizes[bucket]) for bucket, number in buckets.items())
+
+
+def test_an_epoch_has_exactly_the_pairs(directory):
+    text = text_of(directory, 1.0, shuffle_buffer=10_000)
+    number = batches_in_epoch(directory / "first")
+    expected = sorted(encoded(directory / "first", PAIRS[:500]))
+    batches = collect(text.training_batches(1), 3 * number)
+    epochs = [pairs_of(batches[start : start + number]) for start in range(0, 3 * number, number)]
+    for epoch in epochs:
+        assert sorted(epoch) == expected
+    assert epochs[0] != epochs[1] != epochs[2]
+    assert text.num_pairs == 500 and text.has_source
+
+
+def test_form_of_batches(directory):
+    boundaries = bucket_boundaries(60)
+    sizes = bucket_batch_sizes(boundaries, 300)
+    stream = text_of(directory, 1.0).training_batches(1)
+    spec = tf.TensorSpec([None, None], tf.int32)
+    assert stream.element_spec == ({"source": spec, "target": spec}, spec)
+    for source, target, labels in collect(stream, 40):
+        lengths = np.maximum((source != 0).sum(1), (labels != 0).sum(1))
+        (bucket,) = set(np.searchsorted(boundaries, lengths, side="right").tolist())
+        assert len(source) <= sizes[bucket]
+        assert source[:, -1].any() and labels[:, -1].any()
+        for row, ids in zip(target, labels, strict=True):
+            length = np.count_nonzero(ids)
+            assert ids[length - 1] == END
+            np.testing.assert_array_equal(row[:length], [2, *ids[: length - 1]])
+            assert not row[length:].any()
+
+
+def test_batches_are_a_function_of_seed_and_step(directory):
+    text = text_of(directory, 1.0, 0.5)
+    batches = collect(text.training_batches(7), 300)  # several epochs
+    tf.random.set_seed(99)
+    assert equal(batches, collect(text.training_batches(7), 300))
+    for step in (1, 10, 31, 64, 150, 290):
+        assert equal(batches[step : step + 8], collect(text.training_batches(7, step), 8))
+    assert not equal(batches, collect(text.training_batches(2**40), 300))
+
+
+def test_going_on_reads_no_more_than_its_block(directory, tmp_path):
+    shutil.copytree(directory / "first", tmp_path / "first")
+    text = text_of(tmp_path, 1.0)
+    epoch, block, _ = text._position(50_000, 1)
+    assert epoch > 100
+    expected = collect(text.training_batches(1, 50_000), 1)
+    size = text._shards_in_block
+    needed = text._visits(1, epoch).numpy()[size * block : size * (block + 1)]
+    for number, path in enumerate(sorted((tmp_path / "first").glob("*.tfrecord"))):
+        if number not in needed:
+            path.unlink()
+    assert equal(expected, collect(text.training_batches(1, 50_000), 1))
+
+
+def test_pairs_beyond_the_length_are_left_out(directory):
+    text = text_of(directory, 1.0, max_length=20, shuffle_buffer=10_000)
+    pairs = encoded(directory / "first", PAIRS[:500])
+    expected = [pair for pair in pairs if max(map(len, pair)) <= 20]
+    assert 0 < text.num_pairs == len(expected) < 500
+    seen = pairs_of(collect(text.training_batches(1), 150))
+    assert set(map(str, seen)) == set(map(str, expected))
+    with pytest.raises(ValueError, match=re.escape("as short as data.max_length=2")):
+        text_of(directory, 1.0, max_length=2)
+
+
+# ---- Weights ----
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0), (0.3, 2.0)])
+def test_pairs_are_seen_as_often_as_their_weights_say(directory, weights):
+    text = text_of(directory, *weights)
+    counts = collections.Counter(map(str, pairs_of(collect(text.training_batches(3), 1500))))
+    means = [
+        np.mean([counts[str(pair)] for pair in encoded(directory / "first", half)])
+        for half in (PAIRS[:500], PAIRS[500:])
+    ]
+    assert means[0] / means[1] == pytest.approx(weights[0] / weights[1], rel=0.15)
+
+
+def test_epochs_visit_no_shard_twice_and_all_in_turn(directory):
+    text = text_of(directory, 1.0, 0.4)
+    epochs = [text._visits(1, number).numpy().tolist() for number in range(10)]
+    assert all(len(set(epoch)) == len(epoch) for epoch in epochs)
+    counts = collections.Counter(itertools.chain.from_iterable(epochs))
+    assert [counts[shard] for shard in range(9)] == [10] * 5 + [4] * 4
+    assert len({tuple(epoch) for epoch in epochs}) == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "weight"), [("out", 1), ("out=2", 2), ("out=0.25", 0.25), ("a=b", 1), ("a=b=3", 3)]
+)
+def test_names_with_weights(tmp_path, name, weight):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "a=b").mkdir()
+    folder = PreparedFolder.parse(f"{tmp_path}/{name}")
+    assert folder.weight == weight and folder.path.is_dir()
+
+
+@pytest.mark.parametrize("name", ["out=0", "out=-1", "out=x", "out=nan", "out=inf"])
+def test_weights_that_are_none(tmp_path, name):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(ValueError, match="expected DIR=WEIGHT with a weight above 0"):
+        PreparedFolder.parse(f"{tmp_path}/{name}")
+
+
+# ---- As a user has it ----
+
+
+def yaml_with(folder, vocabulary):
+    (folder / "settings.yaml").write_text(f"vocabulary: {vocabulary}\n")
+    return folder / "settings.yaml"
+
+
+def train_options(corpus, model_dir, *prepared):
+    return [
+        *("train", "--prepared", *prepared, "--model-dir", str(model_dir)),
+        *("--validation-source", corpus.path("validation.en")),
+        *("--validation-target", corpus.path("validation.de")),
+        "--set",
+        *(f"{name}={value}" for name, value in SMALL_SETTINGS.items() if "vocab" not in name),
+    ]
+
+
+def test_train_takes_the_vocabulary_and_goes_on(directory, corpus, tmp_path, capsys):
+    folders = [str(directory / "first"), f"{directory / 'second'}=2"]
+    command = train_options(corpus, tmp_path / "m", *folders)
+    assert main([*command, "optimization.steps=15"]) == 0
+    assert main(command) == 0
+    assert "Trained for 30 steps" in capsys.readouterr().out
+    _, target = read_tokenizers(tmp_path / "m")
+    assert target.model == (directory / "first/target.spm").read_bytes()
+    settings = json.loads((tmp_path / "m/training.json").read_text())["settings"]
+    assert settings["vocabulary"]["size"] == 400
+    other = train_options(corpus, tmp_path / "m", folders[0])
+    assert main(other) == 2
+    assert "was trained on another corpus" in capsys.readouterr().err
+
+
+def test_settings_may_repeat_the_vocabulary(directory, corpus, tmp_path, capsys):
+    """One file of settings serves `prepare` and `train`."""
+    first, options = str(directory / "first"), ["--config", str(yaml_with(tmp_path, "{size: 400}"))]
+    command = [*train_options(corpus, tmp_path / "m", first), "optimization.steps=1", *options]
+    assert main(command) == 0
+    files = [[path] for path in write_pairs(tmp_path, PAIRS[:300])]
+    prepare(*files, tmp_path / "out", "--vocabulary", first, *options)
+    other = ["--config", str(yaml_with(tmp_path, "{kind: unigram}"))]
+    command = ["prepare", "--target", files[1][0], "--source", files[0][0]]
+    command += ["--output", str(tmp_path / "b"), "--vocabulary", first, *other]
+    assert main([str(part) for part in command]) == 2
+    error = capsys.readouterr().err
+    assert "has a vocabulary with kind='bpe' and keeps it; leave out vocabulary.kind=" in error
+
+
+def test_what_train_refuses(directory, corpus, tmp_path, capsys):
+    def error(*prepared, extra=()):
+        assert main([*train_options(corpus, tmp_path / "m", *prepared), *extra]) == 2
+        return capsys.readouterr().err
+
+    first = str(directory / "first")
+    for extra in (["--vocab-size", "300"], ["--config", str(yaml_with(tmp_path, "{size: 300}"))]):
+        assert "has a vocabulary with size=400 and keeps it; leave out" in error(first, extra=extra)
+    assert "takes the place of --source" in error(first, extra=["--source", "x"])
+    assert "is not a prepared folder" in error(str(tmp_path))
+    (tmp_path / WORK_NAME).mkdir()
+    assert "is not finished" in error(str(tmp_path))
+    files = [[path] for path in write_pairs(tmp_path, PAIRS[:300])]
+    prepare(*files, tmp_path / "out", "--vocab-size", "350")
+    assert "has another vocabulary than" in error(first, str(tmp_path / "out"))
+    shard = next(pathlib.Path(tmp_path / "out").glob("*.tfrecord"))
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-100])
+    assert f"{shard}: damaged, it has {len(whole) - 100:,} bytes" in error(str(tmp_path / "out"))
+    shard.unlink()
+    assert f"{shard}: no such file" in error(str(tmp_path / "out"))
+    assert not (tmp_path / "m").exists()
+
+
+def test_bytes_that_changed_are_found_in_reading(directory, corpus, tmp_path, capsys):
+    shutil.copytree(directory / "first", tmp_path / "copy")
+    shard = sorted((tmp_path / "copy").glob("*.tfrecord"))[1]
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 255
+    shard.write_bytes(content)
+    assert main(train_options(corpus, tmp_path / "m", str(tmp_path / "copy"))) == 2
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .startswith(f"tf-transformer: error: {shard}: damaged; copy it anew, or remove")
+    )
+
+
+def test_a_description_that_lacks_something(directory, tmp_path):
+    shutil.copytree(directory / "first", tmp_path / "copy")
+    path = tmp_path / "copy" / "prepared.json"
+    description = json.loads(path.read_text())
+    del description["tokenizers"], description["shards"][0]["digest"]
+    path.write_text(json.dumps(description))
+    with pytest.raises(ValueError, match=r"prepared.json: damaged, it lacks digest, tokenizers$"):
+        PreparedText([PreparedFolder(tmp_path / "copy")], DATA)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"name": "../first/shard-00000.tfrecord"}, "expected shards such as shard-00000.tfrecord"),
+        (
+            {"name": "/etc/passwd"},
+            "expected shards such as shard-00000.tfrecord, got '/etc/passwd'",
+        ),
+        ({"name": ["shard-00000.tfrecord"]}, "expected shards such as shard-00000.tfrecord"),
+        ({"pairs": "many"}, "shard-00000.tfrecord has counts that are no counts"),
+        ({"pairs": -1}, "shard-00000.tfrecord has counts that are no counts"),
+        ({"pairs": True}, "shard-00000.tfrecord has counts that are no counts"),
+        ({"bytes": 1e9}, "shard-00000.tfrecord has counts that are no counts"),
+        ({"lengths": {"3": 4}}, "shard-00000.tfrecord has counts that are no counts"),
+        ({"lengths": [0, 0.5]}, "shard-00000.tfrecord has counts that are no counts"),
+        ({"lengths": [0, 5, 10**30]}, r"pairs of shard-00000.tfrecord are not 1,000,\S+ lengths"),
+        ({"pairs": 10**30, "lengths": [10**30]}, r"pairs of shard-00000.tfrecord are not 1,000,"),
+    ],
+)
+def test_a_description_of_what_cannot_be(directory, tmp_path, changes, reason):
+    path = tmp_path / "prepared.json"
+    description = json.loads((directory / "first" / "prepared.json").read_text())
+    description["shards"][0] |= changes
+    path.write_text(json.dumps(description))
+    with pytest.raises(ValueError, match=f"prepared.json: damaged, .*{reason}"):
+        read_description(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"shards": []},
+        {"shards": {}},
+        {"shards": [3]},
+        {"tokenizers": None},
+        {"tokenizers": ["x"]},
+    ],
+    ids=str,
+)
+def test_a_description_of_another_kind(directory, tmp_path, changes):
+    path = tmp_path / "prepared.json"
+    description = json.loads((directory / "first" / "prepared.json").read_text()) | changes
+    path.write_text(json.dumps(description))
+    with pytest.raises(ValueError, match=r"prepared.json: damaged, "):
+        read_description(tmp_path)
+
+
+def test_descriptions_and_vocabularies_that_are_no_files(directory, tmp_path):
+    (tmp_path / "prepared.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match=r"prepared.json: damaged .*not JSON that can be read"):
+        read_description(tmp_path)
+    os.mkfifo(tmp_path / "target.spm")
+    with pytest.raises(ValueError, match=r"target.spm: expected a regular file, got a pipe"):
+        read_models(tmp_path)
+
+
+def test_a_vocabulary_that_is_damaged(tmp_path):
+    for content in (b"none", b"\xff\xfe"):
+        (tmp_path / "target.spm").write_bytes(content)
+        with pytest.raises(ValueError, match="its vocabulary is no SentencePiece model"):
+            read_vocabulary(tmp_path)
+
+
+@pytest.mark.parametrize("address", ["foo", "grpc://localhost", "grpc://localhost:x"])
+def test_addresses_that_are_none(address):
+    with pytest.raises(ValueError, match=r"expected grpc://HOST:PORT$"):
+        check_service(address)
+
+
+def test_a_service_that_does_not_answer():
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(OSError, match="nothing answers there"):
+        check_service(f"grpc://localhost:{port}", seconds=0.1)
+
+
+def test_a_service_that_dies_ends_training():
+    """In a process of its own, which it ends."""
+    script = (
+        "import socket, threading, time\n"
+        "from training.prepared.data_service import service_watched\n"
+        "server = socket.create_server(('localhost', 0))\n"
+        "with service_watched(f'grpc://localhost:{server.getsockname()[1]}', 0.2, 0.5):\n"
+        "    time.sleep(1)\n"
+        "    print('alive', flush=True)\n"
+        "    server.close()\n"
+        "    time.sleep(60)\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (finished.returncode, finished.stdout) == (2, "alive\n")
+    error = finished.stderr.splitlines()[-1]
+    assert "nothing answers there" in error and "run the same command again" in error
+
+
+def test_a_service_that_is_started_again(directory, corpus, tmp_path, monkeypatch, capsys):
+    services = [start_service(0)]
+    address = services[0].target
+    report = Report.on_train_batch_end
+
+    def start_again(self, batch, logs=None):
+        report(self, batch, logs)
+        if len(services) == 1:
+            services[0].worker._stop()
+            services[0]._stop()
+            services.append(start_service(int(address.rpartition(":")[2])))
+
+    monkeypatch.setattr(Report, "on_train_batch_end", start_again)
+    command = train_options(corpus, tmp_path / "m", str(directory / "first"))
+    command = [*command, "optimization.steps=40", "--data-service", address]
+    assert main(command) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"tf-transformer: error: data service {address}: it has lost this")
+    # The lost reader gives its number back when it goes, and the new service begins to count where
+    # the old one did: it would take the next reader's. A process that ends takes it along.
+    gc.collect()
+    assert main(command) == 0
+
+
+def test_a_service_ends_with_ctrl_c():
+    command = [sys.executable, "-m", "tf_transformer", "data-service", "--port", "0"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stdout.readline().startswith("Serving batches: --data-service grpc://localhost:")
+    assert process.stdout.readline().startswith("Only this machine can connect. Whoever ")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert process.stderr.read().splitlines()[-1] == "tf-transformer: interrupted"
+
+
+def test_ctrl_c_reaches_a_service_through_any_thread():
+    """So it does too where it comes just before the wait: `signal.pause` would sleep on."""
+    code = (
+        "import signal, threading; from training.commands.prepare_cli import _wait_for_ctrl_c\n"
+        "def interrupt(): signal.pthread_kill(threading.get_ident(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "threading.Timer(0.5, interrupt).start()\n"
+        "try: _wait_for_ctrl_c()\n"
+        "except KeyboardInterrupt: print('heard')"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, timeout=60
+    )
+    assert found.stdout == "heard\n"
+
+
+def test_ports_that_cannot_be_taken():
+    with pytest.raises(ValueError, match=r"^port 99999: expected 0 to 65535$"):
+        start_service(99999)
+    with (
+        socket.create_server(("", 0)) as server,
+        pytest.raises(OSError, match="address already in use"),
+    ):
+        start_service(server.getsockname()[1])
+
+
+def test_a_data_service_gives_the_same_batches(directory):
+    service = start_service(0)
+    folder = PreparedFolder(directory / "first")
+    here, there = (PreparedText([folder], DATA, address) for address in (None, service.target))
+    assert equal(
+        collect(here.training_batches(1, 30), 20), collect(there.training_batches(1, 30), 20)
+    )

@@ -1,0 +1,95 @@
+"""The training step, which never holds all logits, against Keras' own over the plain loss."""
+
+import keras
+import numpy as np
+import pytest
+
+from tf_transformer import LanguageModel, Transformer, TransformerConfig
+from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
+from tf_transformer.losses.metrics import Perplexity, SmoothedLoss, TokenAccuracy
+from training.train_step import TrainedLanguageModel, TrainedTransformer
+
+VOCAB = 13
+SIZES = dict(
+    target_vocab_size=VOCAB,
+    num_encoder_layers=1,
+    num_decoder_layers=1,
+    d_model=8,
+    d_ff=16,
+    num_heads=2,
+    dropout_rate=0.0,
+)
+SMOOTHING = dict(label_smoothing=0.1, smoothed_over="others_but_padding")
+
+
+def batch():
+    rng = np.random.default_rng(1)
+    ids = rng.integers(4, VOCAB, size=(3, 4, 6)).astype("int32")
+    for row, length in enumerate((6, 2, 0, 4)):  # a row of padding alone, too
+        ids[:, row, length:] = 0
+    source, target, labels = ids
+    return {"source": source, "target": target}, labels
+
+
+def train(model_class, config, dtype, num_micro_batches=1):
+    """The updates of two steps, and the metrics."""
+    keras.utils.set_random_seed(1)
+    model = model_class(config, dtype=dtype)
+    model.compile(
+        optimizer=keras.optimizers.SGD(0.5),
+        loss=LabelSmoothedCrossEntropy(**SMOOTHING),
+        metrics=[SmoothedLoss(**SMOOTHING, name="smoothed"), Perplexity(), TokenAccuracy()],
+        jit_compile=False,
+    )
+    if num_micro_batches > 1:
+        model.num_micro_batches = num_micro_batches
+    inputs, labels = batch()
+    if config.decoder_only:
+        del inputs["source"]
+    before = model.get_weights()
+    history = model.fit(inputs, labels, batch_size=len(labels), epochs=2, shuffle=False, verbose=0)
+    updates = [new - old for new, old in zip(model.get_weights(), before, strict=True)]
+    names = ("smoothed", "perplexity", "accuracy")
+    return updates, [history.history[name] for name in names]
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [
+        dict(tied_embeddings="all"),
+        dict(tied_embeddings="all", logits_bias=True),
+        dict(tied_embeddings="none"),
+        dict(tied_embeddings="none", logits_bias=False),
+        dict(decoder_only=True),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_step_is_that_of_the_plain_loss(switches, dtype):
+    is_language_model = switches.get("decoder_only", False)
+    config = TransformerConfig(
+        **SIZES, **switches, source_vocab_size=None if is_language_model else VOCAB
+    )
+    plain = LanguageModel if is_language_model else Transformer
+    trained = TrainedLanguageModel if is_language_model else TrainedTransformer
+    expected, expected_metrics = train(plain, config, dtype)
+    # bfloat16 rounds what lies below the logits, in another order: 8 bits.
+    tolerance = 1e-5 if dtype == "float32" else 2e-2
+    for num_micro_batches in (1, 2):
+        found, metrics = train(trained, config, dtype, num_micro_batches)
+        largest = max(np.abs(update).max() for update in expected)
+        assert largest > 0.01
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=tolerance * largest)
+        *losses, accuracy = metrics
+        *expected_losses, expected_accuracy = expected_metrics
+        np.testing.assert_allclose(losses, expected_losses, rtol=tolerance)
+        # Which of two nearly equal logits is the larger one may be rounding: for one of 12 tokens.
+        a_token = 0 if dtype == "float32" else 1 / 12
+        np.testing.assert_allclose(accuracy, expected_accuracy, rtol=1e-5, atol=a_token)
+
+
+def test_other_metrics_are_refused():
+    model = TrainedTransformer(TransformerConfig(**SIZES, source_vocab_size=VOCAB))
+    with pytest.raises(ValueError, match="must be `TokenMean`s"):
+        model.compile(loss=LabelSmoothedCrossEntropy(), metrics=[keras.metrics.Mean()])

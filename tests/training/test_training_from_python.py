@@ -1,0 +1,167 @@
+"""`training.train` as a program of one's own calls it: names of files, callbacks."""
+
+import keras
+import numpy as np
+import pytest
+
+import training
+from tests.conftest import small_config
+from tf_transformer.storage.model_dir import load_model
+from training.callbacks.callbacks import AGREE_EVERY, StopOnCallback, current_step
+from training.checkpointing.validation_history import read_validation_scores
+from training.distributed.workers import Workers
+
+SETTINGS = {"optimization__steps": 10, "optimization__checkpoint_every": 5}
+
+
+@pytest.fixture(scope="module")
+def names(corpus):
+    return {name: str(file) for name, file in corpus.arguments.items()}
+
+
+@pytest.fixture(scope="module")
+def whole(names, tmp_path_factory):
+    """A model directory after 10 steps without a stop."""
+    model_dir = tmp_path_factory.mktemp("whole") / "model"
+    training.train(small_config(**SETTINGS), model_dir=str(model_dir), **names)
+    return model_dir
+
+
+def assert_equal_models(*folders):
+    ours, theirs = ([weight.numpy() for weight in load_model(d)[0].weights] for d in folders)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+class Recorder(keras.callbacks.Callback):
+    """Notes when it is called, with the newest checkpoint at that moment."""
+
+    def __init__(self, model_dir):
+        super().__init__()
+        self.model_dir = model_dir
+        self.calls = []
+
+    def note(self, name, logs):
+        files = (self.model_dir / "checkpoints").glob("step-*.index")
+        newest = max((int(path.stem.partition("-")[2]) for path in files), default=0)
+        self.calls.append((name, current_step(self.model), newest, sorted(logs or {})))
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.note("batch", logs)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.note(f"epoch {epoch}", logs)
+
+
+class Stop(keras.callbacks.Callback):
+    """Stops training once, in the hook of that name, at a step."""
+
+    def __init__(self, hook, step):
+        super().__init__()
+
+        def stop(*_, **__):
+            if current_step(self.model) == step:
+                self.model.stop_training = True
+
+        setattr(self, hook, stop)
+
+
+def test_callbacks_are_called_as_fit_calls_them(names, whole, tmp_path):
+    recorder = Recorder(tmp_path)
+    result = training.train(
+        small_config(**SETTINGS), model_dir=tmp_path, callbacks=[recorder], **names
+    )
+    assert result == training.TrainingResult(10, None, True)
+    assert [call[:3] for call in recorder.calls] == [
+        *(("batch", step, 0) for step in range(1, 6)),
+        ("epoch 0", 5, 5),
+        *(("batch", step, 5) for step in range(6, 11)),
+        ("epoch 1", 10, 10),
+    ]
+    for name, *_, logs in recorder.calls:
+        assert "loss" in logs and ("val_loss" in logs) == name.startswith("epoch")
+    assert_equal_models(tmp_path, whole)
+
+
+@pytest.mark.parametrize(
+    ("hook", "step", "judged"),
+    [
+        ("on_train_batch_end", 3, []),
+        ("on_train_batch_end", 5, [5]),
+        ("on_epoch_end", 5, [5]),
+        ("on_test_end", 5, [5]),
+    ],
+)
+def test_a_callback_that_stops_saves_and_the_same_call_goes_on(
+    names, whole, tmp_path, hook, step, judged
+):
+    config = small_config(**SETTINGS)
+    result = training.train(config, model_dir=tmp_path, callbacks=[Stop(hook, step)], **names)
+    assert (result.step, result.stopped_by) == (step, None)
+    assert result.early_stop == "a callback has stopped it"
+    assert (tmp_path / f"checkpoints/step-{step}.index").exists()
+    assert [score["step"] for score in read_validation_scores(tmp_path)] == judged
+    again = training.train(config, model_dir=tmp_path, callbacks=[Stop(hook, step)], **names)
+    assert again == training.TrainingResult(10, None, True)
+    assert_equal_models(tmp_path, whole)
+
+
+def test_a_stop_at_the_last_step_is_none(names, tmp_path):
+    result = training.train(
+        small_config(**SETTINGS),
+        model_dir=tmp_path,
+        callbacks=[Stop("on_train_batch_end", 10)],
+        **names,
+    )
+    assert result == training.TrainingResult(10, None, True)
+
+
+class TwoWorkers(Workers):
+    """This one, and another whose callbacks ask for nothing."""
+
+    def __init__(self):
+        self.number = 2
+
+    def any(self, value):
+        return value
+
+
+def test_workers_stop_only_when_all_have_agreed():
+    stop = StopOnCallback(TwoWorkers())
+    stop.set_model(keras.Model())
+    stop.step = 3
+    stop.model.stop_training = True
+    seen = []
+    for _ in range(AGREE_EVERY):
+        stop.on_train_batch_end(0)
+        seen.append((stop.step, stop.model.stop_training))
+    assert [step for step, stops in seen if stops] == [AGREE_EVERY]
+
+
+def test_columns_of_a_table(corpus, names, whole, tmp_path):
+    """The source is the first one, the target the second."""
+    for name, prefix in (("train", ""), ("validation", "validation_")):
+        sides = (corpus.arguments[f"{prefix}{side}"].lines() for side in ("source", "target"))
+        rows = (f"{source}\t{target}\n" for source, target in zip(*sides, strict=True))
+        (tmp_path / f"{name}.tsv").write_text("".join(rows))
+    text, validation = tmp_path / "train.tsv", tmp_path / "validation.tsv"
+    training.train(
+        small_config(**SETTINGS),
+        source=text, target=text, validation_source=validation, validation_target=validation,
+        model_dir=tmp_path / "model",
+    )  # fmt: skip
+    assert_equal_models(tmp_path / "model", whole)
+
+
+def test_what_cannot_be_is_refused_before_anything_is_written(names, tmp_path):
+    model_dir = tmp_path / "model"
+    with pytest.raises(ValueError, match=r"`callbacks` must be .* Received: 'x'$"):
+        training.train(small_config(), model_dir=model_dir, callbacks=["x"], **names)
+    config = training.TrainingConfig(optimization=training.OptimizationConfig(steps="many"))
+    with pytest.raises(ValueError, match=r"^setting 'optimization.steps': .* Received: 'many'$"):
+        training.train(config, model_dir=model_dir, **names)
+    with pytest.raises(ValueError, match=r"nowhere: no such file$"):
+        training.train(small_config(), model_dir=model_dir, **names | {"source": "nowhere"})
+    with pytest.raises(ValueError, match=r"^expected either `target`, with its `source`, or `pre"):
+        training.train(small_config(), model_dir=model_dir, **names | {"target": None})
+    assert not model_dir.exists()

@@ -1,0 +1,1 @@
+"""Search over token ids: beam search, sampling and the key-value cache."""

@@ -1,0 +1,442 @@
+"""Beam search over a step model; it knows no Transformer.
+
+Greedy search is a beam of 1. What may differ from row to row is a tensor of one value a row, and
+rows do not influence each other.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import tensorflow as tf
+
+from tf_transformer.decoding.logits_processing import (
+    IMPOSSIBLE,
+    log_sum_exp,
+    merge_ends,
+    top_k,
+    without_repeats,
+)
+from tf_transformer.decoding.search_limits import LARGEST_LENGTH_PENALTY, MAX_BEAM_SIZE
+from tf_transformer.text.special_ids import PAD_ID
+
+# Every so many steps, rows that are done leave the batch and the model tidies its state.
+KEEP_EVERY = 8
+# They leave sooner where no more than this share of the rows is still open.
+_FEW = 0.8
+
+
+class StepModel(Protocol):
+    """What is searched: a state that moves on by one token a hypothesis.
+
+    The state is a nest of tensors. A search calls `keep_hypotheses` before every step whose number
+    is a positive multiple of `KEEP_EVERY`, and before others if it likes.
+    """
+
+    def decode_step(
+        self,
+        newest: tf.Tensor,
+        parents: tf.Tensor,
+        number: tf.Tensor,
+        state: Any,
+        return_attention: bool = False,
+    ) -> tuple[tf.Tensor, tf.Tensor | None, Any]:
+        """Reads the newest token of every hypothesis.
+
+        Args:
+            newest: `(rows, beam)` int32.
+            parents: `(rows, beam)` int32, which hypothesis of the step before each one continues.
+            number: int32, how many tokens every hypothesis had before this one.
+            state: after the step before.
+            return_attention: whether the attention is asked for.
+
+        Returns:
+            logits of the next token, `(rows, beam, vocab)` float32, the attention to the source,
+            `(rows, beam, source_length)` float32, or None, and the new state.
+        """
+
+    def keep_hypotheses(
+        self,
+        rows: tf.Tensor,
+        alive: tf.Tensor,
+        parents: tf.Tensor,
+        number: tf.Tensor,
+        state: Any,
+    ) -> Any:
+        """The state of some rows alone.
+
+        Args:
+            rows: `(kept,)` int32, which rows stay.
+            alive: `(rows, beam)` bool, hypotheses that go on.
+            parents: `(rows, beam)`, as the next step will have them.
+            number: of the next step.
+            state: of all rows.
+        """
+
+
+class SearchOptions(NamedTuple):
+    """What each row may want for itself, `(rows,)` tensors; what is None costs nothing.
+
+    Attributes:
+        max_length: int32, most tokens of an output, the end not counted; the hypothesis that
+            reaches it can only end.
+        length_penalty: float32, alpha of `length_penalty`.
+        beam_size: int32, from 1 to that of the search.
+        min_length: int32, fewest tokens of an output.
+        no_repeat_ngram: int32, no n tokens occur twice in an output; 0 allows all.
+        coverage_penalty: float32, beta of Wu et al., 2016, equation 14:
+            score += beta * sum_i log(min(sum_j attention_ij, 1)) over the source positions i.
+        source_mask: `(rows, source_length)` bool, positions that must be covered; goes with
+            `coverage_penalty`.
+        prefix: `(rows, length)` int32 padded with 0; every output begins with it. It counts neither
+            for the score nor for the length penalty.
+    """
+
+    max_length: Any
+    length_penalty: Any = 0.0
+    beam_size: Any = None
+    min_length: Any = None
+    no_repeat_ngram: Any = None
+    coverage_penalty: Any = None
+    source_mask: Any = None
+    prefix: Any = None
+
+
+class Hypotheses(NamedTuple):
+    """What a search found, best first.
+
+    Attributes:
+        ids: `(batch, beam, length)` int32, without begin and end id, padded with 0.
+        scores: `(batch, beam)` float32, `log_probs / length_penalty`, and the coverage penalty;
+            -inf where there are fewer hypotheses than the beam could hold.
+        log_probs: `(batch, beam)` float32, log p(ids, end | source, prefix) in nats.
+        lengths: `(batch, beam)` int32, tokens in `ids`.
+    """
+
+    ids: tf.Tensor
+    scores: tf.Tensor
+    log_probs: tf.Tensor
+    lengths: tf.Tensor
+
+
+def length_penalty(length: Any, alpha: Any) -> tf.Tensor:
+    """lp(n) = ((5 + n) / 6)^alpha   (Wu et al., 2016, equation 14).
+
+    Args:
+        length: n, tokens of a hypothesis, its end token included.
+        alpha: 0 ranks by log-probability, which favours short outputs; 1 nearly by the mean.
+
+    Returns:
+        float32, of the shape of `length`.
+    """
+    return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** alpha
+
+
+def check_search_arguments(beam_size: int, num_best: int, alpha: float) -> None:
+    """Refuses what a beam search cannot do.
+
+    Raises:
+        ValueError: names the argument, what is expected and what came.
+    """
+    if not 1 <= beam_size <= MAX_BEAM_SIZE:
+        raise ValueError(
+            f"`beam_size` must be between 1 and {MAX_BEAM_SIZE}. Received: beam_size={beam_size}"
+        )
+    if not 1 <= num_best <= beam_size:
+        raise ValueError(
+            "`num_best` must be between 1 and `beam_size`. "
+            f"Received: num_best={num_best}, beam_size={beam_size}"
+        )
+    if not 0 <= alpha <= LARGEST_LENGTH_PENALTY:
+        raise ValueError(
+            f"The length penalty's alpha must be between 0 and {LARGEST_LENGTH_PENALTY:g}. "
+            f"Received: {alpha}"
+        )
+
+
+def beam_search(
+    model: StepModel,
+    state: Any,
+    *,
+    beam_size: int,
+    begin_id: int,
+    end_ids: Sequence[int],
+    options: SearchOptions,
+    num_best: int | tf.Tensor = 1,
+    suppressed_ids: Sequence[int] = (),
+) -> Hypotheses:
+    """Keeps the `beam_size` most probable hypotheses at every step.
+
+    Each step ranks all one-token extensions of a sentence's live hypotheses by log-probability and
+    keeps the best. Those that end leave the beam, which narrows by one for each, and wait apart,
+    ranked by score = log-probability / length penalty. So live and finished hypotheses together
+    never exceed `beam_size`, a beam of 1 is greedy search, and a beam as wide as the number of
+    possible outputs is exhaustive search.
+
+    A sentence is done once no live hypothesis can still enter its `num_best` best: a
+    log-probability only falls, so a live one never scores above its log-probability over the
+    penalty of the longest output allowed. This stop never changes the `num_best` best. Sentences
+    that are done leave the batch.
+
+    Args:
+        model: what is searched.
+        state: of the model, before any token.
+        beam_size: width of the beam.
+        begin_id: the first token of every hypothesis.
+        end_ids: tokens that end a hypothesis. The end's probability is the sum of theirs, so that
+            no output is found twice under different ends.
+        options: of every row.
+        num_best: how many hypotheses of each sentence the caller wants, at most `beam_size`; a
+            number, or a scalar tensor, which is not checked.
+        suppressed_ids: never chosen; probabilities are not renormalised.
+
+    Returns:
+        The finished hypotheses, best first; the first `num_best` are exact, the rest depend on when
+        the sentence was done.
+
+    Raises:
+        ValueError: `beam_size` or `num_best` is out of range.
+    """
+    check_search_arguments(beam_size, 1 if tf.is_tensor(num_best) else num_best, 0.0)
+    search = _Search(model, beam_size, tuple(end_ids), num_best, tuple(suppressed_ids))
+    return search.run(state, begin_id, options)
+
+
+class _Rows(NamedTuple):
+    """The sentences that are not done, and what is known of them.
+
+    Attributes:
+        number: `(rows,)` int32, which row of the batch each is.
+        options: of these rows.
+        ids: `(rows, beam, step)` int32, live hypotheses, best first.
+        newest: `(rows, beam)` int32, the last column of `ids`, or the begin id.
+        parents: `(rows, beam)` int32, place of each hypothesis one step before.
+        log_probs: `(rows, beam)` float32; -inf where the beam has narrowed.
+        coverage: `(rows, beam, source_length)` float32, attention so far; `()` where not asked for.
+        finished: `Hypotheses` of these rows.
+        is_open: `(rows,)` bool, whether a live hypothesis may still enter the best.
+    """
+
+    number: tf.Tensor
+    options: SearchOptions
+    ids: tf.Tensor
+    newest: tf.Tensor
+    parents: tf.Tensor
+    log_probs: tf.Tensor
+    coverage: Any
+    finished: Hypotheses
+    is_open: tf.Tensor
+
+
+class _Search(NamedTuple):
+    """What is the same for every row and step; the names are those of `beam_search`."""
+
+    model: StepModel
+    beam_size: int
+    end_ids: tuple[int, ...]
+    num_best: int | tf.Tensor
+    suppressed_ids: tuple[int, ...]
+
+    def run(self, state, begin_id, options):
+        batch_size = tf.shape(options.max_length)[0]
+        options = options._replace(
+            length_penalty=tf.broadcast_to(
+                tf.cast(options.length_penalty, tf.float32), (batch_size,)
+            )
+        )
+        # A nest for the loop has no None in it.
+        absent = {name: () for name, value in options._asdict().items() if value is None}
+        rows = self._first_rows(options._replace(**absent), batch_size, begin_id)
+        loop = (tf.constant(0), rows, rows.finished, state)
+        _, rows, results, _ = tf.while_loop(
+            lambda step, rows, results, state: tf.reduce_any(rows.is_open),
+            self._advance,
+            loop,
+            shape_invariants=(
+                *tf.nest.map_structure(_growing_shape, loop[:3]),
+                tf.nest.map_structure(lambda x: tf.TensorShape([None] * x.shape.rank), state),
+            ),
+        )
+        return _write_results(results, rows)
+
+    def _first_rows(self, options, batch_size, begin_id):
+        shape = (batch_size, self.beam_size)
+        zeros, impossible = tf.zeros(shape, tf.int32), tf.fill(shape, IMPOSSIBLE)
+        no_ids = tf.zeros((*shape, 0), tf.int32)
+        coverage = ()
+        if _is_given(options.coverage_penalty):
+            coverage = tf.zeros((*shape, tf.shape(options.source_mask)[1]))
+        return _Rows(
+            number=tf.range(batch_size),
+            options=options,
+            ids=no_ids,
+            newest=tf.fill(shape, begin_id),
+            parents=zeros,
+            # All hypotheses begin alike: only the first may be extended.
+            log_probs=tf.where(tf.range(self.beam_size) == 0, 0.0, impossible),
+            coverage=coverage,
+            finished=Hypotheses(no_ids, impossible, impossible, zeros),
+            is_open=tf.fill((batch_size,), True),
+        )
+
+    def _advance(self, step, rows, results, state):
+        is_worth_it = tf.reduce_mean(tf.cast(rows.is_open, tf.float32)) <= _FEW
+        rows, results, state = tf.cond(
+            is_worth_it | ((step > 0) & (step % KEEP_EVERY == 0)),
+            lambda: self._keep_open_rows(step, rows, results, state),
+            lambda: (rows, results, state),
+        )
+        covers = _is_given(rows.options.coverage_penalty)
+        logits, attention, state = self.model.decode_step(
+            rows.newest, rows.parents, step, state, return_attention=covers
+        )
+        token_ids, token_log_probs = self._best_tokens(logits, rows, step)
+        # The best extensions of a row, as many as its beam is wide by now.
+        extensions = rows.log_probs[:, :, tf.newaxis] + token_log_probs
+        per_hypothesis = token_ids.shape[2]
+        flat = self.beam_size * per_hypothesis
+        log_probs, chosen = tf.math.top_k(tf.reshape(extensions, (-1, flat)), self.beam_size)
+        log_probs = tf.where(self._is_within_beam(rows), log_probs, IMPOSSIBLE)
+        parents = chosen // per_hypothesis
+        newest = tf.gather(tf.reshape(token_ids, (-1, flat)), chosen, batch_dims=1)
+        ids = tf.gather(rows.ids, parents, batch_dims=1)
+        coverage = rows.coverage
+        if covers:
+            coverage = tf.gather(coverage + attention, parents, batch_dims=1)
+        ended = newest == self.end_ids[0]
+        new = self._end(rows.options, ids, log_probs, coverage, step)
+        finished = _merge(rows.finished, new, ended & rows.is_open[:, tf.newaxis], self.beam_size)
+        log_probs = tf.where(ended, IMPOSSIBLE, log_probs)
+        rows = rows._replace(
+            ids=tf.concat([ids, newest[:, :, tf.newaxis]], axis=2),
+            newest=newest,
+            parents=parents,
+            log_probs=log_probs,
+            coverage=coverage,
+            finished=finished,
+            is_open=rows.is_open & self._may_improve(rows.options, log_probs, finished),
+        )
+        return step + 1, rows, results, state
+
+    def _is_within_beam(self, rows):
+        """`(rows, beam)`: places that are left beside the finished hypotheses."""
+        width = self.beam_size
+        if _is_given(rows.options.beam_size):
+            width = rows.options.beam_size[:, tf.newaxis]
+        is_finished = rows.finished.scores > IMPOSSIBLE
+        count = tf.math.count_nonzero(is_finished, axis=1, keepdims=True, dtype=tf.int32)
+        return tf.range(self.beam_size) < width - count
+
+    def _may_improve(self, options, log_probs, finished):
+        """Whether the best live hypothesis could still enter the best, `(rows,)`."""
+        longest = _scored_length(options, options.max_length + 1)
+        bound = tf.reduce_max(log_probs, axis=1) / length_penalty(longest, options.length_penalty)
+        last = finished.scores[:, self.num_best - 1]
+        if _is_given(options.beam_size):
+            places = tf.minimum(options.beam_size, self.num_best) - 1
+            last = tf.gather(finished.scores, places, batch_dims=1)
+        return bound > last
+
+    def _end(self, options, ids, log_probs, coverage, step):
+        """Hypotheses as they would be if they ended here."""
+        length = _scored_length(options, step + 1)
+        scores = log_probs / length_penalty(length, options.length_penalty)[:, tf.newaxis]
+        if _is_given(options.coverage_penalty):
+            missing = tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0))
+            missing = tf.where(options.source_mask[:, tf.newaxis], missing, 0.0)
+            scores += options.coverage_penalty[:, tf.newaxis] * tf.reduce_sum(missing, axis=2)
+        return Hypotheses(ids, scores, log_probs, tf.fill(tf.shape(log_probs), step))
+
+    def _best_tokens(self, logits, rows, step):
+        """The best next tokens of every hypothesis and their log-probabilities, `(rows, beam, k)`.
+
+        Impossible ones are at -inf. Only the best candidates are touched: the vocabulary-wide work
+        is one log-sum-exp and one top-k. k is `beam_size` and as many more as could be suppressed,
+        or the whole vocabulary where that is smaller.
+        """
+        options, end_id = rows.options, self.end_ids[0]
+        logits = merge_ends(logits, self.end_ids)
+        normalizer = log_sum_exp(logits)
+        free_logits = logits
+        if _is_given(options.no_repeat_ngram):
+            free_logits = without_repeats(logits, rows.ids, options.no_repeat_ngram)
+        suppressed = self.suppressed_ids
+        count = self.beam_size + len(suppressed) + _is_given(options.min_length)
+        best, ids = top_k(free_logits, min(count, logits.shape[2]))
+        log_probs = best - normalizer
+        for token in suppressed:
+            log_probs = tf.where(ids == token, IMPOSSIBLE, log_probs)
+        if _is_given(options.min_length):
+            is_early = (ids == end_id) & (step < options.min_length)[:, tf.newaxis, tf.newaxis]
+            log_probs = tf.where(is_early, IMPOSSIBLE, log_probs)
+        return self._force(ids, log_probs, logits, normalizer, options, step)
+
+    def _force(self, ids, log_probs, logits, normalizer, options, step):
+        """Where one token is due, it takes the first place and empties the others."""
+        is_last = (step >= options.max_length)[:, tf.newaxis, tf.newaxis]
+        is_first_place = tf.range(ids.shape[2]) == 0
+        end = logits[:, :, self.end_ids[0], tf.newaxis] - normalizer
+        log_probs = tf.where(is_last, tf.where(is_first_place, end, IMPOSSIBLE), log_probs)
+        ids = tf.where(is_last & is_first_place, self.end_ids[0], ids)
+        if _is_given(options.prefix):
+            column = tf.minimum(step, tf.shape(options.prefix)[1] - 1)
+            given = tf.gather(options.prefix, column, axis=1)[:, tf.newaxis, tf.newaxis]
+            is_given = (step < _prefix_lengths(options))[:, tf.newaxis, tf.newaxis]
+            alone = tf.where(is_first_place, 0.0, IMPOSSIBLE)
+            log_probs = tf.where(is_given, alone, log_probs)
+            ids = tf.where(is_given & is_first_place, given, ids)
+        return ids, log_probs
+
+    def _keep_open_rows(self, step, rows, results, state):
+        results = _write_results(results, rows)
+        kept = tf.cast(tf.where(rows.is_open)[:, 0], tf.int32)
+        alive = rows.log_probs > IMPOSSIBLE
+        state = self.model.keep_hypotheses(kept, alive, rows.parents, step, state)
+        rows = tf.nest.map_structure(lambda x: tf.gather(x, kept), rows)
+        return rows, results, state
+
+
+def _is_given(option) -> bool:
+    return not isinstance(option, tuple)
+
+
+def _prefix_lengths(options):
+    return tf.math.count_nonzero(options.prefix != PAD_ID, axis=1, dtype=tf.int32)
+
+
+def _scored_length(options, length):
+    """Length that the penalty counts: without the prefix, and at least 1.
+
+    Within the prefix nothing ends, but impossible ends (-inf) are scored there too. The penalty of
+    a negative length may be negative, and would make them the best of all.
+    """
+    if _is_given(options.prefix):
+        return tf.maximum(length - _prefix_lengths(options), 1)
+    return length
+
+
+def _merge(finished, new, ended, beam_size):
+    """Merges newly ended hypotheses into the finished ones, best score first."""
+    new = new._replace(scores=tf.where(ended, new.scores, IMPOSSIBLE))
+    both = [tf.concat([old, add], axis=1) for old, add in zip(finished, new, strict=True)]
+    _, order = tf.math.top_k(both[1], beam_size)
+    ids, scores, log_probs, lengths = (tf.gather(x, order, batch_dims=1) for x in both)
+    # One more column, so that finished ids stay as long as live ones.
+    return Hypotheses(tf.pad(ids, [[0, 0], [0, 0], [0, 1]]), scores, log_probs, lengths)
+
+
+def _write_results(results, rows):
+    """The results of the whole batch with what these rows have found."""
+    longer = tf.shape(rows.finished.ids)[2] - tf.shape(results.ids)[2]
+    results = results._replace(ids=tf.pad(results.ids, [[0, 0], [0, 0], [0, longer]]))
+    places = rows.number[:, tf.newaxis]
+    return Hypotheses(
+        *(
+            tf.tensor_scatter_nd_update(old, places, new)
+            for old, new in zip(results, rows.finished, strict=True)
+        )
+    )
+
+
+def _growing_shape(tensor):
+    """The static shape, but for rows that leave and axes that grow."""
+    return tf.TensorShape([None, *(size or None for size in tensor.shape[1:])][: tensor.shape.rank])

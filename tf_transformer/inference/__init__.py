@@ -1,0 +1,1 @@
+"""Trained models applied to text: translation, completion, scores, alignment."""

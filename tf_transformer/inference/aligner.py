@@ -1,0 +1,135 @@
+"""Which source piece each piece of a translation comes from, by attention."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.decoding.length_chunks import map_chunks
+from tf_transformer.decoding.translation_search import TranslationOptions, end_and_pad
+from tf_transformer.inference.translator import Translator
+from tf_transformer.layers.masks import padding_mask
+from tf_transformer.text.special_ids import BEGIN_ID
+
+
+class Alignments(NamedTuple):
+    """Translations with the pieces of both sides and what belongs together, `(batch,)` each.
+
+    Attributes:
+        text: UTF-8 strings.
+        scores: float32, log-probability over length penalty.
+        source_pieces, target_pieces: pieces, separated by spaces.
+        hard: `i-j` pairs separated by spaces, as Pharaoh and Marian write them: target piece j
+            looks most at source piece i, both counted from 0.
+        soft: a word for each target piece: its weights on all source pieces and the source's end,
+            separated by commas, as Marian writes them.
+        truncated: bool, see `Translations`.
+    """
+
+    text: tf.Tensor
+    scores: tf.Tensor
+    source_pieces: tf.Tensor
+    target_pieces: tf.Tensor
+    hard: tf.Tensor
+    soft: tf.Tensor
+    truncated: tf.Tensor
+
+
+class Aligner:
+    """Translates sentences and aligns the best translation's pieces.
+
+    The weights are those of the cross-attention one layer below the last (of the only one, if so),
+    the mean of its heads: there attention follows the words best (Garg et al., 2019).
+
+    Args:
+        translator: the translator.
+    """
+
+    def __init__(self, translator: Translator):
+        self._translator = translator
+        ids, amounts = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
+        # One function, which all signatures of an export share; a part of each, it would make a
+        # server take seconds longer to prepare them.
+        self._describe = tf.function(
+            self._find_alignments,
+            input_signature=[ids, amounts, ids, amounts],
+            autograph=False,
+            experimental_attributes={"_noinline": True},
+        )
+
+    def align(self, text: tf.Tensor, options: TranslationOptions | None = None) -> Alignments:
+        """Translates and aligns, as part of a graph.
+
+        Args:
+            text: `(batch,)` strings.
+            options: of every sentence; None takes the translator's own.
+        """
+        source, lengths = self._translator.tokenize_source(text)
+        string = tf.TensorSpec([], tf.string)
+        found = map_chunks(
+            lambda rows: self._align_chunk(rows["source"], rows["options"] or None),
+            {"source": source, "options": options or ()},
+            lengths,
+            self._translator.chunk_size,
+            (string, tf.TensorSpec([], tf.float32), string, string, string, string),
+        )
+        return Alignments(*found, truncated=lengths > self._translator.source_limit)
+
+    def _align_chunk(self, source, options):
+        found = self._translator.searcher.search(source, options)
+        ids, lengths = found.ids[:, 0], found.lengths[:, 0]
+        source_lengths = tf.cast(source.row_lengths(), tf.int32)
+        text, *described = self._describe(end_and_pad(source), source_lengths, ids, lengths)
+        return (tf.where(source_lengths == 0, "", text), found.scores[:, 0], *described)
+
+    def _find_alignments(self, source, source_lengths, target, target_lengths):
+        """Text, pieces of both sides, hard and soft alignment, of ids padded with 0.
+
+        `source` ends with the end id, which `source_lengths` does not count.
+        """
+        weights = self._cross_attention(source, target)
+        sides = (
+            (self._translator.source_tokenizer, source, source_lengths),
+            (self._translator.target_tokenizer, target, target_lengths),
+        )
+        pieces = [
+            tf.strings.reduce_join(
+                tokenizer.pieces_of(tf.RaggedTensor.from_tensor(ids, lengths)), 1, separator=" "
+            )
+            for tokenizer, ids, lengths in sides
+        ]
+        return (
+            self._translator.target_tokenizer.detokenize(target),
+            *pieces,
+            _hard(weights, source, target_lengths),
+            _soft(weights, source_lengths, target_lengths),
+        )
+
+    def _cross_attention(self, source, target):
+        """`(rows, target_length, source_length)`; row t chose target piece t."""
+        begins = tf.fill([tf.shape(target)[0], 1], BEGIN_ID)
+        inputs = {"source": source, "target": tf.concat([begins, target], axis=1)}
+        _, attention = self._translator.model(inputs, return_attention=True)
+        layer = attention.cross[max(len(attention.cross) - 2, 0)]
+        return tf.reduce_mean(tf.cast(layer, tf.float32), axis=1)[:, :-1]
+
+
+def _hard(weights, source, target_lengths):
+    """The source's end is no piece that a word could come from."""
+    is_piece = tf.pad(padding_mask(source)[:, 1:], [[0, 0], [0, 1]])
+    best = tf.argmax(tf.where(is_piece[:, tf.newaxis], weights, -1.0), axis=2)
+    numbers = tf.broadcast_to(tf.range(tf.shape(best)[1]), tf.shape(best))
+    pairs = tf.strings.join([tf.strings.as_string(best), tf.strings.as_string(numbers)], "-")
+    return tf.strings.reduce_join(
+        tf.RaggedTensor.from_tensor(pairs, target_lengths), axis=1, separator=" "
+    )
+
+
+def _soft(weights, source_lengths, target_lengths):
+    texts = tf.strings.as_string(weights, precision=4)
+    is_shown = tf.sequence_mask(source_lengths + 1, tf.shape(weights)[2])[:, tf.newaxis]
+    is_first = tf.range(tf.shape(weights)[2]) == 0
+    parts = tf.where(is_shown, tf.where(is_first, texts, tf.strings.join([",", texts])), "")
+    words = tf.strings.reduce_join(parts, axis=2)
+    return tf.strings.reduce_join(
+        tf.RaggedTensor.from_tensor(words, target_lengths), axis=1, separator=" "
+    )

@@ -1,0 +1,67 @@
+"""Strings in, random translations out."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.decoding.incremental_decoder import StepDecoder
+from tf_transformer.decoding.length_chunks import map_chunks
+from tf_transformer.decoding.sampling import SamplingOptions, sample
+from tf_transformer.decoding.translation_search import end_and_pad
+from tf_transformer.inference.translator import Translator
+from tf_transformer.layers.masks import padding_mask
+from tf_transformer.text.special_ids import BEGIN_ID, PAD_ID, UNKNOWN_ID
+
+
+class SampledTranslations(NamedTuple):
+    """One random translation of each sentence, `(batch,)` each.
+
+    Attributes:
+        text: UTF-8 strings.
+        log_probs: float32, log p(text, end | source) of the model itself, in nats.
+        truncated: bool, see `Translations`.
+    """
+
+    text: tf.Tensor
+    log_probs: tf.Tensor
+    truncated: tf.Tensor
+
+
+def sample_translations(
+    translator: Translator, text: tf.Tensor, options: SamplingOptions
+) -> SampledTranslations:
+    """Draws one translation of each sentence.
+
+    Args:
+        translator: its model and length limits are used, not its beam.
+        text: `(batch,)` strings.
+        options: of every sentence; a `max_length` of 0 leaves it to the translator.
+    """
+    source, lengths = translator.tokenize_source(text)
+    found = map_chunks(
+        lambda rows: _sample_chunk(translator, *rows),
+        (source, options),
+        lengths,
+        translator.chunk_size,
+        (tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.float32)),
+    )
+    return SampledTranslations(*found, truncated=lengths > translator.source_limit)
+
+
+def _sample_chunk(translator, source, options):
+    ids = end_and_pad(source)
+    decoder = StepDecoder(translator.model)
+    mask = padding_mask(ids)
+    state = decoder.start(tf.shape(ids)[0], translator.model.encode(ids), mask)
+    max_length = translator.searcher.max_lengths(mask, options.max_length)
+    found = sample(
+        decoder,
+        state,
+        begin_id=BEGIN_ID,
+        end_ids=translator.searcher.end_ids,
+        options=options._replace(max_length=max_length),
+        suppressed_ids=(PAD_ID, UNKNOWN_ID, BEGIN_ID),
+    )
+    is_empty = source.row_lengths() == 0
+    texts = translator.target_tokenizer.detokenize(found.ids)
+    return tf.where(is_empty, "", texts), tf.where(is_empty, 0.0, found.log_probs)

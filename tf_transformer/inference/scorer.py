@@ -1,0 +1,70 @@
+"""How probable a model finds given translations."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.decoding.length_chunks import map_chunks
+from tf_transformer.decoding.logits_processing import merge_ends
+from tf_transformer.decoding.translation_search import end_and_pad
+from tf_transformer.inference.translator import Translator
+from tf_transformer.layers.masks import padding_mask
+from tf_transformer.losses.label_smoothing import cross_entropy
+from tf_transformer.text.special_ids import BEGIN_ID
+
+
+class Scores(NamedTuple):
+    """What a model thinks of given translations.
+
+    Attributes:
+        log_prob: `(batch,)` float32, log p(target, end | source) in nats.
+        num_tokens: `(batch,)` int32, tokens of the target, its end included.
+        token_log_probs: `(batch, max_length)` float32, of each token, then zeros.
+        truncated: `(batch,)` bool, a side was longer than the model's limit and its end was cut
+            off.
+    """
+
+    log_prob: tf.Tensor
+    num_tokens: tf.Tensor
+    token_log_probs: tf.Tensor
+    truncated: tf.Tensor
+
+
+def score_pairs(translator: Translator, source: tf.Tensor, target: tf.Tensor) -> Scores:
+    """Scores target sentences as translations of source sentences, `(batch,)` strings each."""
+    limit = translator.source_limit
+    source_ids, source_lengths = translator.tokenize_source(source)
+    target_ids = translator.target_tokenizer.tokenize(target)
+    target_lengths = tf.cast(target_ids.row_lengths(), tf.int32)
+    specs = (
+        tf.TensorSpec([], tf.float32),
+        tf.TensorSpec([], tf.int32),
+        tf.TensorSpec([limit + 1], tf.float32),
+    )
+    log_prob, num_tokens, token_log_probs = map_chunks(
+        lambda rows: _score_chunk(translator, *rows),
+        (source_ids, target_ids[:, :limit]),
+        tf.maximum(source_lengths, target_lengths),
+        translator.chunk_size,
+        specs,
+    )
+    truncated = (source_lengths > limit) | (target_lengths > limit)
+    return Scores(log_prob, num_tokens, token_log_probs, truncated)
+
+
+def _score_chunk(translator, source, target):
+    labels = end_and_pad(target)
+    begins = tf.fill(tf.stack([tf.shape(labels)[0], 1]), BEGIN_ID)
+    inputs = {"source": end_and_pad(source), "target": tf.concat([begins, labels[:, :-1]], axis=1)}
+    mask = padding_mask(labels)
+    logits = merge_ends(translator.model(inputs), translator.searcher.end_ids)
+    log_probs = tf.where(mask, -cross_entropy(labels, logits), 0.0)
+    room = translator.source_limit + 1 - tf.shape(labels)[1]
+    padded = tf.ensure_shape(
+        tf.pad(log_probs, [[0, 0], [0, room]]), (None, translator.source_limit + 1)
+    )
+    return (
+        tf.reduce_sum(log_probs, axis=1),
+        tf.math.count_nonzero(mask, axis=1, dtype=tf.int32),
+        padded,
+    )

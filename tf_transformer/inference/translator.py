@@ -1,0 +1,212 @@
+"""Strings in, strings out: tokenizer, model and search in one graph."""
+
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tqdm
+
+from tf_transformer.decoding.beam_search import check_search_arguments
+from tf_transformer.decoding.length_chunks import map_chunks
+from tf_transformer.decoding.translation_search import Searcher, TranslationOptions
+from tf_transformer.models.transformer import Transformer
+from tf_transformer.storage.model_dir import load_for_decoding
+from tf_transformer.text.language_tags import check_tags
+from tf_transformer.text.texts import list_of_texts
+from tf_transformer.text.tokenizer import Tokenizer
+
+
+class Translations(NamedTuple):
+    """Translations of a batch of sentences, best first.
+
+    Attributes:
+        text: `(batch, num_best)` UTF-8 strings.
+        scores: `(batch, num_best)` float32, log-probability over length penalty.
+        lengths: `(batch, num_best)` int32, tokens of each, the end not counted.
+        truncated: `(batch,)` bool, True where the source was longer than the model's limit and its
+            end was cut off.
+    """
+
+    text: tf.Tensor
+    scores: tf.Tensor
+    lengths: tf.Tensor
+    truncated: tf.Tensor
+
+
+class Translation(NamedTuple):
+    """One translation of one sentence, for Python; the attributes are those of `Translations`."""
+
+    text: str
+    score: float
+    truncated: bool
+
+
+class Translator(tf.Module):
+    """Translates strings with a `Transformer`.
+
+        translator = Translator.load("model", beam_size=4)
+        translator(["A man sleeps."])            # the best translation of each sentence
+        translator.n_best(["A man sleeps."])     # the `num_best` translations, with their scores
+
+    Every sentence is translated as if it were alone: sentences are sorted by length and translated
+    in chunks, each with length limits of its own, and put back in order. An empty or blank sentence
+    gives an empty translation with score 0. Pad, begin and unknown ids are never produced.
+
+    Args:
+        model: the model.
+        source_tokenizer, target_tokenizer: of its two sides.
+        num_best: translations of each sentence, at most the beam's size.
+        chunk_size: sentences decoded together.
+        end_pieces: pieces that end an output like the end token does, without being part of it.
+        search: the other arguments of `Searcher`.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        *,
+        num_best: int = 1,
+        chunk_size: int = 32,
+        end_pieces: Sequence[str] = (),
+        **search: Any,
+    ):
+        super().__init__(name="translator")
+        self.searcher = Searcher(model, end_ids=target_tokenizer.end_ids(end_pieces), **search)
+        check_search_arguments(self.searcher.beam_size, num_best, 0.0)
+        if chunk_size < 1:
+            raise ValueError(f"`chunk_size` must be at least 1. Received: chunk_size={chunk_size}")
+        self.model = model
+        self.source_tokenizer = source_tokenizer
+        self.target_tokenizer = target_tokenizer
+        self.num_best = num_best
+        self.chunk_size = chunk_size
+        self._translate_function = tf.function(
+            lambda text: self.translate_in_graph(text, num_best=num_best),
+            input_signature=[tf.TensorSpec([None], tf.string)],
+            autograph=False,
+        )
+
+    @classmethod
+    def load(
+        cls, model_dir: str | os.PathLike, *, dtype: str = "float32", **options: Any
+    ) -> "Translator":
+        """Loads a model directory to translate with.
+
+        Args:
+            model_dir: the model directory.
+            dtype: "float32", "bfloat16" or "int8", see `load_for_decoding`.
+            **options: the other arguments of `Translator`, such as `beam_size` and `num_best`.
+
+        Raises:
+            ValueError: no model directory, a damaged one, one of a language model, or an argument
+                is out of range.
+        """
+        return cls(*load_for_decoding(pathlib.Path(model_dir), dtype), **options)
+
+    def __call__(self, sentences: Iterable[str | bytes]) -> list[str]:
+        """Returns the best translation of each sentence, see `n_best`."""
+        return [translations[0].text for translations in self.n_best(sentences)]
+
+    def n_best(self, sentences: Iterable[str | bytes]) -> list[list[Translation]]:
+        """Returns the `num_best` translations of each sentence, best first.
+
+        Args:
+            sentences: strings, or their UTF-8 bytes. All are translated before any is returned;
+                `translate_lines` does so little by little.
+
+        Raises:
+            ValueError: one string instead of several, something that is no string, or a sentence
+                without the tag of a language that the model needs.
+        """
+        sentences = list_of_texts(sentences, "sentences")
+        check_tags(sentences, self.source_tokenizer.languages, "sentences")
+        return self.translate_batch(sentences)
+
+    @property
+    def source_limit(self) -> int:
+        """Most source tokens that are translated, not counting the end token."""
+        return self.searcher.limit
+
+    def translate(self, text: tf.Tensor) -> Translations:
+        """Translates sentences, `(batch,)` strings, in one call of a `tf.function`."""
+        return self._translate_function(text)
+
+    def translate_in_graph(
+        self,
+        text: tf.Tensor,
+        options: TranslationOptions | None = None,
+        prefix: tf.Tensor | None = None,
+        num_best: int = 1,
+    ) -> Translations:
+        """Translates sentences, as part of a graph.
+
+        Args:
+            text: `(batch,)` strings.
+            options: of every sentence; None takes the translator's own.
+            prefix: `(batch,)` strings that the translations begin with; they count neither for the
+                score nor for the length penalty.
+            num_best: translations of each sentence.
+        """
+        source, lengths = self.tokenize_source(text)
+        rows = {"source": source, "options": options or (), "prefix": ()}
+        truncated = lengths > self.source_limit
+        if prefix is not None:
+            prefix_ids = self.target_tokenizer.tokenize(prefix)
+            truncated |= tf.cast(prefix_ids.row_lengths(), tf.int32) > self.source_limit
+            rows["prefix"] = prefix_ids[:, : self.source_limit]
+
+        def translate_chunk(rows):
+            prefix = None if isinstance(rows["prefix"], tuple) else rows["prefix"]
+            found = self.searcher.search(rows["source"], rows["options"] or None, prefix, num_best)
+            ids, scores, _, counts = (part[:, :num_best] for part in found)
+            texts = self.target_tokenizer.detokenize(tf.reshape(ids, (-1, tf.shape(ids)[2])))
+            is_empty = (rows["source"].row_lengths() == 0)[:, tf.newaxis]
+            return tf.where(is_empty, "", tf.reshape(texts, (-1, num_best))), scores, counts
+
+        specs = [tf.TensorSpec([num_best], x) for x in (tf.string, tf.float32, tf.int32)]
+        text, scores, counts = map_chunks(
+            translate_chunk, rows, lengths, self.chunk_size, tuple(specs)
+        )
+        return Translations(text, scores, counts, truncated)
+
+    def tokenize_source(self, text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Ids of the sentences, cut to the model's limit, and their lengths before, `(batch,)`."""
+        source = self.source_tokenizer.tokenize(text)
+        return source[:, : self.source_limit], tf.cast(source.row_lengths(), tf.int32)
+
+    def translate_lines(
+        self, lines: Sequence[str | bytes], batch_size: int = 256
+    ) -> Iterator[list[Translation]]:
+        """Translates any number of sentences, with a progress bar on standard error.
+
+        Args:
+            lines: the sentences.
+            batch_size: how many are translated before the first of them is yielded.
+
+        Yields:
+            The `num_best` translations of each sentence, in the order of `lines`.
+        """
+        with tqdm.tqdm(total=len(lines), unit=" sentences", disable=None) as progress:
+            for start in range(0, len(lines), batch_size):
+                batch = lines[start : start + batch_size]
+                yield from self.translate_batch(batch)
+                progress.update(len(batch))
+
+    def translate_batch(self, lines: Sequence[str | bytes]) -> list[list[Translation]]:
+        """Translates sentences at once; returns the `num_best` translations of each."""
+        found = self.translate(tf.constant(lines, tf.string, shape=[len(lines)]))
+        columns = (x.numpy().tolist() for x in (found.text, found.scores, found.truncated))
+        return [
+            [
+                Translation(text.decode(), score, truncated)
+                for text, score in zip(texts, scores, strict=True)
+            ]
+            for texts, scores, truncated in zip(*columns, strict=True)
+        ]

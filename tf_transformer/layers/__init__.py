@@ -1,0 +1,1 @@
+"""The Keras layers that the models are made of."""

@@ -1,0 +1,87 @@
+"""Dynamic linear combination of layers (Wang et al., 2019, "Learning Deep Transformer Models")."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from tf_transformer.layers.composite import CompositeLayer
+from tf_transformer.layers.normalization import make_norm
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class LayerHistory(CompositeLayer):
+    """Feeds layer l + 1 with a learned mix of the embedding y_0 and all outputs y_1 ... y_l.
+
+    "pre":     x_(l+1) = w_(l,0) y_0 + sum_(k = 1 ... l) w_(l,k) norm_k(y_k)
+    "post":    x_(l+1) = norm_l(sum_(k = 0 ... l) w_(l,k) y_k)
+
+    All weights w_(l,k) start at 1 / (l + 1). The last mix, x_(N+1), is the stack's output. One
+    deviation: the first layer sees y_0 as it is, x_1 = y_0, where Wang et al. and NiuTensor's
+    program weigh and normalise it too.
+
+    Args:
+        num_layers: N.
+        norm_position: "post" or "pre".
+        norm_type: see `make_norm`.
+        epsilon: of the norms.
+
+    Call arguments:
+        states: the embedding, what earlier calls returned second, and the last layer's output, each
+            `(batch, length, d_model)`.
+
+    Returns:
+        The input of the next layer, and what to keep of the last layer's output (its norm where
+        norms come first), both `(batch, length, d_model)`.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_layers: int,
+        norm_position: str = "post",
+        norm_type: str = "layer",
+        epsilon: float = 1e-6,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.num_layers = num_layers
+        self.norm_position = norm_position
+        self.norm_type = norm_type
+        self.epsilon = epsilon
+        self.norms = [
+            make_norm(norm_type, epsilon, self.dtype_policy, f"norm_{number}")
+            for number in range(num_layers)
+        ]
+
+    def build(self, states_shape):
+        for norm in self.norms:
+            norm.build(states_shape[-1])
+        self.mixes = [
+            self.add_weight(
+                name=f"mix_{number}",
+                shape=(number + 2,),
+                initializer=keras.initializers.Constant(1.0 / (number + 2)),
+            )
+            for number in range(self.num_layers)
+        ]
+        self.built = True
+
+    def call(self, states):
+        number = len(states) - 2
+        norm, mix = self.norms[number], self.mixes[number]
+        if self.norm_position == "pre":
+            states = [*states[:-1], norm(states[-1])]
+        mixed = sum(ops.cast(mix[k], state.dtype) * state for k, state in enumerate(states))
+        return mixed if self.norm_position == "pre" else norm(mixed), states[-1]
+
+    def compute_output_shape(self, states_shape):
+        return states_shape[-1], states_shape[-1]
+
+    def get_config(self):
+        return super().get_config() | {
+            "num_layers": self.num_layers,
+            "norm_position": self.norm_position,
+            "norm_type": self.norm_type,
+            "epsilon": self.epsilon,
+        }

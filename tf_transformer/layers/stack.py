@@ -1,0 +1,236 @@
+"""What encoder and decoder share: a layer made of sublayers, and a stack of such layers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from tf_transformer.layers.attention import SelfAttention
+from tf_transformer.layers.composite import CompositeLayer
+from tf_transformer.layers.feed_forward import FeedForward
+from tf_transformer.layers.layer_history import LayerHistory
+from tf_transformer.layers.normalization import make_norm
+from tf_transformer.layers.residual import Residual
+
+
+class SublayeredLayer(CompositeLayer):
+    """A layer of self-attention and feed-forward, and what lies between, each in a `Residual`.
+
+    Args:
+        num_heads: heads of the self-attention.
+        d_ff: inner width of the feed-forward sublayer.
+        activation: of the feed-forward sublayer, see `FeedForward`.
+        dropout_rate: on each sublayer's output.
+        attention_dropout_rate: on attention weights.
+        feed_forward_dropout_rate: on the inner activations of the feed-forward sublayer.
+        norm_position: "post" or "pre", see `Residual`.
+        norm_type: see `make_norm`.
+        layer_norm_epsilon: of every norm.
+        relative_positions, max_relative_distance: see `SelfAttention`.
+        initial_gain: scales the initial weights, see `dense`.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_heads: int,
+        d_ff: int,
+        activation: str = "relu",
+        dropout_rate: float = 0.0,
+        attention_dropout_rate: float = 0.0,
+        feed_forward_dropout_rate: float = 0.0,
+        norm_position: str = "post",
+        norm_type: str = "layer",
+        layer_norm_epsilon: float = 1e-6,
+        relative_positions: str = "none",
+        max_relative_distance: int = 16,
+        initial_gain: float = 1.0,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.d_ff = d_ff
+        self.activation = activation
+        self.dropout_rate = dropout_rate
+        self.attention_dropout_rate = attention_dropout_rate
+        self.feed_forward_dropout_rate = feed_forward_dropout_rate
+        self.norm_position = norm_position
+        self.norm_type = norm_type
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.relative_positions = relative_positions
+        self.max_relative_distance = max_relative_distance
+        self.initial_gain = initial_gain
+        self.self_attention = SelfAttention(
+            num_heads=num_heads,
+            dropout_rate=attention_dropout_rate,
+            relative_positions=relative_positions,
+            max_relative_distance=max_relative_distance,
+            initial_gain=initial_gain,
+            dtype=self.dtype_policy,
+            name="self_attention",
+        )
+        self.self_attention_residual = self._residual("self_attention_residual")
+        self.feed_forward = FeedForward(
+            d_ff=d_ff,
+            activation=activation,
+            dropout_rate=feed_forward_dropout_rate,
+            initial_gain=initial_gain,
+            dtype=self.dtype_policy,
+            name="feed_forward",
+        )
+        self.feed_forward_residual = self._residual("feed_forward_residual")
+
+    def _residual(self, name: str) -> Residual:
+        return Residual(
+            norm_position=self.norm_position,
+            norm_type=self.norm_type,
+            dropout_rate=self.dropout_rate,
+            epsilon=self.layer_norm_epsilon,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def _apply_feed_forward(self, inputs, training):
+        outputs = self.feed_forward(self.feed_forward_residual.before(inputs), training=training)
+        return self.feed_forward_residual(inputs, outputs, training=training)
+
+    def build(self, inputs_shape):
+        for sublayer in self._flatten_layers(include_self=False, recursive=False):
+            if not sublayer.built:
+                sublayer.build(inputs_shape)
+        self.built = True
+
+    def compute_output_shape(self, inputs_shape, *_, **__):
+        return inputs_shape
+
+    def get_config(self):
+        return super().get_config() | {
+            "num_heads": self.num_heads,
+            "d_ff": self.d_ff,
+            "activation": self.activation,
+            "dropout_rate": self.dropout_rate,
+            "attention_dropout_rate": self.attention_dropout_rate,
+            "feed_forward_dropout_rate": self.feed_forward_dropout_rate,
+            "norm_position": self.norm_position,
+            "norm_type": self.norm_type,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "relative_positions": self.relative_positions,
+            "max_relative_distance": self.max_relative_distance,
+            "initial_gain": self.initial_gain,
+        }
+
+
+class Stack(CompositeLayer):
+    """N identical layers one above the other, with an optional norm at the end.
+
+    Post-norm layers end in a norm of their own, so the paper's stacks need no final one.
+
+    Args:
+        num_layers: N.
+        norm_position: "post" or "pre", see `Residual`.
+        final_norm: one more norm at the end; None stands for True where norms come first.
+        norm_type: see `make_norm`.
+        layer_norm_epsilon: of every norm.
+        layer_history: feeds every layer with a mix of all below it, see `LayerHistory`.
+        depth_scaled_initialization: the weights of layer l, counted from 1, start scaled by
+            1 / sqrt(l)   (Zhang et al., 2019, equation 9, with alpha = 1).
+        layer_arguments: the other arguments of the stacked layers.
+    """
+
+    layer_class: type[SublayeredLayer]
+
+    def __init__(
+        self,
+        *,
+        num_layers: int,
+        norm_position: str = "post",
+        final_norm: bool | None = None,
+        norm_type: str = "layer",
+        layer_norm_epsilon: float = 1e-6,
+        layer_history: bool = False,
+        depth_scaled_initialization: bool = False,
+        name: str | None = None,
+        dtype: Any = None,
+        trainable: bool = True,
+        **layer_arguments: Any,
+    ):
+        super().__init__(name=name, dtype=dtype, trainable=trainable)
+        self.num_layers = num_layers
+        self.norm_position = norm_position
+        self.norm_type = norm_type
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.layer_history = layer_history
+        self.depth_scaled_initialization = depth_scaled_initialization
+        self.layer_arguments = layer_arguments
+        self.stacked_layers = [
+            self.layer_class(
+                norm_position=norm_position,
+                norm_type=norm_type,
+                layer_norm_epsilon=layer_norm_epsilon,
+                initial_gain=(number + 1) ** -0.5 if depth_scaled_initialization else 1.0,
+                dtype=self.dtype_policy,
+                name=f"layer_{number}",
+                **layer_arguments,
+            )
+            for number in range(num_layers)
+        ]
+        if layer_history:
+            self.history = LayerHistory(
+                num_layers=num_layers,
+                norm_position=norm_position,
+                norm_type=norm_type,
+                epsilon=layer_norm_epsilon,
+                dtype=self.dtype_policy,
+                name="history",
+            )
+        self.final_norm = None
+        if norm_position == "pre" if final_norm is None else final_norm:
+            self.final_norm = make_norm(
+                norm_type, layer_norm_epsilon, self.dtype_policy, "final_norm"
+            )
+
+    def build(self, inputs_shape, *layer_shapes):
+        for layer in self.stacked_layers:
+            layer.build(inputs_shape, *layer_shapes)
+        if self.layer_history:
+            self.history.build([inputs_shape, inputs_shape])
+        if self.final_norm is not None:
+            self.final_norm.build(inputs_shape)
+        self.built = True
+
+    def _run(self, hidden, run_layer: Callable[[int, keras.layers.Layer, Any], Any]):
+        """Feeds each layer with what is below it.
+
+        Args:
+            hidden: `(batch, length, d_model)`.
+            run_layer: computes the output of layer `number`, `(number, layer, hidden)`.
+
+        Returns:
+            The stack's output, and the list of the embedding and all layers' outputs.
+        """
+        outputs, states = [hidden], [hidden]
+        for number, layer in enumerate(self.stacked_layers):
+            hidden = run_layer(number, layer, hidden)
+            outputs.append(hidden)
+            if self.layer_history:
+                hidden, state = self.history([*states, hidden])
+                states.append(state)
+        return hidden if self.final_norm is None else self.final_norm(hidden), outputs
+
+    def compute_output_shape(self, inputs_shape, *_, **__):
+        return inputs_shape
+
+    def get_config(self):
+        return (
+            super().get_config()
+            | {
+                "num_layers": self.num_layers,
+                "norm_position": self.norm_position,
+                "final_norm": self.final_norm is not None,
+                "norm_type": self.norm_type,
+                "layer_norm_epsilon": self.layer_norm_epsilon,
+                "layer_history": self.layer_history,
+                "depth_scaled_initialization": self.depth_scaled_initialization,
+            }
+            | dict(self.layer_arguments)
+        )

@@ -1,0 +1,1 @@
+"""Training objective: loss, metrics and learning rate schedule."""

@@ -1,0 +1,1 @@
+"""The Keras models: encoder-decoder Transformer and decoder-only language model."""

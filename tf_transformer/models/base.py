@@ -1,0 +1,271 @@
+"""What every model of this project has: a target embedding, a decoder and logits."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from tf_transformer.config import TransformerConfig
+from tf_transformer.layers.decoder import Decoder
+from tf_transformer.layers.dense import Projection
+from tf_transformer.layers.dropout import Dropout
+from tf_transformer.layers.embedding import TokenEmbedding
+from tf_transformer.layers.positions import PositionalEncoding
+
+
+class DecoderModel(keras.Model):
+    """A model that computes the logits of the next token, all positions at once or step by step.
+
+    All weights exist from construction on, so a model can be compiled, fitted and restored at once,
+    also under a `tf.distribute` strategy whose scope it was made in.
+
+    Args:
+        config: sizes and switches.
+
+    Attributes:
+        input_keys: keys of the dictionary of ids `(batch, length)` that `call` takes.
+
+    Raises:
+        ValueError: `config` is something else, or `dtype` a quantized policy.
+    """
+
+    input_keys: tuple[str, ...] = ("target",)
+
+    def __init__(self, config: TransformerConfig, **kwargs: Any):
+        if not isinstance(config, TransformerConfig):
+            raise ValueError(f"`config` must be a TransformerConfig. Received: {config!r}")
+        super().__init__(**kwargs)
+        if self.quantization_mode is not None:
+            raise ValueError(
+                "`dtype` must be a floating-point policy; Keras' quantized ones are not supported. "
+                f"Received: dtype={self.dtype_policy.name!r}"
+            )
+        self.config = config
+        self.decoder = self._stack(
+            Decoder,
+            "decoder",
+            num_layers=config.num_decoder_layers,
+            cross_attention=not config.decoder_only,
+            cross_num_heads=config.side("decoder").cross_num_heads,
+        )
+        self.target_embedding = self._embedding("decoder", config.target_vocab_size, "target")
+        self.target_positions = self._positions("decoder", "target")
+        self.embedding_dropout = Dropout(
+            config.dropout_rate, dtype=self.dtype_policy, name="embedding_dropout"
+        )
+        self.logits_projection = None
+        if not config.logits_tied:
+            self.logits_projection = Projection(
+                config.target_vocab_size,
+                use_bias=config.logits_bias,
+                dtype="float32",
+                name="logits_projection",
+            )
+
+    @property
+    def input_shapes(self) -> dict[str, tuple[None, None]]:
+        """Shapes of the inputs, of any batch and length."""
+        return {key: (None, None) for key in self.input_keys}
+
+    def _stack(self, stack_class, side: str, **arguments):
+        config = self.config
+        own = config.side(side)
+        return stack_class(
+            num_heads=own.num_heads,
+            d_ff=own.d_ff,
+            activation=config.activation,
+            dropout_rate=config.dropout_rate,
+            attention_dropout_rate=config.attention_dropout_rate,
+            feed_forward_dropout_rate=config.feed_forward_dropout_rate,
+            norm_position=own.norm_position,
+            final_norm=own.final_norm,
+            norm_type=own.norm_type,
+            layer_norm_epsilon=config.layer_norm_epsilon,
+            relative_positions=config.relative_positions,
+            max_relative_distance=config.max_relative_distance,
+            layer_history=own.layer_history,
+            depth_scaled_initialization=config.depth_scaled_initialization,
+            dtype=self.dtype_policy,
+            name=side,
+            **arguments,
+        )
+
+    def _embedding(self, side: str, vocab_size: int, name: str) -> TokenEmbedding:
+        return TokenEmbedding(
+            vocab_size=vocab_size,
+            d_model=self.config.side(side).d_model,
+            trainable=self.config.trainable_embeddings,
+            dtype=self.dtype_policy,
+            name=f"{name}_embedding",
+        )
+
+    def _positions(self, side: str, name: str) -> PositionalEncoding | None:
+        if self.config.positions == "none":
+            return None
+        return PositionalEncoding(
+            kind=self.config.positions,
+            d_model=self.config.side(side).d_model,
+            max_length=self.config.max_length,
+            dtype=self.dtype_policy,
+            name=f"{name}_positions",
+        )
+
+    def build(self, input_shape=None):
+        if not self.built:  # the constructor was first
+            self._build_layers()
+            self.built = True
+
+    def _build_layers(self):
+        hidden_shape = (None, None, self.config.side("decoder").d_model)
+        memory_shape = (None, None, self.config.side("encoder").d_model)
+        if not self.target_embedding.built:  # the source's too, when shared
+            self.target_embedding.build((None, None))
+        if self.target_positions is not None:
+            self.target_positions.build((None,))
+        self.embedding_dropout.build(hidden_shape)
+        self.decoder.build(hidden_shape, memory_shape)
+        if self.logits_projection is not None:
+            self.logits_projection.build(hidden_shape)
+        elif self.config.logits_bias:
+            self.logits_bias = self.add_weight(
+                name="logits_bias",
+                shape=(self.config.target_vocab_size,),
+                initializer="zeros",
+                dtype="float32",
+                autocast=False,
+            )
+
+    def _ids(self, inputs):
+        """The ids of each of `input_keys`."""
+        if not isinstance(inputs, Mapping) or not set(self.input_keys) <= set(inputs):
+            keys = sorted(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
+            raise ValueError(
+                f"`inputs` must be a dictionary with the keys {list(self.input_keys)}. "
+                f"Received: {keys}"
+            )
+        return [inputs[key] for key in self.input_keys]
+
+    def _embed(self, ids, embedding, positional_encoding, training, packing=None):
+        """Ids `(batch, length)` to vectors `(batch, length, d_model)`, or packed ones."""
+        hidden = embedding(ids)
+        if positional_encoding is not None:
+            hidden = hidden + positional_encoding(ops.arange(ops.shape(ids)[1]))
+        if packing is not None:
+            hidden = packing.pack(hidden)
+        return self.embedding_dropout(ops.cast(hidden, self.compute_dtype), training=training)
+
+    def step(self, newest, position, context, caches, projected_memory=(), memory_bias=None):
+        """Reads one token of every hypothesis; `StepDecoder` keeps the account.
+
+        Args:
+            newest: `(rows * beam,)`, the begin id first.
+            position: `(1,)`, of these tokens.
+            context, caches: see `Decoder.step`.
+            projected_memory, memory_bias: see `Decoder.step`.
+
+        Returns:
+            logits of the next token, `(rows * beam, target_vocab_size)` float32, the layers' new
+            caches, and the last layer's weights of cross-attention, or None.
+        """
+        hidden = self.target_embedding(newest)
+        if self.target_positions is not None:
+            hidden = hidden + self.target_positions(position)
+        hidden, caches, weights = self.decoder.step(
+            ops.cast(hidden, self.compute_dtype), context, caches, projected_memory, memory_bias
+        )
+        return self._logits(hidden), caches, weights
+
+    def _logits(self, hidden):
+        if self.logits_projection is not None:
+            return self.logits_projection(hidden)
+        logits = self.target_embedding.logits(hidden)
+        return logits + self.logits_bias if self.config.logits_bias else logits
+
+    def logits_weights(self):
+        """The table `(vocab, d_model)` and bias `(vocab,)` or None of `hidden table^T + bias`."""
+        if self.logits_projection is not None:
+            return ops.transpose(self.logits_projection.kernel), self.logits_projection.bias
+        bias = self.logits_bias if self.config.logits_bias else None
+        return self.target_embedding.embeddings, bias
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape["target"], self.config.target_vocab_size)
+
+    def export(
+        self,
+        filepath: str | os.PathLike,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Keras' own, for token ids of any batch and length where no signature is given.
+
+        The artifact computes logits from ids. `tf-transformer export` writes a SavedModel that
+        translates text.
+
+        Args:
+            filepath: what is written.
+            format: "tf_saved_model", or another one that Keras knows.
+            verbose: whether a message is printed.
+            input_signature: shapes and dtypes of the inputs; None stands for `input_keys`, each of
+                `(None, None)` int32.
+            **kwargs: those of the format, see `keras.Model.export`.
+        """
+        if input_signature is None:
+            # Keras' own would be those of the first call, as floats.
+            specs = {
+                key: keras.InputSpec(shape=shape, dtype="int32", name=key)
+                for key, shape in self.input_shapes.items()
+            }
+            input_signature = [specs]
+        super().export(filepath, format, verbose, input_signature, **kwargs)
+
+    def quantize(self, mode: Any = None, config: Any = None, **kwargs: Any) -> None:
+        """Refuses Keras' own quantization, which would leave every layer as it is.
+
+        Raises:
+            NotImplementedError: always; names what to use.
+        """
+        raise NotImplementedError(
+            f"Keras' `quantize` cannot change the layers of a {type(self).__name__}. Received: "
+            f"mode={mode!r}. Use `tf_transformer.quantization.int8.quantize(model)` to decode in "
+            "8 bits, or `tf-transformer export --dtype int8`"
+        )
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Builds the optimizer, all that is not built yet, inside the strategy's scope.
+
+        Keras would take a batch from the data and average it over the replicas, which fails where
+        the batch does not split evenly, and on several workers.
+        """
+        if self._distribute_strategy is not None and self.optimizer is not None:
+            with self._distribute_strategy.scope():
+                if not self.optimizer.built:
+                    self.optimizer.build(self.trainable_variables)
+
+    def train_step(self, *arguments):
+        """Keras' own, also on several workers."""
+        return self._averageable(super().train_step(*arguments))
+
+    def test_step(self, *arguments):
+        """Keras' own, also on several workers."""
+        return self._averageable(super().test_step(*arguments))
+
+    def _averageable(self, logs):
+        """Logs in the one shape that Keras can average over several workers, `(1,)`."""
+        strategy = getattr(self, "_distribute_strategy", None)
+        if strategy is None or strategy.cluster_resolver is None:
+            return logs
+        return {name: ops.reshape(value, (1,)) for name, value in logs.items()}
+
+    def get_config(self):
+        return super().get_config() | {"config": dataclasses.asdict(self.config)}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        return cls(TransformerConfig(**config.pop("config")), **config)

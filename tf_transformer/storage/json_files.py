@@ -1,0 +1,54 @@
+"""JSON from files that came from elsewhere: objects of a limited size, with finite numbers."""
+
+import json
+import math
+import pathlib
+from typing import Any, NoReturn
+
+from tf_transformer.storage.regular_files import read_regular
+
+# Settings and descriptions are a thousandth of it.
+MAX_BYTES = 2**20
+
+
+def read_json(path: pathlib.Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """Reads a file that holds one JSON object.
+
+    Raises:
+        ValueError: it is no regular file, too large, not JSON in UTF-8, nested too deeply, holds a
+            number that is not finite, or something other than an object.
+        FileNotFoundError: there is no such file.
+    """
+    return parse_json(read_regular(path, max_bytes), path)
+
+
+def parse_json(content: bytes, where: object) -> dict[str, Any]:
+    """Reads one JSON object.
+
+    Args:
+        content: UTF-8.
+        where: it stands, for the message.
+
+    Raises:
+        ValueError: as `read_json`.
+    """
+    try:
+        value = json.loads(content.decode(), parse_constant=_refuse, parse_float=_finite)
+    except RecursionError as error:
+        raise ValueError(f"{where}: not JSON that can be read (nested too deeply)") from error
+    except ValueError as error:
+        raise ValueError(f"{where}: not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: expected a JSON object, got {type(value).__name__}")
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"a number of {len(number)} characters is too large")
+    return value

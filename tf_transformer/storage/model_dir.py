@@ -1,0 +1,290 @@
+"""A model directory: what it takes to translate, in files that hold data and never code.
+
+    config.json        format version, settings of the model
+    source.spm         SentencePiece model of the source side; a language model has none
+    target.spm         SentencePiece model of the target side, equal to it when joint
+    model.weights.h5   the weights, by their names
+
+Training adds its own files beside them. Every file appears whole: it is written under another name
+and renamed.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import pathlib
+import reprlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tf_transformer.config import TransformerConfig, nearest
+from tf_transformer.storage.files import replacing
+from tf_transformer.storage.json_files import read_json
+from tf_transformer.storage.regular_files import read_regular
+from tf_transformer.storage.weight_shapes import weight_shapes
+from tf_transformer.storage.weights_file import (
+    check_arrays,
+    check_finite,
+    read_arrays,
+    write_arrays,
+)
+from tf_transformer.text.vocabulary import MAX_MODEL_BYTES, Vocabulary
+
+if TYPE_CHECKING:  # what needs no model does not wait for TensorFlow
+    import keras
+
+    from tf_transformer.models.base import DecoderModel
+    from tf_transformer.text.tokenizer import Tokenizer
+
+FORMAT_VERSION = 2
+
+CONFIG_NAME = "config.json"
+WEIGHTS_NAME = "model.weights.h5"
+
+
+def describe_model(
+    model_dir: pathlib.Path,
+    config: TransformerConfig,
+    source_model: bytes | None,
+    target_model: bytes,
+) -> None:
+    """Writes everything but the weights."""
+    model_dir.mkdir(parents=True, exist_ok=True)
+    for name, model in (("source.spm", source_model), ("target.spm", target_model)):
+        if model is None:
+            (model_dir / name).unlink(missing_ok=True)
+            continue
+        with replacing(model_dir / name) as path:
+            path.write_bytes(model)
+    description = {"format_version": FORMAT_VERSION, "model": dataclasses.asdict(config)}
+    with replacing(model_dir / CONFIG_NAME) as path:
+        path.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+
+
+def write_weights(model_dir: pathlib.Path, model: "keras.Model") -> None:
+    """Writes the model's weights, in place of former ones: one HDF5 dataset each, by its name."""
+    arrays = {name: np.asarray(weight) for name, weight in _named_weights(model).items()}
+    write_arrays(model_dir / WEIGHTS_NAME, arrays)
+
+
+def weights_digest(model_dir: pathlib.Path, config: TransformerConfig | None = None) -> str:
+    """BLAKE2 digest of the weights by their names, of what they are and not of how they are stored.
+
+    Args:
+        model_dir: where the weights lie.
+        config: of the model that they are of; None takes that in `model_dir`.
+
+    Raises:
+        ValueError: there are none, or the file is damaged or of another model.
+    """
+    shapes = weight_shapes(config or read_config(model_dir))
+    digest = hashlib.blake2b(digest_size=16)
+    in_order = {name: shapes[name] for name in sorted(shapes)}
+    with _weights_there(model_dir):
+        for name, array in read_arrays(model_dir / WEIGHTS_NAME, in_order):
+            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _weights_there(model_dir: pathlib.Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"{model_dir}: no {WEIGHTS_NAME} yet; training has written no checkpoint"
+        ) from error
+
+
+def check_weights(model_dir: pathlib.Path, config: TransformerConfig) -> int:
+    """Checks names, shapes and sizes of the weights in a directory, without reading them.
+
+    Returns:
+        How many numbers they are.
+
+    Raises:
+        ValueError: there are none, or they are damaged or of another model.
+    """
+    shapes = weight_shapes(config)
+    with _weights_there(model_dir):
+        check_arrays(model_dir / WEIGHTS_NAME, shapes)
+    return sum(map(math.prod, shapes.values()))
+
+
+def read_weights(model_dir: pathlib.Path, model: "keras.Model") -> None:
+    """Gives a model the weights in its directory: all of the model's, all of the file's.
+
+    Raises:
+        ValueError: there are none, or they are damaged, of another model, or not finite.
+    """
+    path = model_dir / WEIGHTS_NAME
+    weights = _named_weights(model)
+    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
+    with _weights_there(model_dir):
+        for name, array in read_arrays(path, shapes):
+            check_finite(name, array, path)
+            weights[name].assign(array)
+
+
+def _named_weights(model: "keras.Model") -> "dict[str, keras.Variable]":
+    """Weights by their paths without the model's own name."""
+    return {weight.path.partition("/")[2]: weight for weight in model.weights}
+
+
+def read_config(model_dir: pathlib.Path) -> TransformerConfig:
+    """Reads the model's settings.
+
+    Raises:
+        ValueError: not a model directory, or one of another format version.
+    """
+    path = model_dir / CONFIG_NAME
+    try:
+        description = read_json(path)
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"{model_dir} is not a model directory: it has no {CONFIG_NAME}"
+        ) from error
+    version = description.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ValueError(
+            f"{path}: this version reads model directories of format {FORMAT_VERSION}, "
+            f"got format {reprlib.repr(version)}"
+        )
+    settings = description.get("model")
+    known = {field.name for field in dataclasses.fields(TransformerConfig)}
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path}: expected the model's settings, got {reprlib.repr(settings)}")
+    for name in settings:
+        if name not in known:
+            raise ValueError(
+                f"{path}: unknown setting of the model: {reprlib.repr(name)}{nearest(name, known)}"
+            )
+    try:
+        return TransformerConfig(**settings)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {str(error)[:400]}") from error
+
+
+def read_vocabularies(model_dir: pathlib.Path) -> tuple[Vocabulary | None, Vocabulary]:
+    """Reads the vocabularies of source and target; a language model has no source.
+
+    Raises:
+        ValueError: a file is missing, not a SentencePiece model, or not of the model's size.
+    """
+    config = read_config(model_dir)
+    source = None
+    if not config.decoder_only:
+        source = _read_vocabulary(model_dir, "source", config.source_vocab_size)
+    return source, _read_vocabulary(model_dir, "target", config.target_vocab_size)
+
+
+def _read_vocabulary(model_dir: pathlib.Path, side: str, size: int) -> Vocabulary:
+    path = model_dir / f"{side}.spm"
+    try:
+        vocabulary = Vocabulary(read_regular(path, MAX_MODEL_BYTES))
+    except (FileNotFoundError, ValueError) as error:
+        raise ValueError(f"{path}: missing or damaged ({error})") from error
+    if vocabulary.vocab_size != size:
+        raise ValueError(
+            f"{model_dir}: {side}.spm must have {side}_vocab_size={size} pieces, "
+            f"got {vocabulary.vocab_size}"
+        )
+    return vocabulary
+
+
+def check_model_dir(model_dir: pathlib.Path) -> tuple[Vocabulary | None, Vocabulary]:
+    """Checks all that `load_model` reads, without TensorFlow, and returns the vocabularies.
+
+    Raises:
+        ValueError: a file is missing, damaged, or does not fit the others; the weights themselves
+            are not read.
+    """
+    vocabularies = read_vocabularies(model_dir)
+    check_weights(model_dir, read_config(model_dir))
+    return vocabularies
+
+
+def read_tokenizers(model_dir: pathlib.Path) -> "tuple[Tokenizer | None, Tokenizer]":
+    """Reads the tokenizers of source and target; a language model has no source.
+
+    Raises:
+        ValueError: as `read_vocabularies`.
+    """
+    from tf_transformer.text.tokenizer import Tokenizer
+
+    source, target = read_vocabularies(model_dir)
+    return source and Tokenizer(source.model), Tokenizer(target.model)
+
+
+def make_model(config: TransformerConfig, dtype: str = "float32") -> "DecoderModel":
+    """A `LanguageModel` for decoder-only configurations, a `Transformer` for all others."""
+    from tf_transformer.models.language_model import LanguageModel
+    from tf_transformer.models.transformer import Transformer
+
+    return (LanguageModel if config.decoder_only else Transformer)(config, dtype=dtype)
+
+
+def load_model(
+    model_dir: str | os.PathLike, dtype: str = "float32"
+) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer]":
+    """Loads the model, and the tokenizers of source and target.
+
+    Args:
+        model_dir: the model directory.
+        dtype: "float32", or "bfloat16" for layers in half the memory; embeddings, softmax, logits
+            and scores are float32 in both.
+
+    Raises:
+        ValueError: a file is missing, damaged, or does not fit the others.
+    """
+    model_dir = pathlib.Path(model_dir)
+    config = read_config(model_dir)
+    source_tokenizer, target_tokenizer = read_tokenizers(model_dir)
+    check_weights(model_dir, config)  # before so much memory is asked for
+    model = make_model(config, dtype)
+    read_weights(model_dir, model)
+    return model, source_tokenizer, target_tokenizer
+
+
+def load_for_decoding(
+    model_dir: pathlib.Path, dtype: str = "float32"
+) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer]":
+    """Loads as `load_model` does, with the weights laid out for decoding and nothing else.
+
+    Args:
+        model_dir: the model directory.
+        dtype: those of `load_model`, or "int8" for products in 8 bits, see `quantize`.
+
+    Raises:
+        ValueError: as `load_model`, or TensorFlow lacks the kernels for 8 bits.
+    """
+    from tf_transformer.quantization.int8 import quantize
+    from tf_transformer.quantization.tiled_matmul import tile_weights
+
+    model, *tokenizers = load_model(model_dir, "float32" if dtype == "int8" else dtype)
+    if dtype == "int8":
+        quantize(model)
+    else:
+        tile_weights(model)
+    return model, *tokenizers
+
+
+def load_with_digest(
+    model_dir: pathlib.Path, dtype: str
+) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer, str]":
+    """As `load_for_decoding`, and the `weights_digest` of the weights that were read.
+
+    Raises:
+        ValueError: as `load_for_decoding`, or the weights were replaced meanwhile.
+    """
+    digest = weights_digest(model_dir) if (model_dir / WEIGHTS_NAME).is_file() else None
+    model, *tokenizers = load_for_decoding(model_dir, dtype)
+    if digest != weights_digest(model_dir):
+        raise ValueError(f"{model_dir}: the weights have changed while they were read; try again")
+    return model, *tokenizers, digest

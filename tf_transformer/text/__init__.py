@@ -1,0 +1,1 @@
+"""Text and token ids: tokenizer, vocabulary, special ids, language tags."""

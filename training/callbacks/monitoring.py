@@ -1,0 +1,182 @@
+"""Reports of the training as it goes: scalars for TensorBoard, a progress bar for the terminal."""
+
+import logging
+import math
+import resource
+import sys
+import time
+
+import tensorflow as tf
+import tqdm
+
+from training.callbacks.callbacks import StepCallback
+from training.callbacks.tensorboard_log import TensorBoardLog
+
+_messages = logging.getLogger(__name__)
+
+# None of so many updates in a row was finite: training is of no use.
+_HOPELESS = 50
+
+_QUALITY = ("loss", "perplexity", "accuracy")
+
+
+def quality_scalars(results: dict[str, float]) -> dict[str, float]:
+    """Loss, perplexity and accuracy of metrics' results, and the loss without smoothing."""
+    scalars = {name: value for name, value in results.items() if name in _QUALITY}
+    if "perplexity" in scalars:
+        # The perplexity is exp(loss without smoothing), see `Perplexity`.
+        scalars["loss/without_smoothing"] = _log(scalars["perplexity"])
+    return scalars
+
+
+def _log(value):
+    return math.log(value) if value > 0 else math.nan
+
+
+class Report(StepCallback):
+    """Writes training's means since the last report, every so many steps and where an epoch ends.
+
+    Between two reports nothing is read from the device, so that the host can run ahead of it. The
+    first step of a call of `fit`, which builds the graph, counts for no speed.
+
+    Args:
+        log: where to.
+        every: steps between two reports.
+
+    Raises:
+        ValueError: none of the updates between two reports, at least 50 updates apart, was finite.
+    """
+
+    def __init__(self, log: TensorBoardLog, every: int):
+        super().__init__()
+        self._log = log
+        self._every = every
+        self._start_anew = False
+        self._has_traced = False
+
+    def on_train_begin(self, logs=None):
+        super().on_train_begin(logs)
+        self._skipped = self._checked_skipped = self._count_skipped()
+        self._checked_step = self.step
+        self._has_traced = False
+
+    def _count_skipped(self):
+        return int(self.model.optimizer.skipped.numpy())
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._start_clock({})
+        self._start_anew = False
+        self._progress = self._bar(f"from step {self.step}", " steps", self.params["steps"])
+
+    def _start_clock(self, results):
+        """Speeds are measured from here; `results` is what the metrics have counted before."""
+        self._since = time.perf_counter()
+        self._first_step = self.step
+        self._counted = results
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self._start_anew:
+            self.model.reset_metrics()
+            self._start_clock({})
+            self._start_anew = False
+
+    def on_train_batch_end(self, batch, logs=None):
+        super().on_train_batch_end(batch, logs)
+        self._progress.update()
+        is_last = batch + 1 == self.params["steps"] or self.model.stop_training
+        if self.step % self._every == 0 or is_last:
+            self._report(self._results())
+            self._start_anew = True
+        elif not self._has_traced:
+            self._start_clock(self._results())
+        self._has_traced = True
+
+    def _results(self):
+        """The metrics' results over all replicas; waits for the running step."""
+        return {name: float(value) for name, value in self.model.get_metrics_result().items()}
+
+    def _report(self, results):
+        scalars = quality_scalars(results) | self._speed(results) | memory_scalars()
+        tokens = results["target_tokens"] + results.get("source_tokens", 0.0)
+        scalars["speed/padding"] = 1.0 - tokens / results["entries"]
+        optimizer = self.model.optimizer
+        self._skipped = self._count_skipped()
+        scalars["optimizer/learning_rate"] = float(optimizer.learning_rate)
+        scalars["optimizer/gradient_norm"] = float(optimizer.gradient_norm.numpy())
+        scalars["optimizer/skipped_updates"] = self._skipped
+        self._log.scalars("training", scalars, self.step)
+        self._check_health()
+        self.newest = scalars
+        self._progress.set_postfix_str(_in_short(scalars))
+
+    def _speed(self, results):
+        """Pace since the clock started, if there was a step."""
+        steps = self.step - self._first_step
+        if not self._has_traced or not steps:
+            return {}
+        seconds = time.perf_counter() - self._since
+        scalars = {"speed/step_seconds": seconds / steps}
+        for name in ("source_tokens", "target_tokens"):
+            if name in results:
+                tokens = results[name] - self._counted.get(name, 0.0)
+                scalars[f"speed/{name}_per_second"] = tokens / seconds
+        return scalars
+
+    def _check_health(self):
+        updates = self.step - self._checked_step
+        if updates < _HOPELESS:
+            return
+        if self._skipped - self._checked_skipped == updates:
+            raise ValueError(
+                f"none of the updates from {self._checked_step + 1} to {self.step} had a finite "
+                "gradient; lower optimization.learning_rate_factor or set optimization.clip_norm, "
+                "with another --model-dir"
+            )
+        self._checked_step, self._checked_skipped = self.step, self._skipped
+
+    def on_test_begin(self, logs=None):
+        self._progress.close()
+        self._progress = self._bar("validation", " batches")
+
+    def on_test_batch_end(self, batch, logs=None):
+        self._progress.update()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._progress.close()
+        if self.model.stop_evaluating:
+            return
+        results = {
+            name.removeprefix("val_"): float(value)
+            for name, value in logs.items()
+            if name.startswith("val_")
+        }
+        _messages.info(
+            "step %s: %s; validation: %s", self.step, _in_short(self.newest), _in_short(results)
+        )
+
+    def _bar(self, label, unit, total=None):
+        is_silent = True if self._log.log_dir is None else None
+        return tqdm.tqdm(total=total, desc=label, unit=unit, leave=False, disable=is_silent)
+
+
+def memory_scalars() -> dict[str, float]:
+    """Most memory used so far, in GiB: of this process, and of each GPU by its tensors."""
+    unit = 1 if sys.platform == "darwin" else 1024  # of the system's answer, in bytes
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    scalars = {"memory/process_peak_GiB": most / 2**30}
+    for number, _ in enumerate(tf.config.list_logical_devices("GPU")):
+        used = tf.config.experimental.get_memory_info(f"GPU:{number}")
+        scalars[f"memory/GPU_{number}_peak_GiB"] = used["peak"] / 2**30
+    return scalars
+
+
+def _in_short(scalars):
+    """The scalars that a line of text has room for."""
+    parts = [
+        f"{name} {scalars[name]:.{digits}f}"
+        for name, digits in (("loss", 4), ("perplexity", 2), ("accuracy", 4))
+        if name in scalars
+    ]
+    if (pace := scalars.get("speed/target_tokens_per_second")) is not None:
+        parts.append(f"{pace:,.0f} target tokens/s")
+    return ", ".join(parts)

@@ -1,0 +1,222 @@
+"""How good the model is while it is trained: scores, samples, attention; when to stop."""
+
+import functools
+import itertools
+import logging
+import pathlib
+from typing import Any
+
+import keras
+import sacrebleu
+import tensorflow as tf
+
+from tf_transformer.inference.inspection import inspect_pair
+from tf_transformer.inference.translator import Translator
+from tf_transformer.text.lines import one_line
+from training.callbacks.callbacks import StopOnSignal, ValidateAverage, current_step
+from training.callbacks.monitoring import quality_scalars
+from training.callbacks.tensorboard_log import TensorBoardLog
+from training.checkpointing.best_checkpoints import keep_best
+from training.checkpointing.validation_history import ValidationScores
+from training.config import TrainingConfig
+from training.data.corpus import digest
+from training.data.pipeline import ParallelText
+from training.distributed.workers import Workers
+from training.plots.attention_maps import PARTS, draw_attention
+from training.settings import dump_config, flatten
+
+_log = logging.getLogger(__name__)
+
+_METRICS = ("loss", "perplexity", "accuracy")
+_NUM_SAMPLES = 8
+# An attention map of more pieces is no longer readable.
+_MOST_PIECES = 24
+
+
+class Validation(keras.callbacks.Callback):
+    """Judges the model at each checkpoint, and keeps the best checkpoints.
+
+    Writes loss and accuracy, BLEU and chrF of the validation set's translations, samples of them
+    and attention maps to TensorBoard, all scores to `ValidationScores`. Ends training when the
+    scores no longer rise. None of it draws random numbers, so the weights are those of a training
+    without it.
+
+    Args:
+        corpus: the validation set.
+        batches: the same as batches.
+        config: settings of the run.
+        model_dir: where checkpoints and scores lie.
+        log: of TensorBoard.
+        workers: that train together; the chief judges for all.
+        stop: breaks a judgment off, which `begin` of the next run makes up for.
+
+    Attributes:
+        early_stop: why training should end early, or None.
+
+    Raises:
+        ValueError: the file of former scores is damaged.
+    """
+
+    def __init__(
+        self,
+        *,
+        corpus: ParallelText,
+        batches: tf.data.Dataset,
+        config: TrainingConfig,
+        model_dir: pathlib.Path,
+        log: TensorBoardLog,
+        workers: Workers,
+        stop: StopOnSignal,
+    ):
+        super().__init__()
+        self._settings = config.validation
+        self._steps = config.optimization.steps
+        self._checkpoint_every = config.optimization.checkpoint_every
+        self._corpus = corpus
+        self._batches = batches
+        self._model_dir = model_dir
+        self._dashboard = log
+        self._workers = workers
+        self._stop = stop
+        self._translates = not config.is_language_model and self._settings.translate_every > 0
+        self._scores = ValidationScores(model_dir, config.best_by, self._made_by())
+        self.early_stop: str | None = None
+
+    def _made_by(self) -> dict[str, Any]:
+        names = ("sentences", "beam_size", "length_penalty", "bleu_tokenizer")
+        search = {name: getattr(self._settings, name) for name in names}
+        files = (self._corpus.source, self._corpus.target)
+        return {"validation_set": digest(*files)} | (search if self._translates else {})
+
+    def begin(self, model: keras.Model) -> None:
+        """Judges the checkpoint that training goes on from, where that did not come to pass."""
+        self.set_model(model)
+        step = current_step(model)
+        is_missing = self._is_due(step) and self._scores.find(step) is None
+        if self._workers.any(is_missing):
+            results = model.evaluate(
+                self._batches,
+                return_dict=True,
+                verbose=0,
+                callbacks=[self._stop, ValidateAverage()],
+            )
+            if not self._stop.agreed:
+                self._judge(step, results)
+        elif step:
+            self._keep_and_decide(step)
+
+    def on_epoch_end(self, epoch, logs=None):
+        step = current_step(self.model)
+        if self._is_due(step) and not self._stop.agreed:
+            self._judge(step, {name: logs[f"val_{name}"] for name in _METRICS})
+        self.model.stop_training |= self.early_stop is not None or self._stop.agree()
+
+    def _is_due(self, step):
+        return step > 0 and (step % self._checkpoint_every == 0 or step >= self._steps)
+
+    def _judge(self, step, results):
+        if self._workers.is_chief:
+            self._add_scores(step, results)
+        self._keep_and_decide(step)
+
+    def _add_scores(self, step, results):
+        scores = {name: float(results[name]) for name in _METRICS}
+        quality = quality_scalars(scores)
+        checkpoint = step // self._checkpoint_every
+        if self._translates and (
+            checkpoint % self._settings.translate_every == 0 or step >= self._steps
+        ):
+            with self.model.optimizer.averaged_weights(self.model.trainable_variables):
+                translated = self._translate(step)
+            if translated is None:
+                return
+            scores |= translated
+        self._dashboard.scalars("validation", quality, step)
+        self._scores.add(step, scores)
+        if self._settings.histograms:
+            self._dashboard.histograms(self.model, step)
+
+    def _keep_and_decide(self, step):
+        self.early_stop = None
+        if self._workers.is_chief:
+            keep_best(self._model_dir, self._scores.ranked(step), self._settings.keep_best)
+            patience = self._settings.patience
+            if patience is not None and (stale := self._scores.stale(step)) >= patience:
+                best = self._scores.describe_best(step)
+                self.early_stop = f"{best} was not surpassed in {stale} validations since"
+        if self._workers.any(self.early_stop is not None):
+            self.early_stop = self.early_stop or "the chief has decided so"
+
+    def _translate(self, step):
+        """Scores of the translations; writes them, samples and attention to TensorBoard.
+
+        None where it was broken off.
+        """
+        sources, references = self._sentences
+        translations = []
+        for best in self._translator.translate_lines(sources):
+            if self._stop.was_told:
+                return None
+            translations.append(one_line(best[0].text))
+        bleu = sacrebleu.BLEU(tokenize=self._settings.bleu_tokenizer)
+        chrf = sacrebleu.CHRF()
+        scores = {
+            "bleu": bleu.corpus_score(translations, [references]).score,
+            "chrf": chrf.corpus_score(translations, [references]).score,
+        }
+        scalars = {"quality/BLEU": scores["bleu"], "quality/chrF": scores["chrf"]}
+        self._dashboard.scalars("validation", scalars, step)
+        rows = zip(sources, translations, references, strict=True)
+        self._dashboard.translations(itertools.islice(rows, _NUM_SAMPLES), step)
+        self._draw_attention(step)
+        _log.info("step %s: BLEU %.2f, chrF %.2f", step, scores["bleu"], scores["chrf"])
+        return scores | {
+            "bleu_signature": str(bleu.get_signature()),
+            "chrf_signature": str(chrf.get_signature()),
+        }
+
+    def _draw_attention(self, step):
+        """Of the first pair of sentences, whatever the model makes of it: the axes stay."""
+        pairs = zip(*self._sentences, strict=True)
+        pair = next((pair for pair in pairs if all(side.strip() for side in pair)), None)
+        if pair is None:
+            return
+        sentence = inspect_pair(self._translator, *pair, limit=_MOST_PIECES)
+        for part in PARTS:
+            if layers := len(getattr(sentence.attention, part)):
+                figure = draw_attention(sentence, part, [layers - 1])
+                figure.set_dpi(60)
+                self._dashboard.picture(f"attention/{part}", figure, step)
+
+    @functools.cached_property
+    def _sentences(self) -> tuple[list[str], list[str]]:
+        files = (self._corpus.source, self._corpus.target)
+        limit = self._settings.sentences
+        return tuple(list(itertools.islice(file.lines(), limit)) for file in files)
+
+    @functools.cached_property
+    def _translator(self) -> Translator:
+        return Translator(
+            self.model,
+            self._corpus.source_tokenizer,
+            self._corpus.target_tokenizer,
+            beam_size=self._settings.beam_size,
+            length_penalty=self._settings.length_penalty,
+        )
+
+
+def describe_run(
+    log: TensorBoardLog, config: TrainingConfig, model: keras.Model, model_dir: pathlib.Path
+) -> None:
+    """Writes the settings, and for a run that begins the model's graph, to TensorBoard."""
+    metrics = ["loss", "perplexity"]
+    if not config.is_language_model and config.validation.translate_every:
+        metrics = ["quality/BLEU", "quality/chrF", *metrics]
+    settings = {
+        name: value
+        for name, value in flatten(dump_config(config)).items()
+        if not name.startswith("validation.")  # has no part in the model
+    }
+    log.settings(str(model_dir), settings | {"parameters": model.count_params()}, metrics)
+    if current_step(model) == 0:
+        log.graph(model)

@@ -1,0 +1,1 @@
+"""What a run writes to resume from: checkpoints, its fingerprint, validation scores."""

@@ -1,0 +1,77 @@
+"""The best checkpoints of a run: they stay when they are no longer among the last."""
+
+import os
+import pathlib
+import shutil
+from collections.abc import Iterable
+
+from tf_transformer.storage.files import remove_leftovers, replacing
+from training.checkpointing.checkpoint_files import (
+    checkpoint_directory,
+    checkpoint_files,
+    checkpoint_paths,
+    step_of,
+)
+from training.checkpointing.validation_history import ValidationScores, read_best_by
+
+
+def best_directory(model_dir: pathlib.Path) -> pathlib.Path:
+    """Where the best checkpoints lie."""
+    return model_dir / "best_checkpoints"
+
+
+def keep_best(model_dir: pathlib.Path, ranked: list[int], count: int) -> None:
+    """Keeps the best checkpoints, as second names of the same files where the disk can do that.
+
+    Args:
+        model_dir: the model directory.
+        ranked: judged steps, the best first; kept ones that are not judged stay.
+        count: how many of these stay.
+    """
+    directory = best_directory(model_dir)
+    last = checkpoint_directory(model_dir)
+    if count:
+        directory.mkdir(exist_ok=True)
+    remove_leftovers(directory)
+    for step in ranked[:count]:
+        if (last / f"step-{step}.index").exists():
+            _copy(checkpoint_files(last, step), directory)
+    for step in ranked[count:]:
+        for path in reversed(checkpoint_files(directory, step)):
+            path.unlink()
+
+
+def _copy(paths: Iterable[pathlib.Path], directory: pathlib.Path) -> None:
+    copies = [directory / path.name for path in paths]
+    if all(copy.exists() and copy.samefile(path) for path, copy in zip(paths, copies, strict=True)):
+        return
+    copies[-1].unlink(missing_ok=True)  # no index beside the data of another save
+    for path, copy in zip(paths, copies, strict=True):
+        with replacing(copy) as temporary:
+            try:
+                os.link(path, temporary)
+            except OSError:  # another disk, or a file system without links
+                shutil.copyfile(path, temporary)
+
+
+def best_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
+    """The best checkpoints that are still there, best first, without their endings.
+
+    Raises:
+        ValueError: there are not so many checkpoints with a score.
+    """
+    best_by = read_best_by(model_dir)
+    paths = {}
+    for directory in (best_directory(model_dir), checkpoint_directory(model_dir)):
+        for path in checkpoint_paths(directory):
+            paths[step_of(path)] = path
+    ranked = [step for step in ValidationScores(model_dir, best_by).ranked() if step in paths]
+    if count < 1:
+        raise ValueError(f"--best {count}: expected at least 1")
+    if count > len(ranked):
+        name = {"bleu": "BLEU", "loss": "validation loss"}[best_by]
+        raise ValueError(
+            f"--best {count}: {model_dir} holds {len(ranked)} checkpoints with a {name} "
+            "(validation.keep_best says how many of the best stay)"
+        )
+    return [paths[step] for step in ranked[:count]]

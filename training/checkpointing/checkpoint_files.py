@@ -1,0 +1,73 @@
+"""Where the checkpoints of a model directory lie, and what they are called."""
+
+import contextlib
+import pathlib
+import re
+import tempfile
+from collections.abc import Iterator
+
+from tf_transformer.storage.files import is_found_by_tensorflow
+from tf_transformer.storage.regular_files import regular_size
+
+# As they are written: without leading zeros, and in ASCII's digits alone.
+_INDEX_NAME = re.compile(r"step-(0|[1-9][0-9]{0,17})\.index")
+
+
+def checkpoint_directory(model_dir: pathlib.Path) -> pathlib.Path:
+    """Where the checkpoints of a model directory lie."""
+    return model_dir / "checkpoints"
+
+
+def checkpoint_paths(directory: pathlib.Path) -> list[str]:
+    """The checkpoints in a folder, oldest first, without their endings."""
+    steps = [
+        int(match[1])
+        for path in directory.glob("step-*.index")
+        if (match := _INDEX_NAME.fullmatch(path.name))
+    ]
+    return [str(directory / f"step-{step}") for step in sorted(steps)]
+
+
+def last_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
+    """The last checkpoints of a model directory, oldest first, without their endings.
+
+    Raises:
+        ValueError: there are not so many.
+    """
+    directory = checkpoint_directory(model_dir)
+    paths = checkpoint_paths(directory)
+    if count < 1:
+        raise ValueError(f"--last {count}: expected at least 1")
+    if count > len(paths):
+        raise ValueError(f"--last {count}: {directory} holds {len(paths)} checkpoints")
+    return paths[-count:]
+
+
+def checkpoint_files(directory: pathlib.Path, step: int) -> list[pathlib.Path]:
+    """The files of a checkpoint; the index, with which it is there for readers, is last."""
+    return sorted(
+        directory.glob(f"step-{step}.*"), key=lambda path: (path.suffix == ".index", path.name)
+    )
+
+
+def step_of(path: str) -> int:
+    """The number of steps that a checkpoint was written after."""
+    return int(path.rpartition("-")[2])
+
+
+@contextlib.contextmanager
+def findable(path: str) -> Iterator[str]:
+    """A name of the checkpoint by which TensorFlow can read it, wherever it lies.
+
+    Raises:
+        ValueError: one of its files is no regular file.
+    """
+    for file in checkpoint_files(pathlib.Path(path).parent, step_of(path)):
+        regular_size(file)
+    if is_found_by_tensorflow(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        link = pathlib.Path(folder) / "checkpoints"
+        link.symlink_to(pathlib.Path(path).parent.resolve(), target_is_directory=True)
+        yield str(link / pathlib.Path(path).name)

@@ -1,0 +1,225 @@
+"""Checkpoints of everything that training goes on from, and the average of their weights."""
+
+import errno
+import logging
+import os
+import pathlib
+import shutil
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.storage.files import bring_to_disk
+from tf_transformer.storage.weights_file import check_finite
+from training.checkpointing.checkpoint_files import (
+    checkpoint_directory,
+    checkpoint_files,
+    checkpoint_paths,
+    findable,
+    step_of,
+)
+
+_log = logging.getLogger(__name__)
+
+# Ends the name of an empty file beside a checkpoint that lies between two regular steps.
+_BETWEEN = ".between"
+
+# What TensorFlow raises over a damaged checkpoint, or one with other variables.
+_UNREADABLE = (AssertionError, IndexError, ValueError, tf.errors.OpError)
+
+
+class Checkpoints:
+    """The last checkpoints of a training run, in `model_dir/checkpoints`.
+
+    A checkpoint holds the weights, their moving averages if there are any, the state of every
+    dropout's random sequence and the optimizer's state with the number of steps done. It is written
+    in a folder beside, brought to disk and renamed, the index last: so it is there as a whole or
+    not at all, and an interrupted save leaves the former ones as they were.
+
+    Args:
+        model_dir: where the folder lies.
+        model: compiled model, its optimizer built.
+        keep: how many of the last checkpoints stay. One that lies between two regular steps, where
+            a run was stopped, goes with the next save and counts for nothing; a file beside it
+            marks it, since `every` may change.
+        every: the regular steps are the multiples of this.
+        is_writer: False only reads, beside a writer.
+    """
+
+    def __init__(
+        self,
+        model_dir: pathlib.Path,
+        model: keras.Model,
+        keep: int,
+        every: int,
+        *,
+        is_writer: bool = True,
+    ):
+        self._directory = checkpoint_directory(model_dir)
+        self._writing = self._directory / "writing"
+        self._keep, self._every = keep, every
+        self._is_writer = is_writer
+        if is_writer:
+            self._remove_leftovers()
+        weights, state = _weights_and_state(model)
+        averages = [average.value for average in model.optimizer.averages]
+        optimizer = [variable.value for variable in model.optimizer.variables]
+        # Lists of variables: tf.train.Checkpoint(model=...) would lose layers held in lists.
+        self._checkpoint = tf.train.Checkpoint(
+            weights=weights,
+            state=state,
+            averages=averages,
+            optimizer=_without(optimizer, averages),
+        )
+
+    def save(self, step: int) -> None:
+        """Writes the state after `step` updates.
+
+        Raises:
+            OSError: the disk is full or faulty; the former checkpoints are as they were.
+        """
+        try:
+            self._writing.mkdir(parents=True, exist_ok=True)
+            self._checkpoint.write(str(self._writing / f"step-{step}"))
+            if step % self._every:
+                (self._writing / f"step-{step}{_BETWEEN}").touch()
+            for path in checkpoint_files(self._writing, step):
+                bring_to_disk(path)
+                os.replace(path, self._directory / path.name)
+        except tf.errors.ResourceExhaustedError as error:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._directory)) from error
+        except tf.errors.OpError as error:
+            reason = " ".join(str(error.message).split())[:200]
+            raise OSError(f"{self._directory}: cannot be written ({reason})") from error
+        finally:
+            self._remove_leftovers()
+        self._remove_outdated()
+        _list_for_tensorflow(self._directory)
+
+    def _remove_outdated(self):
+        paths = checkpoint_paths(self._directory)
+        steps = [step_of(path) for path in paths]
+        regular = [step_of(path) for path in paths if not os.path.exists(path + _BETWEEN)]
+        for step in set(steps) - {steps[-1], *regular[-self._keep :]}:
+            for path in reversed(checkpoint_files(self._directory, step)):
+                path.unlink()
+
+    def _remove_leftovers(self) -> None:
+        """Removes what interrupted saves and removals have left."""
+        shutil.rmtree(self._writing, ignore_errors=True)
+        # The index comes last and goes first.
+        for path in self._directory.glob("step-*.*"):
+            if path.is_file() and not path.with_suffix(".index").exists():
+                path.unlink()
+
+    def restore(self) -> bool:
+        """Goes back to the newest intact checkpoint, and says whether there was one.
+
+        Damaged ones that are newer are moved aside, to `damaged-step-*`.
+
+        Raises:
+            ValueError: there are checkpoints, and all are damaged or of another model.
+        """
+        paths = checkpoint_paths(self._directory)
+        errors = []
+        for path in reversed(paths):
+            try:
+                with findable(path) as name:
+                    self._checkpoint.read(name).assert_consumed()
+                break
+            except _UNREADABLE as error:
+                errors.append(_damaged(path, error))
+        else:
+            if errors:
+                raise ValueError(
+                    f"no checkpoint of {len(paths)} can be read; put one back, or give another "
+                    f"--model-dir. {errors[0]}"
+                )
+            return False
+        for error, damaged in zip(errors, reversed(paths), strict=False):
+            _log.warning("%s; moved aside, going on from %s", error, path)
+            if self._is_writer:
+                _move_aside(pathlib.Path(damaged))
+        return True
+
+
+def _move_aside(checkpoint):
+    for path in checkpoint.parent.glob(f"{checkpoint.name}.*"):
+        path.rename(path.with_name(f"damaged-{path.name}"))
+
+
+def _list_for_tensorflow(directory: pathlib.Path) -> None:
+    """Writes the file `checkpoint`, for `tf.train.latest_checkpoint`; nothing here reads it."""
+    paths = checkpoint_paths(directory)
+    tf.compat.v1.train.update_checkpoint_state(
+        str(directory), paths[-1], all_model_checkpoint_paths=paths
+    )
+
+
+def average_paths(paths: list[str], model: keras.Model) -> list[int]:
+    """Sets the model's weights to the mean of those of some checkpoints, and returns their steps.
+
+    Where training has kept moving averages, which are what was validated, it is the mean of them.
+
+    Raises:
+        ValueError: a checkpoint is damaged, or holds weights that are not finite.
+    """
+    totals = [np.zeros(weight.shape, np.float64) for weight in model.weights]
+    for path in paths:
+        arrays = _read_weights(path, model)
+        for total, weight, array in zip(totals, model.weights, arrays, strict=True):
+            check_finite(weight.path.partition("/")[2], array, path)
+            total += array
+    for weight, total in zip(model.weights, totals, strict=True):
+        weight.assign(total / len(paths))
+    return [step_of(path) for path in paths]
+
+
+def _read_weights(path, model):
+    """The weights in a checkpoint, one by one; their moving averages where there are any."""
+    trained = {id(weight): number for number, weight in enumerate(model.trainable_weights)}
+    try:
+        with findable(path) as name:
+            reader = tf.train.load_checkpoint(name)
+            has_averages = reader.has_tensor(_key("averages", 0))
+            for number, weight in enumerate(model.weights):
+                if has_averages and id(weight) in trained:
+                    yield _read_weight(reader, _key("averages", trained[id(weight)]), weight)
+                else:
+                    yield _read_weight(reader, _key("weights", number), weight)
+    except _UNREADABLE as error:
+        raise _damaged(path, error) from error
+
+
+def _read_weight(reader, key, weight):
+    """An array of a checkpoint, which must be like the weight before any memory is given to it."""
+    shape = reader.get_variable_to_shape_map().get(key)
+    dtype = reader.get_variable_to_dtype_map().get(key)
+    if (shape, dtype) != (list(weight.shape), tf.as_dtype(weight.dtype)):
+        raise ValueError(
+            f"{key} is {dtype and dtype.name} of shape {shape}, not {weight.dtype} of shape "
+            f"{list(weight.shape)}"
+        )
+    return reader.get_tensor(key)
+
+
+def _key(name: str, number: int) -> str:
+    """Under which a variable stands in a checkpoint."""
+    return f"{name}/{number}/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+def _weights_and_state(model: keras.Model) -> tuple[list[tf.Variable], list[tf.Variable]]:
+    """The model's weights, and its other variables: the seeds of dropout."""
+    weights = [weight.value for weight in model.weights]
+    return weights, _without([variable.value for variable in model.variables], weights)
+
+
+def _without(variables: list[tf.Variable], others: list[tf.Variable]) -> list[tf.Variable]:
+    ids = {id(other) for other in others}
+    return [variable for variable in variables if id(variable) not in ids]
+
+
+def _damaged(path: str, error: Exception) -> ValueError:
+    reason = " ".join(str(error).split())[:200]
+    return ValueError(f"{path}: damaged, or of another model ({reason})")

@@ -1,0 +1,148 @@
+"""What a model directory says of the run that trains it, so that two runs are never mixed up."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable
+
+from tf_transformer.storage.files import remove_leftovers, replacing
+from tf_transformer.storage.json_files import read_json
+from tf_transformer.storage.model_dir import CONFIG_NAME, WEIGHTS_NAME
+from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
+from training.checkpointing.validation_history import SCORES_NAME
+from training.config import TrainingConfig, ValidationConfig
+from training.prepared.prepared_folder import Models, digest_of
+from training.recorded_config import TRAINING_NAME
+from training.settings import dump_config, flatten, make_config
+
+# What may change between two calls that train one model: none of it bears on a step's result.
+_FREE_SETTINGS = frozenset(
+    {
+        "optimization.steps",
+        "optimization.checkpoint_every",
+        "optimization.keep_checkpoints",
+        *(f"validation.{field.name}" for field in dataclasses.fields(ValidationConfig)),
+    }
+)
+
+
+def describe_training(
+    config: TrainingConfig,
+    corpus_digest: str,
+    init_from: pathlib.Path | None,
+    vocabulary: Models | None = None,
+) -> dict:
+    """What makes a run the run it is; `vocabulary` is one that is given."""
+    run = {"settings": dump_config(config), "corpus": corpus_digest}
+    if vocabulary:
+        run["vocabulary"] = [model and digest_of(model) for model in vocabulary]
+    return run | ({"init_from": str(init_from.resolve())} if init_from else {})
+
+
+def has_begun_from(model_dir: pathlib.Path, init_from: pathlib.Path) -> bool:
+    """Whether a run that starts from that model has begun in a folder."""
+    try:
+        run = read_json(model_dir / TRAINING_NAME)
+        is_same = run.get("init_from") == str(init_from.resolve())
+    except (OSError, ValueError):
+        return False
+    return is_same and (model_dir / CONFIG_NAME).exists()
+
+
+def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], None]) -> None:
+    """Describes the run in `model_dir`, or checks that it is the run described there.
+
+    The run has begun once the model's description is there: until then, whatever an interrupted or
+    refused call has left is written anew. Until there is a checkpoint or a model, another run may
+    take its place.
+
+    Args:
+        model_dir: of the run.
+        run: of `describe_training`.
+        begin: writes the model's description into `model_dir`; called where there is none.
+
+    Raises:
+        ValueError: the folder belongs to another run, to none, or has been trained for longer.
+    """
+    has_begun = (model_dir / CONFIG_NAME).exists()
+    remove_leftovers(model_dir)
+    if has_begun and not (model_dir / TRAINING_NAME).exists():
+        raise ValueError(f"{model_dir} holds a model that this command did not train")
+    if has_begun:
+        try:
+            check_same_run(model_dir, run)
+        except ValueError:
+            if _has_trained(model_dir):
+                raise
+            (model_dir / CONFIG_NAME).unlink()
+            has_begun = False
+        else:
+            _check_steps(model_dir, run["settings"]["optimization"]["steps"])
+    model_dir.mkdir(parents=True, exist_ok=True)
+    with replacing(model_dir / TRAINING_NAME) as temporary:
+        temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
+    if not has_begun:
+        begin()
+
+
+def _check_steps(model_dir, steps):
+    done = max(map(step_of, checkpoint_paths(checkpoint_directory(model_dir))), default=0)
+    if done > steps:
+        raise ValueError(
+            f"{model_dir} has been trained for {done} steps; received optimization.steps={steps}. "
+            "Give as many or more, or another --model-dir"
+        )
+
+
+def _has_trained(model_dir):
+    traces = (WEIGHTS_NAME, SCORES_NAME)
+    return any((model_dir / name).exists() for name in traces) or any(
+        (model_dir / "checkpoints").glob("*step-*")
+    )
+
+
+def check_same_run(
+    model_dir: pathlib.Path, run: dict, free: frozenset[str] = _FREE_SETTINGS
+) -> None:
+    """Compares with the run that `model_dir` describes.
+
+    Args:
+        model_dir: of the run.
+        run: of `describe_training`.
+        free: settings that may differ.
+
+    Raises:
+        ValueError: it is another, or its description is damaged.
+    """
+    path = model_dir / TRAINING_NAME
+    try:
+        former = read_json(path)
+        former_corpus = former["corpus"]
+        # Through the configuration, so that settings which are new since then take their defaults.
+        former_settings = dump_config(make_config(former["settings"]))
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{path}: damaged; it should say what this model is trained on ({repr(error)[:400]})"
+        ) from error
+    if former_corpus != run["corpus"]:
+        raise ValueError(
+            f"{model_dir} was trained on another corpus; give the same files or another --model-dir"
+        )
+    if former.get("vocabulary") != run.get("vocabulary"):
+        raise ValueError(
+            f"{model_dir} was trained with another vocabulary; give the same --vocabulary, or none "
+            "where it had none, or another --model-dir"
+        )
+    if former.get("init_from") != run.get("init_from"):
+        raise ValueError(
+            f"{model_dir} was trained with init_from={former.get('init_from')!r}; received "
+            f"{run.get('init_from')!r}. Give the same or another --model-dir"
+        )
+    before = flatten(former_settings)
+    now = flatten(run["settings"])
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name) and name not in free:
+            raise ValueError(
+                f"{model_dir} was trained with {name}={before.get(name)!r}; "
+                f"received {now.get(name)!r}. Give the same settings or another --model-dir"
+            )

@@ -1,0 +1,1 @@
+"""The commands that train, evaluate, prepare and draw."""

@@ -1,0 +1,11 @@
+"""The commands of this room, in the order of `--help`."""
+
+import argparse
+
+from training.commands import demo_cli, evaluate_cli, picture_cli, prepare_cli, runs_cli, train_cli
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parsers of all commands."""
+    for module in (demo_cli, train_cli, evaluate_cli, prepare_cli, runs_cli, picture_cli):
+        module.add_commands(commands)

@@ -1,0 +1,40 @@
+"""The command `demo`."""
+
+import argparse
+import pathlib
+
+from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.storage.files import check_folder
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parser of `demo`."""
+    parser = commands.add_parser(
+        "demo",
+        help="train, judge and export a small translator from built-in text",
+        description="Makes an English-German corpus of dates, times, amounts and counts, trains a "
+        "small model on it, reports its quality on unseen sentences, exports it and translates "
+        "with the export. Needs no file and no network, and a few minutes on 2 CPU cores.",
+    )
+    parser.add_argument(
+        "--task", default="translate", choices=("translate", "copy"),
+        help="copy: learn to repeat ten symbols, as in the Annotated Transformer; writes nothing",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=pathlib.Path("demo-out"), metavar="DIR",
+        help="where everything is written (default: %(default)s)",
+    )  # fmt: skip
+    parser.set_defaults(run=_run_demo)
+
+
+def _run_demo(options):
+    if options.task == "copy":
+        import_tensorflow()
+        from training.demo.copy_task import run_copy_task
+
+        run_copy_task()
+    else:
+        check_folder(options.out)
+        from training.demo.demo import run_demo
+
+        run_demo(options.out)

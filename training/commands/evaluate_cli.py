@@ -1,0 +1,134 @@
+"""The command `evaluate`."""
+
+import argparse
+import json
+import pathlib
+import sys
+
+from tf_transformer.command_line.command_options import (
+    add_dtype,
+    add_model_dir,
+    add_search_options,
+    add_target_language,
+    check_translator,
+    given_search,
+)
+from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.storage.files import check_writable, replacing
+from tf_transformer.storage.score_log import append_score
+from tf_transformer.text.language_tags import check_language
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parser of `evaluate`."""
+    parser = commands.add_parser(
+        "evaluate",
+        help="BLEU, chrF, exact matches and perplexity on a test set",
+        description="Translates the source and compares with the reference, on plain text. Of a "
+        "language model, which has no source, reports the reference's perplexity. The scores are "
+        "added to DIR/scores.jsonl, with what they were computed from.",
+    )
+    add_model_dir(parser, "the model")
+    parser.add_argument("--source", metavar="F", help="sentences to translate")
+    parser.add_argument("--reference", required=True, metavar="F", help="their translations")
+    add_target_language(parser)
+    add_search_options(parser)
+    add_dtype(parser)
+    parser.add_argument(
+        "--tokenize", default="13a", choices=("13a", "intl", "zh", "char", "none"),
+        help="how BLEU cuts words; zh for Chinese (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--compare", nargs="+", action="extend", default=[], metavar="HYPOTHESES",
+        help="other systems' translations of the source: says whether the difference is more than "
+        "chance, by paired bootstrap and approximate randomization",
+    )  # fmt: skip
+    parser.add_argument("--output", type=pathlib.Path, metavar="F", help="write the translations")
+    parser.add_argument("--json", type=pathlib.Path, metavar="F", help="write the scores as JSON")
+    parser.set_defaults(run=_run_evaluate)
+
+
+def _run_evaluate(options):
+    for name in ("output", "compare", "target_language"):
+        if options.source is None and getattr(options, name):
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} takes translations, which need a --source")
+    for output in (options.output, options.json):
+        if output:
+            check_writable(output)
+    from training.data.corpus import TextFile
+
+    given_search(options)
+    source = options.source and TextFile.parse(options.source, default_column=1)
+    reference = TextFile.parse(options.reference, default_column=2)
+    systems = [TextFile.parse(name, default_column=2) for name in options.compare]
+    read = [source, reference, *systems]
+    _check_outputs(options, [file.path for file in read if file])
+    _check_model(options)
+    import_tensorflow()
+    from training.evaluation.evaluation import evaluate, evaluate_language_model
+
+    if source is None:
+        scores = evaluate_language_model(options.model_dir, reference, options.dtype)
+        print(f"perplexity  {scores['perplexity']:6.2f}")
+        _store_scores(options, scores)
+        return
+    evaluation, translations = evaluate(
+        options.model_dir,
+        source=source,
+        reference=reference,
+        beam_size=options.beam_size,
+        length_penalty=options.length_penalty,
+        bleu_tokenizer=options.tokenize,
+        dtype=options.dtype,
+        systems=systems,
+        target_language=options.target_language,
+    )
+    print(evaluation)
+    if options.output:
+        with replacing(options.output) as path:
+            path.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
+    _store_scores(options, evaluation.as_dict())
+
+
+def _check_model(options):
+    from tf_transformer.storage.model_dir import check_model_dir
+
+    if options.source is None:
+        source, _ = check_model_dir(options.model_dir)
+        if source is not None:
+            raise ValueError(
+                f"{options.model_dir} holds a model that translates; give it a --source"
+            )
+        return
+    source, _ = check_translator(options.model_dir)
+    if options.target_language is not None:
+        check_language(options.target_language, source.languages)
+
+
+def _check_outputs(options, read):
+    """Refuses outputs that would replace what is read, each other, or a file of the model."""
+    written = {}
+    for name in ("output", "json"):
+        path = getattr(options, name)
+        if path is None:
+            continue
+        real = path.resolve()
+        if real in {other.resolve() for other in read}:
+            raise ValueError(f"--{name} {path} is a file that is read; expected another one")
+        if real.parent == options.model_dir.resolve() and path.exists():
+            raise ValueError(f"--{name} {path} is a file of the model; expected another one")
+        if real in written:
+            raise ValueError(f"--{name} {path} is --{written[real]} too; expected another one")
+        written[real] = name
+
+
+def _store_scores(options, scores):
+    """A model directory that is not ours to write in can still be judged."""
+    if options.json:
+        with replacing(options.json) as path:
+            path.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+    try:
+        append_score(options.model_dir, scores)
+    except OSError as error:
+        print(f"tf-transformer: the scores are not stored: {error}", file=sys.stderr)

@@ -1,0 +1,217 @@
+"""The commands that draw: attention, picture."""
+
+import argparse
+import pathlib
+import sys
+
+from tf_transformer.command_line.command_options import (
+    add_model_dir,
+    add_search_options,
+    check_translator,
+    given_search,
+    text,
+)
+from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.storage.files import check_writable, replacing
+
+_LAYOUTS = ("interleaved", "concatenated", "marian")
+_SMOOTHED_OVER = ("all", "others", "others_but_padding")
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parsers of the commands that draw."""
+    _add_attention(commands)
+    _add_picture(commands)
+
+
+def _add_attention(commands):
+    parser = commands.add_parser(
+        "attention",
+        help="draw who attends to what in one sentence",
+        description="Translates one sentence and draws the attention weights of every layer and "
+        "head. A .html page holds all of them; a picture holds one part.",
+    )
+    add_model_dir(parser, "the model")
+    parser.add_argument("--text", type=text, required=True, metavar="T", help="the sentence")
+    parser.add_argument(
+        "--part", default="cross", choices=("encoder", "decoder", "cross"),
+        help="which attention a picture shows (default: %(default)s)",
+    )  # fmt: skip
+    add_search_options(parser)
+    _add_output(parser, "attention.html", "where it is drawn: .html, .png, .svg or .pdf")
+    parser.set_defaults(run=_run_attention)
+
+
+def _run_attention(options):
+    _check_output(options.output, (".html",))
+    translator = _load_translator(options)
+    from tf_transformer.inference.inspection import inspect_attention
+    from training.plots.attention_maps import attention_page, draw_attention
+
+    sentence = inspect_attention(translator, options.text)
+    if sentence.truncated:
+        print(
+            f"tf-transformer: the text is longer than the model's limit of "
+            f"{translator.source_limit} tokens; its end was cut off",
+            file=sys.stderr,
+        )
+    if options.output.suffix == ".html":
+        with replacing(options.output) as path:
+            path.write_text(attention_page(sentence), encoding="utf-8")
+    else:
+        _save(draw_attention(sentence, options.part), options.output)
+    print(f"{sentence.translation}\nAttention: {options.output}")
+
+
+def _add_picture(commands):
+    parser = commands.add_parser(
+        "picture",
+        help="draw a formula, a training run or a search",
+        description="Draws one of the pictures of the guide.",
+    )
+    pictures = parser.add_subparsers(metavar="PICTURE", required=True)
+
+    def add(name, draw, summary):
+        picture = pictures.add_parser(name, help=summary, description=summary)
+        _add_output(picture, f"{name}.png", "where it is drawn: .png, .svg or .pdf")
+        picture.set_defaults(run=_run_picture, draw=draw)
+        return picture
+
+    picture = add("masks", _draw_masks, "padding masks and causal masks")
+    picture.add_argument(
+        "--lengths", nargs="+", type=int, default=[8, 5], metavar="N", help="of the sentences"
+    )
+    picture = add("positions", _draw_positions, "the positional encoding")
+    picture.add_argument("--length", type=int, default=100, metavar="N", help="positions")
+    picture.add_argument("--d-model", type=int, default=128, metavar="N", help="width")
+    picture.add_argument("--layout", default="interleaved", choices=_LAYOUTS)
+    picture = add("position-products", _draw_products, "PE(pos + k) as a linear map of PE(pos)")
+    picture.add_argument("--shift", type=int, default=10, metavar="K", help="k")
+    picture = add("learning-rate", _draw_learning_rate, "the learning rate by step")
+    picture.add_argument(
+        "--settings", nargs="+", default=["512:4000", "512:8000", "256:4000"],
+        metavar="D_MODEL:WARMUP", help="one curve each (default: %(default)s)",
+    )  # fmt: skip
+    picture.add_argument("--steps", type=int, default=20_000, metavar="N")
+    picture.add_argument("--factor", type=float, default=1.0, metavar="X")
+    picture = add("smoothed-labels", _draw_smoothed_labels, "the smoothed label distribution")
+    picture.add_argument("--label-smoothing", type=float, default=0.4, metavar="E")
+    picture.add_argument("--smoothed-over", default="others_but_padding", choices=_SMOOTHED_OVER)
+    picture = add("overconfidence", _draw_overconfidence, "the penalty for over-confidence")
+    picture.add_argument("--label-smoothing", type=float, default=0.1, metavar="E")
+    picture = add("training", _draw_training, "curves of training and validation")
+    add_model_dir(picture, "the model")
+    picture = add("search", _draw_search, "the beam search of a sentence as a tree")
+    add_model_dir(picture, "the model")
+    picture.add_argument("--text", type=text, required=True, metavar="T", help="the sentence")
+    add_search_options(picture)
+
+
+def _run_picture(options):
+    _check_output(options.output)
+    _save(options.draw(options), options.output)
+    print(options.output)
+
+
+def _pictures():
+    """The module that draws, which needs TensorFlow."""
+    import_tensorflow()
+    from training.plots import pictures
+
+    return pictures
+
+
+def _draw_masks(options):
+    if min(options.lengths) < 1:
+        raise ValueError(f"--lengths: expected positive numbers, got {options.lengths}")
+    return _pictures().draw_masks(options.lengths)
+
+
+def _draw_positions(options):
+    if options.length < 1 or options.d_model < 2 or options.d_model % 2:
+        raise ValueError(
+            "--length must be positive and --d-model even. "
+            f"Received: {options.length}, {options.d_model}"
+        )
+    return _pictures().draw_positions(options.length, options.d_model, options.layout)
+
+
+def _draw_products(options):
+    if options.shift < 0:
+        raise ValueError(f"--shift must not be negative. Received: {options.shift}")
+    return _pictures().draw_position_products(shift=options.shift)
+
+
+def _draw_learning_rate(options):
+    try:
+        settings = [tuple(map(int, setting.split(":", 1))) for setting in options.settings]
+        if any(len(setting) != 2 for setting in settings):
+            raise ValueError
+    except ValueError as error:
+        raise ValueError(
+            f"--settings: expected D_MODEL:WARMUP pairs, got {' '.join(options.settings)}"
+        ) from error
+    if not 1 <= options.steps <= 10_000_000:
+        raise ValueError(f"--steps must be between 1 and 10,000,000. Received: {options.steps}")
+    return _pictures().draw_learning_rate(settings, options.steps, options.factor)
+
+
+def _draw_smoothed_labels(options):
+    _check_label_smoothing(options.label_smoothing)
+    return _pictures().draw_smoothed_labels(
+        label_smoothing=options.label_smoothing, smoothed_over=options.smoothed_over
+    )
+
+
+def _draw_overconfidence(options):
+    _check_label_smoothing(options.label_smoothing)
+    return _pictures().draw_overconfidence(options.label_smoothing)
+
+
+def _check_label_smoothing(value):
+    if not 0 <= value < 1:
+        raise ValueError(f"--label-smoothing must be at least 0 and below 1. Received: {value}")
+
+
+def _draw_training(options):
+    from training.plots.plots import plot_training
+
+    return plot_training(options.model_dir / "logs")
+
+
+def _draw_search(options):
+    translator = _load_translator(options)
+    from training.plots.search_tree import draw_search, record_search
+
+    return draw_search(record_search(translator, options.text))
+
+
+def _load_translator(options):
+    given = given_search(options)
+    if not options.text.strip():
+        raise ValueError(f"--text {options.text!r}: expected a sentence")
+    check_translator(options.model_dir)
+    import_tensorflow()
+    from tf_transformer.inference.translator import Translator
+    from tf_transformer.storage.model_dir import load_model
+
+    return Translator(*load_model(options.model_dir), **given)
+
+
+def _add_output(parser, default, summary):
+    parser.add_argument(
+        "--output", type=pathlib.Path, default=pathlib.Path(default), metavar="F",
+        help=f"{summary} (default: %(default)s)",
+    )  # fmt: skip
+
+
+def _check_output(output, more=()):
+    allowed = (".png", ".svg", ".pdf", *more)
+    if output.suffix not in allowed:
+        raise ValueError(f"--output {output}: expected a name that ends in {', '.join(allowed)}")
+    check_writable(output)
+
+
+def _save(figure, output):
+    with replacing(output) as path:
+        figure.savefig(path, format=output.suffix[1:], dpi=120)

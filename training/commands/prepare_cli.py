@@ -1,0 +1,161 @@
+"""The commands for big corpora: prepare, data-service."""
+
+import argparse
+import os
+import pathlib
+import time
+
+from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.storage.files import check_folder
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parsers of the commands for big corpora."""
+    _add_prepare(commands)
+    _add_data_service(commands)
+
+
+def _add_prepare(commands):
+    parser = commands.add_parser(
+        "prepare",
+        help="turn big corpora into token ids on disk, which training reads",
+        description="Tokenizes text once, in parallel processes, into sharded TFRecords that "
+        "`train --prepared` reads. Faulty lines, pairs that are too long and duplicates are left "
+        "out and reported. Files hold one sentence a line, plain, .gz or .zst; F.tsv:2 is column "
+        "2 of a TSV file. Stopped at any moment, the same command goes on.",
+    )
+    parser.add_argument(
+        "--source", nargs="+", metavar="F",
+        help="files of source sentences; without, for a language model of the target",
+    )  # fmt: skip
+    parser.add_argument(
+        "--target", nargs="+", required=True, metavar="F",
+        help="files of target sentences, in the order of the sources",
+    )  # fmt: skip
+    parser.add_argument(
+        "--output", type=pathlib.Path, required=True, metavar="DIR", help="the folder to write"
+    )
+    parser.add_argument(
+        "--vocabulary", type=pathlib.Path, metavar="PATH",
+        help="take the vocabulary of a prepared folder or a model directory, or your own: a "
+        "SentencePiece model, or a folder with source.spm and target.spm (default: train one)",
+    )  # fmt: skip
+    parser.add_argument("--vocab-size", type=int, metavar="N", help="pieces of the vocabulary")
+    parser.add_argument("--config", type=pathlib.Path, metavar="F", help="settings in YAML")
+    parser.add_argument(
+        "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
+        help="single settings; `vocabulary` and data.max_length count here",
+    )  # fmt: skip
+    parser.add_argument(
+        "--processes", type=int, metavar="N", help="how many tokenize (default: all cores)"
+    )
+    parser.add_argument(
+        "--shard-pairs", type=int, default=50_000, metavar="N",
+        help="lines of a shard (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--keep-duplicates", action="store_true", help="keep pairs that came before"
+    )
+    parser.set_defaults(run=_run_prepare)
+
+
+def _run_prepare(options):
+    from training.data.corpus import TextFile
+    from training.prepared.existing_vocabulary import check_vocabulary, vocabulary_for
+    from training.prepared.prepare import prepare
+    from training.settings import make_config, parse_setting, read_settings
+
+    for name in ("processes", "shard_pairs"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise ValueError(f"--{name.replace('_', '-')} {value}: expected at least 1")
+    size = {} if options.vocab_size is None else {"vocabulary.size": options.vocab_size}
+    settings = read_settings(options.config, *map(parse_setting, options.set), size)
+    if options.vocabulary:
+        vocabulary, _ = vocabulary_for(options.vocabulary, has_source=options.source is not None)
+        check_vocabulary(settings.get("vocabulary", {}), vocabulary, options.vocabulary)
+    sources = options.source or [None] * len(options.target)
+    if len(sources) != len(options.target):
+        raise ValueError(
+            f"expected as many files for --source as for --target, got {len(sources)} and "
+            f"{len(options.target)}"
+        )
+    files = [
+        (source and TextFile.parse(source, 1), TextFile.parse(target, 2))
+        for source, target in zip(sources, options.target, strict=True)
+    ]
+    check_folder(options.output)
+    description = prepare(
+        make_config(settings),
+        files=files,
+        output=options.output,
+        vocabulary=options.vocabulary,
+        num_processes=options.processes or len(os.sched_getaffinity(0)),
+        shard_pairs=options.shard_pairs,
+        keep_duplicates=options.keep_duplicates,
+    )
+    print(_report(description))
+    print(f"Prepared: {options.output}")
+
+
+def _report(description: dict) -> str:
+    """What was found, for people."""
+    statistics = description["statistics"]
+    lines = [f"{statistics['lines']:>15,} pairs of lines read"]
+    for kind, number in statistics["faults"].items():
+        if number:
+            places = ", ".join(statistics["examples"][kind])
+            places += ", ..." if number > len(statistics["examples"][kind]) else ""
+            lines.append(f"{number:>15,} left out as {kind} ({places})")
+    if statistics["duplicates"]:
+        lines.append(f"{statistics['duplicates']:>15,} left out as duplicates")
+    lines.append(f"{statistics['kept']:>15,} kept, in {len(description['shards'])} shards")
+    for side in ("source", "target"):
+        if statistics[f"{side}_tokens"]:
+            lines.append(f"{statistics[f'{side}_tokens']:>15,} {side} tokens")
+    return "\n".join(lines)
+
+
+def _add_data_service(commands):
+    parser = commands.add_parser(
+        "data-service",
+        help="make batches for trainers that have no processor time to spare",
+        description="Runs a tf.data service until it is stopped. `train --prepared ... "
+        "--data-service grpc://HOST:PORT` has its batches made there; the folders must have the "
+        "same paths on both machines. Whoever can connect can read and write files, and so run "
+        "code, as the user that runs it: only this machine, unless --trust-network is given.",
+    )
+    parser.add_argument("--port", type=int, default=5050, metavar="N", help="default: 5050")
+    parser.add_argument(
+        "--host", default="localhost", metavar="NAME",
+        help="this machine's name for the trainers; with --trust-network, that by which other "
+        "machines find it (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--trust-network", action="store_true",
+        help="let every machine connect that can reach this one; each can then run code as this "
+        "user",
+    )  # fmt: skip
+    parser.set_defaults(run=_run_data_service)
+
+
+def _run_data_service(options):
+    from training.prepared.ports import check_host, check_port
+
+    check_host(options.host, options.trust_network)
+    check_port(options.port)
+    import_tensorflow()
+    from training.prepared.data_service import start_service
+
+    service = start_service(options.port, options.host, trusts_network=options.trust_network)
+    port = service.target.rpartition(":")[2]
+    print(f"Serving batches: --data-service grpc://{options.host}:{port}")
+    clients = "Every machine of the network" if options.trust_network else "Only this machine"
+    print(f"{clients} can connect. Whoever connects can run code as this user.")
+    _wait_for_ctrl_c()
+
+
+def _wait_for_ctrl_c():
+    """The service's own `join` does not hear of it, nor `signal.pause` of one that just came."""
+    while True:
+        time.sleep(1)

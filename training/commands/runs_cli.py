@@ -1,0 +1,93 @@
+"""The command that tabulates model directories: runs."""
+
+import argparse
+import json
+import pathlib
+
+from tf_transformer.storage.files import check_writable, replacing
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parser of `runs`."""
+    parser = commands.add_parser(
+        "runs",
+        help="tabulate model directories: sizes, steps, validation, scores",
+        description="Finds the model directories in folders and below them, and shows for each its "
+        "sizes, how far its training is, the last validation, and the scores that `evaluate` has "
+        "stored there; a * stands at scores of weights that are no longer there.",
+    )
+    parser.add_argument(
+        "folders", nargs="+", type=pathlib.Path, metavar="DIR", help="where to look"
+    )
+    parser.add_argument("--json", type=pathlib.Path, metavar="F", help="write all of it as JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(options):
+    if options.json:
+        check_writable(options.json)
+    import tqdm
+
+    from training.evaluation.runs import find_model_dirs, read_run
+
+    paths = list(find_model_dirs(options.folders))
+    runs = [read_run(path) for path in tqdm.tqdm(paths, leave=False, disable=None)]
+    if options.json:
+        with replacing(options.json) as path:
+            path.write_text(json.dumps([run.as_dict() for run in runs], indent=2) + "\n")
+    if not runs:
+        print(f"No model directory in {', '.join(map(str, options.folders))}")
+        return
+    for table in (_run_rows(runs), _score_rows(runs)):
+        if len(table) > 1:
+            print(f"{_in_columns(table)}\n")
+    for run in runs:
+        if run.fault:
+            print(f"damaged: {run.fault}")
+
+
+def _run_rows(runs):
+    rows = [["model", "preset", "layers", "d_model", "d_ff", "pieces", "weights", "step", "of"]]
+    rows[0] += ["val loss", "val ppl", "val acc", "state"]
+    for run in runs:
+        loss, perplexity, accuracy = (
+            run.validation.get(name) for name in ("loss", "perplexity", "accuracy")
+        )
+        weights = run.num_weights and f"{run.num_weights / 1e6:.2f}M"
+        state = "damaged" if run.fault else "ok" if run.num_weights else "no weights yet"
+        values = [run.path, run.preset, run.layers, run.d_model, run.d_ff, run.vocab_size, weights]
+        values += [run.step, run.steps, _number(loss, 3), _number(perplexity, 2)]
+        rows.append([*values, _number(accuracy, 3), state])
+    return rows
+
+
+def _score_rows(runs):
+    rows = [["scores of", "date", "reference", "BLEU", "chrF", "exact", "ppl"]]
+    rows[0] += ["beam", "penalty", "dtype", "BLEU signature"]
+    for run in runs:
+        for score in run.scores:
+            reference = score.get("reference")
+            exact = score.get("exact")
+            name = reference.get("file") if isinstance(reference, dict) else None
+            row = [f"{run.path}{'' if score['current'] else ' *'}", score.get("date"), name]
+            row += [_number(score.get(key), 2) for key in ("bleu", "chrf")]
+            row += [None if exact is None else f"{100 * exact:.1f}%"]
+            row += [_number(score.get("perplexity"), 2), score.get("beam_size")]
+            row += [score.get(key) for key in ("length_penalty", "dtype", "bleu_signature")]
+            rows.append(row)
+    return rows
+
+
+def _number(value, digits):
+    return None if value is None else f"{value:.{digits}f}"
+
+
+def _in_columns(rows):
+    """Text to the left, columns of numbers to the right; what is not there is a dash."""
+    columns = []
+    for column in zip(*rows, strict=True):
+        head, *cells = ("-" if value is None else str(value) for value in column)
+        width = max(map(len, (head, *cells)))
+        is_text = any(not cell[0].isdigit() for cell in cells if cell != "-")
+        columns.append([f"{cell:{'<' if is_text else '>'}{width}}" for cell in (head, *cells)])
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))

@@ -1,0 +1,279 @@
+"""The commands that make a model's weights: train, average.
+
+TensorFlow is imported inside the commands, so that `--help` answers at once.
+"""
+
+import argparse
+import contextlib
+import logging
+import os
+import pathlib
+import re
+import shlex
+import sys
+
+from tf_transformer.command_line.command_options import add_model_dir
+from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.presets import PRESETS
+from tf_transformer.storage.files import check_folder, locked, replacing
+
+_NO_SOURCE = "; without, a language model of the target is trained"
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parsers of the commands that make weights."""
+    _add_train(commands)
+    _add_average(commands)
+
+
+def _add_train(commands):
+    parser = commands.add_parser(
+        "train",
+        help="train a model on parallel text, or go on training it",
+        description="Trains a model. Files hold one sentence a line, plain, .gz or .zst; "
+        "F.tsv:2 is column 2 of a TSV file. Ctrl-C, SIGTERM and a terminal that is closed save and "
+        "stop; the same command goes on.",
+    )
+    parser.add_argument("--source", metavar="F", help=f"source sentences{_NO_SOURCE}")
+    corpus = parser.add_mutually_exclusive_group(required=True)
+    corpus.add_argument("--target", metavar="F", help="target sentences")
+    corpus.add_argument(
+        "--prepared", nargs="+", metavar="DIR[=WEIGHT]",
+        help="folders that `prepare` made, in place of --source and --target; the pairs of one "
+        "with weight 3 are seen three times as often as those of one with weight 1",
+    )  # fmt: skip
+    parser.add_argument(
+        "--data-service", metavar="ADDRESS",
+        help="a tf.data service that reads the prepared folders, such as grpc://localhost:5050",
+    )  # fmt: skip
+    for side in ("source", "target"):
+        parser.add_argument(
+            f"--validation-{side}", required=side == "target", metavar="F",
+            help=f"{side} sentences to judge by at each checkpoint",
+        )  # fmt: skip
+    add_model_dir(parser, "where the model is written")
+    parser.add_argument(
+        "--init-from", type=pathlib.Path, metavar="DIR",
+        help="a model whose vocabulary and weights training starts from (fine-tuning)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--vocabulary", type=pathlib.Path, metavar="PATH",
+        help="take the vocabulary of a prepared folder or a model directory, or your own: a "
+        "SentencePiece model, or a folder with source.spm and target.spm (default: train one)",
+    )  # fmt: skip
+    parser.add_argument("--preset", metavar="NAME", help=f"sizes: {', '.join(PRESETS)}")
+    parser.add_argument("--steps", type=int, metavar="N", help="optimizer updates in all")
+    parser.add_argument("--vocab-size", type=int, metavar="N", help="pieces of the vocabulary")
+    parser.add_argument("--config", type=pathlib.Path, metavar="F", help="settings in YAML")
+    parser.add_argument(
+        "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
+        help="single settings, such as optimization.warmup_steps=4000 or model.dropout_rate=0.1",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, metavar="N", help="of weights, dropout and data order")
+    parser.add_argument(
+        "--checkpoint-every", type=int, metavar="N", help="updates between two checkpoints"
+    )
+    parser.add_argument(
+        "--deterministic", action="store_true",
+        help="the same weights, bit for bit, whenever the same command is run; slower",
+    )  # fmt: skip
+    parser.add_argument(
+        "--strategy", default="auto",
+        choices=("auto", "one_device", "mirrored", "multi_worker"),
+        help="auto: several machines if TF_CONFIG names them, else this one's devices",
+    )  # fmt: skip
+    parser.add_argument(
+        "--devices", type=int, metavar="N",
+        help="GPUs to train on (default: all); without GPUs, logical CPU devices (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--profile", metavar="FIRST:LAST",
+        help="capture a profile of these steps for TensorBoard, as in 100:110",
+    )  # fmt: skip
+    parser.set_defaults(run=_run_train)
+
+
+def _run_train(options):
+    from training.settings import parse_setting, read_settings
+
+    shortcuts = {
+        "preset": options.preset,
+        "optimization.steps": options.steps,
+        "optimization.seed": options.seed,
+        "optimization.checkpoint_every": options.checkpoint_every,
+        "vocabulary.size": options.vocab_size,
+    }
+    settings = read_settings(
+        options.config,
+        *map(parse_setting, options.set),
+        {name: value for name, value in shortcuts.items() if value is not None},
+    )
+    folders = _prepared_folders(options, settings)
+    _check_own_vocabulary(options, settings)
+    config = _load_train_config(options, settings, folders)
+    profile = options.profile and _parse_profile(options.profile, config.optimization.steps)
+    if options.devices is not None and options.devices < 1:
+        raise ValueError(f"--devices {options.devices}: expected at least 1")
+    if "TF_CONFIG" not in os.environ:  # of several workers, one writes; others need only read
+        check_folder(options.model_dir)
+    texts = _text_files(options)
+    import_tensorflow()
+    from training.plots.plots import plot_training
+    from training.prepared.prepared import PreparedText
+    from training.trainer import train
+
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    logging.getLogger("training").setLevel(logging.INFO)
+    result = train(
+        config,
+        **texts,
+        prepared=folders and PreparedText(folders, config.data, options.data_service),
+        model_dir=options.model_dir,
+        strategy=options.strategy,
+        num_devices=options.devices,
+        deterministic=options.deterministic,
+        profile=profile,
+        init_from=options.init_from,
+        vocabulary=options.vocabulary,
+    )
+    if not result.is_chief:
+        return 0 if result.stopped_by is None else 128 + result.stopped_by
+    picture = options.model_dir / "training.png"
+    with replacing(picture) as path:
+        plot_training(options.model_dir / "logs").savefig(path, format="png")
+    if result.stopped_by is not None:
+        again = shlex.join(["tf-transformer", *sys.argv[1:]])
+        done = f"Stopped and saved at step {result.step}" if result.step else "Stopped at step 0"
+        with _lost_terminal_ignored():
+            print(f"{done}. To go on, run again:\n  {again}")
+        return 128 + result.stopped_by
+    if result.early_stop is not None:
+        print(f"Stopped early at step {result.step}: {result.early_stop}.")
+        print("To go on, raise validation.patience; the best checkpoints: average --best N.")
+    print(f"Trained for {result.step} steps: {options.model_dir} (curves: {picture})")
+
+
+def _text_files(options):
+    """The text files by their names as arguments of `train`; None for those not given."""
+    from training.data.corpus import TextFile
+
+    names = {"source": 1, "target": 2, "validation_source": 1, "validation_target": 2}
+    return {
+        name: getattr(options, name) and TextFile.parse(getattr(options, name), default_column)
+        for name, default_column in names.items()
+    }
+
+
+@contextlib.contextmanager
+def _lost_terminal_ignored():
+    """Lets the exit status say that training was stopped, with nobody left to read a message."""
+    try:
+        yield
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())  # for what is written when Python ends
+
+
+def _parse_profile(text: str, steps: int) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+):(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]) <= steps:
+        raise ValueError(
+            f"--profile {text}: expected FIRST:LAST, two of the steps 1 to {steps}, as in 100:110"
+        )
+    return int(match[1]), int(match[2])
+
+
+def _prepared_folders(options, settings):
+    if not options.prepared:
+        if options.data_service:
+            raise ValueError("--data-service reads prepared folders; give them with --prepared")
+        return None
+    if options.source is not None:
+        raise ValueError("--prepared takes the place of --source")
+    from training.prepared.existing_vocabulary import check_vocabulary, read_vocabulary
+    from training.prepared.prepared_folder import PreparedFolder, read_description
+
+    folders = [PreparedFolder.parse(name) for name in options.prepared]
+    read_description(folders[0].path)  # refuses what is none
+    vocabulary, _ = read_vocabulary(folders[0].path)
+    check_vocabulary(settings.get("vocabulary", {}), vocabulary, folders[0].path)
+    return folders
+
+
+def _check_own_vocabulary(options, settings):
+    if options.vocabulary is None:
+        return
+    for name in ("prepared", "init_from"):
+        if getattr(options, name):
+            raise ValueError(
+                f"--{name.replace('_', '-')} brings its vocabulary; leave out --vocabulary"
+            )
+    from training.prepared.existing_vocabulary import check_vocabulary, vocabulary_for
+
+    vocabulary, _ = vocabulary_for(options.vocabulary, has_source=options.source is not None)
+    check_vocabulary(settings.get("vocabulary", {}), vocabulary, options.vocabulary)
+
+
+def _load_train_config(options, settings, folders):
+    """Without a source, what is trained is a language model, or what the first model is."""
+    from training.prepared.prepared_folder import read_description
+    from training.settings import make_config
+
+    if options.init_from is not None:
+        from training.checkpointing.run_metadata import has_begun_from
+        from training.fine_tuning import config_like
+
+        # Once it has begun, the first model may have changed or be gone.
+        has_begun = has_begun_from(options.model_dir, options.init_from)
+        model_dir = options.model_dir if has_begun else options.init_from
+        return config_like(model_dir, settings)
+
+    if folders:
+        has_source = read_description(folders[0].path)["tokenizers"][0] is not None
+    else:
+        has_source = options.source is not None
+    if has_source:
+        return make_config(settings)
+    model = {"decoder_only": True} | settings.get("model", {})
+    try:
+        return make_config(settings | {"model": model})
+    except ValueError as error:
+        raise ValueError(f"{error} (without --source, a language model is trained)") from error
+
+
+def _add_average(commands):
+    parser = commands.add_parser(
+        "average",
+        help="make the mean of the last or best checkpoints the model's weights",
+        description="The mean of the last or the best N checkpoints' weights becomes the model's "
+        "weights. The checkpoints stay as they are.",
+    )
+    add_model_dir(parser, "the model")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--last", type=int, metavar="N", help="the last N checkpoints")
+    which.add_argument(
+        "--best", type=int, metavar="N",
+        help="the best N that are still there, by BLEU or by what validation.best_by says",
+    )  # fmt: skip
+    parser.set_defaults(run=_run_average)
+
+
+def _run_average(options):
+    from tf_transformer.storage.model_dir import make_model, read_config, write_weights
+    from training.checkpointing.best_checkpoints import best_checkpoint_paths
+    from training.checkpointing.checkpoint_files import last_checkpoint_paths, step_of
+
+    config = read_config(options.model_dir)
+    with locked(options.model_dir, "training this model"):
+        if options.best is not None:
+            paths = sorted(best_checkpoint_paths(options.model_dir, options.best), key=step_of)
+        else:
+            paths = last_checkpoint_paths(options.model_dir, options.last)
+        import_tensorflow()
+        from training.checkpointing.checkpoints import average_paths
+
+        model = make_model(config)
+        steps = average_paths(paths, model)
+        write_weights(options.model_dir, model)
+    print(f"The weights are now the mean of those at steps {', '.join(map(str, steps))}.")

@@ -1,0 +1,1 @@
+"""Text files to batches: reading, vocabularies, length buckets, augmentation."""

@@ -1,0 +1,44 @@
+"""What the length filter leaves of a corpus, for the log."""
+
+import logging
+
+from training.data.pipeline import ParallelText
+
+_log = logging.getLogger(__name__)
+
+
+def report_corpus(name: str, corpus: ParallelText) -> None:
+    """Logs what the length filter keeps and drops.
+
+    Args:
+        name: "training" or "validation".
+        corpus: is read once.
+
+    Raises:
+        ValueError: nothing is left.
+    """
+    statistics = corpus.statistics(f"reading the {name} corpus")
+    if statistics.kept == 0:
+        raise ValueError(
+            f"no pair of the {name} corpus {corpus.source or ''}, {corpus.target} is left: "
+            f"{statistics.empty} have an empty side, {statistics.too_long} are longer than "
+            f"data.max_length={corpus.config.max_length} tokens"
+        )
+    dropped = ", ".join(
+        f"{count:,} dropped as {reason}"
+        for count, reason in (
+            (statistics.empty, "empty on a side"),
+            (statistics.too_long, f"longer than {corpus.config.max_length} tokens"),
+        )
+        if count
+    )
+    _log.info(
+        "%s corpus: %s of %s %s kept%s%s %s target tokens",
+        name,
+        f"{statistics.kept:,}",
+        f"{statistics.pairs:,}",
+        "pairs" if corpus.source else "sentences",
+        f" ({dropped})" if dropped else "",
+        f"; {statistics.source_tokens:,} source and" if corpus.source else ";",
+        f"{statistics.target_tokens:,}",
+    )

@@ -1,0 +1,96 @@
+"""Training SentencePiece models from a corpus."""
+
+import io
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+
+import sentencepiece
+
+from tf_transformer.text.language_tags import language_tag
+from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from training.config import VocabularyConfig
+from training.data.corpus import TextFile
+
+# Sentences that SentencePiece draws at random from larger corpora, to bound its memory.
+MAX_SENTENCES = 2_000_000
+
+
+def train_vocabularies(
+    source: TextFile | None, target: TextFile, config: VocabularyConfig
+) -> tuple[bytes | None, bytes]:
+    """Trains one model for both sides, or one for each.
+
+    Returns:
+        The serialised SentencePiece models of source and target, equal when joint; None for a
+        source that is not there.
+
+    Raises:
+        ValueError: the corpus cannot fill the vocabulary.
+    """
+    if source is None:
+        return None, train_sentencepiece(target.lines(), config)
+    tags = [language_tag(language) for language in config.languages]
+    if config.joint:
+        model = train_sentencepiece(itertools.chain(source.lines(), target.lines()), config, tags)
+        return model, model
+    return (
+        train_sentencepiece(source.lines(), config, tags),
+        train_sentencepiece(target.lines(), config),
+    )
+
+
+def train_sentencepiece(
+    lines: Iterable[str], config: VocabularyConfig, tags: Sequence[str] = ()
+) -> bytes:
+    """Trains one SentencePiece model with the project's special ids; tags are never split.
+
+    Raises:
+        ValueError: the text cannot fill the vocabulary; says what size it can fill.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type=config.kind,
+            vocab_size=config.size,
+            character_coverage=config.character_coverage,
+            byte_fallback=config.byte_fallback,
+            split_digits=config.split_digits,
+            normalization_rule_name=config.normalization,
+            # A char model holds the characters there are; the size is its upper limit.
+            hard_vocab_limit=config.kind == "bpe",
+            pad_id=PAD_ID,
+            unk_id=UNKNOWN_ID,
+            bos_id=BEGIN_ID,
+            eos_id=END_ID,
+            user_defined_symbols=list(tags),
+            input_sentence_size=MAX_SENTENCES,
+            shuffle_input_sentence=True,
+            max_sentence_length=65_536,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise ValueError(_explain(error, config)) from error
+    return model.getvalue()
+
+
+def _explain(error: RuntimeError, config: VocabularyConfig) -> str:
+    limit = re.search(r"value <= (\d+)", str(error))
+    if limit:
+        return (
+            f"the corpus is too small for a vocabulary of {config.size} {config.kind} pieces: "
+            f"it fills at most {limit[1]}; set --vocab-size {limit[1]} or less"
+        )
+    characters = re.search(r"required_chars. \d+ vs (\d+)", str(error))
+    if characters:
+        return (
+            f"a vocabulary of {config.size} pieces is too small for the corpus's characters"
+            f"{' and the 256 bytes' if config.byte_fallback else ''}: set --vocab-size "
+            f"{characters[1]} or more"
+        )
+    if "all_chars_count" in str(error):
+        return "the corpus holds nothing but blanks"
+    reason = str(error).rpartition("] ")[2] or str(error)
+    return f"no vocabulary of {config.size} {config.kind} pieces can be trained: {reason.strip()}"

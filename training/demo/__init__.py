@@ -1,0 +1,1 @@
+"""The built-in demonstrations: a small translation task and the copy task."""

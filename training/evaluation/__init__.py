@@ -1,0 +1,1 @@
+"""Scores of a finished model, their significance, and tables of runs."""

@@ -1,0 +1,212 @@
+"""How good a model is: BLEU and chrF on plain text, exact matches, perplexity."""
+
+import dataclasses
+import logging
+import math
+import pathlib
+from collections.abc import Sequence
+
+import sacrebleu
+
+from tf_transformer.inference.translator import Translator
+from tf_transformer.losses.metrics import Perplexity
+from tf_transformer.models.base import DecoderModel
+from tf_transformer.storage.model_dir import load_with_digest
+from tf_transformer.text.language_tags import (
+    check_language,
+    check_tags,
+    check_untagged,
+    language_tag,
+)
+from tf_transformer.text.lines import one_line
+from tf_transformer.text.tokenizer import Tokenizer
+from training.config import DataConfig
+from training.data.change_detection import TextWatch
+from training.data.corpus import TextFile, check_parallel
+from training.data.pipeline import ParallelText
+from training.evaluation.provenance import describe_now, describe_text
+from training.evaluation.significance import (
+    Comparison,
+    check_systems,
+    compare_systems,
+    comparison_table,
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """Scores of a model on a test set.
+
+    Args:
+        bleu, chrf: by sacreBLEU, from 0 to 100, with the signatures that say how.
+        exact: share of translations equal to their reference, from 0 to 1.
+        perplexity: of the reference, a token, without label smoothing; pairs longer than the
+            model's limit, or with an empty side, are left out; not a number where none is left.
+        sentences: in the test set.
+        beam_size, length_penalty: of the search.
+        dtype: of the numbers, see `load_for_decoding`.
+        origin: digests of the model's weights, the source and the reference; date and versions.
+        comparisons: with other systems' translations.
+    """
+
+    bleu: float
+    bleu_signature: str
+    chrf: float
+    chrf_signature: str
+    exact: float
+    perplexity: float
+    sentences: int
+    beam_size: int
+    length_penalty: float
+    dtype: str
+    origin: dict
+    comparisons: list[Comparison]
+
+    def as_dict(self) -> dict:
+        """All values, for JSON, which knows finite numbers only."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        values["perplexity"] = self.perplexity if math.isfinite(self.perplexity) else None
+        comparisons = [comparison.as_dict() for comparison in values.pop("comparisons")]
+        return values | values.pop("origin") | ({"comparisons": comparisons} if comparisons else {})
+
+    def __str__(self) -> str:
+        table = f"\n\n{comparison_table(self.comparisons)}" if self.comparisons else ""
+        return (
+            f"BLEU        {self.bleu:6.2f}   {self.bleu_signature}\n"
+            f"chrF        {self.chrf:6.2f}   {self.chrf_signature}\n"
+            f"exact       {100 * self.exact:6.2f} % of {self.sentences} sentences\n"
+            f"perplexity  {self.perplexity:6.2f}{table}"
+        )
+
+
+def evaluate(
+    model_dir: pathlib.Path,
+    *,
+    source: TextFile,
+    reference: TextFile,
+    beam_size: int,
+    length_penalty: float,
+    bleu_tokenizer: str = "13a",
+    dtype: str = "float32",
+    systems: Sequence[TextFile] = (),
+    target_language: str | None = None,
+) -> tuple[Evaluation, list[str]]:
+    """Translates the source and compares with the reference.
+
+    Args:
+        model_dir: the model.
+        source, reference: the test set.
+        beam_size, length_penalty: of the search, see `Translator`.
+        bleu_tokenizer: sacreBLEU's name of it.
+        dtype: see `load_for_decoding`.
+        systems: translations of the same source by others, to compare with.
+        target_language: whose tag is put before the source.
+
+    Returns:
+        The scores, and the translations in the order of the source.
+
+    Raises:
+        ValueError: the test set or the model directory is faulty.
+    """
+    num_sentences = check_parallel(source, reference)
+    hypotheses = {str(system): list(system.lines()) for system in systems}
+    check_systems(hypotheses, num_sentences)
+    model, *tokenizers, digest = load_with_digest(model_dir, dtype)
+    source = _tagged(source, target_language, tokenizers[0])
+    translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
+    translations = [
+        one_line(best[0].text) for best in translator.translate_lines(list(source.lines()))
+    ]
+    references = list(reference.lines())
+    bleu = sacrebleu.BLEU(tokenize=bleu_tokenizer)
+    chrf = sacrebleu.CHRF()
+    # The signature is complete only once a score is computed.
+    bleu_score = bleu.corpus_score(translations, [references]).score
+    chrf_score = chrf.corpus_score(translations, [references]).score
+    exact = sum(map(str.__eq__, translations, references)) / len(references)
+    corpus = ParallelText(
+        source, reference, *tokenizers, DataConfig(max_length=model.config.max_length)
+    )
+    evaluation = Evaluation(
+        bleu=bleu_score,
+        bleu_signature=str(bleu.get_signature()),
+        chrf=chrf_score,
+        chrf_signature=str(chrf.get_signature()),
+        exact=exact,
+        perplexity=perplexity(model, corpus),
+        sentences=num_sentences,
+        beam_size=beam_size,
+        length_penalty=length_penalty,
+        dtype=dtype,
+        origin={
+            "weights_digest_blake2b": digest,
+            "source": describe_text(source),
+            "reference": describe_text(reference),
+            **({"systems": [describe_text(system) for system in systems]} if systems else {}),
+            **describe_now(),
+        },
+        comparisons=_compare(translations, hypotheses, references, bleu_tokenizer),
+    )
+    return evaluation, translations
+
+
+def _tagged(source: TextFile, language: str | None, tokenizer: Tokenizer | None) -> TextFile:
+    """The source with the language's tag; refuses it if the model needs tags and it has none."""
+    languages = tokenizer.languages if tokenizer else []
+    if language is not None:
+        check_language(language, languages)
+        for number, line in enumerate(source.lines(), 1):
+            check_untagged(line, f"{source}:{number}")
+        return dataclasses.replace(source, prefix=f"{language_tag(language)} ")
+    check_tags(source.lines(), languages, str(source))
+    return source
+
+
+def _compare(translations, systems, references, bleu_tokenizer):
+    if not systems:
+        return []
+    _log.info("comparing with %s", ", ".join(systems))
+    return compare_systems(translations, systems, references, bleu_tokenizer=bleu_tokenizer)
+
+
+def evaluate_language_model(
+    model_dir: pathlib.Path, text: TextFile, dtype: str = "float32"
+) -> dict:
+    """Perplexity of a text, a token, with a language model, and what it was computed from.
+
+    Raises:
+        ValueError: the text or the model directory is faulty, or the model needs a source.
+    """
+    watch = TextWatch(None, text)
+    model, source_tokenizer, tokenizer, digest = load_with_digest(model_dir, dtype)
+    if source_tokenizer is not None:
+        raise ValueError(f"{model_dir} holds a model that translates; give it a --source")
+    config = DataConfig(max_length=model.config.max_length)
+    corpus = ParallelText(None, text, None, tokenizer, config, watch)
+    statistics = corpus.statistics(f"reading {text}")
+    left_out = (
+        f"{statistics.empty} are empty, {statistics.too_long} longer than the model's limit of "
+        f"{config.max_length} tokens"
+    )
+    if statistics.kept == 0:
+        raise ValueError(f"{text}: no sentence is left to judge: {left_out}")
+    if statistics.kept < statistics.pairs:
+        _log.warning("%s: %s", text, left_out)
+    return {
+        "perplexity": perplexity(model, corpus),
+        "sentences": statistics.kept,
+        "dtype": dtype,
+        "weights_digest_blake2b": digest,
+        "reference": describe_text(text),
+        **describe_now(),
+    }
+
+
+def perplexity(model: DecoderModel, corpus: ParallelText) -> float:
+    """exp(mean of -log p) of the corpus's target tokens, given earlier ones and the source."""
+    metric = Perplexity()
+    for inputs, labels in corpus.batches():
+        metric.update_state(labels, model(inputs, training=False))
+    return float(metric.result()) if metric.tokens > 0 else float("nan")

@@ -1,0 +1,165 @@
+"""What lies in model directories: sizes, progress, last validation, stored scores."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
+
+from tf_transformer.storage.model_dir import (
+    WEIGHTS_NAME,
+    check_weights,
+    read_config,
+    read_vocabularies,
+    weights_digest,
+)
+from tf_transformer.storage.score_log import SCORES_NAME, read_scores
+from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
+from training.checkpointing.validation_history import read_validation_scores
+from training.prepared.prepared_folder import DESCRIPTION_NAME, WORK_NAME
+from training.recorded_config import trained_config
+
+# What only model directories hold.
+_MARKS = {"target.spm", WEIGHTS_NAME, SCORES_NAME}
+_VALIDATION = ("loss", "perplexity", "accuracy")
+# What is shown of a score.
+_NUMBERS = ("bleu", "chrf", "exact", "perplexity", "beam_size", "length_penalty")
+_TEXTS = ("date", "dtype", "bleu_signature")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One model directory.
+
+    Args:
+        path: the folder.
+        preset: where its sizes started from; None where training did not happen here.
+        layers: of encoder and decoder, such as "6+6"; "6" for a language model.
+        d_model, d_ff: of the decoder.
+        vocab_size: of the target.
+        num_weights: numbers in the weights; None before the first checkpoint.
+        step, steps: updates done, and wanted.
+        validation: the last loss, perplexity and accuracy, and their step.
+        scores: as `evaluate` stored them, oldest first; `current` says whether the weights that
+            were scored are those that lie there now.
+        fault: what is damaged, in one line, or None. Values that it hides are None.
+    """
+
+    path: pathlib.Path
+    preset: str | None = None
+    layers: str | None = None
+    d_model: int | None = None
+    d_ff: int | None = None
+    vocab_size: int | None = None
+    num_weights: int | None = None
+    step: int | None = None
+    steps: int | None = None
+    validation: dict[str, float] = dataclasses.field(default_factory=dict)
+    scores: list[dict] = dataclasses.field(default_factory=list)
+    fault: str | None = None
+
+    def as_dict(self) -> dict:
+        """All values, for JSON."""
+        return dataclasses.asdict(self) | {"path": str(self.path)}
+
+
+def find_model_dirs(roots: Sequence[pathlib.Path]) -> Iterator[pathlib.Path]:
+    """All model directories in folders and below them, each once, in the order of their names.
+
+    Raises:
+        ValueError: a root is not a folder.
+    """
+    seen = set()
+    for root in roots:
+        if not root.is_dir():
+            raise ValueError(f"{root}: no such folder")
+        for folder, subfolders, files in os.walk(root):
+            subfolders.sort()
+            path = pathlib.Path(folder)
+            if DESCRIPTION_NAME in files or WORK_NAME in subfolders:
+                subfolders.clear()  # a corpus of `prepare`
+            elif _MARKS & set(files):
+                subfolders.clear()  # checkpoints and logs
+                if path.resolve() not in seen:
+                    seen.add(path.resolve())
+                    yield path
+
+
+def read_run(path: pathlib.Path) -> Run:
+    """Reads a model directory; what is damaged is named and hides nothing else."""
+    values, faults = {}, []
+    for read in (_read_sizes, _read_weights, _read_training, _read_validation, _read_scores):
+        try:
+            values |= read(path)
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+            faults.append(" ".join(str(error).split()))
+    return Run(path, **values, fault="; ".join(faults) or None)
+
+
+def _read_sizes(path):
+    config = read_config(path)
+    read_vocabularies(path)
+    decoder = config.side("decoder")
+    sides = [] if config.decoder_only else [config.num_encoder_layers]
+    return {
+        "layers": "+".join(map(str, [*sides, config.num_decoder_layers])),
+        "d_model": decoder.d_model,
+        "d_ff": decoder.d_ff,
+        "vocab_size": config.target_vocab_size,
+    }
+
+
+def _read_weights(path):
+    if not (path / WEIGHTS_NAME).exists():
+        return {}
+    try:
+        config = read_config(path)
+    except ValueError:  # `_read_sizes` has said so
+        return {}
+    return {"num_weights": check_weights(path, config)}
+
+
+def _read_training(path):
+    values = {}
+    checkpoints = checkpoint_paths(checkpoint_directory(path))
+    if checkpoints:
+        values["step"] = step_of(checkpoints[-1])
+    config = trained_config(path)
+    if config is None:
+        return values
+    return values | {"preset": config.preset, "steps": config.optimization.steps}
+
+
+def _read_validation(path):
+    scores = read_validation_scores(path)
+    if not scores:
+        return {}
+    last = {name: scores[-1][name] for name in ("step", *_VALIDATION)}
+    # A loss that is no number is None, as the others are.
+    return {"validation": {name: None if value != value else value for name, value in last.items()}}
+
+
+def _read_scores(path):
+    scores = read_scores(path)
+    if not scores:
+        return {}
+    for number, score in enumerate(scores, 1):
+        _check_score(f"{path / SCORES_NAME}:{number}", score)
+    try:
+        digest = weights_digest(path)
+    except ValueError:  # `_read_weights` has said so
+        digest = None
+    is_current = [digest is not None and s.get("weights_digest_blake2b") == digest for s in scores]
+    return {"scores": [s | {"current": c} for s, c in zip(scores, is_current, strict=True)]}
+
+
+def _check_score(where, score):
+    """Refuses what cannot be shown in a table, or would control the terminal."""
+    for name in _NUMBERS:
+        if type(score.get(name)) not in (int, float, type(None)):
+            raise ValueError(f"{where}: expected a number for {name}, got {score[name]!r}")
+    reference = score.get("reference")
+    texts = {name: score.get(name) for name in _TEXTS}
+    texts["reference.file"] = reference.get("file") if isinstance(reference, dict) else None
+    for name, text in texts.items():
+        if text is not None and not (isinstance(text, str) and text.isprintable()):
+            raise ValueError(f"{where}: expected printable text for {name}, got {text!r}")

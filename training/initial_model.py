@@ -1,0 +1,62 @@
+"""The model that training starts with: loss, metrics, optimizer and vectors of words."""
+
+from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
+from tf_transformer.losses.metrics import Perplexity, SmoothedLoss, TokenAccuracy
+from tf_transformer.losses.schedule import NoamSchedule
+from tf_transformer.text.tokenizer import Tokenizer
+from training.config import TrainingConfig, VocabularyConfig
+from training.data.corpus import TextFile
+from training.data.word_vectors import read_vectors
+from training.optimizer import Adam
+from training.train_step import TrainedLanguageModel, TrainedTransformer
+
+
+def compiled_model(
+    config: TrainingConfig, source_vocab_size: int | None, target_vocab_size: int
+) -> TrainedTransformer | TrainedLanguageModel:
+    """The model with its loss, metrics and optimizer; call it in the strategy's scope."""
+    optimization = config.optimization
+    model_class = TrainedLanguageModel if config.is_language_model else TrainedTransformer
+    model = model_class(
+        config.transformer_config(source_vocab_size, target_vocab_size), dtype=optimization.dtype
+    )
+    schedule = NoamSchedule(
+        model.config.side("decoder").d_model,
+        optimization.warmup_steps,
+        optimization.learning_rate_factor,
+        initial_rate=optimization.initial_rate,
+        minimum_rate=optimization.minimum_rate,
+    )
+    smoothing = dict(
+        label_smoothing=optimization.label_smoothing, smoothed_over=optimization.smoothed_over
+    )
+    model.compile(
+        optimizer=Adam(
+            schedule,
+            clip_norm=optimization.clip_norm,
+            average_decay=optimization.average_decay,
+            scales_loss=optimization.dtype == "mixed_float16",
+        ),
+        loss=LabelSmoothedCrossEntropy(**smoothing),
+        metrics=[SmoothedLoss(**smoothing), Perplexity(), TokenAccuracy()],
+        auto_scale_loss=False,  # Adam does
+        jit_compile=False,  # XLA would compile anew for every shape of batch
+    )
+    model.optimizer.build(model.trainable_variables)
+    model.num_micro_batches = optimization.micro_batches
+    return model
+
+
+def give_vectors(
+    model: TrainedTransformer | TrainedLanguageModel,
+    vocabulary: VocabularyConfig,
+    source_tokenizer: Tokenizer | None,
+    target_tokenizer: Tokenizer,
+) -> None:
+    """Lets embeddings start from the files of vectors, where there are any."""
+    for name, tokenizer in (("source", source_tokenizer), ("target", target_tokenizer)):
+        path = getattr(vocabulary, f"{name}_vectors")
+        if path is not None:
+            embedding = getattr(model, f"{name}_embedding")
+            file = TextFile.parse(path)
+            embedding.set_vectors(read_vectors(file, tokenizer, embedding.d_model))

@@ -1,0 +1,1 @@
+"""Pictures of attention, beam search, formulas and training."""

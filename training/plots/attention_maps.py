@@ -1,0 +1,133 @@
+"""Attention weights as pictures, for every layer and head, with the pieces on the axes."""
+
+import html
+import json
+import string
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from tf_transformer.inference.inspection import InspectedSentence
+from training.plots.fonts import font_families
+
+# The parts of `AttentionWeights`, and the sides of their rows and columns.
+PARTS = {
+    "encoder": ("source", "source"),
+    "decoder": ("target", "target"),
+    "cross": ("target", "source"),
+}
+
+
+def draw_attention(
+    sentence: InspectedSentence, part: str = "cross", layers: Sequence[int] | None = None
+) -> Figure:
+    """One map for each layer (downwards) and head (across).
+
+    Args:
+        sentence: of `inspect_attention`.
+        part: "encoder", "decoder" or "cross".
+        layers: numbers from 0; all when None.
+
+    Raises:
+        ValueError: no such part or layer.
+    """
+    if part not in PARTS:
+        raise ValueError(f"`part` must be one of {tuple(PARTS)}. Received: part={part!r}")
+    weights = getattr(sentence.attention, part)
+    layers = range(len(weights)) if layers is None else layers
+    for layer in layers:
+        if not 0 <= layer < len(weights):
+            raise ValueError(
+                f"Layers are numbered 0 to {len(weights) - 1}. Received: layer={layer}"
+            )
+    rows, columns = (getattr(sentence, side) for side in PARTS[part])
+    num_heads = max(len(weights[layer]) for layer in layers)
+    size = (1.2 + num_heads * (0.8 + 0.2 * len(columns)), len(layers) * (0.9 + 0.2 * len(rows)))
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(len(layers), num_heads, squeeze=False)
+    families = font_families("".join([*rows, *columns]))
+    for layer, axes_row in zip(layers, grid, strict=True):
+        for head, axes in enumerate(axes_row):
+            _draw_map(axes, weights[layer][head], rows if head == 0 else None, columns, families)
+            axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8)
+    return figure
+
+
+def _draw_map(axes, weights, rows, columns, families):
+    axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    style = dict(fontsize=7, fontfamily=families)
+    axes.set_xticks(range(len(columns)), columns, rotation=90, **style)
+    if rows is None:
+        axes.set_yticks([])
+    else:
+        axes.set_yticks(range(len(rows)), rows, **style)
+
+
+def attention_page(sentence: InspectedSentence) -> str:
+    """A page of HTML with a map of every part, layer and head to choose from; needs no network."""
+    data = {
+        part: {
+            "rows": getattr(sentence, sides[0]),
+            "columns": getattr(sentence, sides[1]),
+            "weights": [
+                np.asarray(weights, "float64").round(3).tolist()
+                for weights in getattr(sentence.attention, part)
+            ],
+        }
+        for part, sides in PARTS.items()
+    }
+    # Within a script, only this could end it early.
+    text = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")
+    return _PAGE.substitute(title=html.escape(sentence.translation), data=text)
+
+
+_PAGE = string.Template("""<!DOCTYPE html>
+<html><head><meta charset="utf-8"><title>Attention: $title</title><style>
+body { font-family: sans-serif; margin: 2em; }
+table { border-collapse: collapse; margin: 1em 0; }
+th { font-weight: normal; padding: 2px 4px; text-align: right; }
+thead th { writing-mode: vertical-rl; text-align: left; }
+td { width: 1.6em; height: 1.6em; border: 1px solid #eee; }
+</style></head><body><h1>$title</h1>
+<p><label>part <select id="part"></select></label> <label>layer <select id="layer"></select></label>
+<label>head <select id="head"></select></label></p><table id="map"></table>
+<script>
+const data = $data;
+const pick = id => document.getElementById(id);
+const fill = (id, names) => {
+  const before = pick(id).selectedIndex;
+  pick(id).replaceChildren(...names.map(name => new Option(name)));
+  pick(id).selectedIndex = Math.min(Math.max(before, 0), names.length - 1);
+};
+const numbers = list => list.map((_, number) => number + 1);
+function draw() {
+  const part = data[pick("part").value];
+  fill("layer", numbers(part.weights));
+  const heads = part.weights[pick("layer").selectedIndex];
+  fill("head", numbers(heads));
+  const weights = heads[pick("head").selectedIndex];
+  const table = pick("map");
+  table.replaceChildren();
+  const head = table.createTHead().insertRow();
+  const cell = (row, text) => row.appendChild(Object.assign(
+    document.createElement("th"), {textContent: text}));
+  cell(head, "");
+  part.columns.forEach(piece => cell(head, piece));
+  const body = table.createTBody();
+  part.rows.forEach((piece, r) => {
+    const row = body.insertRow();
+    cell(row, piece);
+    weights[r].forEach((weight, c) => {
+      const td = row.insertCell();
+      td.style.background = `rgba(8, 81, 156, $${weight})`;
+      td.title = `$${piece} to $${part.columns[c]}: $${weight}`;
+    });
+  });
+}
+fill("part", Object.keys(data).filter(name => data[name].weights.length));
+pick("part").value = "cross";
+["part", "layer", "head"].forEach(id => pick(id).addEventListener("change", draw));
+draw();
+</script></body></html>
+""")

@@ -1,0 +1,150 @@
+"""The beam search of one sentence as a tree."""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+from matplotlib.figure import Figure
+
+from tf_transformer.decoding.beam_search import beam_search
+from tf_transformer.decoding.incremental_decoder import StepDecoder
+from tf_transformer.decoding.translation_search import end_and_pad
+from tf_transformer.inference.translator import Translator
+from tf_transformer.text.special_ids import END_ID
+from training.plots.fonts import font_families
+
+Ids = tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchTree:
+    """What a beam search looked at.
+
+    Attributes:
+        live: log-probability of every hypothesis that was ever in the beam, by its ids.
+        finished: score of the finished hypotheses by their ids, without the end; best first.
+        pieces: text of every id.
+    """
+
+    live: dict[Ids, float]
+    finished: dict[Ids, float]
+    pieces: list[str]
+
+
+def record_search(translator: Translator, text: str) -> SearchTree:
+    """Translates one sentence and keeps every hypothesis that the beam ever held.
+
+    Raises:
+        ValueError: there is nothing in the sentence.
+    """
+    source = translator.source_tokenizer.tokenize(tf.constant([text]))
+    source = source[:, : translator.source_limit]
+    if source.row_lengths()[0] == 0:
+        raise ValueError(f"No words to look at in {text!r}")
+    decoder, state, arguments = translator.searcher.start(end_and_pad(source))
+    recorder = _Recorder(decoder, translator.model.config.target_vocab_size)
+    found = beam_search(
+        recorder, recorder.start(state), num_best=translator.searcher.beam_size, **arguments
+    )
+    finished = {}
+    for ids, length, score in zip(
+        found.ids[0].numpy(), found.lengths[0].numpy(), found.scores[0].numpy(), strict=True
+    ):
+        if score > float("-inf"):
+            finished[tuple(ids[:length].tolist())] = float(score)
+    return SearchTree(recorder.live, finished, translator.target_tokenizer.pieces)
+
+
+class _Recorder:
+    """A `StepModel` that notes every hypothesis it is shown; for one sentence, in eager mode."""
+
+    def __init__(self, decoder: StepDecoder, vocab_size: int):
+        self._decoder = decoder
+        self._vocab_size = vocab_size
+        self.live: dict[Ids, float] = {}
+
+    def start(self, state: Any):
+        beam_size = self._decoder.beam_size
+        return {
+            "own": state,
+            "ids": tf.zeros((1, beam_size, 0), tf.int32),
+            "log_probs": tf.zeros((1, beam_size)),
+            "next": tf.zeros((1, beam_size, self._vocab_size)),
+        }
+
+    def decode_step(self, newest, parents, number, state, return_attention=False):
+        ids, log_probs, gained = (
+            tf.gather(state[name], parents, batch_dims=1) for name in ("ids", "log_probs", "next")
+        )
+        ids = tf.concat([ids, newest[:, :, tf.newaxis]], axis=2)
+        if number > 0:
+            log_probs += tf.gather(gained, newest, batch_dims=2)
+        for hypothesis, log_prob in zip(ids[0].numpy(), log_probs[0].numpy(), strict=True):
+            # The places of ended hypotheses stay in the beam, and are never extended.
+            if END_ID not in hypothesis:
+                self.live[tuple(hypothesis[1:].tolist())] = float(log_prob)
+        logits, attention, own = self._decoder.decode_step(newest, parents, number, state["own"])
+        after = tf.nn.log_softmax(logits)
+        return logits, attention, {"own": own, "ids": ids, "log_probs": log_probs, "next": after}
+
+    def keep_hypotheses(self, rows, alive, parents, number, state):
+        own = self._decoder.keep_hypotheses(rows, alive, parents, number, state["own"])
+        return state | {"own": own}
+
+
+def draw_search(tree: SearchTree, most_steps: int = 40) -> Figure:
+    """The hypotheses as a tree from left to right, the best translation in colour.
+
+    Args:
+        tree: of `record_search`.
+        most_steps: where longer ones are cut.
+    """
+    nodes = sorted(ids for ids in tree.live if len(ids) <= most_steps)
+    rows = _rows(nodes)
+    best = next(iter(tree.finished), ())
+    depth = max(map(len, nodes))
+    count = max(rows.values()) + 1
+    figure = Figure(figsize=(1.5 + 0.75 * depth, 1.2 + 0.32 * count), layout="constrained")
+    axes = figure.subplots()
+    families = font_families("".join(tree.pieces[number] for ids in nodes for number in ids))
+    for ids in nodes:
+        on_best = best[: len(ids)] == ids
+        colour = "tab:blue" if on_best else "grey"
+        if ids:
+            axes.plot(
+                [len(ids) - 1, len(ids)], [rows[ids[:-1]], rows[ids]],
+                color=colour, linewidth=2 if on_best else 0.7, zorder=1,
+            )  # fmt: skip
+        axes.text(
+            len(ids), rows[ids], tree.pieces[ids[-1]] if ids else "<s>",
+            color=colour, fontfamily=families, fontsize=8, ha="center", va="center", zorder=2,
+            bbox=dict(boxstyle="round,pad=0.2", facecolor="white", edgecolor=colour),
+        )  # fmt: skip
+        if ids in tree.finished:
+            axes.annotate(
+                f"  {tree.finished[ids]:.2f}", (len(ids), rows[ids]), xytext=(14, 0),
+                textcoords="offset points", fontsize=7, color=colour, va="center",
+            )  # fmt: skip
+    axes.invert_yaxis()
+    axes.margins(0.05)
+    axes.set_axis_off()
+    axes.set_title("hypotheses in the beam; scores of the finished ones", fontsize=9)
+    return figure
+
+
+def _rows(nodes: list[Ids]) -> dict[Ids, float]:
+    """A row for every node: leaves one below the other, parents level with their first child."""
+    rows: dict[Ids, float] = {}
+    children: dict[Ids, list[Ids]] = {ids: [] for ids in nodes}
+    for ids in nodes:
+        if ids:
+            children[ids[:-1]].append(ids)
+    next_row = 0
+    for ids in nodes:  # sorted: every leaf after those to be drawn above it
+        if not children[ids]:
+            rows[ids] = next_row
+            next_row += 1
+    for ids in sorted(nodes, key=len, reverse=True):
+        if children[ids]:
+            rows[ids] = rows[children[ids][0]]
+    return rows

@@ -1,0 +1,1 @@
+"""Prepared folders for big corpora: writing them, reading them, and the data service."""

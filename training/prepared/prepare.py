@@ -1,0 +1,346 @@
+"""Preparing big corpora: text files to sharded TFRecords of token ids, in parallel processes.
+
+    prepared.json             what the folder holds; written last
+    source.spm, target.spm    SentencePiece models; a language model has no source
+    shard-00000.tfrecord      pairs, see `training.prepared.records`, in the order of the text
+    work-of-prepare/          until it is finished: how far it has come
+
+Every file appears whole, and none depends on when or by how many processes it was made. So a
+preparation that is killed goes on, and ends with the bytes of one that was not.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+import tqdm
+
+from tf_transformer.storage.files import locked, remove_leftovers, replacing
+from tf_transformer.storage.json_files import read_json
+from training.config import TrainingConfig
+from training.data.corpus import TextFile, file_state, open_text
+from training.prepared.duplicates import mark_first
+from training.prepared.existing_vocabulary import vocabulary_for
+from training.prepared.file_counts import Counts, count_files
+from training.prepared.prepared_folder import (
+    DESCRIPTION_NAME,
+    FORMAT_VERSION,
+    MAX_BYTES,
+    SPM_NAMES,
+    WORK_NAME,
+    Models,
+    digest_of,
+    read_models,
+)
+from training.prepared.processes import Processes, progress_bar
+from training.prepared.sampled_vocabulary import train_on_sample
+from training.prepared.shards import (
+    FAULTS,
+    Shard,
+    finish_shard,
+    make_shard,
+    read_digests,
+    read_notes,
+    start_process,
+)
+
+# Source and target; a language model has no source.
+Pair = tuple[TextFile | None, TextFile]
+
+
+def prepare(
+    config: TrainingConfig,
+    *,
+    files: Sequence[Pair],
+    output: pathlib.Path,
+    vocabulary: pathlib.Path | None = None,
+    num_processes: int = 1,
+    shard_pairs: int = 50_000,
+    keep_duplicates: bool = False,
+) -> dict[str, Any]:
+    """Prepares a corpus, or goes on where an earlier call with the same arguments was stopped.
+
+    Args:
+        config: of its settings, `vocabulary` and `data.max_length` count.
+        files: sources and targets, line by line translations of each other; all sources are None
+            for a language model.
+        output: the folder to write.
+        vocabulary: what `read_vocabulary` reads, whose vocabulary is taken; None trains one.
+        num_processes: how many tokenize.
+        shard_pairs: lines of a shard.
+        keep_duplicates: keeps pairs that came before.
+
+    Returns:
+        What `prepared.json` holds.
+
+    Raises:
+        ValueError: files are faulty, or `output` holds something else.
+    """
+    settings, models = config.vocabulary, None
+    if vocabulary:
+        settings, models = vocabulary_for(vocabulary, has_source=files[0][0] is not None)
+    settings = dataclasses.replace(settings, source_vectors=None, target_vectors=None)
+    request = {
+        "format_version": FORMAT_VERSION,
+        "vocabulary": dataclasses.asdict(settings),
+        "given_vocabulary": models and _digests(models),
+        "max_length": config.data.max_length,
+        "shard_pairs": shard_pairs,
+        "keep_duplicates": keep_duplicates,
+    }
+    with _own(output) as work:
+        counts = count_files(files, work, shard_pairs, num_processes)
+        request["files"] = _describe_files(files, counts)
+        finished = _begin_or_continue(output, work, request)
+        if finished is not None:
+            return finished
+        _give_vocabulary(output, files, counts, settings, models)
+        models = read_models(output)
+        shards = _plan(files, counts, shard_pairs, output)
+        start = (*models, settings.languages)
+        with Processes(num_processes, start_process, start) as processes:
+            _make_shards(processes, shards, counts, config.data.max_length)
+            statistics = _statistics(shards)
+            _mark_duplicates(shards, work, statistics, keep_duplicates)
+            _finish_shards(processes, shards, work)
+        return _describe(output, request, models, statistics, shards)
+
+
+def _digests(models: Models) -> list[str | None]:
+    return [model and digest_of(model) for model in models]
+
+
+@contextlib.contextmanager
+def _own(output: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Makes the folder and the one for work in it, for this process alone."""
+    work = output / WORK_NAME
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"{output}: not a folder")
+    is_ours = work.is_dir() or (output / DESCRIPTION_NAME).exists()
+    if output.exists() and any(output.iterdir()) and not is_ours:
+        raise ValueError(f"{output}: holds other files; give a folder that is new or empty")
+    output.mkdir(parents=True, exist_ok=True)
+    with locked(output, "preparing it"):
+        try:
+            work.mkdir(exist_ok=True)
+            remove_leftovers(output)
+            remove_leftovers(work)
+            yield work
+        finally:
+            if (output / DESCRIPTION_NAME).exists():
+                shutil.rmtree(work, ignore_errors=True)
+
+
+def _begin_or_continue(output: pathlib.Path, work: pathlib.Path, request: dict) -> dict | None:
+    """Writes down what is asked for, or checks that it is what was; returns it once it is done."""
+    path = output / DESCRIPTION_NAME
+    begun = path if path.exists() else work / "request.json"
+    if begun != path and not (output / SPM_NAMES[1]).exists():  # nothing follows from it so far
+        with replacing(begun) as temporary:
+            temporary.write_text(json.dumps(request), encoding="utf-8")
+    try:
+        former = read_json(begun, MAX_BYTES)
+        before = {name: former[name] for name in request}
+        difference = _difference(before, request)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ValueError(f"{begun}: damaged; remove {output} to begin anew ({error!r})") from error
+    if difference:
+        raise ValueError(
+            f"{output} was begun with {difference}; give the same files and settings, or another "
+            "--output"
+        )
+    return former if begun == path else None
+
+
+def _difference(before: dict, now: dict) -> str | None:
+    """What was otherwise, in words; None where nothing was."""
+    for name, value in now.items():
+        label = name.replace("_", " ")
+        if before[name] == value:
+            continue
+        if isinstance(value, int):
+            return f"{label} {before[name]}, not {value}"
+        if name == "vocabulary":
+            settings = (key for key in value if before[name][key] != value[key])
+            return ", ".join(f"{name}.{k} {before[name][k]}, not {value[k]}" for k in settings)
+        return f"other {label}"
+    return None
+
+
+def _describe_files(files: Sequence[Pair], counts: dict) -> list[dict]:
+    return [
+        {
+            "source": source and str(source),
+            "target": str(target),
+            "lines": counts[target.path].lines,
+            "digests": [counts[file.path].digest for file in (source, target) if file],
+        }
+        for source, target in files
+    ]
+
+
+def _plan(files, counts, shard_pairs: int, output: pathlib.Path) -> list[Shard]:
+    """The shards of all files, one file after the other."""
+    shards = []
+    for source, target in files:
+        lines = counts[target.path].lines
+        ranges = [
+            list(itertools.pairwise(counts[file.path].offsets))
+            for file in (source or target, target)
+        ]
+        for first, *places in zip(range(0, lines, shard_pairs), *ranges, strict=True):
+            size = min(shard_pairs, lines - first)
+            shards.append(Shard(len(shards), source, target, first, size, tuple(places), output))
+    return shards
+
+
+def _give_vocabulary(output, files, counts, config, models: Models | None) -> None:
+    """Writes the tokenizers' models unless they are there: the given ones, or trains them."""
+    names = [name for name, file in zip(SPM_NAMES, files[0], strict=True) if file]
+    if all((output / name).exists() for name in names):
+        return
+    models = models or train_on_sample(files, counts, config)
+    for name, model in zip(SPM_NAMES, models, strict=True):
+        if model is None:
+            (output / name).unlink(missing_ok=True)
+            continue
+        with replacing(output / name) as path:
+            path.write_bytes(model)
+
+
+def _make_shards(
+    processes: Processes, shards: Sequence[Shard], counts: Counts, max_length: int
+) -> None:
+    missing = [shard for shard in shards if not shard.notes_path.exists()]
+    total = sum(shard.num_lines for shard in shards)
+    done = total - sum(shard.num_lines for shard in missing)
+    tasks = (
+        (make_shard, shard, sides, max_length, shard.num_lines)
+        for shard, sides in _read_sides(missing, counts)
+    )
+    with progress_bar("tokenizing", total, "pairs", done) as progress:
+        for _ in processes.run(tasks, progress):
+            pass
+
+
+def _read_sides(
+    shards: Sequence[Shard], counts: Counts
+) -> Iterator[tuple[Shard, list[bytes | None]]]:
+    """The bytes of each shard's lines. Files are read from front to end."""
+    for group in _listings(shards):
+        files = (group[0].source, group[0].target)
+        with contextlib.ExitStack() as stack:
+            opened = [file and stack.enter_context(open_text(file.path)) for file in files]
+            positions = [0, 0]
+            for shard in group:
+                sides = []
+                for side, (begin, end) in enumerate(shard.bytes):
+                    if opened[side] is not None:
+                        _skip(opened[side], begin - positions[side])
+                    sides.append(opened[side] and opened[side].read(end - begin))
+                    positions[side] = end
+                for file in files:
+                    if file and file_state(file.path) != counts[file.path].state:
+                        raise ValueError(
+                            f"{file.path} has changed while it was read; bring it back, and the "
+                            "same command goes on"
+                        )
+                yield shard, sides
+
+
+def _listings(shards: Sequence[Shard]) -> Iterator[list[Shard]]:
+    """The shards of one pair of files after the other; a pair may come twice."""
+    group = []
+    for shard in shards:
+        if group and (
+            (shard.source, shard.target) != (group[-1].source, group[-1].target)
+            or shard.first_line <= group[-1].first_line
+        ):
+            yield group
+            group = []
+        group.append(shard)
+    if group:
+        yield group
+
+
+def _skip(file: BinaryIO, size: int) -> None:
+    if file.seekable():
+        file.seek(size, os.SEEK_CUR)
+        return
+    while size > 0 and (piece := file.read(min(size, 1 << 20))):
+        size -= len(piece)
+
+
+def _statistics(shards: Sequence[Shard]) -> dict[str, Any]:
+    """What was found in all lines, and the first places of what was left out."""
+    faults, examples = dict.fromkeys(FAULTS, 0), {}
+    pairs = 0
+    for shard in shards:
+        notes = read_notes(shard)
+        pairs += len(notes.digests)
+        for kind, number in notes.faults.items():
+            faults[kind] += number
+            examples[kind] = [*examples.get(kind, []), *notes.examples[kind]][:3]
+    lines = sum(shard.num_lines for shard in shards)
+    if pairs == 0:
+        reasons = ", ".join(f"{number} are {kind}" for kind, number in faults.items() if number)
+        raise ValueError(f"no pair is left of {lines}: {reasons}")
+    return {"lines": lines, "faults": faults, "examples": examples, "duplicates": 0, "kept": pairs}
+
+
+def _mark_duplicates(shards, work, statistics, keep_duplicates) -> None:
+    """Writes which pairs stay, and counts the others."""
+    path = work / "keep.npy"
+    num_pairs = statistics["kept"]
+    if not path.exists():
+        if keep_duplicates:
+            with replacing(path) as temporary, open(temporary, "wb") as file:
+                np.save(file, np.ones(num_pairs, bool))
+        else:
+            parts = [lambda shard=shard: read_digests(shard) for shard in shards]
+            mark_first(
+                parts,
+                path,
+                num_pairs,
+                lambda passes: tqdm.tqdm(passes, "finding duplicates", leave=False, disable=None),
+            )
+    statistics["kept"] = int(np.count_nonzero(np.load(path, mmap_mode="r")))
+    statistics["duplicates"] = num_pairs - statistics["kept"]
+
+
+def _finish_shards(processes: Processes, shards: Sequence[Shard], work: pathlib.Path) -> None:
+    keep = np.load(work / "keep.npy", mmap_mode="r")
+
+    def tasks():
+        start = 0
+        for shard in shards:
+            end = start + len(read_digests(shard))
+            if not shard.description_path.exists():
+                yield finish_shard, shard, np.array(keep[start:end]), 1
+            start = end
+
+    done = sum(shard.description_path.exists() for shard in shards)
+    with progress_bar("finishing", len(shards), "shards", done) as progress:
+        for _ in processes.run(tasks(), progress):
+            pass
+
+
+def _describe(output, request, models, statistics, shards) -> dict[str, Any]:
+    described = [read_json(shard.description_path, MAX_BYTES) for shard in shards]
+    for side in ("source", "target"):
+        statistics[f"{side}_tokens"] = sum(shard[f"{side}_tokens"] for shard in described)
+    description = request | {
+        "tokenizers": _digests(models),
+        "statistics": statistics,
+        "shards": described,
+    }
+    with replacing(output / DESCRIPTION_NAME) as path:
+        path.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
+    return description

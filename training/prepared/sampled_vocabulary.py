@@ -1,0 +1,63 @@
+"""A vocabulary of corpora that are too big to be read whole for it."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+
+import tqdm
+
+from tf_transformer.text.language_tags import language_tag
+from training.config import VocabularyConfig
+from training.data.corpus import TextFile, open_text
+from training.data.vocabulary import MAX_SENTENCES, train_sentencepiece
+from training.prepared.file_counts import Counts
+from training.prepared.prepared_folder import Models
+from training.prepared.processes import progress_bar
+
+
+def train_on_sample(
+    files: Sequence[tuple[TextFile | None, TextFile]], counts: Counts, config: VocabularyConfig
+) -> Models:
+    """Trains on every n-th line, so that the same files give the same vocabulary.
+
+    Args:
+        files: sources and targets; all sources are None for a language model.
+        counts: of all files.
+        config: of the vocabulary.
+
+    Returns:
+        The SentencePiece models of source and target, equal when joint.
+
+    Raises:
+        ValueError: the corpus cannot fill the vocabulary.
+    """
+    sources, targets = ([file for file in side if file] for side in zip(*files, strict=True))
+    if not sources:
+        return None, _train_model(targets, counts, config)
+    tags = [language_tag(language) for language in config.languages]
+    if config.joint:
+        model = _train_model([*sources, *targets], counts, config, tags)
+        return model, model
+    return _train_model(sources, counts, config, tags), _train_model(targets, counts, config)
+
+
+def _train_model(files: Sequence[TextFile], counts, config, tags=()) -> bytes:
+    num_lines = sum(counts[file.path].lines for file in files)
+    stride = -(-num_lines // MAX_SENTENCES)
+    lines = itertools.chain.from_iterable(_readable_lines(file, stride) for file in files)
+    with progress_bar("reading for the vocabulary", num_lines // stride, "lines") as progress:
+        return train_sentencepiece(_counted(lines, progress), config, tags)
+
+
+def _readable_lines(file: TextFile, stride: int) -> Iterator[str]:
+    """Every n-th line, faulty ones left out."""
+    with open_text(file.path) as lines:
+        for number, line in enumerate(itertools.islice(lines, 0, None, stride)):
+            with contextlib.suppress(ValueError):
+                yield file.sentence(number, line)
+
+
+def _counted(lines: Iterator[str], progress: tqdm.tqdm) -> Iterator[str]:
+    for line in lines:
+        yield line
+        progress.update()

@@ -1,0 +1,261 @@
+"""What the processes of `prepare` do: lines to shards, and shards without their duplicates."""
+
+import collections
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import sentencepiece
+
+from tf_transformer.storage.files import replacing
+from tf_transformer.text.language_tags import lacks_tag, language_tag
+from tf_transformer.text.special_ids import END_ID
+from training.data.corpus import TextFile
+from training.prepared.prepared_folder import WORK_NAME, digest_of_file
+from training.prepared.records import encode_pair, read_records, write_record
+
+# Lines that are tokenized by one call, and places that are named for each kind of fault.
+_CHUNK = 1000
+_NUM_EXAMPLES = 3
+
+FAULTS = (
+    "not UTF-8",
+    "without the column",
+    "empty on a side",
+    "too long",
+    "without a language tag",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """Some lines of a corpus, and where they go.
+
+    Args:
+        number: of all shards of the preparation.
+        source, target: the files; a language model has no source.
+        first_line: counted from 0.
+        num_lines: of each file.
+        bytes: where they begin and end in source and target, in decompressed bytes.
+        output: the folder that is prepared.
+    """
+
+    number: int
+    source: TextFile | None
+    target: TextFile
+    first_line: int
+    num_lines: int
+    bytes: tuple[tuple[int, int], tuple[int, int]]
+    output: pathlib.Path
+
+    @property
+    def path(self) -> pathlib.Path:
+        """The finished shard."""
+        return self.output / f"shard-{self.number:05}.tfrecord"
+
+    @property
+    def raw_path(self) -> pathlib.Path:
+        """The shard with its duplicates."""
+        return self.output / WORK_NAME / f"{self.number:05}.tfrecord"
+
+    @property
+    def notes_path(self) -> pathlib.Path:
+        """Digests and lengths of the pairs in it, faults; written last."""
+        return self.output / WORK_NAME / f"{self.number:05}.npz"
+
+    @property
+    def description_path(self) -> pathlib.Path:
+        """What `prepared.json` will say about the finished shard."""
+        return self.output / WORK_NAME / f"{self.number:05}.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardNotes:
+    """What is known about a shard's pairs.
+
+    Args:
+        digests: uint64 `(pairs,)`; equal for equal pairs of sentences.
+        lengths: int32 `(pairs, 2)`, tokens of source and target, end tokens included.
+        faults: kind -> number of lines that were left out.
+        examples: kind -> the first places.
+    """
+
+    digests: np.ndarray
+    lengths: np.ndarray
+    faults: dict[str, int]
+    examples: dict[str, list[str]]
+
+
+def start_process(
+    source_model: bytes | None, target_model: bytes, languages: Sequence[str]
+) -> None:
+    """Readies a process for `make_shard`: loads the tokenizers, and which tags a source needs."""
+    global _processors, _tags
+    _tags = tuple(language_tag(language) for language in languages)
+    _processors = [
+        model and sentencepiece.SentencePieceProcessor(model_proto=model)
+        for model in (source_model, target_model)
+    ]
+
+
+def make_shard(shard: Shard, sides: list[bytes | None], max_length: int) -> None:
+    """Tokenizes the lines of a shard and writes those pairs that are fit for training.
+
+    Args:
+        shard: which lines they are.
+        sides: the bytes of the lines of source and target.
+        max_length: pairs with a side of more tokens, its end token included, are left out.
+
+    Raises:
+        ValueError: there are more or fewer lines than there were a while ago.
+    """
+    faults, examples = collections.Counter(), collections.defaultdict(list)
+
+    def leave_out(kind, file, line):
+        faults[kind] += 1
+        if len(examples[kind]) < _NUM_EXAMPLES:
+            examples[kind].append(f"{file.path}:{line + 1}")
+
+    digests, lengths = [], []
+    with replacing(shard.raw_path) as path, open(path, "wb") as file:
+        readable = _readable_pairs(shard, sides, leave_out)
+        for chunk in _chunks(readable):
+            digest = b"".join(_pair_digest(*pair) for _, *pair in chunk)
+            ids = [_encode(side, [pair[1 + side] for pair in chunk]) for side in (0, 1)]
+            kept = []
+            for place, (line, source, target) in enumerate(
+                zip((line for line, *_ in chunk), *ids, strict=True)
+            ):
+                if len(source) < 2 or len(target) < 2:
+                    leave_out(FAULTS[2], shard.target, line)
+                elif max(len(source), len(target)) > max_length:
+                    leave_out(FAULTS[3], shard.target, line)
+                else:
+                    kept.append(place)
+                    lengths.append((len(source) if shard.source else 0, len(target)))
+                    write_record(file, encode_pair(shard.source and source, target))
+            digests.append(np.frombuffer(digest, np.uint64)[kept])
+    _write_notes(
+        shard.notes_path,
+        ShardNotes(
+            np.concatenate([*digests, np.zeros(0, np.uint64)]),
+            np.array(lengths, np.int32).reshape(-1, 2),
+            dict(faults),
+            dict(examples),
+        ),
+    )
+
+
+def _readable_pairs(shard, sides, leave_out) -> Iterator[tuple[int, str, str]]:
+    """Line numbers and sentences; without a source, the target stands in for it."""
+    files = (shard.source or shard.target, shard.target)
+    target = _split_lines(sides[1])
+    lines = (_split_lines(sides[0]) if shard.source else target, target)
+    for file, side in zip(files, lines, strict=True):
+        if len(side) != shard.num_lines:
+            raise ValueError(f"{file.path} has changed while it was read")
+    for line, pair in enumerate(zip(*lines, strict=True), shard.first_line):
+        sentences = []
+        for file, text in zip(files, pair, strict=True):
+            try:
+                sentences.append(file.sentence(line + 1, text))
+            except ValueError as error:
+                kind = FAULTS[0] if isinstance(error.__cause__, UnicodeDecodeError) else FAULTS[1]
+                leave_out(kind, file, line)
+                break
+        else:
+            if _tags and shard.source and lacks_tag(sentences[0], _tags):
+                leave_out(FAULTS[4], shard.source, line)
+            else:
+                yield line, *sentences
+
+
+def _split_lines(text: bytes) -> list[bytes]:
+    lines = text.split(b"\n")
+    if not lines[-1].strip(b"\r"):  # a rest without text or line feed
+        lines.pop()
+    return lines
+
+
+def _chunks(items: Iterator) -> Iterator[list]:
+    chunk = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) == _CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _pair_digest(source: str, target: str) -> bytes:
+    return hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=8).digest()
+
+
+def _encode(side: int, sentences: list[str]) -> list[list[int]]:
+    processor = _processors[side] or _processors[1]
+    ids = processor.encode(sentences, num_threads=1)
+    for sentence in ids:
+        sentence.append(END_ID)
+    return ids
+
+
+def _write_notes(path: pathlib.Path, notes: ShardNotes) -> None:
+    report = json.dumps({"faults": notes.faults, "examples": notes.examples})
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, digests=notes.digests, lengths=notes.lengths, report=np.array(report))
+
+
+def read_notes(shard: Shard) -> ShardNotes:
+    """What `make_shard` has written down."""
+    with np.load(shard.notes_path) as notes:
+        report = json.loads(str(notes["report"]))
+        return ShardNotes(notes["digests"], notes["lengths"], **report)
+
+
+def read_digests(shard: Shard) -> np.ndarray:
+    """The digests alone."""
+    with np.load(shard.notes_path) as notes:
+        return notes["digests"]
+
+
+def finish_shard(shard: Shard, keep: np.ndarray) -> None:
+    """Writes the shard with the pairs that are kept, and its description; the raw one goes.
+
+    Args:
+        shard: made by `make_shard`.
+        keep: bool `(pairs,)`.
+    """
+    if shard.raw_path.exists():
+        if keep.all():
+            os.replace(shard.raw_path, shard.path)
+        else:
+            _copy_records(shard, keep)
+            shard.raw_path.unlink()
+    lengths = read_notes(shard).lengths[keep]
+    description = {
+        "name": shard.path.name,
+        "pairs": len(lengths),
+        "bytes": shard.path.stat().st_size,
+        "source_tokens": int(lengths[:, 0].sum()),
+        "target_tokens": int(lengths[:, 1].sum()),
+        "digest": digest_of_file(shard.path),
+        "lengths": np.bincount(lengths.max(axis=1, initial=0)).tolist() if len(lengths) else [],
+    }
+    with replacing(shard.description_path) as path:
+        path.write_text(json.dumps(description), encoding="utf-8")
+
+
+def _copy_records(shard: Shard, keep: np.ndarray) -> None:
+    with contextlib.ExitStack() as stack:
+        raw = stack.enter_context(open(shard.raw_path, "rb"))
+        path = stack.enter_context(replacing(shard.path))
+        file = stack.enter_context(open(path, "wb"))
+        for record, is_kept in zip(read_records(raw), keep.tolist(), strict=True):
+            if is_kept:
+                write_record(file, record)

@@ -1,0 +1,123 @@
+"""Models as they are trained: the training step, and what it counts."""
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from tf_transformer.layers.masks import padding_mask
+from tf_transformer.losses.fused_cross_entropy import projected_cross_entropy
+from tf_transformer.losses.label_smoothing import sum_over_replicas
+from tf_transformer.losses.metrics import TokenMean
+from tf_transformer.models.language_model import LanguageModel
+from tf_transformer.models.transformer import Transformer
+
+
+class _Training:
+    """A training step over micro-batches; counts tokens and entries, padding included.
+
+    A batch may be cut by rows into micro-batches, one after the other through the model: their
+    gradients of `loss sum / tokens of the global batch` add up to the whole batch's, in the memory
+    that one of them needs. Compiled with a `LabelSmoothedCrossEntropy`. Training never holds the
+    logits of the whole batch, see `projected_cross_entropy`, so its metrics must be such as follow
+    from `TokenLosses`.
+
+    Attributes:
+        num_micro_batches: how many a replica's batch is cut into.
+    """
+
+    num_micro_batches = 1
+    token_metrics = ()
+
+    def compile(self, *arguments, metrics=(), **options):
+        """Keras' own, for metrics that are `TokenMean`s.
+
+        Raises:
+            ValueError: a metric is another.
+        """
+        others = [metric for metric in metrics or () if not isinstance(metric, TokenMean)]
+        if others:
+            raise ValueError(f"`metrics` must be `TokenMean`s. Received: {others}")
+        self._tracker.unlock()  # metrics are variables, and the model is built
+        self.token_metrics = list(metrics or ())
+        self._tracker.lock()
+        super().compile(*arguments, **options)
+
+    def build(self, input_shape=None):
+        self.entries = keras.metrics.Sum(name="entries")
+        self.target_tokens = keras.metrics.Sum(name="target_tokens")
+        if not self.config.decoder_only:
+            self.source_tokens = keras.metrics.Sum(name="source_tokens")
+        super().build(input_shape)
+
+    def train_step(self, data):
+        inputs, labels = data
+        tokens = sum_over_replicas(_count_tokens(labels))
+        if self.num_micro_batches == 1:
+            gradients = self._gradients(inputs, labels, tokens)
+        else:
+            gradients = self._accumulated_gradients(inputs, labels, tokens)
+        self.optimizer.apply(gradients, self.trainable_variables)
+        return self._averageable(self.get_metrics_result())
+
+    def _gradients(self, inputs, labels, tokens):
+        with tf.GradientTape() as tape:
+            hidden = self(inputs, training=True, hidden_at=padding_mask(labels))
+            loss, losses = projected_cross_entropy(
+                hidden,
+                *self.logits_weights(),
+                labels,
+                ops.maximum(tokens, 1.0),
+                self.loss.label_smoothing,
+                self.loss.smoothed_over,
+            )
+            loss = loss * getattr(self.optimizer, "loss_scale", 1.0)
+        self._count(inputs, labels)
+        for metric in self.token_metrics:
+            metric.update_with(losses)
+        return tape.gradient(loss, [variable.value for variable in self.trainable_variables])
+
+    def _accumulated_gradients(self, inputs, labels, tokens):
+        rows = tf.shape(labels)[0]
+
+        def add_micro_batch(number, totals):
+            start = rows * number // self.num_micro_batches
+            stop = rows * (number + 1) // self.num_micro_batches
+            part = tf.nest.map_structure(lambda ids: ids[start:stop], (inputs, labels))
+            gradients = self._gradients(*part, tokens)
+            return number + 1, [
+                total + gradient for total, gradient in zip(totals, gradients, strict=True)
+            ]
+
+        zeros = [tf.zeros(variable.shape) for variable in self.trainable_variables]
+        return tf.while_loop(
+            lambda number, _: number < self.num_micro_batches,
+            add_micro_batch,
+            (tf.constant(0), zeros),
+            parallel_iterations=1,  # together they would need the memory of all
+        )[1]
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        self._count(x, y)
+        for metric in self.token_metrics:
+            metric.update_state(y, y_pred)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def _count(self, inputs, labels):
+        counts = [(self.target_tokens, labels)]
+        if "source" in inputs:
+            counts.append((self.source_tokens, inputs["source"]))
+        for metric, ids in counts:
+            metric.update_state(_count_tokens(ids))
+            self.entries.update_state(ops.cast(ops.size(ids), "float32"))
+
+
+def _count_tokens(labels):
+    return ops.sum(ops.cast(padding_mask(labels), "float32"))
+
+
+class TrainedTransformer(_Training, Transformer):
+    """A `Transformer` that is trained."""
+
+
+class TrainedLanguageModel(_Training, LanguageModel):
+    """A `LanguageModel` that is trained."""
