@@ -45,7 +45,7 @@ SETTINGS = {
 
 def train_small(directory: pathlib.Path, corpus: pathlib.Path, devices: int) -> None:
     """One call of `train`, quiet."""
-    from training.data.corpus import TextFile
+    from tf_transformer.text.text_file import TextFile
     from training.settings import make_config, read_settings
     from training.trainer import train
 

@@ -165,9 +165,9 @@ def main() -> None:
     print(row, flush=True)
 
     import_tensorflow()
+    from tf_transformer.text.text_file import TextFile
     from tf_transformer.text.tokenizer import Tokenizer
     from training.config import DataConfig
-    from training.data.corpus import TextFile
     from training.data.pipeline import ParallelText
     from training.prepared.prepared import PreparedText
     from training.prepared.prepared_folder import PreparedFolder

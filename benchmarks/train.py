@@ -49,9 +49,9 @@ def write_batches(options: argparse.Namespace) -> None:
     import tensorflow as tf
 
     from tf_transformer.config import TransformerConfig
+    from tf_transformer.text.text_file import TextFile
     from tf_transformer.text.tokenizer import Tokenizer
     from training.config import DataConfig, VocabularyConfig
-    from training.data.corpus import TextFile
     from training.data.pipeline import ParallelText
     from training.data.vocabulary import train_vocabularies
 

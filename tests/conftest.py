@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tf_transformer.text.text_file import TextFile
 from training.config import TrainingConfig
-from training.data.corpus import TextFile
 from training.demo.corpus import write_demonstration
 from training.settings import make_config, read_settings
 

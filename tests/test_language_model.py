@@ -17,7 +17,7 @@ from tf_transformer.inference.translator import Translator
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.storage.model_dir import load_model
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID
-from training.data.corpus import TextFile
+from tf_transformer.text.text_file import TextFile
 
 SETTINGS = SMALL_SETTINGS | {"optimization.steps": 60, "optimization.checkpoint_every": 30}
 

@@ -11,7 +11,7 @@ from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.model_dir import read_tokenizers
 from tf_transformer.text.language_tags import check_tags, language_tag, languages_of, tagged
-from training.data.corpus import TextFile
+from tf_transformer.text.text_file import TextFile
 
 
 def test_tags():

@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for editors; `__getattr__` imports them when they are used
+    from tf_transformer.text.text_file import TextFile
     from training.config import (
         DataConfig,
         OptimizationConfig,
@@ -11,7 +12,6 @@ if TYPE_CHECKING:  # for editors; `__getattr__` imports them when they are used
         ValidationConfig,
         VocabularyConfig,
     )
-    from training.data.corpus import TextFile
     from training.fine_tuning import config_like
     from training.loop import TrainingResult
     from training.prepared.prepared import PreparedText
@@ -20,19 +20,19 @@ if TYPE_CHECKING:  # for editors; `__getattr__` imports them when they are used
     from training.trainer import train
 
 _MODULES = {
-    "DataConfig": "config",
-    "OptimizationConfig": "config",
-    "PreparedFolder": "prepared.prepared_folder",
-    "PreparedText": "prepared.prepared",
-    "TextFile": "data.corpus",
-    "TrainingConfig": "config",
-    "TrainingResult": "loop",
-    "ValidationConfig": "config",
-    "VocabularyConfig": "config",
-    "config_like": "fine_tuning",
-    "make_config": "settings",
-    "read_settings": "settings",
-    "train": "trainer",
+    "DataConfig": "training.config",
+    "OptimizationConfig": "training.config",
+    "PreparedFolder": "training.prepared.prepared_folder",
+    "PreparedText": "training.prepared.prepared",
+    "TextFile": "tf_transformer.text.text_file",
+    "TrainingConfig": "training.config",
+    "TrainingResult": "training.loop",
+    "ValidationConfig": "training.config",
+    "VocabularyConfig": "training.config",
+    "config_like": "training.fine_tuning",
+    "make_config": "training.settings",
+    "read_settings": "training.settings",
+    "train": "training.trainer",
 }
 
 __all__ = [
@@ -56,7 +56,7 @@ def __getattr__(name: str):
     """Imports TensorFlow only once something needs it."""
     if name not in _MODULES:
         raise AttributeError(f"module 'training' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"training.{_MODULES[name]}"), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

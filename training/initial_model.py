@@ -3,9 +3,9 @@
 from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
 from tf_transformer.losses.metrics import Perplexity, SmoothedLoss, TokenAccuracy
 from tf_transformer.losses.schedule import NoamSchedule
+from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import TrainingConfig, VocabularyConfig
-from training.data.corpus import TextFile
 from training.data.word_vectors import read_vectors
 from training.optimizer import Adam
 from training.train_step import TrainedLanguageModel, TrainedTransformer

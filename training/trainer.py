@@ -18,6 +18,7 @@ from tf_transformer.storage.model_dir import (
     read_weights,
 )
 from tf_transformer.text.language_tags import check_tags
+from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 from training.callbacks.callbacks import current_step
 from training.checkpointing.checkpoint_files import checkpoint_directory
@@ -26,7 +27,6 @@ from training.checkpointing.run_metadata import begin_or_continue, check_same_ru
 from training.checkpointing.validation_history import read_validation_scores
 from training.config import TrainingConfig, VocabularyConfig
 from training.data.change_detection import TextWatch
-from training.data.corpus import TextFile
 from training.data.corpus_report import report_corpus
 from training.data.pipeline import ParallelText
 from training.data.vocabulary import train_vocabularies

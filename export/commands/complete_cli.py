@@ -4,7 +4,6 @@ TensorFlow is imported once all arguments and files have been looked at.
 """
 
 import argparse
-import pathlib
 
 from export.commands.line_batches import open_lines
 from export.commands.line_output import check_output, open_output
@@ -28,8 +27,9 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )
     add_model_dir(parser, "the language model")
     parser.add_argument(
-        "--input", type=pathlib.Path, metavar="F",
-        help="beginnings, plain or .gz (default: standard input)",
+        "--input", metavar="F",
+        help="beginnings, plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default: "
+        "standard input)",
     )  # fmt: skip
     parser.add_argument(
         "--max-tokens", type=int, default=100, metavar="N",

@@ -2,19 +2,23 @@
 
 import contextlib
 import dataclasses
-import gzip
 import io
 import os
-import pathlib
 import select
 import stat
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from tf_transformer.command_line.standard_streams import STANDARD_INPUT, standard_input
 from tf_transformer.storage.files import naming
+from tf_transformer.text.reading import (
+    MAX_LINE_BYTES,
+    damage_named,
+    open_text,
+    sentence,
+    split_name,
+)
 
 BATCH_SIZE = 256
 # Seconds after its first line in which a batch waits for more. Whatever the pipe, no line waits
@@ -22,22 +26,22 @@ BATCH_SIZE = 256
 _PATIENCE = 0.02
 # Little, so that the position in a file tells how much of it is done.
 _READ_BYTES = 2**12
-# A longer line is no sentence; without line feeds a stream would fill the memory.
-MAX_LINE_BYTES = 2**20
 
 
 @contextlib.contextmanager
-def open_lines(path: pathlib.Path | None) -> Iterator["Lines"]:
-    """Opens a text file, plain or .gz, or standard input in place of None.
+def open_lines(name: str | None) -> Iterator["Lines"]:
+    """Opens a text file by its name, see `split_name`, or standard input in place of None.
 
     Raises:
         OSError: it cannot be opened, or standard input is closed.
+        ValueError: there is no such column number.
     """
-    if path is None:
+    if name is None:
         yield Lines(standard_input(), STANDARD_INPUT)
     else:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            yield Lines(file, str(path))
+        path, column = split_name(name)
+        with open_text(path) as file:
+            yield Lines(file, str(path), column)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,10 +53,12 @@ class Lines:
     Args:
         file: the text.
         name: for messages.
+        column: for TSV files, the column that holds the sentence, counted from 1; else None.
     """
 
     file: BinaryIO
     name: str
+    column: int | None = None
 
     def batches(
         self, prepare: Callable[[bytes, str], bytes], batch_size: int = BATCH_SIZE
@@ -65,8 +71,8 @@ class Lines:
             batch_size: most lines of a batch.
 
         Raises:
-            ValueError: a line is too long, or `prepare` refuses it. The lines before it have been
-                yielded.
+            ValueError: a line is no sentence, see `sentence`, or `prepare` refuses it. The lines
+                before it have been yielded.
             OSError: as reading does, likewise.
         """
         batch: list[bytes] = []
@@ -83,14 +89,10 @@ class Lines:
                 for line in lines:
                     number += 1
                     where = f"{self.name}:{number}"
-                    if len(line) > MAX_LINE_BYTES:
-                        raise ValueError(
-                            f"{where}: expected a sentence, got more than {MAX_LINE_BYTES:,} bytes "
-                            "without a line feed"
-                        )
+                    text = sentence(line, where, self.column).encode()
                     if not batch:
                         deadline = time.monotonic() + _PATIENCE
-                    batch.append(prepare(line, where))
+                    batch.append(prepare(text, where))
                     if len(batch) == batch_size:
                         yield batch
                         batch = []
@@ -108,17 +110,14 @@ class Lines:
             *lines, rest = (rest + block).split(b"\n")
             if len(rest) > MAX_LINE_BYTES:
                 lines.append(rest)
-            yield [line.replace(b"\r", b"") for line in lines]
-        if rest := rest.replace(b"\r", b""):
+            yield lines
+        if rest.strip(b"\r"):
             yield [rest]
 
     def _read(self) -> bytes:
         self._is_ready(None)  # where reading itself would not wait
-        try:
-            with naming(self.name):
-                return self.file.read1(_READ_BYTES)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"{self.name}: not a whole gzip file ({error})") from error
+        with damage_named(self.name), naming(self.name):
+            return self.file.read1(_READ_BYTES)
 
     def _is_ready(self, seconds: float | None) -> bool:
         """Whether there is something to read, or the end, before so many seconds are over."""

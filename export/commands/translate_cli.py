@@ -62,8 +62,9 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="seconds for a request to the server, all attempts together (default: 60)",
     )  # fmt: skip
     parser.add_argument(
-        "--input", type=pathlib.Path, metavar="F",
-        help="text, plain or .gz (default: standard input)",
+        "--input", metavar="F",
+        help="text, plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default: standard "
+        "input)",
     )  # fmt: skip
     parser.add_argument(
         "--output", type=pathlib.Path, metavar="F",

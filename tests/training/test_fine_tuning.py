@@ -15,8 +15,8 @@ import tensorflow as tf
 from tests.conftest import small_config
 from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import load_model, read_config, weights_digest
+from tf_transformer.text.text_file import TextFile
 from training.checkpointing.checkpoint_files import checkpoint_paths
-from training.data.corpus import TextFile
 from training.data.pipeline import ParallelText
 from training.demo.corpus import write_demonstration
 from training.fine_tuning import INITIAL_NAME, config_like, describe_fit

@@ -12,12 +12,12 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import EventA
 from tests.conftest import Corpus, small_config
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.model_dir import weights_digest
+from tf_transformer.text.text_file import TextFile
 from training.callbacks.callbacks import StopAtStep, StopOnSignal, ValidateAverage
 from training.callbacks.profiling import Profile
 from training.checkpointing.checkpoints import Checkpoints
 from training.checkpointing.validation_history import read_validation_scores
 from training.data.change_detection import TextWatch
-from training.data.corpus import TextFile
 from training.distributed.workers import Workers
 from training.trainer import train
 

@@ -18,8 +18,8 @@ import pytest
 from tests.conftest import SMALL_SETTINGS, small_config
 from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import load_model, read_tokenizers
+from tf_transformer.text.text_file import TextFile
 from training.checkpointing.checkpoints import Checkpoints
-from training.data.corpus import TextFile
 from training.data.pipeline import ParallelText
 from training.evaluation.evaluation import evaluate
 from training.initial_model import compiled_model

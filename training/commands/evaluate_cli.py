@@ -56,7 +56,7 @@ def _run_evaluate(options):
     for output in (options.output, options.json):
         if output:
             check_writable(output)
-    from training.data.corpus import TextFile
+    from tf_transformer.text.text_file import TextFile
 
     given_search(options)
     source = options.source and TextFile.parse(options.source, default_column=1)

@@ -60,7 +60,7 @@ def _add_prepare(commands):
 
 
 def _run_prepare(options):
-    from training.data.corpus import TextFile
+    from tf_transformer.text.text_file import TextFile
     from training.prepared.existing_vocabulary import check_vocabulary, vocabulary_for
     from training.prepared.prepare import prepare
     from training.settings import make_config, parse_setting, read_settings

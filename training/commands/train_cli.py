@@ -155,7 +155,7 @@ def _run_train(options):
 
 def _text_files(options):
     """The text files by their names as arguments of `train`; None for those not given."""
-    from training.data.corpus import TextFile
+    from tf_transformer.text.text_file import TextFile
 
     names = {"source": 1, "target": 2, "validation_source": 1, "validation_target": 2}
     return {

@@ -1,6 +1,7 @@
 """Texts that are read again and again while a model is trained must stay what they were."""
 
-from training.data.corpus import TextFile, check_parallel, digest, file_state
+from tf_transformer.text.text_file import TextFile
+from training.data.corpus import check_parallel, digest, file_state
 
 
 class TextWatch:

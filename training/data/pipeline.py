@@ -6,11 +6,11 @@ import tensorflow as tf
 import tqdm
 
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID
+from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.data.change_detection import TextWatch
-from training.data.corpus import TextFile
 
 # Pairs that are tokenized by one call.
 _CHUNK = 256

@@ -9,8 +9,8 @@ import sentencepiece
 
 from tf_transformer.text.language_tags import language_tag
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from tf_transformer.text.text_file import TextFile
 from training.config import VocabularyConfig
-from training.data.corpus import TextFile
 
 # Sentences that SentencePiece draws at random from larger corpora, to bound its memory.
 MAX_SENTENCES = 2_000_000

@@ -5,8 +5,8 @@ import logging
 import numpy as np
 import tqdm
 
+from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
-from training.data.corpus import TextFile
 
 _log = logging.getLogger(__name__)
 

@@ -19,10 +19,11 @@ from tf_transformer.text.language_tags import (
     language_tag,
 )
 from tf_transformer.text.lines import one_line
+from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
 from training.data.change_detection import TextWatch
-from training.data.corpus import TextFile, check_parallel
+from training.data.corpus import check_parallel
 from training.data.pipeline import ParallelText
 from training.evaluation.provenance import describe_now, describe_text
 from training.evaluation.significance import (

@@ -5,7 +5,8 @@ import importlib.metadata
 import platform
 
 import tf_transformer
-from training.data.corpus import TextFile, digest
+from tf_transformer.text.text_file import TextFile
+from training.data.corpus import digest
 
 _PACKAGES = ("tensorflow", "tensorflow-text", "keras", "numpy", "sacrebleu", "sentencepiece")
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from tf_transformer.storage.files import replacing
 from tf_transformer.storage.json_files import read_json
-from training.data.corpus import TextFile, file_state
+from tf_transformer.text.text_file import TextFile
+from training.data.corpus import file_state
 from training.prepared.line_count import LineCount, count_lines
 from training.prepared.prepared_folder import MAX_BYTES
 from training.prepared.processes import Processes, progress_bar

@@ -6,9 +6,11 @@ import pathlib
 
 import numpy as np
 
-from training.data.corpus import file_state, open_text
+from tf_transformer.text.reading import MAX_LINE_BYTES, check_length, open_text
+from training.data.corpus import file_state
 
-_PIECE = 1 << 20
+# A line that lies in a piece is not too long.
+_PIECE = MAX_LINE_BYTES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,15 +35,19 @@ def count_lines(path: pathlib.Path, every: int) -> LineCount:
     """Counts lines as `TextFile.lines` has them: a rest of carriage returns alone is no line.
 
     Raises:
-        ValueError: a compressed file is not whole.
+        ValueError: a compressed file is not whole, or a line is too long, see `check_length`.
     """
     state = file_state(path)
     digest = hashlib.blake2b(digest_size=16)
-    lines, position, offsets, rest = 0, 0, [0], b""
+    lines, position, begin, offsets, rest = 0, 0, 0, [0], b""
     with open_text(path) as file:
         while piece := file.read(_PIECE):
             digest.update(piece)
             ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n"))
+            end = ends[0] if len(ends) else len(piece)
+            check_length(position + end - begin, f"{path}:{lines + 1}")
+            if len(ends):
+                begin = position + ends[-1] + 1
             # Of the lines that begin behind these line feeds, those with a multiple of `every`.
             first = -(lines + 1) % every
             offsets += (position + 1 + ends[first::every]).tolist()

@@ -24,8 +24,10 @@ import tqdm
 
 from tf_transformer.storage.files import locked, remove_leftovers, replacing
 from tf_transformer.storage.json_files import read_json
+from tf_transformer.text.reading import open_text
+from tf_transformer.text.text_file import TextFile
 from training.config import TrainingConfig
-from training.data.corpus import TextFile, file_state, open_text
+from training.data.corpus import file_state
 from training.prepared.duplicates import mark_first
 from training.prepared.existing_vocabulary import vocabulary_for
 from training.prepared.file_counts import Counts, count_files

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import tqdm
 
 from tf_transformer.text.language_tags import language_tag
+from tf_transformer.text.reading import open_text
+from tf_transformer.text.text_file import TextFile
 from training.config import VocabularyConfig
-from training.data.corpus import TextFile, open_text
 from training.data.vocabulary import MAX_SENTENCES, train_sentencepiece
 from training.prepared.file_counts import Counts
 from training.prepared.prepared_folder import Models

@@ -14,8 +14,9 @@ import sentencepiece
 
 from tf_transformer.storage.files import replacing
 from tf_transformer.text.language_tags import lacks_tag, language_tag
+from tf_transformer.text.reading import NotTextError
 from tf_transformer.text.special_ids import END_ID
-from training.data.corpus import TextFile
+from tf_transformer.text.text_file import TextFile
 from training.prepared.prepared_folder import WORK_NAME, digest_of_file
 from training.prepared.records import encode_pair, read_records, write_record
 
@@ -165,7 +166,7 @@ def _readable_pairs(shard, sides, leave_out) -> Iterator[tuple[int, str, str]]:
             try:
                 sentences.append(file.sentence(line + 1, text))
             except ValueError as error:
-                kind = FAULTS[0] if isinstance(error.__cause__, UnicodeDecodeError) else FAULTS[1]
+                kind = FAULTS[0] if isinstance(error, NotTextError) else FAULTS[1]
                 leave_out(kind, file, line)
                 break
         else:

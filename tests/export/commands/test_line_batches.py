@@ -6,17 +6,23 @@ import itertools
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
+import zstandard
 
-from export.commands.line_batches import MAX_LINE_BYTES, Lines, open_lines
+from export.commands.line_batches import Lines, open_lines
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
+from tf_transformer.text.reading import MAX_LINE_BYTES
 
 pytestmark = pytest.mark.usefixtures("no_hang")
 
 COMMAND = [sys.executable, "-m", "tf_transformer", "translate"]
+
+
+COMPRESS = {"text": bytes, "text.gz": gzip.compress, "text.zst": zstandard.compress}
 
 
 def unchanged(line, where):
@@ -40,13 +46,50 @@ def sizes(path):
         (b"a", [b"a"]),
         (b"a\n", [b"a"]),
         (b"a\r\n\r\nb\rc\n\r", [b"a", b"", b"bc"]),
-        (b"\xff\n\x00", [b"\xff", b"\x00"]),
     ],
 )
-@pytest.mark.parametrize("name", ["text", "text.gz"])
+@pytest.mark.parametrize("name", COMPRESS)
 def test_lines_end_at_line_feeds(tmp_path, name, text, expected):
-    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    (tmp_path / name).write_bytes(COMPRESS[name](text))
     assert list(itertools.chain(*batches(tmp_path / name))) == expected
+
+
+@pytest.mark.parametrize("name", ["text.tsv", "text.tsv.gz", "text.tsv.zst"])
+def test_a_column_is_read(tmp_path, name):
+    rows = b"a\tb\r\nc\t\xc3\xa9\tf\ng\n"
+    (tmp_path / name).write_bytes(COMPRESS[name.replace(".tsv", "")](rows))
+    assert list(itertools.chain(*batches(tmp_path / name))) == [b"a", b"c", b"g"]
+    found = batches(f"{tmp_path / name}:2")
+    assert next(found) == [b"b", "é".encode()]
+    with pytest.raises(ValueError, match=rf"{name}:3: expected at least 2 columns separated by"):
+        next(found)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"gr\xf6\xdfe", r"text:2: not UTF-8 \(invalid start byte\)$"),
+        ("words".encode("utf-16"), r"text:2: not UTF-8 \(UTF-16\)$"),
+        (b"a\0b", r"text:2: not text in UTF-8 \(it has a NUL byte\)$"),
+        (gzip.compress(b"words"), r"text:2: not UTF-8 \(compressed by gzip; the name of such a "),
+    ],
+)
+def test_bytes_that_are_no_text_are_named(tmp_path, line, message):
+    (tmp_path / "text").write_bytes(b"first\n" + line + b"\nthird\n")
+    found = batches(tmp_path / "text")
+    assert next(found) == [b"first"]
+    with pytest.raises(ValueError, match=message):
+        next(found)
+
+
+@pytest.mark.parametrize("name", ["text.gz", "text.zst"])
+def test_a_compressed_pipe_is_read(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    data = COMPRESS[name](b"one line\n" * 5000)
+    writer = threading.Thread(target=(tmp_path / name).write_bytes, args=[data])
+    writer.start()
+    assert list(itertools.chain(*batches(tmp_path / name))) == [b"one line"] * 5000
+    writer.join()
 
 
 @pytest.mark.parametrize("length", [0, 10, 1000])
@@ -223,6 +266,28 @@ def test_blank_lines_are_not_translated(trained, tmp_path, monkeypatch):
     assert asked == [55]
     rows = (tmp_path / "out").read_text().splitlines()
     assert rows[:3] == ["1\t0.0000\t", "1\t0.0000\t", "2\t0.0000\t"] and len(rows) == 1200
+
+
+@pytest.mark.parametrize("name", ["in.gz", "in.zst", "in.tsv.gz:2", "in.tsv.zst:2"])
+def test_translate_reads_what_train_reads(tmp_path, name):
+    file = name.removesuffix(":2")
+    text = b"one\n\ntwo\n" if file == name else b"x\tone\nx\t\nx\ttwo\n"
+    compress = {".gz": gzip.compress, ".zst": zstandard.compress}.get(
+        file[file.rindex(".") :], bytes
+    )
+    (tmp_path / file).write_bytes(compress(text))
+    behaviour = Behaviour()
+    with serve("rest", behaviour) as address:
+        options = ["--input", str(tmp_path / name), "--output", str(tmp_path / "out")]
+        assert main(["translate", "--server", address, *options]) == 0
+    assert behaviour.requests == [[b"one", b"two"]]
+    assert (tmp_path / "out").read_bytes() == b"ONE\n\nTWO\n"
+
+
+def test_translate_names_no_such_column(tmp_path, capsys):
+    (tmp_path / "in.tsv").write_bytes(b"a\n")
+    assert main(["translate", "--server", "localhost:1", "--input", f"{tmp_path}/in.tsv:0"]) == 2
+    assert "in.tsv:0: columns are counted from 1" in capsys.readouterr().err
 
 
 def test_a_line_that_a_server_refuses_is_named_by_its_number(tmp_path, capsys):

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from tests.conftest import small_config
 from tf_transformer import Tokenizer
+from tf_transformer.text.text_file import TextFile
 from training.config import DataConfig, VocabularyConfig
 from training.data.augmentation import augment, drop_words, piece_parts, split_pieces
-from training.data.corpus import TextFile
 from training.data.pipeline import ParallelText
 from training.data.vocabulary import train_sentencepiece
 

@@ -12,10 +12,10 @@ import tensorflow as tf
 from sentencepiece import SentencePieceProcessor
 
 from tf_transformer import Tokenizer
+from tf_transformer.text.text_file import TextFile
 from training.config import DataConfig, VocabularyConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.data.change_detection import TextWatch
-from training.data.corpus import TextFile
 from training.data.pipeline import CorpusStatistics, ParallelText
 from training.data.vocabulary import train_sentencepiece
 

@@ -5,8 +5,8 @@ import re
 import pytest
 from sentencepiece import SentencePieceProcessor
 
+from tf_transformer.text.text_file import TextFile
 from training.config import VocabularyConfig
-from training.data.corpus import TextFile
 from training.data.vocabulary import train_sentencepiece, train_vocabularies
 
 KINDS = ["bpe", "unigram", "char"]

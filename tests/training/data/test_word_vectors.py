@@ -5,7 +5,7 @@ import pytest
 
 from tests.conftest import small_config
 from tf_transformer.storage.model_dir import load_model, read_tokenizers
-from training.data.corpus import TextFile
+from tf_transformer.text.text_file import TextFile
 from training.data.word_vectors import read_vectors
 from training.trainer import train
 

@@ -13,7 +13,8 @@ from tests.conftest import small_config
 from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import weights_digest
 from tf_transformer.storage.score_log import append_score, read_scores
-from training.data.corpus import TextFile, digest
+from tf_transformer.text.text_file import TextFile
+from training.data.corpus import digest
 
 
 def test_scores_come_back_in_order(tmp_path):

@@ -19,7 +19,8 @@ from sentencepiece import SentencePieceProcessor
 import training.prepared.prepare
 from tf_transformer.__main__ import main
 from tf_transformer.text.language_tags import languages_of
-from training.data.corpus import TextFile
+from tf_transformer.text.reading import MAX_LINE_BYTES
+from tf_transformer.text.text_file import TextFile
 from training.demo.corpus import generate_pairs
 from training.prepared.duplicates import mark_first
 from training.prepared.line_count import count_lines
@@ -187,7 +188,8 @@ def test_faults_and_duplicates(prepared, tmp_path, capsys):
         (*PAIRS[0], False), ("x", "   ", False), (words, "x", False),
         (PAIRS[0][0], PAIRS[1][1], True),
         ("x", b"\xff\xfe\n", False), (*PAIRS[2], True), (*PAIRS[1], False), (*PAIRS[0], False),
-        ("x", words, False), (PAIRS[3][0] + "\r", PAIRS[3][1], True), (*PAIRS[3], False),
+        ("x", words, False), ("x", "a\0b", False), (PAIRS[3][0] + "\r", PAIRS[3][1], True),
+        (*PAIRS[3], False),
     ]  # fmt: skip
     source, target = write_pairs(tmp_path, [row[:2] for row in rows])
     extra = ["--vocabulary", str(prepared / "out"), "--set", "data.max_length=60"]
@@ -196,11 +198,11 @@ def test_faults_and_duplicates(prepared, tmp_path, capsys):
     kept = [tuple(side.rstrip("\r") for side in row[:2]) for row in rows if row[2]]
     assert records_of(output) == encoded(output, kept)
     assert found["faults"] == {
-        "not UTF-8": 2, "without the column": 0, "empty on a side": 2, "too long": 2,
+        "not UTF-8": 3, "without the column": 0, "empty on a side": 2, "too long": 2,
         "without a language tag": 0,
     }  # fmt: skip
-    assert found["examples"]["not UTF-8"] == [f"{source}:2", f"{target}:9"]
-    assert found["duplicates"] == 4 and found["kept"] == 5 and found["lines"] == 15
+    assert found["examples"]["not UTF-8"] == [f"{source}:2", f"{target}:9", f"{target}:14"]
+    assert found["duplicates"] == 4 and found["kept"] == 5 and found["lines"] == 16
     report = capsys.readouterr().out
     assert "4 left out as duplicates" in report and f"({target}:4, {target}:6)" in report
 
@@ -250,6 +252,19 @@ def test_counting_agrees_with_reading(tmp_path, monkeypatch, piece):
         for number, begin in enumerate(count.offsets[:-1]):
             path.write_bytes(text[begin : count.offsets[number + 1]])
             assert list(TextFile(path).lines()) == lines[number * every : (number + 1) * every]
+
+
+@pytest.mark.parametrize("before", [0, 5, MAX_LINE_BYTES - 3])
+@pytest.mark.parametrize("end", [b"", b"\n", b"\nlast"])
+def test_count_lines_refuses_a_line_without_end(tmp_path, before, end):
+    """It would be held in memory as a whole afterwards."""
+    path = tmp_path / "text"
+    first = b"x" * before + b"\nsecond\n"
+    path.write_bytes(first + b"x" * MAX_LINE_BYTES + end)
+    assert count_lines(path, 10).lines == 3 + (end == b"\nlast")
+    path.write_bytes(first + b"x" * (MAX_LINE_BYTES + 1) + end)
+    with pytest.raises(ValueError, match=r"text:3: expected a sentence, got more than 1,048,576"):
+        count_lines(path, 10)
 
 
 def test_records_are_read_back():

@@ -5,7 +5,8 @@ from typing import BinaryIO
 
 import zstandard
 
-_PIECE = 1 << 17
+# Four bytes may stand for a block of 128 KiB, so that these are at most 32 MiB at once.
+_PIECE = 1 << 10
 
 
 class ZstdFile(io.RawIOBase):
@@ -25,6 +26,10 @@ class ZstdFile(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def fileno(self) -> int:
+        """That of the compressed file, as `gzip.GzipFile` has it."""
+        return self._file.fileno()
 
     def readinto(self, buffer) -> int:
         while not self._ready:

@@ -1,0 +1,133 @@
+"""Text as files have it: plain or compressed bytes, and what the bytes of a line say."""
+
+import codecs
+import contextlib
+import gzip
+import io
+import os
+import pathlib
+import re
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import zstandard
+
+from tf_transformer.text.zstd import ZstdFile
+
+# A longer line is no sentence; without line feeds a file, or a small compressed one, would fill
+# the memory.
+MAX_LINE_BYTES = 2**20
+_TSV = re.compile(r"(?P<path>.+\.tsv(\.gz|\.zst)?)(:(?P<column>\d+))?", re.DOTALL)
+# What files begin with that are often taken for text; none of it is UTF-8.
+_OTHER_FORMATS = {
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+    b"\x1f\x8b": "compressed by gzip; the name of such a file ends in .gz",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd; the name of such a file ends in .zst",
+}
+
+
+class NotTextError(ValueError):
+    """A line is not text in UTF-8."""
+
+
+def split_name(name: str | os.PathLike, default_column: int = 1) -> tuple[pathlib.Path, int | None]:
+    """Reads a name as the command line has it: `F`, or `F.tsv:2` for column 2 of a TSV file.
+
+    Args:
+        name: of the file, with or without a column.
+        default_column: of a TSV file without one.
+
+    Returns:
+        The path, and the column, counted from 1; None where lines are taken whole.
+
+    Raises:
+        ValueError: there is no such column number.
+    """
+    name = os.fspath(name)
+    match = _TSV.fullmatch(name)
+    if match is None:
+        return pathlib.Path(name), None
+    column = int(match["column"] or default_column)
+    if column < 1:
+        raise ValueError(f"{name}: columns are counted from 1")
+    return pathlib.Path(match["path"]), column
+
+
+@contextlib.contextmanager
+def open_text(path: pathlib.Path) -> Iterator[BinaryIO]:
+    """Opens a file for reading its bytes; what ends in `.gz` or `.zst` is decompressed.
+
+    Raises:
+        ValueError: while it is open, the compressed file turns out not to be whole.
+    """
+    with damage_named(path):
+        if path.suffix == ".gz":
+            with gzip.open(path, "rb") as file:
+                yield file
+        elif path.suffix == ".zst":
+            with open(path, "rb") as compressed:
+                yield io.BufferedReader(ZstdFile(compressed))
+        else:
+            with open(path, "rb") as file:
+                yield file
+
+
+@contextlib.contextmanager
+def damage_named(name: str | os.PathLike) -> Iterator[None]:
+    """Turns the errors of decompression into one that names the file.
+
+    Raises:
+        ValueError: the compressed file is not whole.
+    """
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{name}: not a whole gzip file ({error})") from error
+    except zstandard.ZstdError as error:
+        raise ValueError(f"{name}: not a whole zstd file ({error})") from error
+
+
+def sentence(line: bytes, where: str, column: int | None = None) -> str:
+    """Returns the text of a line, or of its column; carriage returns are dropped.
+
+    Args:
+        line: with its line feed or without.
+        where: file and line, for the message.
+        column: counted from 1, or None for the whole line.
+
+    Raises:
+        NotTextError: the line is not UTF-8 or has a NUL byte.
+        ValueError: the line is longer than `MAX_LINE_BYTES` or lacks the column.
+    """
+    line = line.removesuffix(b"\n")
+    check_length(len(line), where)
+    try:
+        text = line.decode("utf-8").replace("\r", "")
+    except UnicodeDecodeError as error:
+        known = (name for start, name in _OTHER_FORMATS.items() if line.startswith(start))
+        raise NotTextError(f"{where}: not UTF-8 ({next(known, error.reason)})") from error
+    if "\0" in text:
+        raise NotTextError(f"{where}: not text in UTF-8 (it has a NUL byte)")
+    if column is None:
+        return text
+    columns = text.split("\t")
+    if len(columns) < column:
+        raise ValueError(
+            f"{where}: expected at least {column} columns separated by tabs, got {len(columns)}"
+        )
+    return columns[column - 1]
+
+
+def check_length(num_bytes: int, where: str) -> None:
+    """Refuses a line, or what is there of one, that is too long for a sentence.
+
+    Raises:
+        ValueError: it has more than `MAX_LINE_BYTES`, without the line feed.
+    """
+    if num_bytes > MAX_LINE_BYTES:
+        raise ValueError(
+            f"{where}: expected a sentence, got more than {MAX_LINE_BYTES:,} bytes without a "
+            "line feed"
+        )
