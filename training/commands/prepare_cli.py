@@ -140,7 +140,7 @@ def _add_data_service(commands):
 
 
 def _run_data_service(options):
-    from training.prepared.ports import check_host, check_port
+    from training.prepared.ports import bracketed, check_host, check_port
 
     check_host(options.host, options.trust_network)
     check_port(options.port)
@@ -149,7 +149,7 @@ def _run_data_service(options):
 
     service = start_service(options.port, options.host, trusts_network=options.trust_network)
     port = service.target.rpartition(":")[2]
-    print(f"Serving batches: --data-service grpc://{options.host}:{port}")
+    print(f"Serving batches: --data-service grpc://{bracketed(options.host)}:{port}")
     clients = "Every machine of the network" if options.trust_network else "Only this machine"
     print(f"{clients} can connect. Whoever connects can run code as this user.")
     _wait_for_ctrl_c()

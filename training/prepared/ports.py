@@ -41,6 +41,11 @@ def check_host(host: str, trusts_network: bool) -> None:
         )
 
 
+def bracketed(host: str) -> str:
+    """Returns a host as an address has it before its port: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 def _is_loopback(host):
     try:
         found = socket.getaddrinfo(host, None)

@@ -1,6 +1,7 @@
 """Training from prepared folders: exactly the pairs, by weight, by worker, from any step on."""
 
 import collections
+import concurrent.futures
 import gc
 import itertools
 import json
@@ -13,6 +14,7 @@ import socket
 import subprocess
 import sys
 
+import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -360,35 +362,112 @@ def test_a_vocabulary_that_is_damaged(tmp_path):
             read_vocabulary(tmp_path)
 
 
-@pytest.mark.parametrize("address", ["foo", "grpc://localhost", "grpc://localhost:x"])
+@pytest.mark.parametrize(
+    "address",
+    ["foo", "grpc://localhost", "grpc://localhost:x", "grpc://localhost:65536", "grpc://::1:5050"],
+)
 def test_addresses_that_are_none(address):
-    with pytest.raises(ValueError, match=r"expected grpc://HOST:PORT$"):
+    with pytest.raises(ValueError, match=r"expected grpc://HOST:PORT, an IPv6 address in brac"):
         check_service(address)
 
 
-def test_a_service_that_does_not_answer():
+def test_nothing_listens_at_the_address():
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(OSError, match="nothing answers there"):
+    with pytest.raises(OSError, match=r"no tf.data service answers there \(.*onnection refused"):
         check_service(f"grpc://localhost:{port}", seconds=0.1)
 
 
-def test_a_service_that_dies_ends_training():
-    """In a process of its own, which it ends."""
-    script = (
-        "import socket, threading, time\n"
-        "from training.prepared.data_service import service_watched\n"
-        "server = socket.create_server(('localhost', 0))\n"
-        "with service_watched(f'grpc://localhost:{server.getsockname()[1]}', 0.2, 0.5):\n"
-        "    time.sleep(1)\n"
-        "    print('alive', flush=True)\n"
-        "    server.close()\n"
-        "    time.sleep(60)\n"
+def test_something_listens_that_is_no_service(directory, corpus, tmp_path, capsys):
+    """A port that accepts connections and stays silent; TensorFlow would wait for its answer."""
+    with socket.create_server(("localhost", 0)) as server:
+        address = f"grpc://localhost:{server.getsockname()[1]}"
+        with pytest.raises(OSError, match=r"no tf.data service answers there \("):
+            check_service(address, seconds=0.1)
+        command = train_options(corpus, tmp_path / "m", str(directory / "first"))
+        assert main([*command, "--data-service", address]) == 2
+    assert "no tf.data service answers there" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_another_grpc_server_is_no_service():
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    with pytest.raises(OSError, match=r"no tf.data service answers there \(.*Method not found"):
+        check_service(f"grpc://localhost:{port}", seconds=0.1)
+    server.stop(None)
+
+
+def test_a_service_without_workers():
+    """Nor one whose worker cannot be reached, by a name that is none."""
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    with pytest.raises(OSError, match=r"no tf.data service answers there \(.* has no worker\)"):
+        check_service(dispatcher.target, seconds=0.1)
+    worker = service.WorkerServer(
+        service.WorkerConfig(dispatcher.target[7:], worker_address="no-such-host.invalid:%port%")
     )
-    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (finished.returncode, finished.stdout) == (2, "alive\n")
-    error = finished.stderr.splitlines()[-1]
-    assert "nothing answers there" in error and "run the same command again" in error
+    with pytest.raises(OSError, match=r"no tf.data service answers there \(no-such-host.invalid:"):
+        check_service(dispatcher.target, seconds=0.1)
+    del worker
+
+
+def test_a_service_at_an_ipv6_address(directory):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6")
+    service = start_service(0, "::1")
+    address = f"grpc://[::1]:{service.target.rpartition(':')[2]}"
+    check_service(address)
+    batches = PreparedText([PreparedFolder(directory / "first")], DATA, address).training_batches(1)
+    assert len(collect(batches, 3)) == 3
+
+
+def watched(address):
+    """Starts a process that watches a service until it is told to end."""
+    script = (
+        "import sys\n"
+        "from training.prepared.data_service import service_watched\n"
+        f"with service_watched({address!r}, 0.2, 0.5):\n"
+        "    print('watching', flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "watching\n"
+    return process
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_service_that_ends_or_is_suspended_ends_training(end):
+    """In a process of its own, which the watch ends."""
+    command = [sys.executable, "-m", "tf_transformer", "data-service", "--port", "0"]
+    service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        address = service.stdout.readline().split()[-1]
+        process = watched(address)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=2)
+        service.send_signal(end)
+        assert process.wait(timeout=60) == 2
+    finally:
+        service.kill()
+        service.wait()
+    error = process.stderr.read().splitlines()[-1]
+    assert "no tf.data service answers there" in error and "run the same command again" in error
+
+
+def test_the_watch_ends_with_training():
+    service = start_service(0)
+    process = watched(service.target)
+    assert process.communicate("", timeout=60)[0] == ""
+    assert process.returncode == 0
 
 
 def test_a_service_that_is_started_again(directory, corpus, tmp_path, monkeypatch, capsys):
