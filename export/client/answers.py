@@ -1,19 +1,22 @@
 """Reads what a server answers, as JSON or as gRPC's bytes, without trust in it.
 
 Each function raises `ValueError`, which says what came, for whatever is not an answer of TF
-Serving, before it takes memory that the answer alone does not account for.
+Serving, before it takes memory that the answer alone does not account for. How much it may hold is
+checked before it is parsed, see `answer_size`.
 """
 
 import base64
 import json
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from export.client.answer_size import check_json, check_message
 from export.client.messages import (
+    MAX_AXES,
     GetModelMetadataResponse,
     PredictResponse,
     SignatureDefMap,
@@ -21,34 +24,18 @@ from export.client.messages import (
     numpy_type,
     read_tensor,
 )
+from export.client.signature import Signature, TensorSpec
 
 _MAX_RANK = 254  # TensorFlow's own
+# Of an answer about a model, or of an error; the 12 signatures of an export take about 2,000.
+_MAX_TOKENS = 2**17
 # What JSON has for values of an array, by the kind of its NumPy type.
 _JSON_TYPES = {"f": {int, float}, "i": {int}, "u": {int}, "b": {bool}, "O": {str, dict}}
 
 
-class TensorSpec(NamedTuple):
-    """One input or output of a signature.
-
-    Attributes:
-        data_type: TensorFlow's name, such as `DT_INT32`.
-        shape: sizes, None where any will do; None in all for any rank.
-    """
-
-    data_type: str
-    shape: tuple[int | None, ...] | None
-
-
-class Signature(NamedTuple):
-    """The inputs and outputs of one of a model's signatures, by name."""
-
-    inputs: dict[str, TensorSpec]
-    outputs: dict[str, TensorSpec]
-
-
 def signatures_from_json(body: bytes) -> dict[str, Signature]:
     """Returns the signatures by name from REST's answer about a model."""
-    found: Any = _parse_json(body)
+    found: Any = _parse_json(body, _MAX_TOKENS)
     for key in ("metadata", "signature_def", "signature_def"):
         found = _entry(found, key, dict)
     return {
@@ -63,9 +50,15 @@ def signatures_from_json(body: bytes) -> dict[str, Signature]:
     }
 
 
-def outputs_from_json(body: bytes, signature: Signature) -> dict[str, np.ndarray]:
-    """Returns a signature's outputs from REST's answer; strings are `bytes` or `str`."""
-    outputs = _entry(_parse_json(body), "outputs", object)
+def outputs_from_json(body: bytes, signature: Signature, max_tokens: int) -> dict[str, np.ndarray]:
+    """Returns a signature's outputs from REST's answer; strings are `bytes` or `str`.
+
+    Args:
+        body: the answer.
+        signature: whose outputs they are.
+        max_tokens: see `check_json`.
+    """
+    outputs = _entry(_parse_json(body, max_tokens), "outputs", object)
     if len(signature.outputs) == 1:  # its bare value
         outputs = dict.fromkeys(signature.outputs, outputs)
     return {
@@ -77,17 +70,18 @@ def outputs_from_json(body: bytes, signature: Signature) -> dict[str, np.ndarray
 def error_from_json(body: bytes) -> str | None:
     """Returns the message of REST's answer to a request that failed, or None for another answer."""
     try:
-        return _entry(_parse_json(body), "error", str)
+        return _entry(_parse_json(body, _MAX_TOKENS), "error", str)
     except ValueError:
         return None
 
 
 def signatures_from_proto(body: bytes) -> dict[str, Signature]:
     """Returns the signatures by name from gRPC's answer about a model."""
-    packed = _parse_proto(GetModelMetadataResponse, body).metadata
+    packed = _parse_proto(GetModelMetadataResponse, body, _MAX_TOKENS).metadata
     if "signature_def" not in packed:
         raise ValueError("no 'signature_def'")
-    found = _parse_proto(SignatureDefMap, packed["signature_def"].value).signature_def
+    definition = packed["signature_def"].value
+    found = _parse_proto(SignatureDefMap, definition, _MAX_TOKENS).signature_def
     return {
         name: Signature(
             *(
@@ -100,26 +94,27 @@ def signatures_from_proto(body: bytes) -> dict[str, Signature]:
     }
 
 
-def outputs_from_proto(body: bytes, signature: Signature, max_values: int) -> dict[str, np.ndarray]:
+def outputs_from_proto(body: bytes, signature: Signature, max_tokens: int) -> dict[str, np.ndarray]:
     """Returns a signature's outputs from gRPC's answer; strings are `bytes`.
 
     Args:
         body: the answer.
         signature: whose outputs they are.
-        max_values: most values of an output.
+        max_tokens: most fields, see `check_message`, and most values of an output.
     """
-    tensors = _parse_proto(PredictResponse, body).outputs
+    tensors = _parse_proto(PredictResponse, body, max_tokens).outputs
     outputs = {}
     for key, spec in signature.outputs.items():
         if key not in tensors:
             raise ValueError(f"no {key!r}")
         if (found := data_type_name(tensors[key].dtype)) != spec.data_type:
             raise ValueError(f"{found} for output {key!r} of type {spec.data_type}")
-        outputs[key] = read_tensor(tensors[key], max_values)
+        outputs[key] = read_tensor(tensors[key], max_tokens)
     return outputs
 
 
-def _parse_json(body):
+def _parse_json(body, max_tokens):
+    check_json(body, max_tokens)
     try:
         # A string of the model may hold bytes that are not UTF-8.
         return json.loads(body.decode(errors="replace"))
@@ -127,7 +122,8 @@ def _parse_json(body):
         raise ValueError(f"not JSON: {error}") from error
 
 
-def _parse_proto(message_class, body):
+def _parse_proto(message_class, body, max_fields):
+    check_message(body, message_class.DESCRIPTOR, max_fields)
     try:
         return message_class.FromString(body)
     except DecodeError as error:
@@ -174,6 +170,8 @@ def _shape(sizes: Iterable[int]) -> tuple[int | None, ...]:
 def _array_from_json(name, values, data_type):
     dtype = numpy_type(data_type)
     array = np.array(values, np.object_)  # a list stays one where the next has another length
+    if array.ndim > MAX_AXES:  # NumPy makes such arrays, and cannot go through them
+        raise ValueError(f"more than {MAX_AXES} lists in each other in output {name!r}")
     types = set(map(type, array.flat))
     if not types <= _JSON_TYPES[dtype.kind]:
         found = ", ".join(sorted(kind.__name__ for kind in types))

@@ -126,6 +126,10 @@ class _Connection(urllib3.connection.HTTPConnection):
         self._max_response_bytes = max_response_bytes
         self._budget = _Budget()
 
+    def __str__(self) -> str:
+        """As urllib3's errors show it."""
+        return f"{self.host}:{self.port}"
+
     def request(self, *arguments: Any, **options: Any) -> None:
         # `timeout` is what the pool has set for this request.
         self._budget.start(self.timeout, self._max_response_bytes)

@@ -3,7 +3,9 @@
 import collections
 import concurrent.futures
 import functools
+import ipaddress
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,10 +15,10 @@ import numpy as np
 import tqdm
 import urllib3
 
-from export.client.answers import Signature, TensorSpec
 from export.client.messages import numpy_type
 from export.client.protocol import SERVERS, MergedBatchError
 from export.client.rows import check_names, count_rows, listed, to_array, to_rows
+from export.client.signature import Signature, TensorSpec
 
 # The first contact fails soon if there is no server; one that has answered may be restarting.
 _FIRST_RETRIES = 5
@@ -112,7 +114,10 @@ class Client:
                 f"Received: max_response_bytes={max_response_bytes}"
             )
         if not 0 < deadline <= threading.TIMEOUT_MAX:
-            raise ValueError(f"`deadline` must be above 0, in seconds. Received: {deadline}")
+            raise ValueError(
+                "`deadline` must be above 0 and at most "
+                f"{threading.TIMEOUT_MAX:.0f} seconds. Received: deadline={deadline}"
+            )
         if version is not None and version < 0:
             raise ValueError(f"`version` must not be negative. Received: version={version}")
         _check_address(address)
@@ -382,3 +387,19 @@ def _check_address(address):
         url = urllib3.util.Url()
     if not url.host or not url.port or url.netloc != address.lower():
         raise ValueError(f"`address` must be HOST:PORT. Received: address={address!r}")
+    if _is_ambiguous(url.host):
+        raise ValueError(
+            "`address` must be HOST:PORT, an IPv4 address as four decimal numbers. "
+            f"Received: address={address!r}"
+        )
+
+
+def _is_ambiguous(host):
+    """Whether it is an IPv4 address to some programs alone, as 0x7f.1 and 127.1 are."""
+    if not re.fullmatch(r"(.*\.)?(0x[0-9a-f]*|[0-9]+)\.?", host):
+        return False
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return True
+    return False

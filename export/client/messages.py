@@ -25,7 +25,7 @@ _DATA_TYPES = {
 }
 _DATA_TYPE_NAMES = {number: name for name, (number, *_) in _DATA_TYPES.items()}
 
-_MAX_AXES = 32  # what every NumPy can have
+MAX_AXES = 32  # what every NumPy can have
 
 # Package -> message -> field -> number and type; the keys of a map are strings.
 _MESSAGES = {
@@ -200,9 +200,10 @@ def read_tensor(tensor: TensorProto, max_values: int = 2**25) -> np.ndarray:
             num_bytes = len(tensor.tensor_content)
             raise ValueError(f"expected {count} values of {name}. Received: {num_bytes} bytes")
         return np.frombuffer(tensor.tensor_content, dtype).reshape(shape)
-    values = list(getattr(tensor, _DATA_TYPES[name][2]))
-    if len(values) > count:
-        raise ValueError(f"expected {count} values of {name}. Received: {len(values)}")
+    found = getattr(tensor, _DATA_TYPES[name][2])
+    if len(found) > count:
+        raise ValueError(f"expected {count} values of {name}. Received: {len(found)}")
+    values = list(found)
     last = values[-1] if values else b"" if name == "DT_STRING" else 0
     values += [last] * (count - len(values))
     try:
@@ -212,10 +213,8 @@ def read_tensor(tensor: TensorProto, max_values: int = 2**25) -> np.ndarray:
 
 
 def _read_shape(shape, max_values):
-    if shape.unknown_rank or len(shape.dim) > _MAX_AXES:
-        raise ValueError(
-            f"expected a shape of at most {_MAX_AXES} axes. Received: {len(shape.dim)}"
-        )
+    if shape.unknown_rank or len(shape.dim) > MAX_AXES:
+        raise ValueError(f"expected a shape of at most {MAX_AXES} axes. Received: {len(shape.dim)}")
     sizes = [dim.size for dim in shape.dim]
     if min(sizes, default=0) < 0 or math.prod(max(size, 1) for size in sizes) > max_values:
         raise ValueError(f"expected at most {max_values} values. Received: shape {sizes}")

@@ -10,8 +10,8 @@ import grpc
 import numpy as np
 import urllib3
 
+from export.client.answer_size import most_tokens
 from export.client.answers import (
-    Signature,
     error_from_json,
     outputs_from_json,
     outputs_from_proto,
@@ -21,6 +21,7 @@ from export.client.answers import (
 from export.client.bounded_http import BoundedPool, ResponseTooLargeError
 from export.client.messages import GetModelMetadataRequest, PredictRequest, make_tensor
 from export.client.printable import printable
+from export.client.signature import Signature
 
 SERVICE = "tensorflow.serving.PredictionService"
 
@@ -118,7 +119,8 @@ class RestServer:
         inputs = {key: _to_json(array) for key, array in arrays.items()}
         request = json.dumps({"signature_name": name, "inputs": inputs}, ensure_ascii=False)
         body = self._request("POST", ":predict", request.encode(), timeout)
-        return _read(self._place, body, outputs_from_json, signature)
+        max_tokens = _most_tokens(signature, arrays, self._max_response_bytes)
+        return _read(self._place, body, outputs_from_json, signature, max_tokens)
 
     def _request(self, method, suffix, body, timeout):
         try:
@@ -194,8 +196,8 @@ class GrpcServer:
         for key, array in arrays.items():
             request.inputs[key].CopyFrom(make_tensor(array, signature.inputs[key].data_type))
         body = self._call(self._predict, request, timeout)
-        max_values = self._max_response_bytes // 8  # in the lists that they become
-        return _read(self._place, body, outputs_from_proto, signature, max_values)
+        max_tokens = _most_tokens(signature, arrays, self._max_response_bytes)
+        return _read(self._place, body, outputs_from_proto, signature, max_tokens)
 
     def _call(self, method, request, timeout):
         try:
@@ -244,6 +246,11 @@ def _read(place, body, read, *arguments):
             f"the {place}: expected an answer of TF Serving. Received: "
             f"{printable(repr(body[:200]))} ({printable(str(error))})"
         ) from error
+
+
+def _most_tokens(signature, arrays, max_response_bytes):
+    num_rows = max(map(len, arrays.values()), default=0)
+    return most_tokens(signature, num_rows, max_response_bytes)
 
 
 def _too_large(place, max_response_bytes):

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from export.client.answers import Signature, TensorSpec
 from export.client.messages import numpy_type
+from export.client.signature import Signature, TensorSpec
 
 _MAX_NAMES = 20  # of a message
 _MAX_NAME_LENGTH = 100
@@ -46,6 +46,8 @@ def check_names(inputs: Mapping[str, Sequence], name: str, signature: Signature)
 def listed(names: Iterable[str]) -> str:
     """Returns names, which a server may have sent, for a message: quoted, and not too many."""
     names = sorted(names)
+    if not names:
+        return "none"
     shown = [
         repr(name if len(name) <= _MAX_NAME_LENGTH else f"{name[:_MAX_NAME_LENGTH]}...")
         for name in names[:_MAX_NAMES]

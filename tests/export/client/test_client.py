@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import math
 import pathlib
 import socket
 import subprocess
@@ -376,7 +377,8 @@ def test_nobody_there(protocol_name, monkeypatch):
     monkeypatch.setattr(client_module, "_FIRST_PAUSE", 0.001)
     address = f"127.0.0.1:{free_port()}"
     with Client(address, protocol=protocol_name, retries=2) as client:
-        pattern = f"model 'translator' at {address} is not available: .*[Rr]efused.* 8501 for REST"
+        # No name of a class on the way.
+        pattern = rf"at {address} is not available: [^_]*[Rr]efused.* 8501 for REST"
         with raises(ConnectionError, pattern):
             client.predict({"text": ["a"]})
 
@@ -427,6 +429,13 @@ def test_versions(connect):
     assert connect(version=1).predict({"text": ["a"]})["translation"] == ["A"]
     with raises(ValueError, r"not have the version 7 of model 'translator' at .*translator, 7\)"):
         connect(version=7).predict({"text": ["a"]})
+
+
+def test_a_model_without_signatures(connect):
+    client = connect()
+    client.signatures = {}
+    with raises(ValueError, r"has no signature 'no'; it has none$"):
+        client.predict({"text": ["a"]}, "no")
 
 
 def test_absent_signature(connect, behaviour):
@@ -541,6 +550,11 @@ def test_an_answer_of_something_else(answer):
         ({"concurrency": 0}, "`concurrency` must be at least 1. Received: concurrency=0"),
         ({"retries": -1}, "`retries` must be at least 0. Received: retries=-1"),
         ({"deadline": 0}, "`deadline` must be above 0"),
+        ({"deadline": math.inf}, "above 0 and at most 9223372036 seconds. Received: deadline=inf"),
+        ({"address": "0x7f.1:1"}, "an IPv4 address as four decimal numbers. Received: address='0x"),
+        ({"address": "127.1:1"}, "an IPv4 address as four decimal numbers"),
+        ({"address": "2130706433:1"}, "an IPv4 address as four decimal numbers"),
+        ({"address": "0177.0.0.1:1"}, "an IPv4 address as four decimal numbers"),
         ({"address": "localhost"}, "`address` must be HOST:PORT. Received: address='localhost'"),
         ({"address": "http://localhost:1"}, "`address` must be HOST:PORT"),
         ({"address": "localhost:port"}, "`address` must be HOST:PORT"),
@@ -554,7 +568,9 @@ def test_wrong_arguments(arguments, message):
         Client(**{"address": "localhost:8501", **arguments})
 
 
-@pytest.mark.parametrize("address", ["localhost:8501", "Host-1.example:1", "[::1]:8500"])
+@pytest.mark.parametrize(
+    "address", ["localhost:8501", "Host-1.example:1", "[::1]:8500", "127.0.0.1:1", "a1.b2c:1"]
+)
 def test_addresses(address, protocol_name):
     Client(address, protocol=protocol_name).close()
 

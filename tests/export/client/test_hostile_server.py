@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from export.client import Client, answers, messages
 from export.client import client as client_module
-from export.client.answers import Signature, TensorSpec
+from export.client.answer_size import check_json, check_message, most_tokens
 from export.client.printable import printable
+from export.client.signature import Signature, TensorSpec
 from tests.serving_stub import Behaviour, serve, serve_bytes, serve_grpc_bytes
 
 TRANSLATE = Signature(
@@ -501,9 +502,10 @@ def try_to_read(read, body, *arguments):
 def test_reads_no_json_but_answers(body):
     with bounded_memory(2**24):
         try_to_read(answers.signatures_from_json, body)
-        try_to_read(answers.outputs_from_json, body, EVERY_TYPE)
+        try_to_read(answers.outputs_from_json, body, EVERY_TYPE, 2**16)
         for name, spec in EVERY_TYPE.outputs.items():
-            try_to_read(answers.outputs_from_json, body, Signature({}, {name: spec}))
+            one = Signature({}, {name: spec})
+            try_to_read(answers.outputs_from_json, body, one, 2**16)
         error = answers.error_from_json(body)
     assert error is None or isinstance(error, str)
 
@@ -550,12 +552,137 @@ def test_reads_no_signatures_but_answers(body):
 
 
 def test_the_undamaged_is_read():
-    outputs = answers.outputs_from_proto(every_tensor(), EVERY_TYPE, 2)
+    outputs = answers.outputs_from_proto(every_tensor(), EVERY_TYPE, 200)
     assert {name: array.shape for name, array in outputs.items()} == dict.fromkeys(
         EVERY_TYPE.outputs, (1, 2)
     )
     [signature] = answers.signatures_from_proto(metadata(every_signature())).values()
     assert signature.inputs["x"] == TensorSpec("DT_STRING", (None, 3))
+
+
+# ---- How much an answer holds ----
+
+
+@pytest.mark.parametrize("depth", [33, 64, 65, 900, 100_000])
+def test_lists_in_each_other(depth):
+    values = b"[" * depth + b"0" + b"]" * depth
+    body = b'{"outputs": {"translation": ["A"], "score": %s, "truncated": [false]}}' % values
+    fails(serve_bytes(lambda _: [http(body)]), match=NO_ANSWER)
+
+
+# What takes few bytes and many objects, beside what was asked for.
+MANY_VALUES = {
+    "lists": b"[" + b"[]," * 2**20 + b"[]]",
+    "objects": b"[" + b"{}," * 2**20 + b"{}]",
+    "numbers": b"[" + b"0.5," * 2**20 + b"1]",
+    "strings": b"[" + b'"ab",' * 2**20 + b'""]',
+    "keys": b"{" + b",".join(b'"%d":0' % number for number in range(2**20)) + b"}",
+}
+
+
+@pytest.mark.parametrize("values", MANY_VALUES.values(), ids=MANY_VALUES)
+def test_values_that_nobody_asked_for(values):
+    body = b'{"unused": %s, "outputs": %s}' % (values, json.dumps(OUTPUTS).encode())
+    most = most_tokens(TRANSLATE, 32, 2**27)
+    for read in (
+        lambda: answers.outputs_from_json(body, TRANSLATE, most),
+        lambda: answers.signatures_from_json(body),
+    ):
+        with bounded_memory(2**16), pytest.raises(ValueError, match=r"^more than \d+ strings, val"):
+            read()
+    with bounded_memory(2**16):
+        assert answers.error_from_json(body) is None
+    fails(serve_bytes(lambda _: [http(body)]), match=NO_ANSWER)
+
+
+def in_tensor(content: bytes) -> bytes:
+    """A response with one output, whose tensor has these bytes."""
+    response = messages.PredictResponse()
+    response.outputs["score"].MergeFromString(content)
+    return response.SerializeToString()
+
+
+MANY_FIELDS = {
+    "outputs": b"\x0a\0" * 2**20,
+    "sizes": in_tensor(b"\x12" + b"\x80\x80\x80\x01" + b"\x12\0" * 2**20),
+    "strings": in_tensor(b"\x42\0" * 2**20),
+    "unknown": b"\x78\0" * 2**20,
+}
+
+
+@pytest.mark.parametrize("body", MANY_FIELDS.values(), ids=MANY_FIELDS)
+def test_fields_that_nobody_asked_for(body):
+    most = most_tokens(TRANSLATE, 32, 2**27)
+    with bounded_memory(2**16), pytest.raises(ValueError, match=r"^more than \d+ fields$"):
+        answers.outputs_from_proto(body, TRANSLATE, most)
+    with bounded_memory(2**16), pytest.raises(ValueError):
+        answers.signatures_from_proto(body)
+    fails(serve_grpc_bytes({"Predict": body}), "grpc", match=NO_ANSWER)
+
+
+def number_of_tokens(value):
+    """As `check_json` counts them in what `json.dumps` makes of a value."""
+    if isinstance(value, str):
+        return 1
+    if isinstance(value, dict):
+        inside = [1 + number_of_tokens(part) for part in value.values()]
+    elif isinstance(value, list):
+        inside = [number_of_tokens(part) for part in value]
+    else:
+        return 0
+    return 1 + max(len(inside) - 1, 0) + sum(inside)
+
+
+TEXTS = st.text(st.sampled_from('"\\,[{a\n\0é😀'), max_size=6)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    value=st.recursive(
+        st.none() | st.integers() | TEXTS,
+        lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
+        max_leaves=20,
+    ),
+    as_ascii=st.booleans(),
+)
+def test_tokens_of_json_are_counted(value, as_ascii):
+    body = json.dumps(value, ensure_ascii=as_ascii).encode()
+    count = number_of_tokens(value)
+    check_json(body, count)
+    if count:
+        with pytest.raises(ValueError, match=f"^more than {count - 1} strings"):
+            check_json(body, count - 1)
+
+
+def test_fields_of_a_message_are_counted():
+    """Of two outputs: entry, key, tensor; type, shape, two axes with their sizes; values."""
+    response = messages.PredictResponse()
+    response.outputs["a"].CopyFrom(tensor([1, 2], "DT_STRING", string_val=[b"A", b"B"]))
+    response.outputs["b"].CopyFrom(tensor([1, 2], "DT_FLOAT", float_val=[1, 2]))
+    body, kind = response.SerializeToString(), messages.PredictResponse.DESCRIPTOR
+    check_message(body, kind, 2 * 9 + 3)
+    with pytest.raises(ValueError, match=r"^more than 20 fields$"):
+        check_message(body, kind, 20)
+
+
+@pytest.mark.parametrize("shape", [(None,), (None, 4), (None, None), (None, 200, 300), None])
+def test_as_much_as_a_signature_says_is_read(shape):
+    """Strings in base64 have most tokens, and a list for every one of them."""
+    num_rows = 3
+    signature = Signature({}, {"x": TensorSpec("DT_STRING", shape)})
+    sizes = [num_rows, *(size or 50 for size in (shape or (None, 7))[1:]), 1]
+    row = {"b64": "QQ=="}
+    for size in reversed(sizes):
+        row = [row] * size
+    body = json.dumps({"outputs": row}).encode()
+    most = most_tokens(signature, num_rows, 2**27)
+    found = answers.outputs_from_json(body, signature, most)["x"]
+    assert found.shape == tuple(sizes) and set(found.flat) == {b"A"}
+
+
+def test_what_a_signature_may_claim_is_limited():
+    signature = Signature({}, {"x": TensorSpec("DT_FLOAT", (None, 10**9))})
+    assert most_tokens(signature, 32, 2**27) == 2**23
 
 
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])
