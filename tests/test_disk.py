@@ -68,6 +68,9 @@ def test_export_on_a_full_disk(model_dir, tmp_path):
     process = run_with_little_disk(arguments, 100_000)
     assert process.returncode == 2
     assert "Traceback" not in process.stderr
+    last = process.stderr.splitlines()[-1]
+    assert last.startswith(f"tf-transformer: error: {output}: ") and "ile too large" in last
+    assert "{{" not in last and "[Op" not in last
     assert list(output.iterdir()) == []
 
 

@@ -153,6 +153,10 @@ WRONG = {
         "export --model-dir {model} --output {text}",
         "text: expected a folder",
     ),
+    "export, model as output": (
+        "export --model-dir {model} --output {model}/../{model.name}",
+        "is the model directory; expected another folder",
+    ),
     "export, signatures": (
         "export --model-dir {model} --output {new} --signatures bset",
         "No signature 'bset'; there are serving_default",

@@ -66,6 +66,11 @@ def _run_export(options):
     given_search(options)
     check_signatures(options.signatures or ())
     check_folder(options.output)
+    if options.output.resolve() == options.model_dir.resolve():
+        raise ValueError(
+            f"--output {options.output}: is the model directory; expected another folder, for "
+            "versions alone"
+        )
     check_translator(options.model_dir, options.end_piece)
     facts = training_facts(options.model_dir, options.languages)
     scores = options.scores and read_evaluation(options.scores)

@@ -6,7 +6,7 @@ TensorFlow is imported once all arguments and files have been looked at.
 import argparse
 
 from export.commands.line_batches import open_lines
-from export.commands.line_output import check_output, open_output
+from export.commands.line_output import check_output, open_output, write_line
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
@@ -28,8 +28,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_model_dir(parser, "the language model")
     parser.add_argument(
         "--input", metavar="F",
-        help="beginnings, plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default: "
-        "standard input)",
+        help="beginnings, plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default, "
+        "and -: standard input)",
     )  # fmt: skip
     parser.add_argument(
         "--max-tokens", type=int, default=100, metavar="N",
@@ -56,7 +56,7 @@ def _run_complete(options):
 
         for batch in lines.batches(prepare):
             for line in batch:
-                output.write(f"{one_line(completer.complete(line).text)}\n".encode())
+                write_line(output, one_line(completer.complete(line).text))
                 output.flush()
 
 

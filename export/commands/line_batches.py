@@ -30,13 +30,13 @@ _READ_BYTES = 2**12
 
 @contextlib.contextmanager
 def open_lines(name: str | None) -> Iterator["Lines"]:
-    """Opens a text file by its name, see `split_name`, or standard input in place of None.
+    """Opens a text file by its name, see `split_name`, or standard input in place of None or `-`.
 
     Raises:
         OSError: it cannot be opened, or standard input is closed.
         ValueError: there is no such column number.
     """
-    if name is None:
+    if name in (None, "-"):
         yield Lines(standard_input(), STANDARD_INPUT)
     else:
         path, column = split_name(name)
@@ -80,7 +80,7 @@ class Lines:
         arriving = self._arriving()
         try:
             while True:
-                if batch and not self._is_ready(max(deadline - time.monotonic(), 0.0)):
+                if batch and not self.is_ready(max(deadline - time.monotonic(), 0.0)):
                     yield batch
                     batch = []
                 lines = next(arriving, None)
@@ -115,11 +115,11 @@ class Lines:
             yield [rest]
 
     def _read(self) -> bytes:
-        self._is_ready(None)  # where reading itself would not wait
+        self.is_ready()  # where reading itself would not wait
         with damage_named(self.name), naming(self.name):
             return self.file.read1(_READ_BYTES)
 
-    def _is_ready(self, seconds: float | None) -> bool:
+    def is_ready(self, seconds: float | None = None) -> bool:
         """Whether there is something to read, or the end, before so many seconds are over."""
         descriptor = self._descriptor()
         if descriptor is None:

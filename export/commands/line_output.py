@@ -10,6 +10,12 @@ from typing import BinaryIO
 from export.commands.line_batches import Lines
 from tf_transformer.command_line.standard_streams import STANDARD_OUTPUT, standard_output
 from tf_transformer.storage.files import bring_to_disk, check_writable, naming
+from tf_transformer.text.lines import for_terminal
+
+
+def output_path(name: str) -> pathlib.Path | None:
+    """The type of an option that names an output; `-` is standard output, as None is."""
+    return None if name == "-" else pathlib.Path(name)
 
 
 def check_output(path: pathlib.Path | None, lines: Lines) -> None:
@@ -55,6 +61,11 @@ def open_output(path: pathlib.Path | None) -> Iterator[BinaryIO]:
             yield output
         bring_to_disk(partial)
         partial.replace(os.path.realpath(path))
+
+
+def write_line(output: BinaryIO, line: str) -> None:
+    """Writes a line; control characters reach files and pipes, and are escaped on a terminal."""
+    output.write(f"{for_terminal(line) if output.isatty() else line}\n".encode())
 
 
 def _partial(path: pathlib.Path) -> pathlib.Path:

@@ -5,13 +5,14 @@ TensorFlow is imported once all arguments and files have been looked at.
 
 import argparse
 import contextlib
+import itertools
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 from export.commands.line_batches import BATCH_SIZE, Lines, open_lines
-from export.commands.line_output import check_output, open_output
+from export.commands.line_output import check_output, open_output, output_path, write_line
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
@@ -26,6 +27,8 @@ from tf_transformer.decoding.search_limits import DEFAULT_BEAM_SIZE
 from tf_transformer.text.language_tags import check_language, check_tag, language_tag, tagged
 from tf_transformer.text.lines import one_line
 
+# Those that are arguments of `Client`, whose defaults hold.
+_CLIENT_OPTIONS = ("model", "protocol", "max_batch_size", "deadline")
 # The translations of one line, the best first: text, score, and whether the source was cut off.
 _Best = Iterable[tuple[str, float, bool]]
 # Lines and their numbers, for errors, to their translations.
@@ -46,12 +49,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "--server", type=text, metavar="HOST:PORT", help="a TF Serving that serves an export of it"
     )
     parser.add_argument(
-        "--protocol", default="rest", choices=("rest", "grpc"),
-        help="of the server (default: %(default)s)",
+        "--protocol", choices=("rest", "grpc"), help="of the server (default: rest)",
     )  # fmt: skip
     parser.add_argument(
-        "--model", type=text, default="translator", metavar="NAME",
-        help="the server's name of it (default: %(default)s)",
+        "--model", type=text, metavar="NAME",
+        help="the server's name of it (default: translator)",
     )  # fmt: skip
     parser.add_argument(
         "--max-batch-size", type=int, metavar="N",
@@ -63,12 +65,12 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--input", metavar="F",
-        help="text, plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default: standard "
-        "input)",
+        help="text, plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default, and "
+        "-: standard input)",
     )  # fmt: skip
     parser.add_argument(
-        "--output", type=pathlib.Path, metavar="F",
-        help="translations (default: standard output); F.partial until all are there",
+        "--output", type=output_path, metavar="F",
+        help="translations (default, and -: standard output); F.partial until all are there",
     )  # fmt: skip
     add_target_language(parser)
     add_search_options(parser)
@@ -85,12 +87,17 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _run_translate(options):
     _check_options(options)
     languages = [] if options.server else _check_model(options)
-    with open_lines(options.input) as lines:
+    prepare = _preparation(options.target_language, languages)
+    with open_lines(options.input) as lines, contextlib.ExitStack() as at_the_end:
         check_output(options.output, lines)
-        with _connect(options) if options.server else _load(options) as (translate, batch_size):
-            batches = lines.batches(_preparation(options.target_language, languages), batch_size)
-            with open_output(options.output) as output:
-                num_truncated = _write_answers(lines, batches, translate, output, options.n_best)
+        if options.server:
+            translate, batch_size = at_the_end.enter_context(_connect(options))
+            batches = lines.batches(prepare, batch_size)
+        else:
+            batches = _begun(lines, lines.batches(prepare))
+            translate = _load(options) if batches else None
+        with open_output(options.output) as output:
+            num_truncated = _write_answers(lines, batches or (), translate, output, options.n_best)
     if num_truncated:
         print(
             f"tf-transformer: {num_truncated} sentences were longer than the model's limit; their "
@@ -104,7 +111,7 @@ def _check_options(options):
     for name in ("n_best", "end_piece", "dtype"):
         if options.server and getattr(options, name):
             raise ValueError(f"--{name.replace('_', '-')} needs a --model-dir, not a --server")
-    for name in ("max_batch_size", "deadline"):
+    for name in _CLIENT_OPTIONS:
         if not options.server and getattr(options, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} is of a --server")
     beam_size = given_search(options).get("beam_size", DEFAULT_BEAM_SIZE)
@@ -133,8 +140,18 @@ def _preparation(language: str | None, languages: list[str]) -> Callable[[bytes,
     return prepare
 
 
-@contextlib.contextmanager
-def _load(options) -> Iterator[tuple[_Translate, int]]:
+def _begun(lines: Lines, batches: Iterator[list[bytes]]) -> Iterator[list[bytes]] | None:
+    """The batches, the first of them read if it is there already; None if there are none.
+
+    So no model is loaded for nothing, and one is loaded while a first line is being typed.
+    """
+    if not lines.is_ready(0):
+        return batches
+    first = next(batches, None)
+    return None if first is None else itertools.chain([first], batches)
+
+
+def _load(options) -> _Translate:
     import_tensorflow()
     from tf_transformer.inference.translator import Translator
     from tf_transformer.storage.model_dir import load_for_decoding
@@ -145,7 +162,7 @@ def _load(options) -> Iterator[tuple[_Translate, int]]:
         end_pieces=options.end_piece,
         num_best=options.n_best or 1,
     )
-    yield lambda lines, _: translator.translate_batch(lines), BATCH_SIZE
+    return lambda lines, _: translator.translate_batch(lines)
 
 
 @contextlib.contextmanager
@@ -157,9 +174,9 @@ def _connect(options) -> Iterator[tuple[_Translate, int]]:
     # What leaves it to the server, for all that is not given.
     wanted = {"beam_size": 0, "length_penalty": -1.0, "max_length": 0, "min_length": 0}
     wanted |= {"no_repeat_ngram": 0, "coverage_penalty": 0.0} | given
-    limits = {name: getattr(options, name) for name in ("max_batch_size", "deadline")}
-    limits = {name: value for name, value in limits.items() if value is not None}
-    with Client(options.server, options.model, options.protocol, **limits) as client:
+    asked = {name: getattr(options, name) for name in _CLIENT_OPTIONS}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    with Client(options.server, **asked) as client:
 
         def translate(lines, numbers):
             found = client.signatures.get(signature)  # without, the client says so
@@ -176,7 +193,7 @@ def _connect(options) -> Iterator[tuple[_Translate, int]]:
 def _write_answers(
     lines: Lines,
     batches: Iterable[list[bytes]],
-    translate: _Translate,
+    translate: _Translate | None,
     output: BinaryIO,
     n_best: int | None,
 ) -> int:
@@ -195,7 +212,7 @@ def _write_answers(
                     line = one_line(translation)
                     if n_best:
                         line = f"{number}\t{score:.4f}\t{line}"
-                    output.write(f"{line}\n".encode())
+                    write_line(output, line)
             output.flush()
             progress.update(lines.position() - progress.n if status else len(batch))
     return num_truncated

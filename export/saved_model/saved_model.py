@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import pathlib
+import re
 import shutil
 
 import tensorflow as tf
@@ -16,6 +17,8 @@ from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.files import bring_to_disk, is_found_by_tensorflow, remove_leftovers
 
 _log = logging.getLogger(__name__)
+# What TensorFlow's errors say of the operation that failed.
+_OPERATION = re.compile(r"\{\{\w+ [^{}]*\}\}\s*| \[Op.*", re.DOTALL)
 
 
 def export_translator(
@@ -76,7 +79,8 @@ def _save(served: ServedTranslator, path: pathlib.Path) -> None:
     try:
         tf.saved_model.save(served, str(path), signatures=served.functions)
     except tf.errors.OpError as error:  # of the files it writes, as on a full disk
-        raise OSError(errno.EIO, error.message.partition(" [Op")[0], str(path.parent)) from error
+        reason = _OPERATION.sub("", error.message)
+        raise OSError(errno.EIO, reason, str(path.parent)) from error
 
 
 def _rename_to_next_version(temporary: pathlib.Path, directory: pathlib.Path) -> pathlib.Path:

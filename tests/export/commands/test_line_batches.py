@@ -297,3 +297,42 @@ def test_a_line_that_a_server_refuses_is_named_by_its_number(tmp_path, capsys):
         options = ["--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")]
         assert main(["translate", "--server", address, *options]) == 2
     assert "cannot refuse (row 401, sent again alone)" in capsys.readouterr().err
+
+
+def test_a_terminal_gets_no_control_characters(tmp_path):
+    """They reach files and pipes as they are."""
+    line = b"red\x1b[31m \xc2\x9b2J \x07\t\xc3\x89\xe3\x80\x80\xe2\x80\x8cx\n"
+    (tmp_path / "in").write_bytes(line)
+    with serve("rest", Behaviour()) as address:
+        command = [*COMMAND, "--server", address, "--input", tmp_path / "in"]
+        assert subprocess.check_output(command) == line.upper()
+        reader, terminal = os.openpty()
+        subprocess.run(command, stdout=terminal, check=True)
+        os.close(terminal)
+        shown = os.read(reader, 1000).replace(b"\r\n", b"\n").expandtabs()
+        os.close(reader)
+    expected = b"RED\\x1b[31M \\x9b2J \\x07\t\xc3\x89\xe3\x80\x80\xe2\x80\x8cX\n"
+    assert shown == expected.expandtabs()
+
+
+def test_nothing_to_translate_loads_no_model(trained, tmp_path, monkeypatch):
+    def load(*_):
+        raise AssertionError("loaded")
+
+    monkeypatch.setattr("tf_transformer.storage.model_dir.load_for_decoding", load)
+    command = ["translate", "--model-dir", str(trained), "--output", str(tmp_path / "out")]
+    (tmp_path / "in.gz").write_bytes(gzip.compress(b""))
+    for empty in ("/dev/null", tmp_path / "in.gz"):
+        assert main([*command, "--input", str(empty)]) == 0
+        assert (tmp_path / "out").read_bytes() == b""
+        (tmp_path / "out").unlink()
+    (tmp_path / "in").write_bytes(b"a\n")
+    with pytest.raises(AssertionError, match="loaded"):
+        main([*command, "--input", str(tmp_path / "in")])
+
+
+def test_a_dash_stands_for_the_standard_streams(tmp_path):
+    with serve("rest", Behaviour()) as address:
+        command = [*COMMAND, "--server", address, "--input", "-", "--output", "-"]
+        assert subprocess.check_output(command, input=b"one\n", cwd=tmp_path) == b"ONE\n"
+    assert os.listdir(tmp_path) == []
