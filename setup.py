@@ -35,7 +35,7 @@ setup(
         "babel>=2.16",
         "google-crc32c>=1.5",
         "grpcio>=1.60",
-        "keras>=3.15,<4",
+        "keras>=3.15,<3.16",
         "matplotlib>=3.9",
         "num2words>=0.5.14",
         "numpy",

@@ -47,7 +47,7 @@ def write_models(options: argparse.Namespace) -> None:
     from benchmarks.widening import widen
     from export.saved_model.signatures import ServedTranslator
     from tf_transformer import Transformer
-    from tf_transformer.decoding.translation_search import Searcher
+    from tf_transformer.decoding.translation_search import TranslationSearch
     from tf_transformer.quantization.int8 import quantize
     from tf_transformer.quantization.tiled_matmul import tile_weights
     from tf_transformer.storage.model_dir import load_model
@@ -74,9 +74,11 @@ def write_models(options: argparse.Namespace) -> None:
         own.set_weights(model.get_weights())
         arrange(own)
         for beam_size in options.beams:
-            searcher = Searcher(own, beam_size=beam_size, length_penalty=0.0)
+            search = TranslationSearch(own, beam_size=beam_size, length_penalty=0.0)
             translator = types.SimpleNamespace(
-                searcher=searcher, source_limit=searcher.limit, chunk_size=options.chunk_size
+                search=search,
+                source_limit=search.limit,
+                chunk_size=options.chunk_size,
             )
             served = ServedTranslator(translator, ["tokens_options"])
             path = directory / f"{kind}-beam{beam_size}"

@@ -30,7 +30,7 @@ def make_search(options):
 
     from benchmarks.widening import widen
     from tf_transformer import Transformer
-    from tf_transformer.decoding.translation_search import Searcher, TranslationOptions
+    from tf_transformer.decoding.translation_search import TranslationOptions, TranslationSearch
     from tf_transformer.quantization.int8 import quantize
     from tf_transformer.quantization.tiled_matmul import tile_weights
     from tf_transformer.storage.model_dir import load_model
@@ -42,7 +42,7 @@ def make_search(options):
         half.set_weights(model.get_weights())
         model = half
     (quantize if options.dtype == "int8" else tile_weights)(model)
-    searcher = Searcher(model, beam_size=options.beam, length_penalty=0.0)
+    translation_search = TranslationSearch(model, beam_size=options.beam, length_penalty=0.0)
     lines = options.sentences.read_text(encoding="utf-8").splitlines()
     rows = tokenizer.tokenize(tf.constant(lines)).to_list()
     rows = [row[:SOURCE_LENGTH] for row in rows if len(row) >= SOURCE_LENGTH]
@@ -52,7 +52,7 @@ def make_search(options):
     def search(ids, length):
         lengths = tf.fill([options.batch], length)
         wishes = TranslationOptions.defaults(options.batch)
-        return searcher.search(ids, wishes._replace(max_length=lengths, min_length=lengths))
+        return translation_search.run(ids, wishes._replace(max_length=lengths, min_length=lengths))
 
     return search, ids
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from tf_transformer.decoding.incremental_decoder import StepDecoder
+from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.models.language_model import LanguageModel
 
 
 def step_by_step(model, source, target, beam=1):
     """Logits of every position, one `decode_step` after the other."""
-    decoder = StepDecoder(model, beam)
+    decoder = IncrementalDecoder(model, beam)
     if isinstance(model, LanguageModel):
         state = decoder.start(len(target))
     else:

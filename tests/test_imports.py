@@ -232,7 +232,7 @@ def test_completion_sees_the_public_names():
 LARGEST_FOLDER = 16
 # What a sub-package of `tf_transformer` may import: its own modules and tiers before its own.
 TIERS = (
-    {"backend", "config_checks", "presets", "config"},
+    {"backend", "private_interfaces", "config_checks", "presets", "config"},
     {"text"},
     {"layers"},
     {"losses", "models"},
@@ -279,6 +279,19 @@ def circle(graph: dict[str, set[str]]) -> set[str]:
 def parts() -> dict[str, set[str]]:
     sources = {name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}
     return parts_imported(sources)
+
+
+def test_only_a_command_changes_malloc():
+    """It is the whole process's, which belongs to whoever calls `training.train`."""
+    importers = {
+        name
+        for name, path in MODULES.items()
+        if any(
+            is_within(other, {"training.malloc"})
+            for other in imports_of(path.read_text(encoding="utf-8"), name)
+        )
+    }
+    assert importers == {"training.commands.train_cli"}
 
 
 def test_every_folder_is_a_package():

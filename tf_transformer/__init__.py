@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # for what reads the source: editors and type checkers
     from tf_transformer.losses.metrics import TokenAccuracy as TokenAccuracy
     from tf_transformer.losses.schedule import NoamSchedule as NoamSchedule
     from tf_transformer.models.head_pruning import HeadMasks as HeadMasks
+    from tf_transformer.models.head_pruning import masked_heads as masked_heads
     from tf_transformer.models.head_pruning import prune_heads as prune_heads
     from tf_transformer.models.language_model import LanguageModel as LanguageModel
     from tf_transformer.models.transformer import Transformer as Transformer
@@ -31,6 +32,7 @@ _PUBLIC = {
     "TransformerConfig": "config",
     "SideConfig": "config",
     "HeadMasks": "models.head_pruning",
+    "masked_heads": "models.head_pruning",
     "prune_heads": "models.head_pruning",
     "LabelSmoothedCrossEntropy": "losses.label_smoothing",
     "NoamSchedule": "losses.schedule",

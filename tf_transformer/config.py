@@ -113,13 +113,9 @@ class TransformerConfig:
     def __post_init__(self):
         for name in ("encoder", "decoder"):
             object.__setattr__(self, name, _side_config(name, getattr(self, name)))
-        for name, default in (
-            ("attention_dropout_rate", self.dropout_rate),
-            ("feed_forward_dropout_rate", self.dropout_rate),
-            ("tied_embeddings", "all" if self._sides_can_share() else "target"),
-        ):
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, default)
+        if self.tied_embeddings is None:
+            tied = "all" if self._sides_can_share() else "target"
+            object.__setattr__(self, "tied_embeddings", tied)
         if self.logits_bias is None:
             object.__setattr__(self, "logits_bias", not self.logits_tied)
         check_config(self)
@@ -173,6 +169,11 @@ class TransformerConfig:
         if values["cross_num_heads"] is None:
             values["cross_num_heads"] = values["num_heads"]
         return SideConfig(**values)
+
+    def dropout_rate_of(self, part: str) -> float:
+        """The dropout rate of the "attention" weights or of the "feed_forward" activations."""
+        rate = getattr(self, f"{part}_dropout_rate")
+        return self.dropout_rate if rate is None else rate
 
     @property
     def logits_tied(self) -> bool:

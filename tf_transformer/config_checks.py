@@ -70,6 +70,8 @@ def _check_sizes(config):
 def _check_rates(config):
     for name in ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"):
         value = getattr(config, name)
+        if value is None and name != "dropout_rate":
+            continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
             raise ValueError(
                 f"`{name}` must be at least 0 and less than 1. Received: {name}={value!r}"

@@ -7,6 +7,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_transformer.private_interfaces import merge_call
+
 # Of the loss in float16: Keras' numbers.
 _FIRST_SCALE = 2.0**15
 _RAISE_AFTER = 2000
@@ -111,9 +113,7 @@ class Adam(keras.optimizers.Adam):
         if self.scales_loss:
             self._move_scale(is_finite)
         pairs = [(tf.math.multiply_no_nan(grad, scale), variable) for grad, variable in pairs]
-        tf.__internal__.distribute.interim.maybe_merge_call(
-            self._update_all, self._distribution_strategy, pairs, learning_rate, is_finite
-        )
+        merge_call(self._update_all, self._distribution_strategy, pairs, learning_rate, is_finite)
 
     def _move_scale(self, is_finite):
         in_a_row = tf.where(is_finite, self._finite_in_a_row + 1, 0)

@@ -10,6 +10,7 @@ from tf_transformer.losses.label_smoothing import sum_over_replicas
 from tf_transformer.losses.metrics import TokenMean
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.models.transformer import Transformer
+from tf_transformer.private_interfaces import tracker_unlocked
 
 
 class _Training:
@@ -37,9 +38,8 @@ class _Training:
         others = [metric for metric in metrics or () if not isinstance(metric, TokenMean)]
         if others:
             raise ValueError(f"`metrics` must be `TokenMean`s. Received: {others}")
-        self._tracker.unlock()  # metrics are variables, and the model is built
-        self.token_metrics = list(metrics or ())
-        self._tracker.lock()
+        with tracker_unlocked(self):  # metrics are variables, and the model is built
+            self.token_metrics = list(metrics or ())
         super().compile(*arguments, **options)
 
     def build(self, input_shape=None):
@@ -61,7 +61,7 @@ class _Training:
 
     def _gradients(self, inputs, labels, tokens):
         with tf.GradientTape() as tape:
-            hidden = self(inputs, training=True, hidden_at=padding_mask(labels))
+            hidden = self.hidden_at(inputs, padding_mask(labels), training=True)
             loss, losses = projected_cross_entropy(
                 hidden,
                 *self.logits_weights(),

@@ -35,7 +35,6 @@ from training.distributed.workers import Workers
 from training.fine_tuning import INITIAL_NAME, copy_weights, describe_fit
 from training.initial_model import compiled_model, give_vectors
 from training.loop import TrainingResult, run_loop
-from training.malloc import keep_memory
 from training.prepared.existing_vocabulary import vocabulary_for
 from training.prepared.prepared import PreparedText
 from training.settings import dump_config, make_config
@@ -117,7 +116,6 @@ def train(
         config = _with_vocabulary(config, own)
     elif prepared and not init_from:
         config = _with_vocabulary(config, prepared.vocabulary)
-    keep_memory()
     strategy = make_strategy(strategy, num_devices)
     workers = Workers(strategy)
     if deterministic:

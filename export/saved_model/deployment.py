@@ -30,15 +30,15 @@ def write_model_card(
         signatures: their names.
         facts: more of it, such as languages, training steps, scores and the weights' digest.
     """
-    model, searcher = translator.model, translator.searcher
+    model, search = translator.model, translator.search
     card = {
         "model": dataclasses.asdict(model.config),
         "dtype": "int8" if is_quantized(model) else model.dtype_policy.name,
         "weights": sum(int(np.prod(weight.shape)) for weight in _weights(model)),
-        "beam_size": searcher.beam_size,
-        "length_penalty": searcher.length_penalty,
-        "max_length_factor": searcher.max_length_factor,
-        "max_length_constant": searcher.max_length_constant,
+        "beam_size": search.beam_size,
+        "length_penalty": search.length_penalty,
+        "max_length_factor": search.max_length_factor,
+        "max_length_constant": search.max_length_constant,
         "tensorflow": tf.__version__,
         "signatures": signatures,
         **facts,

@@ -66,7 +66,7 @@ class ServedTranslator(tf.Module):
         check_signatures(names)
         # Tracked, and so saved. Not Keras' variables around these: of a Keras variable, a copy is
         # saved to be restored, and a session, as a server has, leaves what functions read empty.
-        self.weights = [weight.value for weight in translator.searcher.model.weights]
+        self.weights = [weight.value for weight in translator.search.model.weights]
         self.tokenizers = []
         if not _read_no_text(names):
             self.tokenizers = [translator.source_tokenizer, translator.target_tokenizer]
@@ -133,7 +133,7 @@ def _translate(translator, text, **options):
 def _find_best(translator, text, **options):
     """translations, scores, num_tokens: `(batch, beam_size)`, best first; see `NO_SCORE`."""
     found = translator.translate_in_graph(
-        text, _options(options), num_best=translator.searcher.beam_size
+        text, _options(options), num_best=translator.search.beam_size
     )
     return {
         "translations": found.text,
@@ -188,10 +188,10 @@ def _translate_tokens(translator, ids, **options):
 
     The width is the same for every request and every answer, so that neither depends on the batch.
     """
-    searcher = translator.searcher
+    search = translator.search
     is_real = tf.math.cumprod(tf.cast(ids != PAD_ID, tf.int32), axis=1)
     lengths = tf.reduce_sum(is_real, axis=1)
-    is_known = (ids >= 0) & (ids < searcher.model.config.source_vocab_size)
+    is_known = (ids >= 0) & (ids < search.model.config.source_vocab_size)
     source = tf.RaggedTensor.from_tensor(tf.where(is_known, ids, UNKNOWN_ID), lengths)
-    found = searcher.search_chunks(source, _options(options), translator.chunk_size)
+    found = search.run_chunks(source, _options(options), translator.chunk_size)
     return {"ids": found.ids, "num_tokens": found.lengths, "score": found.scores}

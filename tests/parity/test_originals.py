@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer import LabelSmoothedCrossEntropy, Transformer, TransformerConfig
-from tf_transformer.decoding.beam_search import KEEP_EVERY
-from tf_transformer.decoding.incremental_decoder import StepDecoder
+from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.storage.weight_conversion import (
     ANNOTATED,
     MARIAN,
@@ -166,14 +165,14 @@ def test_marian_decodes_alike():
         do_sample=False,
         max_length=12,
     ).numpy()
-    decoder = StepDecoder(model)
+    decoder = IncrementalDecoder(model)
     state = decoder.start(2, model.encode(SOURCE), SOURCE != 0)
     newest, parents = np.full((2, 1), 2, "int32"), np.zeros((2, 1), "int32")
     alive = np.ones((2, 1), bool)
     found = [newest]
     for number in range(expected.shape[1] - 1):
-        if number == KEEP_EVERY:
-            state = decoder.keep_hypotheses([0, 1], alive, parents, number, state)
+        if number == decoder.compaction_interval:
+            state = decoder.select_rows([0, 1], alive, parents, number, state)
         logits, _, state = decoder.decode_step(newest, parents, number, state)
         newest = np.asarray(logits).argmax(-1).astype("int32")
         found.append(newest)

@@ -108,13 +108,16 @@ def test_defaults_are_the_base_model():
 
 def test_dropout_rates_follow_the_main_one():
     config = make_config(dropout_rate=0.25)
-    assert config.attention_dropout_rate == 0.25
-    assert config.feed_forward_dropout_rate == 0.25
+    assert config.dropout_rate_of("attention") == 0.25
+    assert config.dropout_rate_of("feed_forward") == 0.25
+    changed = dataclasses.replace(config, dropout_rate=0.5)
+    assert changed.dropout_rate_of("attention") == 0.5
+    assert changed.dropout_rate_of("feed_forward") == 0.5
     config = make_config(
         dropout_rate=0.25, attention_dropout_rate=0.0, feed_forward_dropout_rate=0.5
     )
-    assert config.attention_dropout_rate == 0.0
-    assert config.feed_forward_dropout_rate == 0.5
+    assert config.dropout_rate_of("attention") == 0.0
+    assert config.dropout_rate_of("feed_forward") == 0.5
 
 
 @pytest.mark.parametrize(("target_vocab_size", "tied"), [(100, "all"), (99, "target")])

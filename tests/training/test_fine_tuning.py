@@ -185,7 +185,8 @@ def test_settings_that_repeat_the_model(base):
     assert dataclasses.replace(config, model=small.model) == small
     assert config.transformer_config(400, 400) == read_config(base)
     rate = {"model": given["model"] | {"dropout_rate": 0.7, "encoder": {"d_ff": None}}}
-    assert config_like(base, given | rate).transformer_config(400, 400).dropout_rate == 0.7
+    changed = config_like(base, given | rate).transformer_config(400, 400)
+    assert changed.dropout_rate == changed.dropout_rate_of("attention") == 0.7
 
 
 def test_what_the_first_model_says_of_itself_stays(base, tmp_path):

@@ -181,8 +181,6 @@ def test_preset_and_model_settings_reach_the_model():
         d_ff=99,
         num_heads=4,
         dropout_rate=0,
-        attention_dropout_rate=0,
-        feed_forward_dropout_rate=0,
         tied_embeddings="all",
     )
 

@@ -1,7 +1,7 @@
-"""Beam search over a step model; it knows no Transformer.
+"""Beam search over any model that extends hypotheses token by token.
 
-Greedy search is a beam of 1. What may differ from row to row is a tensor of one value a row, and
-rows do not influence each other.
+Greedy search is a beam of 1. Options may differ from row to row, and rows do not influence each
+other.
 """
 
 from collections.abc import Sequence
@@ -19,24 +19,27 @@ from tf_transformer.decoding.logits_processing import (
 from tf_transformer.decoding.search_limits import LARGEST_LENGTH_PENALTY, MAX_BEAM_SIZE
 from tf_transformer.text.special_ids import PAD_ID
 
-# Every so many steps, rows that are done leave the batch and the model tidies its state.
-KEEP_EVERY = 8
-# They leave sooner where no more than this share of the rows is still open.
-_FEW = 0.8
+# Rows that are done leave the batch once no more than this share of its rows is still open.
+_OPEN_SHARE = 0.8
 
 
 class StepModel(Protocol):
-    """What is searched: a state that moves on by one token a hypothesis.
+    """What is searched: it computes the logits of the next token from a state.
 
-    The state is a nest of tensors. A search calls `keep_hypotheses` before every step whose number
-    is a positive multiple of `KEEP_EVERY`, and before others if it likes.
+    The state is a nest of tensors.
+
+    Attributes:
+        compaction_interval: a search calls `select_rows` before every step whose index is a
+            positive multiple of it; before others it may.
     """
+
+    compaction_interval: int
 
     def decode_step(
         self,
         newest: tf.Tensor,
         parents: tf.Tensor,
-        number: tf.Tensor,
+        position: tf.Tensor,
         state: Any,
         return_attention: bool = False,
     ) -> tuple[tf.Tensor, tf.Tensor | None, Any]:
@@ -44,8 +47,9 @@ class StepModel(Protocol):
 
         Args:
             newest: `(rows, beam)` int32.
-            parents: `(rows, beam)` int32, which hypothesis of the step before each one continues.
-            number: int32, how many tokens every hypothesis had before this one.
+            parents: `(rows, beam)` int32, index of the hypothesis of the step before that each one
+                continues.
+            position: int32, of the newest tokens in the output; the begin id has 0.
             state: after the step before.
             return_attention: whether the attention is asked for.
 
@@ -54,27 +58,27 @@ class StepModel(Protocol):
             `(rows, beam, source_length)` float32, or None, and the new state.
         """
 
-    def keep_hypotheses(
+    def select_rows(
         self,
         rows: tf.Tensor,
         alive: tf.Tensor,
         parents: tf.Tensor,
-        number: tf.Tensor,
+        position: tf.Tensor,
         state: Any,
     ) -> Any:
         """The state of some rows alone.
 
         Args:
-            rows: `(kept,)` int32, which rows stay.
-            alive: `(rows, beam)` bool, hypotheses that go on.
+            rows: `(kept,)` int32, indices of the rows that stay.
+            alive: `(rows, beam)` bool, hypotheses that will be extended.
             parents: `(rows, beam)`, as the next step will have them.
-            number: of the next step.
+            position: of the next step.
             state: of all rows.
         """
 
 
 class SearchOptions(NamedTuple):
-    """What each row may want for itself, `(rows,)` tensors; what is None costs nothing.
+    """Per-row options, `(rows,)` tensors; what is None is left out of the graph.
 
     Attributes:
         max_length: int32, most tokens of an output, the end not counted; the hypothesis that
@@ -85,7 +89,7 @@ class SearchOptions(NamedTuple):
         no_repeat_ngram: int32, no n tokens occur twice in an output; 0 allows all.
         coverage_penalty: float32, beta of Wu et al., 2016, equation 14:
             score += beta * sum_i log(min(sum_j attention_ij, 1)) over the source positions i.
-        source_mask: `(rows, source_length)` bool, positions that must be covered; goes with
+        source_mask: `(rows, source_length)` bool, positions that must be covered; required with
             `coverage_penalty`.
         prefix: `(rows, length)` int32 padded with 0; every output begins with it. It counts neither
             for the score nor for the length penalty.
@@ -102,7 +106,7 @@ class SearchOptions(NamedTuple):
 
 
 class Hypotheses(NamedTuple):
-    """What a search found, best first.
+    """Outputs found by a search, best first.
 
     Attributes:
         ids: `(batch, beam, length)` int32, without begin and end id, padded with 0.
@@ -132,7 +136,7 @@ def length_penalty(length: Any, alpha: Any) -> tf.Tensor:
 
 
 def check_search_arguments(beam_size: int, num_best: int, alpha: float) -> None:
-    """Refuses what a beam search cannot do.
+    """Checks the arguments of a beam search.
 
     Raises:
         ValueError: names the argument, what is expected and what came.
@@ -178,15 +182,15 @@ def beam_search(
     that are done leave the batch.
 
     Args:
-        model: what is searched.
+        model: see `StepModel`.
         state: of the model, before any token.
         beam_size: width of the beam.
         begin_id: the first token of every hypothesis.
         end_ids: tokens that end a hypothesis. The end's probability is the sum of theirs, so that
             no output is found twice under different ends.
-        options: of every row.
-        num_best: how many hypotheses of each sentence the caller wants, at most `beam_size`; a
-            number, or a scalar tensor, which is not checked.
+        options: per-row options.
+        num_best: how many hypotheses of each sentence are asked for, at most `beam_size`; a number,
+            or a scalar tensor, which is not checked.
         suppressed_ids: never chosen; probabilities are not renormalised.
 
     Returns:
@@ -202,21 +206,22 @@ def beam_search(
 
 
 class _Rows(NamedTuple):
-    """The sentences that are not done, and what is known of them.
+    """The sentences that are not done, after some steps.
 
     Attributes:
-        number: `(rows,)` int32, which row of the batch each is.
-        options: of these rows.
+        index: `(rows,)` int32, of each row in the batch.
+        options: per-row options; those that were not given are `()`.
         ids: `(rows, beam, step)` int32, live hypotheses, best first.
         newest: `(rows, beam)` int32, the last column of `ids`, or the begin id.
-        parents: `(rows, beam)` int32, place of each hypothesis one step before.
-        log_probs: `(rows, beam)` float32; -inf where the beam has narrowed.
-        coverage: `(rows, beam, source_length)` float32, attention so far; `()` where not asked for.
-        finished: `Hypotheses` of these rows.
+        parents: `(rows, beam)` int32, index of each hypothesis one step before.
+        log_probs: `(rows, beam)` float32, of live hypotheses; -inf where the beam has narrowed.
+        coverage: `(rows, beam, source_length)` float32, attention so far; `()` without a coverage
+            penalty.
+        finished: `Hypotheses` of these rows: ids `(rows, beam, step)`, the others `(rows, beam)`.
         is_open: `(rows,)` bool, whether a live hypothesis may still enter the best.
     """
 
-    number: tf.Tensor
+    index: tf.Tensor
     options: SearchOptions
     ids: tf.Tensor
     newest: tf.Tensor
@@ -228,7 +233,7 @@ class _Rows(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """What is the same for every row and step; the names are those of `beam_search`."""
+    """The arguments of `beam_search` that are the same for every row and step."""
 
     model: StepModel
     beam_size: int
@@ -266,7 +271,7 @@ class _Search(NamedTuple):
         if _is_given(options.coverage_penalty):
             coverage = tf.zeros((*shape, tf.shape(options.source_mask)[1]))
         return _Rows(
-            number=tf.range(batch_size),
+            index=tf.range(batch_size),
             options=options,
             ids=no_ids,
             newest=tf.fill(shape, begin_id),
@@ -279,29 +284,44 @@ class _Search(NamedTuple):
         )
 
     def _advance(self, step, rows, results, state):
-        is_worth_it = tf.reduce_mean(tf.cast(rows.is_open, tf.float32)) <= _FEW
+        """One step: extends every live hypothesis by one token and keeps the best extensions.
+
+        Args:
+            step: `()` int32, tokens of every live hypothesis.
+            rows: `_Rows`.
+            results: `Hypotheses` of the whole batch, filled in when rows leave.
+            state: of the model.
+        """
+        # 1. Rows that are done leave the batch.
+        share = tf.reduce_mean(tf.cast(rows.is_open, tf.float32))
+        is_due = (step > 0) & (step % self.model.compaction_interval == 0)
         rows, results, state = tf.cond(
-            is_worth_it | ((step > 0) & (step % KEEP_EVERY == 0)),
+            (share <= _OPEN_SHARE) | is_due,
             lambda: self._keep_open_rows(step, rows, results, state),
             lambda: (rows, results, state),
         )
-        covers = _is_given(rows.options.coverage_penalty)
+        # 2. The model reads the newest tokens: logits (rows, beam, vocab).
+        with_coverage = _is_given(rows.options.coverage_penalty)
         logits, attention, state = self.model.decode_step(
-            rows.newest, rows.parents, step, state, return_attention=covers
+            rows.newest, rows.parents, step, state, return_attention=with_coverage
         )
+        # 3. The best k next tokens of every hypothesis, (rows, beam, k), and of all extensions of a
+        #    row as many as its beam is wide by now, (rows, beam).
         token_ids, token_log_probs = self._best_tokens(logits, rows, step)
-        # The best extensions of a row, as many as its beam is wide by now.
         extensions = rows.log_probs[:, :, tf.newaxis] + token_log_probs
-        per_hypothesis = token_ids.shape[2]
-        flat = self.beam_size * per_hypothesis
-        log_probs, chosen = tf.math.top_k(tf.reshape(extensions, (-1, flat)), self.beam_size)
+        k = token_ids.shape[2]
+        log_probs, chosen = tf.math.top_k(
+            tf.reshape(extensions, (-1, self.beam_size * k)), self.beam_size
+        )
         log_probs = tf.where(self._is_within_beam(rows), log_probs, IMPOSSIBLE)
-        parents = chosen // per_hypothesis
-        newest = tf.gather(tf.reshape(token_ids, (-1, flat)), chosen, batch_dims=1)
+        parents = chosen // k
+        newest = tf.gather(tf.reshape(token_ids, (-1, self.beam_size * k)), chosen, batch_dims=1)
+        # 4. The beam is reordered: ids (rows, beam, step), coverage (rows, beam, source_length).
         ids = tf.gather(rows.ids, parents, batch_dims=1)
         coverage = rows.coverage
-        if covers:
+        if with_coverage:
             coverage = tf.gather(coverage + attention, parents, batch_dims=1)
+        # 5. Hypotheses that end leave the beam and are ranked among the finished ones.
         ended = newest == self.end_ids[0]
         new = self._end(rows.options, ids, log_probs, coverage, step)
         finished = _merge(rows.finished, new, ended & rows.is_open[:, tf.newaxis], self.beam_size)
@@ -318,7 +338,7 @@ class _Search(NamedTuple):
         return step + 1, rows, results, state
 
     def _is_within_beam(self, rows):
-        """`(rows, beam)`: places that are left beside the finished hypotheses."""
+        """`(rows, beam)` bool: True as often as the beam has live hypotheses left."""
         width = self.beam_size
         if _is_given(rows.options.beam_size):
             width = rows.options.beam_size[:, tf.newaxis]
@@ -327,17 +347,20 @@ class _Search(NamedTuple):
         return tf.range(self.beam_size) < width - count
 
     def _may_improve(self, options, log_probs, finished):
-        """Whether the best live hypothesis could still enter the best, `(rows,)`."""
+        """Whether a live hypothesis could still enter the `num_best` best, `(rows,)` bool.
+
+        A log-probability only falls, and no penalty is greater than that of the longest output.
+        """
         longest = _scored_length(options, options.max_length + 1)
         bound = tf.reduce_max(log_probs, axis=1) / length_penalty(longest, options.length_penalty)
         last = finished.scores[:, self.num_best - 1]
         if _is_given(options.beam_size):
-            places = tf.minimum(options.beam_size, self.num_best) - 1
-            last = tf.gather(finished.scores, places, batch_dims=1)
+            indices = tf.minimum(options.beam_size, self.num_best) - 1
+            last = tf.gather(finished.scores, indices, batch_dims=1)
         return bound > last
 
     def _end(self, options, ids, log_probs, coverage, step):
-        """Hypotheses as they would be if they ended here."""
+        """The live hypotheses as they would be if they ended now, `(rows, beam)`."""
         length = _scored_length(options, step + 1)
         scores = log_probs / length_penalty(length, options.length_penalty)[:, tf.newaxis]
         if _is_given(options.coverage_penalty):
@@ -349,48 +372,49 @@ class _Search(NamedTuple):
     def _best_tokens(self, logits, rows, step):
         """The best next tokens of every hypothesis and their log-probabilities, `(rows, beam, k)`.
 
-        Impossible ones are at -inf. Only the best candidates are touched: the vocabulary-wide work
-        is one log-sum-exp and one top-k. k is `beam_size` and as many more as could be suppressed,
-        or the whole vocabulary where that is smaller.
+        Tokens that are not allowed have -inf. The vocabulary-wide work is one log-sum-exp and one
+        top-k: k is `beam_size`, plus as many tokens as could be suppressed, or the whole vocabulary
+        where that is smaller.
         """
         options, end_id = rows.options, self.end_ids[0]
         logits = merge_ends(logits, self.end_ids)
         normalizer = log_sum_exp(logits)
-        free_logits = logits
+        allowed_logits = logits
         if _is_given(options.no_repeat_ngram):
-            free_logits = without_repeats(logits, rows.ids, options.no_repeat_ngram)
+            allowed_logits = without_repeats(logits, rows.ids, options.no_repeat_ngram)
         suppressed = self.suppressed_ids
         count = self.beam_size + len(suppressed) + _is_given(options.min_length)
-        best, ids = top_k(free_logits, min(count, logits.shape[2]))
+        best, ids = top_k(allowed_logits, min(count, logits.shape[2]))
         log_probs = best - normalizer
         for token in suppressed:
             log_probs = tf.where(ids == token, IMPOSSIBLE, log_probs)
         if _is_given(options.min_length):
             is_early = (ids == end_id) & (step < options.min_length)[:, tf.newaxis, tf.newaxis]
             log_probs = tf.where(is_early, IMPOSSIBLE, log_probs)
-        return self._force(ids, log_probs, logits, normalizer, options, step)
+        end_log_probs = logits[:, :, end_id, tf.newaxis] - normalizer
+        return self._force_tokens(ids, log_probs, end_log_probs, options, step)
 
-    def _force(self, ids, log_probs, logits, normalizer, options, step):
-        """Where one token is due, it takes the first place and empties the others."""
+    def _force_tokens(self, ids, log_probs, end_log_probs, options, step):
+        """Forces the end id at the length limit, and the prefix: one token, all others at -inf."""
         is_last = (step >= options.max_length)[:, tf.newaxis, tf.newaxis]
-        is_first_place = tf.range(ids.shape[2]) == 0
-        end = logits[:, :, self.end_ids[0], tf.newaxis] - normalizer
-        log_probs = tf.where(is_last, tf.where(is_first_place, end, IMPOSSIBLE), log_probs)
-        ids = tf.where(is_last & is_first_place, self.end_ids[0], ids)
+        is_first = tf.range(ids.shape[2]) == 0  # (k,)
+        log_probs = tf.where(is_last, tf.where(is_first, end_log_probs, IMPOSSIBLE), log_probs)
+        ids = tf.where(is_last & is_first, self.end_ids[0], ids)
         if _is_given(options.prefix):
             column = tf.minimum(step, tf.shape(options.prefix)[1] - 1)
             given = tf.gather(options.prefix, column, axis=1)[:, tf.newaxis, tf.newaxis]
             is_given = (step < _prefix_lengths(options))[:, tf.newaxis, tf.newaxis]
-            alone = tf.where(is_first_place, 0.0, IMPOSSIBLE)
-            log_probs = tf.where(is_given, alone, log_probs)
-            ids = tf.where(is_given & is_first_place, given, ids)
+            # A prefix costs nothing.
+            log_probs = tf.where(is_given, tf.where(is_first, 0.0, IMPOSSIBLE), log_probs)
+            ids = tf.where(is_given & is_first, given, ids)
         return ids, log_probs
 
     def _keep_open_rows(self, step, rows, results, state):
+        """Writes what all rows have found into the results and keeps the open ones."""
         results = _write_results(results, rows)
         kept = tf.cast(tf.where(rows.is_open)[:, 0], tf.int32)
         alive = rows.log_probs > IMPOSSIBLE
-        state = self.model.keep_hypotheses(kept, alive, rows.parents, step, state)
+        state = self.model.select_rows(kept, alive, rows.parents, step, state)
         rows = tf.nest.map_structure(lambda x: tf.gather(x, kept), rows)
         return rows, results, state
 
@@ -404,10 +428,10 @@ def _prefix_lengths(options):
 
 
 def _scored_length(options, length):
-    """Length that the penalty counts: without the prefix, and at least 1.
+    """The length that the penalty counts, `(rows,)`: without the prefix, and at least 1.
 
-    Within the prefix nothing ends, but impossible ends (-inf) are scored there too. The penalty of
-    a negative length may be negative, and would make them the best of all.
+    Within the prefix no hypothesis ends, but ends at -inf are scored there too: with a negative
+    penalty, as of a negative length, they would become the best of all.
     """
     if _is_given(options.prefix):
         return tf.maximum(length - _prefix_lengths(options), 1)
@@ -425,18 +449,18 @@ def _merge(finished, new, ended, beam_size):
 
 
 def _write_results(results, rows):
-    """The results of the whole batch with what these rows have found."""
+    """The results of the whole batch, `(batch, beam, ...)`, with those of some rows filled in."""
     longer = tf.shape(rows.finished.ids)[2] - tf.shape(results.ids)[2]
     results = results._replace(ids=tf.pad(results.ids, [[0, 0], [0, 0], [0, longer]]))
-    places = rows.number[:, tf.newaxis]
+    indices = rows.index[:, tf.newaxis]
     return Hypotheses(
         *(
-            tf.tensor_scatter_nd_update(old, places, new)
+            tf.tensor_scatter_nd_update(old, indices, new)
             for old, new in zip(results, rows.finished, strict=True)
         )
     )
 
 
 def _growing_shape(tensor):
-    """The static shape, but for rows that leave and axes that grow."""
+    """The static shape for the loop: rows leave, and axes of unknown size grow."""
     return tf.TensorShape([None, *(size or None for size in tensor.shape[1:])][: tensor.shape.rank])

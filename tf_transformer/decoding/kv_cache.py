@@ -1,51 +1,51 @@
 """Keys and values of what has been decoded so far, for every hypothesis of a beam.
 
-Hypotheses of one sentence share their beginnings. So nothing is copied when a beam is reordered:
-every token that was ever read has an entry, and each hypothesis knows which entries it descends
-from. New entries are written in place; now and then the entries that no living hypothesis sees are
-dropped.
+Hypotheses of one sentence share their beginnings, so nothing is copied when a beam is reordered:
+every token that was ever read has an entry, and a mask says which entries each hypothesis descends
+from. New entries are written in place, `beam` of them at every step. When the array is full,
+`compact` drops the entries that no live hypothesis descends from and makes space for more steps.
 """
 
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding.beam_search import KEEP_EVERY
 
-HIDDEN = -1e9  # added to the score of an entry that a hypothesis does not see
+class KVCache(NamedTuple):
+    """The entries of all rows: first those of earlier steps, then space for the next ones.
 
-
-class Cache(NamedTuple):
-    """Entries of all sentences; the last `KEEP_EVERY * beam` of them are filled step by step.
-
-    Their number is a multiple of the beam.
-
-    A cache is used up by the step that reads it, which may write into its arrays.
+    Each step consumes its cache: it may write into the arrays of the cache that it was given.
 
     Attributes:
-        layers: keys and values of each layer, `(2, rows, num_heads, entries, head_dim)`.
-        bias: `(rows, beam, entries)` float32, 0 at entries that a hypothesis descends from, and
-            `HIDDEN` at all others.
-        positions: `(rows, entries)` int32, place in the target of each entry's token.
+        layers: keys and values of each layer, `(2, rows, num_heads, entries, head_dim)`; the number
+            of entries is a multiple of the beam.
+        visible: `(rows, beam, entries)` bool, True at the entries that a hypothesis descends from.
+        positions: `(rows, entries)` int32, position in the target of each entry's token.
+        next_entry: `()` int32, where the entries of the next step are written; a multiple of the
+            beam.
     """
 
     layers: list[tf.Tensor]
-    bias: tf.Tensor
+    visible: tf.Tensor
     positions: tf.Tensor
+    next_entry: tf.Tensor
 
 
-class StepContext(NamedTuple):
-    """What every layer needs to know of a step.
+class CacheStep(NamedTuple):
+    """What every layer needs to know of a decoding step.
 
     Attributes:
-        bias: `(rows, 1, beam, entries)`, added to the scores of self-attention.
-        places: int32, `(2 * rows * num_heads,)`, where each head's entries of the step are written,
-            counted in groups of `beam` entries.
+        beam_size: hypotheses of each row.
+        attention_mask: `(rows, 1, beam, entries)` bool, the entries that each hypothesis may attend
+            to.
+        indices: `(2 * rows * num_heads,)` int32, where each head's entries of the step are written,
+            in units of `beam` entries.
         distances: `(rows, entries)` int32, position of each entry relative to the newest token.
     """
 
-    bias: tf.Tensor
-    places: tf.Tensor
+    beam_size: int
+    attention_mask: tf.Tensor
+    indices: tf.Tensor
     distances: tf.Tensor
 
     def write(self, layer_cache: tf.Tensor, entries: tf.Tensor) -> tf.Tensor:
@@ -60,101 +60,114 @@ class StepContext(NamedTuple):
         _, _, num_heads, beam_size, head_dim = entries.shape
         flat, values = (tf.reshape(x, (-1, beam_size * head_dim)) for x in (layer_cache, entries))
         if tf.executing_eagerly():
-            written = tf.tensor_scatter_nd_update(flat, self.places[:, tf.newaxis], values)
+            written = tf.tensor_scatter_nd_update(flat, self.indices[:, tf.newaxis], values)
         else:
-            written = tf.raw_ops.InplaceUpdate(x=flat, i=self.places, v=values)
+            written = tf.raw_ops.InplaceUpdate(x=flat, i=self.indices, v=values)
         written = tf.reshape(written, tf.shape(layer_cache))
         written.set_shape((2, None, num_heads, None, head_dim))
         return written
 
 
 def empty_cache(
-    shapes: list[tuple[int, int]], rows: tf.Tensor, beam_size: int, dtype: str
-) -> Cache:
-    """A cache of no token.
+    shapes: list[tuple[int, int]], rows: tf.Tensor, beam_size: int, num_steps: int, dtype: str
+) -> KVCache:
+    """A cache of no token, with space for some steps.
 
     Args:
         shapes: `(num_heads, head_dim)` of each layer.
         rows: sentences.
         beam_size: hypotheses of each.
+        num_steps: steps that there is space for.
         dtype: of keys and values.
     """
-    entries = KEEP_EVERY * beam_size
-    return Cache(
+    entries = num_steps * beam_size
+    return KVCache(
         layers=[
             _empty((2, rows, num_heads, entries, head_dim), dtype) for num_heads, head_dim in shapes
         ],
-        bias=tf.fill((rows, beam_size, entries), HIDDEN),
-        positions=tf.tile(_new_positions(0, beam_size)[tf.newaxis], (rows, 1)),
+        visible=tf.fill((rows, beam_size, entries), False),
+        positions=_new_positions(rows, beam_size, 0, num_steps),
+        next_entry=tf.constant(0),
     )
 
 
-def begin_step(cache: Cache, parents: tf.Tensor, number: tf.Tensor) -> tuple[Cache, StepContext]:
-    """Lets every hypothesis see what its parent saw, and its own entry."""
-    beam_size = parents.shape[1]
-    entries = tf.shape(cache.bias)[2]
-    slot = entries + (number % KEEP_EVERY - KEEP_EVERY) * beam_size
-    own = tf.range(entries) == (slot + tf.range(beam_size))[:, tf.newaxis]
-    bias = tf.gather(cache.bias, parents, batch_dims=1)
-    bias = tf.where(own, 0.0, bias)
-    bias.set_shape((None, beam_size, None))
-    # The entries of a step lie side by side and are written as one.
-    heads = tf.reduce_prod(tf.shape(cache.layers[0])[:3])
-    places = tf.range(heads) * (entries // beam_size) + slot // beam_size
-    context = StepContext(bias[:, tf.newaxis], places, cache.positions - number)
-    return cache._replace(bias=bias), context
-
-
-def keep_hypotheses(
-    cache: Cache, rows: tf.Tensor, alive: tf.Tensor, parents: tf.Tensor, number: tf.Tensor
-) -> Cache:
-    """The entries of some rows; where room is needed, those that a living hypothesis descends from.
+def begin_step(
+    cache: KVCache, parents: tf.Tensor, position: tf.Tensor | int
+) -> tuple[KVCache, CacheStep]:
+    """Lets every hypothesis attend to what its parent attended to, and to its own new entry.
 
     Args:
-        cache: of all rows.
-        rows: `(kept,)`, which rows stay.
-        alive: `(rows, beam)` bool, hypotheses that go on.
-        parents: `(rows, beam)`, place of each hypothesis one step before.
-        number: of the next step.
+        cache: with space for this step.
+        parents: `(rows, beam)`, index of each hypothesis one step before.
+        position: in the target, of the newest tokens.
     """
-    cache = Cache(
+    beam_size, entries = parents.shape[1], tf.shape(cache.visible)[2]
+    own_entries = cache.next_entry + tf.range(beam_size)  # (beam,)
+    visible = tf.gather(cache.visible, parents, batch_dims=1)
+    visible |= tf.range(entries) == own_entries[:, tf.newaxis]
+    visible.set_shape((None, beam_size, None))
+    # The entries of a step lie side by side and are written as one.
+    heads = tf.reduce_prod(tf.shape(cache.layers[0])[:3])
+    indices = tf.range(heads) * (entries // beam_size) + cache.next_entry // beam_size
+    step = CacheStep(beam_size, visible[:, tf.newaxis], indices, cache.positions - position)
+    return cache._replace(visible=visible, next_entry=cache.next_entry + beam_size), step
+
+
+def select_rows(cache: KVCache, rows: tf.Tensor) -> KVCache:
+    """The cache of some rows alone, `(kept,)` int32."""
+    return KVCache(
         layers=[tf.gather(layer, rows, axis=1) for layer in cache.layers],
-        bias=tf.gather(cache.bias, rows),
+        visible=tf.gather(cache.visible, rows),
         positions=tf.gather(cache.positions, rows),
-    )
-    alive, parents = tf.gather(alive, rows), tf.gather(parents, rows)
-    return tf.cond(
-        tf.equal(number % KEEP_EVERY, 0),
-        lambda: _make_room(cache, alive, parents, number),
-        lambda: cache,
+        next_entry=cache.next_entry,
     )
 
 
-def _make_room(cache, alive, parents, number):
-    beam_size = parents.shape[1]
-    seen = (tf.gather(cache.bias, parents, batch_dims=1) == 0) & alive[:, :, tf.newaxis]
-    seen = tf.reduce_any(seen, axis=1)
-    width = tf.reduce_max(tf.math.count_nonzero(seen, axis=1, dtype=tf.int32))
-    width = tf.minimum(-(-width // beam_size) * beam_size, tf.shape(seen)[1])
-    chosen = tf.argsort(tf.cast(~seen, tf.int32), axis=1, stable=True)[:, :width]
-    bias = tf.gather(cache.bias, tf.tile(chosen[:, tf.newaxis], (1, beam_size, 1)), batch_dims=2)
-    room = KEEP_EVERY * beam_size
-    new_positions = tf.tile(_new_positions(number, beam_size)[tf.newaxis], (tf.shape(seen)[0], 1))
-    positions = tf.gather(cache.positions, chosen, batch_dims=1)
+def compact(
+    cache: KVCache,
+    alive: tf.Tensor,
+    parents: tf.Tensor,
+    position: tf.Tensor | int,
+    num_steps: int,
+) -> KVCache:
+    """Drops the entries that no live hypothesis descends from; makes space for `num_steps` steps.
+
+    Args:
+        cache: one without space.
+        alive: `(rows, beam)` bool, hypotheses that will be extended.
+        parents: `(rows, beam)`, index of each hypothesis one step before.
+        position: in the target, of the next step's tokens.
+        num_steps: see above.
+    """
+    rows, beam_size = tf.shape(alive)[0], parents.shape[1]
+    needed = tf.gather(cache.visible, parents, batch_dims=1) & alive[:, :, tf.newaxis]
+    needed = tf.reduce_any(needed, axis=1)  # (rows, entries)
+    # As many as the row with most needs, rounded up to a multiple of the beam.
+    width = tf.reduce_max(tf.math.count_nonzero(needed, axis=1, dtype=tf.int32))
+    width = tf.minimum(-(-width // beam_size) * beam_size, tf.shape(needed)[1])
+    kept = tf.argsort(tf.cast(~needed, tf.int32), axis=1, stable=True)[:, :width]
+    kept_by_beam = tf.tile(kept[:, tf.newaxis], (1, beam_size, 1))
+    space = num_steps * beam_size
 
     def keep_entries(layer):
-        kept = tf.gather(layer, tf.tile(chosen[tf.newaxis], (2, 1, 1)), axis=3, batch_dims=2)
-        return tf.pad(kept, [[0, 0], [0, 0], [0, 0], [0, room], [0, 0]])
+        entries = tf.gather(layer, tf.tile(kept[tf.newaxis], (2, 1, 1)), axis=3, batch_dims=2)
+        return tf.pad(entries, [[0, 0], [0, 0], [0, 0], [0, space], [0, 0]])
 
-    return Cache(
+    visible = tf.gather(cache.visible, kept_by_beam, batch_dims=2)
+    positions = tf.gather(cache.positions, kept, batch_dims=1)
+    new_positions = _new_positions(rows, beam_size, position, num_steps)
+    return KVCache(
         layers=[keep_entries(layer) for layer in cache.layers],
-        bias=tf.pad(bias, [[0, 0], [0, 0], [0, room]], constant_values=HIDDEN),
+        visible=tf.pad(visible, [[0, 0], [0, 0], [0, space]]),
         positions=tf.concat([positions, new_positions], axis=1),
+        next_entry=width,
     )
 
 
-def _new_positions(number, beam_size):
-    return number + tf.repeat(tf.range(KEEP_EVERY), beam_size)
+def _new_positions(rows, beam_size, position, num_steps):
+    """Positions of the entries of the next steps, `(rows, num_steps * beam)`."""
+    positions = position + tf.repeat(tf.range(num_steps), beam_size)
+    return tf.tile(positions[tf.newaxis], (rows, 1))
 
 
 def _empty(shape, dtype):

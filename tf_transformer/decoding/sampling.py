@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding.beam_search import KEEP_EVERY, StepModel
+from tf_transformer.decoding.beam_search import StepModel
 from tf_transformer.decoding.logits_processing import merge_ends
 
 _LARGEST_TEMPERATURE = 1e6
@@ -67,8 +67,8 @@ def sample(
 
     def advance(step, newest, ids, log_probs, lengths, done, state):
         state = tf.cond(
-            (step > 0) & (step % KEEP_EVERY == 0),
-            lambda: model.keep_hypotheses(tf.range(rows), ~done[:, None], alone, step, state),
+            (step > 0) & (step % model.compaction_interval == 0),
+            lambda: model.select_rows(tf.range(rows), ~done[:, None], alone, step, state),
             lambda: state,
         )
         logits, _, state = model.decode_step(newest[:, tf.newaxis], alone, step, state)

@@ -11,7 +11,7 @@ from tf_transformer.decoding.beam_search import (
     beam_search,
     check_search_arguments,
 )
-from tf_transformer.decoding.incremental_decoder import DecodingState, StepDecoder
+from tf_transformer.decoding.incremental_decoder import DecodingState, IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.search_limits import (
     DEFAULT_BEAM_SIZE,
@@ -21,17 +21,18 @@ from tf_transformer.decoding.search_limits import (
 )
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.models.transformer import Transformer
-from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from tf_transformer.text.framing import end_and_pad
+from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS
 
 
 class TranslationOptions(NamedTuple):
-    """What each sentence of a batch may want for itself, `(batch,)` tensors.
+    """Per-sentence options of a batch, `(batch,)` tensors.
 
     Attributes:
-        beam_size: int32, up to the searcher's; 0 stands for that.
-        length_penalty: float32, alpha of the GNMT length penalty; a negative one stands for the
-            searcher's.
-        max_length: int32, most tokens of the translation; 0 leaves it to the searcher.
+        beam_size: int32, up to that of the search; 0 stands for that.
+        length_penalty: float32, alpha of the GNMT length penalty; a negative one stands for that of
+            the search.
+        max_length: int32, most tokens of the translation; 0 takes the limit of the search.
         min_length: int32, fewest tokens.
         no_repeat_ngram: int32, no n tokens occur twice; 0 allows all.
         coverage_penalty: float32, beta of Wu et al., 2016, equation 14; 0 switches it off.
@@ -46,13 +47,19 @@ class TranslationOptions(NamedTuple):
 
     @classmethod
     def defaults(cls, rows: tf.Tensor | int) -> "TranslationOptions":
-        """Nothing wanted, for so many rows."""
-        zeros = tf.fill([rows], 0)
-        nothing = tf.fill([rows], 0.0)
-        return cls(zeros, nothing - 1.0, zeros, zeros, zeros, nothing)
+        """The defaults for `rows` sentences."""
+        zeros, zeros_float = tf.fill([rows], 0), tf.fill([rows], 0.0)
+        return cls(
+            beam_size=zeros,
+            length_penalty=zeros_float - 1.0,
+            max_length=zeros,
+            min_length=zeros,
+            no_repeat_ngram=zeros,
+            coverage_penalty=zeros_float,
+        )
 
 
-class Searcher(tf.Module):
+class TranslationSearch(tf.Module):
     """Searches the translations of token ids with a `Transformer`.
 
     Args:
@@ -77,7 +84,7 @@ class Searcher(tf.Module):
         max_length_constant: int = 20,
         end_ids: Sequence[int] = (END_ID,),
     ):
-        super().__init__(name="searcher")
+        super().__init__(name="translation_search")
         if not isinstance(model, Transformer):
             raise ValueError(
                 f"A {type(model).__name__} has no source to translate; complete text with it"
@@ -102,7 +109,7 @@ class Searcher(tf.Module):
         """Most tokens of a source, or of an output, not counting the end."""
         return self.model.config.max_length - 1
 
-    def search(
+    def run(
         self,
         source: tf.RaggedTensor,
         options: TranslationOptions | None = None,
@@ -113,7 +120,7 @@ class Searcher(tf.Module):
 
         Args:
             source: ragged ids `(batch, (length))` without special ids, none longer than `limit`.
-            options: of every sentence; None takes the searcher's own.
+            options: per-sentence options; None takes those of the search.
             prefix: ragged ids `(batch, (length))` that the outputs begin with; they count neither
                 for the score nor for the length penalty.
             num_best: how many outputs of each sentence are wanted.
@@ -163,26 +170,26 @@ class Searcher(tf.Module):
         ids: tf.Tensor,
         options: TranslationOptions | None = None,
         prefix: tf.Tensor | None = None,
-    ) -> tuple[StepDecoder, DecodingState, dict[str, Any]]:
+    ) -> tuple[IncrementalDecoder, DecodingState, dict[str, Any]]:
         """Encodes the source: what a search needs to begin.
 
         Args:
             ids: `(batch, length)`, of `end_and_pad`.
-            options: as for `search`.
+            options: as for `run`.
             prefix: `(batch, length)` ids padded with 0, of length 1 at least.
 
         Returns:
             The model, its state, and the other arguments of `beam_search`.
         """
         mask = padding_mask(ids)
-        decoder = StepDecoder(self.model, self.beam_size)
+        decoder = IncrementalDecoder(self.model, self.beam_size)
         state = decoder.start(tf.shape(ids)[0], self.model.encode(ids), mask)
         arguments = dict(
             beam_size=self.beam_size,
             begin_id=BEGIN_ID,
             end_ids=self.end_ids,
             options=self._search_options(mask, options, prefix),
-            suppressed_ids=(PAD_ID, UNKNOWN_ID, BEGIN_ID),
+            suppressed_ids=SUPPRESSED_IDS,
         )
         return decoder, state, arguments
 
@@ -193,7 +200,7 @@ class Searcher(tf.Module):
 
         Args:
             mask: `(batch, length)` bool, True at the source's tokens and its end.
-            wanted: int32, of each sentence; 0 leaves it to the searcher.
+            wanted: int32, of each sentence; 0 takes the limit of the search.
             least: int32, of each sentence, where there is room.
         """
         lengths = tf.math.count_nonzero(mask, axis=1, dtype=tf.int32) - 1
@@ -209,7 +216,7 @@ class Searcher(tf.Module):
         least = tf.math.count_nonzero(prefix != PAD_ID, axis=1, dtype=tf.int32)
         max_length = self.max_lengths(mask, options.max_length, least)
         beam_size = tf.minimum(options.beam_size, self.beam_size)
-        # Whatever is not a number is as good as absent.
+        # NaN stands for absent.
         coverage = tf.where(options.coverage_penalty > 0, options.coverage_penalty, 0.0)
         return SearchOptions(
             max_length=max_length,
@@ -225,14 +232,14 @@ class Searcher(tf.Module):
             prefix=prefix,
         )
 
-    def search_chunks(
+    def run_chunks(
         self, source: tf.RaggedTensor, options: TranslationOptions | None, chunk_size: int
     ) -> Hypotheses:
         """The best output of each of any number of sentences, see `map_chunks`.
 
         Args:
             source: ragged ids `(batch, (length))`.
-            options: as for `search`.
+            options: as for `run`.
             chunk_size: sentences searched together.
 
         Returns:
@@ -240,7 +247,7 @@ class Searcher(tf.Module):
         """
 
         def search_chunk(rows):
-            found = self.search(rows["source"], rows["options"] or None)
+            found = self.run(rows["source"], rows["options"] or None)
             ids = found.ids[:, 0, : self.limit]
             ids = tf.pad(ids, [[0, 0], [0, self.limit - tf.shape(ids)[1]]])
             return Hypotheses(
@@ -257,9 +264,3 @@ class Searcher(tf.Module):
                 tf.TensorSpec([self.limit], tf.int32), amount, amount, tf.TensorSpec([], tf.int32)
             ),
         )
-
-
-def end_and_pad(source: tf.RaggedTensor) -> tf.Tensor:
-    """Ragged ids `(batch, (length))` to ids `(batch, longest + 1)` with end ids, padded."""
-    ends = tf.fill(tf.stack([source.nrows(), 1]), END_ID)
-    return tf.concat([source, ends], axis=1).to_tensor(PAD_ID)

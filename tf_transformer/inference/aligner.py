@@ -5,10 +5,10 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_transformer.decoding.length_chunks import map_chunks
-from tf_transformer.decoding.translation_search import TranslationOptions, end_and_pad
+from tf_transformer.decoding.translation_search import TranslationOptions
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.masks import padding_mask
-from tf_transformer.text.special_ids import BEGIN_ID
+from tf_transformer.text.framing import end_and_pad, prepend_begin
 
 
 class Alignments(NamedTuple):
@@ -75,7 +75,7 @@ class Aligner:
         return Alignments(*found, truncated=lengths > self._translator.source_limit)
 
     def _align_chunk(self, source, options):
-        found = self._translator.searcher.search(source, options)
+        found = self._translator.search.run(source, options)
         ids, lengths = found.ids[:, 0], found.lengths[:, 0]
         source_lengths = tf.cast(source.row_lengths(), tf.int32)
         text, *described = self._describe(end_and_pad(source), source_lengths, ids, lengths)
@@ -106,10 +106,9 @@ class Aligner:
 
     def _cross_attention(self, source, target):
         """`(rows, target_length, source_length)`; row t chose target piece t."""
-        begins = tf.fill([tf.shape(target)[0], 1], BEGIN_ID)
-        inputs = {"source": source, "target": tf.concat([begins, target], axis=1)}
-        _, attention = self._translator.model(inputs, return_attention=True)
-        layer = attention.cross[max(len(attention.cross) - 2, 0)]
+        inputs = {"source": source, "target": prepend_begin(target)}
+        cross = self._translator.model.states(inputs).decoder.cross_attention
+        layer = cross[max(len(cross) - 2, 0)]
         return tf.reduce_mean(tf.cast(layer, tf.float32), axis=1)[:, :-1]
 
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_transformer.decoding.beam_search import SearchOptions, beam_search, check_search_arguments
-from tf_transformer.decoding.incremental_decoder import StepDecoder
+from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.storage.model_dir import load_for_decoding
-from tf_transformer.text.special_ids import BEGIN_ID, PAD_ID, UNKNOWN_ID
+from tf_transformer.text.special_ids import BEGIN_ID, SUPPRESSED_IDS
 from tf_transformer.text.texts import list_of_texts
 from tf_transformer.text.tokenizer import Tokenizer
 
@@ -128,7 +128,7 @@ class Completer(tf.Module):
 
     def _complete(self, prompt):
         """Ids `(length,)` to the ids that follow and their score."""
-        decoder = StepDecoder(self.model, self.beam_size)
+        decoder = IncrementalDecoder(self.model, self.beam_size)
         length = tf.size(prompt)
         longest = tf.minimum(length + self.max_new_tokens, self.model.config.max_length - 1)
         found = beam_search(
@@ -143,6 +143,6 @@ class Completer(tf.Module):
                 # One column at least, of padding where there is no prompt.
                 prefix=tf.pad(prompt, [[0, 1]])[tf.newaxis],
             ),
-            suppressed_ids=(PAD_ID, UNKNOWN_ID, BEGIN_ID),
+            suppressed_ids=SUPPRESSED_IDS,
         )
         return found.ids[0, 0, length : found.lengths[0, 0]], found.scores[0, 0]

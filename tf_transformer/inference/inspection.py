@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.inference.translator import Translator
-from tf_transformer.layers.layer_states import AttentionWeights
-from tf_transformer.text.special_ids import BEGIN_ID, END_ID
+from tf_transformer.models.states import AttentionWeights
+from tf_transformer.text.framing import append_end, prepend_begin
 from tf_transformer.text.tokenizer import Tokenizer
 
 
@@ -42,7 +42,7 @@ def inspect_attention(translator: Translator, text: str) -> InspectedSentence:
     source = source[:, : translator.source_limit]
     if source.row_lengths()[0] == 0:
         raise ValueError(f"No words to look at in {text!r}")
-    found = translator.searcher.search(source)
+    found = translator.search.run(source)
     target = found.ids[0, 0, : int(found.lengths[0, 0])]
     return _inspect(translator, source[0], target, truncated)
 
@@ -66,10 +66,10 @@ def inspect_pair(translator: Translator, source: str, target: str, limit: int) -
 
 
 def _inspect(translator, source, target, truncated):
-    source_ids = [*source.numpy().tolist(), END_ID]
-    target_ids = [BEGIN_ID, *target.numpy().tolist()]
+    source_ids = append_end(source).numpy().tolist()
+    target_ids = prepend_begin(target[tf.newaxis])[0].numpy().tolist()
     inputs = {"source": np.array([source_ids]), "target": np.array([target_ids])}
-    _, attention = translator.model(inputs, return_attention=True)
+    attention = translator.model.states(inputs).attention
     return InspectedSentence(
         source=_pieces(translator.source_tokenizer, source_ids),
         target=_pieces(translator.target_tokenizer, target_ids),

@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding.incremental_decoder import StepDecoder
+from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.sampling import SamplingOptions, sample
-from tf_transformer.decoding.translation_search import end_and_pad
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.masks import padding_mask
-from tf_transformer.text.special_ids import BEGIN_ID, PAD_ID, UNKNOWN_ID
+from tf_transformer.text.framing import end_and_pad
+from tf_transformer.text.special_ids import BEGIN_ID, SUPPRESSED_IDS
 
 
 class SampledTranslations(NamedTuple):
@@ -50,17 +50,17 @@ def sample_translations(
 
 def _sample_chunk(translator, source, options):
     ids = end_and_pad(source)
-    decoder = StepDecoder(translator.model)
+    decoder = IncrementalDecoder(translator.model)
     mask = padding_mask(ids)
     state = decoder.start(tf.shape(ids)[0], translator.model.encode(ids), mask)
-    max_length = translator.searcher.max_lengths(mask, options.max_length)
+    max_length = translator.search.max_lengths(mask, options.max_length)
     found = sample(
         decoder,
         state,
         begin_id=BEGIN_ID,
-        end_ids=translator.searcher.end_ids,
+        end_ids=translator.search.end_ids,
         options=options._replace(max_length=max_length),
-        suppressed_ids=(PAD_ID, UNKNOWN_ID, BEGIN_ID),
+        suppressed_ids=SUPPRESSED_IDS,
     )
     is_empty = source.row_lengths() == 0
     texts = translator.target_tokenizer.detokenize(found.ids)

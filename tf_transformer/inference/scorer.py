@@ -6,11 +6,10 @@ import tensorflow as tf
 
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.logits_processing import merge_ends
-from tf_transformer.decoding.translation_search import end_and_pad
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.losses.label_smoothing import cross_entropy
-from tf_transformer.text.special_ids import BEGIN_ID
+from tf_transformer.text.framing import end_and_pad, shift_right
 
 
 class Scores(NamedTuple):
@@ -54,10 +53,9 @@ def score_pairs(translator: Translator, source: tf.Tensor, target: tf.Tensor) ->
 
 def _score_chunk(translator, source, target):
     labels = end_and_pad(target)
-    begins = tf.fill(tf.stack([tf.shape(labels)[0], 1]), BEGIN_ID)
-    inputs = {"source": end_and_pad(source), "target": tf.concat([begins, labels[:, :-1]], axis=1)}
+    inputs = {"source": end_and_pad(source), "target": shift_right(labels)}
     mask = padding_mask(labels)
-    logits = merge_ends(translator.model(inputs), translator.searcher.end_ids)
+    logits = merge_ends(translator.model(inputs), translator.search.end_ids)
     log_probs = tf.where(mask, -cross_entropy(labels, logits), 0.0)
     room = translator.source_limit + 1 - tf.shape(labels)[1]
     padded = tf.ensure_shape(

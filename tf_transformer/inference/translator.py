@@ -10,7 +10,7 @@ import tqdm
 
 from tf_transformer.decoding.beam_search import check_search_arguments
 from tf_transformer.decoding.length_chunks import map_chunks
-from tf_transformer.decoding.translation_search import Searcher, TranslationOptions
+from tf_transformer.decoding.translation_search import TranslationOptions, TranslationSearch
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.storage.model_dir import load_for_decoding
 from tf_transformer.text.language_tags import check_tags
@@ -60,7 +60,7 @@ class Translator(tf.Module):
         num_best: translations of each sentence, at most the beam's size.
         chunk_size: sentences decoded together.
         end_pieces: pieces that end an output like the end token does, without being part of it.
-        search: the other arguments of `Searcher`.
+        search_arguments: the other arguments of `TranslationSearch`.
 
     Raises:
         ValueError: an argument is out of range.
@@ -75,11 +75,13 @@ class Translator(tf.Module):
         num_best: int = 1,
         chunk_size: int = 32,
         end_pieces: Sequence[str] = (),
-        **search: Any,
+        **search_arguments: Any,
     ):
         super().__init__(name="translator")
-        self.searcher = Searcher(model, end_ids=target_tokenizer.end_ids(end_pieces), **search)
-        check_search_arguments(self.searcher.beam_size, num_best, 0.0)
+        self.search = TranslationSearch(
+            model, end_ids=target_tokenizer.end_ids(end_pieces), **search_arguments
+        )
+        check_search_arguments(self.search.beam_size, num_best, 0.0)
         if chunk_size < 1:
             raise ValueError(f"`chunk_size` must be at least 1. Received: chunk_size={chunk_size}")
         self.model = model
@@ -132,7 +134,7 @@ class Translator(tf.Module):
     @property
     def source_limit(self) -> int:
         """Most source tokens that are translated, not counting the end token."""
-        return self.searcher.limit
+        return self.search.limit
 
     def translate(self, text: tf.Tensor) -> Translations:
         """Translates sentences, `(batch,)` strings, in one call of a `tf.function`."""
@@ -164,7 +166,7 @@ class Translator(tf.Module):
 
         def translate_chunk(rows):
             prefix = None if isinstance(rows["prefix"], tuple) else rows["prefix"]
-            found = self.searcher.search(rows["source"], rows["options"] or None, prefix, num_best)
+            found = self.search.run(rows["source"], rows["options"] or None, prefix, num_best)
             ids, scores, _, counts = (part[:, :num_best] for part in found)
             texts = self.target_tokenizer.detokenize(tf.reshape(ids, (-1, tf.shape(ids)[2])))
             is_empty = (rows["source"].row_lengths() == 0)[:, tf.newaxis]

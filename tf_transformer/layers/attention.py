@@ -1,6 +1,8 @@
 """Scaled dot-product attention and its multi-head layers ("Attention Is All You Need", 3.2)."""
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -9,75 +11,55 @@ from keras import ops
 from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.dense import projection
 from tf_transformer.layers.dropout import Dropout
+from tf_transformer.layers.layout import PADDED, Beam, Layout
+from tf_transformer.layers.masks import attention_bias
 from tf_transformer.layers.positions import RelativePositions
 
-# Added to the scores of masked keys: far below any score, and finite, so that a row with every
-# key masked stays finite too.
-_MASKED = -1e9
 
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any = None,
+    *,
+    dropout: Callable[[Any], Any] | None = None,
+    relative_keys: Any = None,
+    relative_values: Any = None,
+) -> tuple[Any, Any]:
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V   (equation 1).
 
-def attention_weights(query, key, attention_mask=None, relative_keys=None, bias=None):
-    """softmax(Q K^T / sqrt(d_k))   (in equation 1).
-
-    With relative positions, Q K^T becomes q_i (k_j + a_ij)^T (Shaw et al., 2018, equation 4).
+    With relative positions, Q K^T becomes q_i (k_j + a_ij)^T, and the sum over the values becomes
+    sum_j weights_ij (v_j + b_ij)   (Shaw et al., 2018, equations 3 and 4).
 
     Args:
-        query: `(..., query_length, head_dim)`.
-        key: `(..., key_length, head_dim)`.
+        query: Q, `(..., query_length, head_dim)`.
+        key: K, `(..., key_length, head_dim)`.
+        value: V, `(..., key_length, head_dim)`.
         attention_mask: boolean, True = may attend, broadcasts to
-            `(..., query_length, key_length)`.
-        relative_keys: a, `(query_length, key_length, head_dim)`, or None.
-        bias: added to the scores, as a mask that was prepared; broadcasts like `attention_mask`.
+            `(..., query_length, key_length)`; None lets every query attend to every key.
+        dropout: callable applied to the attention weights, or None.
+        relative_keys, relative_values: a and b, `(query_length, key_length, head_dim)`, or None.
 
     Returns:
-        `(..., query_length, key_length)`, in the dtype of `query`; the softmax is computed in
-        float32.
+        The attended values, `(..., query_length, head_dim)`, and the attention weights before
+        dropout, `(..., query_length, key_length)`, both in the dtype of `query`. The softmax is
+        computed in float32.
     """
+    # The queries are scaled, not the scores: there are fewer of them.
     query = query * ops.cast(1.0 / math.sqrt(query.shape[-1]), query.dtype)
-    # Not with transposed keys: TensorFlow would write these, and their gradient.
+    # An einsum, since TensorFlow would write the transposed keys, and their gradient, to memory.
     scores = ops.einsum("...qd,...kd->...qk", query, key)
     if relative_keys is not None:
         scores = scores + ops.einsum("...qd,qkd->...qk", query, relative_keys)
     scores = ops.cast(scores, "float32")
-    if bias is not None:
-        scores = scores + bias
     if attention_mask is not None:
-        scores = scores + (1.0 - ops.cast(attention_mask, "float32")) * _MASKED
-    return ops.cast(ops.softmax(scores, axis=-1), query.dtype)
-
-
-def weighted_values(weights, value, relative_values=None):
-    """weights V   (in equation 1); with relative positions sum_j weights_ij (v_j + b_ij).
-
-    Args:
-        weights: `(..., query_length, key_length)`.
-        value: `(..., key_length, head_dim)`.
-        relative_values: b, `(query_length, key_length, head_dim)`, or None.
-
-    Returns:
-        `(..., query_length, head_dim)`.
-    """
-    attended = ops.matmul(weights, value)
+        scores = scores + attention_bias(attention_mask)
+    weights = ops.cast(ops.softmax(scores, axis=-1), query.dtype)
+    dropped = weights if dropout is None else dropout(weights)
+    attended = ops.matmul(dropped, value)
     if relative_values is not None:
-        attended = attended + ops.einsum("...qk,qkd->...qd", weights, relative_values)
-    return attended
-
-
-def scaled_dot_product_attention(query, key, value, attention_mask=None, dropout=None):
-    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V   (equation 1).
-
-    Args:
-        query, key, attention_mask: see `attention_weights`.
-        value: `(..., key_length, head_dim)`.
-        dropout: callable applied to the attention weights, or None.
-
-    Returns:
-        `(..., query_length, head_dim)`.
-    """
-    weights = attention_weights(query, key, attention_mask)
-    if dropout is not None:
-        weights = dropout(weights)
-    return weighted_values(weights, value)
+        attended = attended + ops.einsum("...qk,qkd->...qd", dropped, relative_values)
+    return attended, weights
 
 
 class MultiHeadAttention(CompositeLayer):
@@ -130,36 +112,13 @@ class MultiHeadAttention(CompositeLayer):
         self.output_projection = self._projection(1, "output_projection")
         self.dropout.build((None, self.num_heads, None, None))
 
-    def _split_heads(self, inputs, num_parts, packing=None):
-        """`(batch, length, parts * d_model)` to `parts` x `(batch, heads, length, head_dim)`."""
-        if packing is not None:
-            return packing.split_heads(inputs, num_parts, self.num_heads)
-        batch, length = ops.shape(inputs)[:2]
-        inputs = ops.reshape(inputs, (batch, length, num_parts, self.num_heads, self.head_dim))
-        return ops.unstack(ops.transpose(inputs, (2, 0, 3, 1, 4)), num_parts)
+    def _split_heads(self, vectors, num_parts: int, layout: Layout):
+        """`num_parts` projections side by side to as many `(batch, heads, length, head_dim)`."""
+        return ops.unstack(layout.split_heads(vectors, num_parts, self.num_heads), num_parts)
 
-    def _join_heads(self, attended, packing=None):
-        """Joins the heads and projects: `(batch, heads, length, head_dim)` to the inputs' axes."""
-        if packing is not None:
-            return self.output_projection(packing.join_heads(attended))
-        batch, _, length, _ = ops.shape(attended)
-        # (batch, heads, length, head_dim) -> (batch, length, d_model)
-        joined = ops.reshape(
-            ops.transpose(attended, (0, 2, 1, 3)), (batch, length, self.num_heads * self.head_dim)
-        )
-        return self.output_projection(joined)
-
-    def _join_step(self, attended):
-        """Joins the heads and projects: `(rows, heads, beam, head_dim)` to two axes."""
-        joined = ops.transpose(attended, (0, 2, 1, 3))
-        return self.output_projection(ops.reshape(joined, (-1, self.num_heads * self.head_dim)))
-
-    def _finish_weights(self, weights, training, head_mask):
-        """Dropout, and the heads that are masked out; `(batch, heads, queries, keys)`."""
-        weights = self.dropout(weights, training=training)
-        if head_mask is not None:
-            weights = weights * ops.cast(head_mask, weights.dtype)[:, None, None]
-        return weights
+    def _join_heads(self, attended, layout: Layout):
+        """Concat(head_1, ..., head_h) W^O, in the layout of the inputs."""
+        return self.output_projection(layout.join_heads(attended))
 
     def get_config(self):
         return super().get_config() | {
@@ -184,13 +143,10 @@ class SelfAttention(MultiHeadAttention):
         attention_mask: boolean, True = may attend, broadcasts to
             `(batch, num_heads, length, length)`.
         training: True applies dropout.
-        head_mask: `(num_heads,)`, 0 takes a head out; None keeps all.
-        return_attention: True also returns the attention weights.
-        packing: `Packing`, where inputs and outputs are `(tokens, d_model)`, without padding.
+        layout: how `inputs` and outputs lie in memory, see `layers.layout`.
 
     Returns:
-        `(batch, length, d_model)`; with `return_attention` a pair of it and the weights
-        `(batch, num_heads, length, length)`.
+        `(batch, length, d_model)`.
     """
 
     def __init__(
@@ -223,74 +179,62 @@ class SelfAttention(MultiHeadAttention):
         layer.build((None,), (None,))
         return layer
 
-    def call(
-        self,
-        inputs,
-        attention_mask=None,
-        training=None,
-        head_mask=None,
-        return_attention=False,
-        packing=None,
-    ):
-        query, key, value = self._split_heads(self.query_key_value(inputs), 3, packing)
-        positions = ops.arange(ops.shape(query)[2])
-        relative_keys, relative_values = self._relative_vectors(positions, positions)
-        weights = attention_weights(query, key, attention_mask, relative_keys)
-        finished = self._finish_weights(weights, training, head_mask)
-        outputs = self._join_heads(weighted_values(finished, value, relative_values), packing)
-        return (outputs, weights) if return_attention else outputs
+    def call(self, inputs, attention_mask=None, training=None, layout: Layout = PADDED):
+        return self.attend(inputs, attention_mask, training, layout)[0]
 
-    def _relative_vectors(self, query_positions, key_positions):
-        """What is added to keys and to values, None where nothing is."""
-        if self.relative_positions == "none":
-            return None, None
-        keys = self.relative_keys(query_positions, key_positions)
-        if self.relative_positions == "keys":
-            return keys, None
-        return keys, self.relative_values(query_positions, key_positions)
+    def attend(self, inputs, attention_mask=None, training=None, layout: Layout = PADDED):
+        """Computes `call`; returns the attention weights as well.
+
+        Returns:
+            `(batch, length, d_model)` and the weights `(batch, num_heads, length, length)`.
+        """
+        projected = self.query_key_value(inputs)
+        query, key, value = self._split_heads(projected, 3, layout)
+        attended, weights = scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attention_mask,
+            dropout=functools.partial(self.dropout, training=training),
+            **self._relative_vectors(ops.arange(ops.shape(query)[2], dtype="int32")),
+        )
+        return self._join_heads(attended, layout), weights
+
+    def _relative_vectors(self, positions):
+        """The vectors of the distances between `positions`, where relative positions are used."""
+        vectors = {}
+        if self.relative_positions != "none":
+            vectors["relative_keys"] = self.relative_keys(positions, positions)
+        if self.relative_positions == "keys_values":
+            vectors["relative_values"] = self.relative_values(positions, positions)
+        return vectors
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
 
-    def step(self, inputs, layer_cache, context):
+    def step(self, inputs, layer_cache, step):
         """Attends from the newest token of every hypothesis to all its tokens so far.
 
         Args:
             inputs: `(rows * beam, d_model)`, one token a hypothesis.
-            layer_cache: this layer's part of a `Cache`.
-            context: `StepContext`.
+            layer_cache: this layer's part of a `KVCache`.
+            step: `CacheStep`.
 
         Returns:
-            `(rows * beam, d_model)`, and the layer's cache with the entries of this step.
+            `(rows * beam, d_model)`, and the layer's cache with the keys and values of this step.
         """
-        beam = context.bias.shape[2]
-        projected = ops.reshape(
-            self.query_key_value(inputs), (-1, beam, 3, self.num_heads, self.head_dim)
-        )
-        # (rows, beam, 3, heads, head_dim) -> (3, rows, heads, beam, head_dim)
-        projected = ops.transpose(projected, (2, 0, 3, 1, 4))
-        layer_cache = context.write(layer_cache, projected[1:])
+        layout = Beam(step.beam_size)
+        # (3, rows, heads, beam, head_dim)
+        projected = layout.split_heads(self.query_key_value(inputs), 3, self.num_heads)
+        layer_cache = step.write(layer_cache, projected[1:])
         query, key, value = projected[0], layer_cache[0], layer_cache[1]
-        if self.relative_positions == "none":
-            weights = attention_weights(query, key, bias=context.bias)
-            attended = weighted_values(weights, value)
-        else:
-            attended = self._attend_relatively(query, key, value, context)
-        return self._join_step(attended), layer_cache
-
-    def _attend_relatively(self, query, key, value, context):
-        """The entries' positions differ from row to row: so do the relative vectors."""
-        relative_keys = self.relative_keys.at(context.distances)
-        scaled = query * ops.cast(1.0 / math.sqrt(self.head_dim), query.dtype)
-        bias = context.bias + ops.cast(
-            ops.einsum("rhbd,red->rhbe", scaled, relative_keys), "float32"
-        )
-        weights = attention_weights(query, key, bias=bias)
-        attended = weighted_values(weights, value)
+        # All queries stand at the newest position, so that a_ij depends on the key alone.
+        if self.relative_positions != "none":
+            key = key + self.relative_keys.at(step.distances)[:, None]
         if self.relative_positions == "keys_values":
-            relative_values = self.relative_values.at(context.distances)
-            attended = attended + ops.einsum("rhbe,red->rhbd", weights, relative_values)
-        return attended
+            value = value + self.relative_values.at(step.distances)[:, None]
+        attended, _ = scaled_dot_product_attention(query, key, value, step.attention_mask)
+        return self._join_heads(attended, layout), layer_cache
 
     def get_config(self):
         return super().get_config() | {
@@ -303,8 +247,8 @@ class SelfAttention(MultiHeadAttention):
 class CrossAttention(MultiHeadAttention):
     """Multi-head attention from the decoder to the encoder's output, the memory.
 
-    Keys and values depend on the memory alone, so decoding computes them once a sentence with
-    `project_memory` and attends to them in `step`.
+    Keys and values depend on the memory alone, so decoding computes them once per sentence with
+    `project_memory` and passes them to `attend_projected` at every step.
 
     Args: those of `MultiHeadAttention`.
 
@@ -314,13 +258,10 @@ class CrossAttention(MultiHeadAttention):
         attention_mask: boolean, True = may attend, broadcasts to
             `(batch, num_heads, target_length, source_length)`.
         training: True applies dropout.
-        head_mask: `(num_heads,)`, 0 takes a head out; None keeps all.
-        return_attention: True also returns the attention weights.
-        packing, memory_packing: `Packing`, where the inputs, and the memory, are without padding.
+        layout: how `inputs` and outputs lie in memory; `layout.memory` is that of `memory`.
 
     Returns:
-        `(batch, target_length, d_model)`; with `return_attention` a pair of it and the weights
-        `(batch, num_heads, target_length, source_length)`.
+        `(batch, target_length, d_model)`.
     """
 
     def build(self, inputs_shape, memory_shape=None):
@@ -330,46 +271,44 @@ class CrossAttention(MultiHeadAttention):
         self.key_value = self._projection(2, "key_value", memory_width)
         self.built = True
 
-    def call(
-        self,
-        inputs,
-        memory,
-        attention_mask=None,
-        training=None,
-        head_mask=None,
-        return_attention=False,
-        packing=None,
-        memory_packing=None,
-    ):
-        (query,) = self._split_heads(self.query(inputs), 1, packing)
-        projected_memory = self.project_memory(memory, memory_packing)
-        weights = attention_weights(query, projected_memory["key"], attention_mask)
-        finished = self._finish_weights(weights, training, head_mask)
-        outputs = self._join_heads(weighted_values(finished, projected_memory["value"]), packing)
-        return (outputs, weights) if return_attention else outputs
+    def call(self, inputs, memory, attention_mask=None, training=None, layout: Layout = PADDED):
+        return self.attend(inputs, memory, attention_mask, training, layout)[0]
+
+    def attend(self, inputs, memory, attention_mask=None, training=None, layout: Layout = PADDED):
+        """Computes `call`; returns the attention weights as well.
+
+        Returns:
+            `(batch, target_length, d_model)` and the weights
+            `(batch, num_heads, target_length, source_length)`.
+        """
+        projected = self.project_memory(memory, layout.memory)
+        return self.attend_projected(inputs, projected, attention_mask, training, layout)
 
     def compute_output_shape(self, inputs_shape, memory_shape=None):
         return inputs_shape
 
-    def project_memory(self, memory, packing=None):
-        """Keys and values of the memory: two of `(batch, heads, source_length, head_dim)`."""
-        key, value = self._split_heads(self.key_value(memory), 2, packing)
+    def project_memory(self, memory, layout: Layout = PADDED):
+        """Keys and values of the memory: two of `(batch, num_heads, source_length, head_dim)`."""
+        key, value = self._split_heads(self.key_value(memory), 2, layout)
         return {"key": key, "value": value}
 
-    def step(self, inputs, projected_memory, bias, return_attention=False):
-        """Attends from the newest token of every hypothesis to projected memory.
+    def attend_projected(
+        self, inputs, projected, attention_mask=None, training=None, layout: Layout = PADDED
+    ):
+        """Computes `attend` of memory that is projected already.
 
         Args:
-            inputs: `(rows * beam, d_model)`.
-            projected_memory: of `project_memory`.
-            bias: `(rows, 1, 1, source_length)`, added to the scores.
-            return_attention: True also returns the weights, `(rows, num_heads, beam,
-                source_length)`.
+            inputs: `(batch, target_length, d_model)`, or one token per hypothesis where the layout
+                is a `Beam`.
+            projected: of `project_memory`.
+            attention_mask, training, layout: see `CrossAttention`.
         """
-        rows = ops.shape(bias)[0]
-        query = ops.reshape(self.query(inputs), (rows, -1, self.num_heads, self.head_dim))
-        query = ops.transpose(query, (0, 2, 1, 3))
-        weights = attention_weights(query, projected_memory["key"], bias=bias)
-        attended = weighted_values(weights, projected_memory["value"])
-        outputs = self._join_step(attended)
-        return (outputs, weights) if return_attention else outputs
+        (query,) = self._split_heads(self.query(inputs), 1, layout)
+        attended, weights = scaled_dot_product_attention(
+            query,
+            projected["key"],
+            projected["value"],
+            attention_mask,
+            dropout=functools.partial(self.dropout, training=training),
+        )
+        return self._join_heads(attended, layout), weights

@@ -2,6 +2,8 @@
 
 import keras
 
+from tf_transformer.private_interfaces import sublayers
+
 
 class CompositeLayer(keras.layers.Layer):
     """A layer whose sublayers `Model.summary(expand_nested=True)` shows.
@@ -12,7 +14,7 @@ class CompositeLayer(keras.layers.Layer):
 
     @property
     def layers(self) -> list[keras.layers.Layer]:
-        return list(self._flatten_layers(include_self=False, recursive=False))
+        return sublayers(self, recursive=False)
 
     def __dir__(self):
         # Keras names the weights in a file after the attributes listed here; each sublayer has one

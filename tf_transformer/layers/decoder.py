@@ -1,12 +1,29 @@
 """The decoder ("Attention Is All You Need", 3.1), all positions at once or token by token."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
 from tf_transformer.layers.attention import CrossAttention
-from tf_transformer.layers.layer_states import DecoderStates
+from tf_transformer.layers.layout import PADDED, Beam, Layout
 from tf_transformer.layers.stack import Stack, SublayeredLayer
+
+
+class DecoderStates(NamedTuple):
+    """Intermediate results of a decoder of N layers.
+
+    Attributes:
+        hidden: the embedding and the output of every layer, N + 1 of
+            `(batch, target_length, d_model)`.
+        self_attention: weights of every layer, N of
+            `(batch, num_heads, target_length, target_length)`.
+        cross_attention: N of `(batch, cross_num_heads, target_length, source_length)`; empty in a
+            decoder without cross-attention.
+    """
+
+    hidden: list[Any]
+    self_attention: list[Any]
+    cross_attention: list[Any]
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -25,14 +42,10 @@ class DecoderLayer(SublayeredLayer):
         cross_attention_mask: for cross-attention, broadcasts to
             `(batch, num_heads, target_length, source_length)`.
         training: True applies dropout.
-        head_mask, cross_head_mask: `(num_heads,)`, 0 takes a head out; None keeps all.
-        return_attention: True also returns the attention weights.
-        packing, memory_packing: see `CrossAttention`.
+        layout: how `inputs` and outputs lie in memory; `layout.memory` is that of `memory`.
 
     Returns:
-        `(batch, target_length, d_model)`; with `return_attention` a triple of it and the weights of
-        self-attention, `(batch, num_heads, target_length, target_length)`, and of cross-attention,
-        `(batch, cross_num_heads, target_length, source_length)` or None.
+        `(batch, target_length, d_model)`.
     """
 
     def __init__(
@@ -63,69 +76,73 @@ class DecoderLayer(SublayeredLayer):
         attention_mask=None,
         cross_attention_mask=None,
         training=None,
-        head_mask=None,
-        cross_head_mask=None,
-        return_attention=False,
-        packing=None,
-        memory_packing=None,
+        layout: Layout = PADDED,
     ):
-        # 1. masked self-attention
-        attended, weights = self.self_attention(
-            self.self_attention_residual.before(inputs),
-            attention_mask,
-            training=training,
-            head_mask=head_mask,
-            return_attention=True,
-            packing=packing,
-        )
-        hidden = self.self_attention_residual(inputs, attended, training=training)
-        # 2. cross-attention
-        cross_weights = None
-        if self.has_cross_attention:
-            attended, cross_weights = self.cross_attention(
-                self.cross_attention_residual.before(hidden),
-                memory,
-                cross_attention_mask,
-                training=training,
-                head_mask=cross_head_mask,
-                return_attention=True,
-                packing=packing,
-                memory_packing=memory_packing,
-            )
-            hidden = self.cross_attention_residual(hidden, attended, training=training)
-        # 3. feed-forward
-        outputs = self._apply_feed_forward(hidden, training)
-        return (outputs, weights, cross_weights) if return_attention else outputs
+        return self.attend(inputs, memory, attention_mask, cross_attention_mask, training, layout)[
+            0
+        ]
 
-    def step(self, inputs, layer_cache, context, projected_memory=None, memory_bias=None):
-        """The same sublayers for the newest token of every hypothesis.
+    def attend(
+        self,
+        inputs,
+        memory=None,
+        attention_mask=None,
+        cross_attention_mask=None,
+        training=None,
+        layout: Layout = PADDED,
+    ):
+        """Computes `call`; returns the attention weights as well.
+
+        Returns:
+            `(batch, target_length, d_model)` and the weights of self-attention,
+            `(batch, num_heads, target_length, target_length)`, and of cross-attention,
+            `(batch, cross_num_heads, target_length, source_length)` or None.
+        """
+        return self._run_sublayers(
+            inputs,
+            lambda x: self.self_attention.attend(x, attention_mask, training, layout),
+            lambda x: self.cross_attention.attend(
+                x, memory, cross_attention_mask, training, layout
+            ),
+            training,
+        )
+
+    def step(self, inputs, layer_cache, step, projected_memory=None, memory_mask=None):
+        """Computes the newest token of every hypothesis alone.
 
         Args:
             inputs: `(rows * beam, d_model)`.
-            layer_cache, context: see `SelfAttention.step`.
-            projected_memory, memory_bias: see `CrossAttention.step`.
+            layer_cache, step: see `SelfAttention.step`.
+            projected_memory: of `CrossAttention.project_memory`; None without cross-attention.
+            memory_mask: `(rows, 1, 1, source_length)` bool, True = may attend.
 
         Returns:
-            `(rows * beam, d_model)`, the layer's cache with the entries of this step, and the
-            weights of cross-attention, `(rows, num_heads, beam, source_length)`, or None.
+            `(rows * beam, d_model)`, the layer's cache with the keys and values of this step, and
+            the weights of cross-attention, `(rows, num_heads, beam, source_length)`, or None.
         """
-        # 1. masked self-attention
-        attended, layer_cache = self.self_attention.step(
-            self.self_attention_residual.before(inputs), layer_cache, context
+        return self._run_sublayers(
+            inputs,
+            lambda x: self.self_attention.step(x, layer_cache, step),
+            # The hypotheses of a row are its queries, all to one memory.
+            lambda x: self.cross_attention.attend_projected(
+                x, projected_memory, memory_mask, layout=Beam(step.beam_size)
+            ),
         )
-        hidden = self.self_attention_residual(inputs, attended)
-        # 2. cross-attention: the hypotheses of a sentence are so many queries to one memory
-        weights = None
+
+    def _run_sublayers(self, inputs, attend_to_self, attend_to_memory, training=None):
+        """The three sublayers; each `attend` returns its output and something to hand on."""
+        # 1. masked self-attention
+        attended, from_self = attend_to_self(self.self_attention_residual.sublayer_inputs(inputs))
+        hidden = self.self_attention_residual(inputs, attended, training=training)
+        # 2. cross-attention
+        from_memory = None
         if self.has_cross_attention:
-            attended, weights = self.cross_attention.step(
-                self.cross_attention_residual.before(hidden),
-                projected_memory,
-                memory_bias,
-                return_attention=True,
+            attended, from_memory = attend_to_memory(
+                self.cross_attention_residual.sublayer_inputs(hidden)
             )
-            hidden = self.cross_attention_residual(hidden, attended)
+            hidden = self.cross_attention_residual(hidden, attended, training=training)
         # 3. feed-forward
-        return self._apply_feed_forward(hidden, training=False), layer_cache, weights
+        return self._apply_feed_forward(hidden, training), from_self, from_memory
 
     def get_config(self):
         return super().get_config() | {
@@ -140,16 +157,10 @@ class Decoder(Stack):
 
     Args: those of `Stack` and of `DecoderLayer`.
 
-    Call arguments:
-        inputs: embedded target, `(batch, target_length, d_model)`.
-        memory: `(batch, source_length, memory_width)`; None without cross-attention.
-        attention_mask, cross_attention_mask, training: see `DecoderLayer`.
-        head_masks, cross_head_masks: `(num_layers, num_heads)`, 0 takes a head out; None keeps all.
-        return_states: True also returns what lies between the layers, see `DecoderStates`.
-        packing, memory_packing: see `CrossAttention`.
+    Call arguments: those of `DecoderLayer`; the inputs are the embedded target.
 
     Returns:
-        `(batch, target_length, d_model)`; with `return_states` a pair of it and `DecoderStates`.
+        `(batch, target_length, d_model)`.
     """
 
     layer_class = DecoderLayer
@@ -164,53 +175,57 @@ class Decoder(Stack):
         attention_mask=None,
         cross_attention_mask=None,
         training=None,
-        head_masks=None,
-        cross_head_masks=None,
-        return_states=False,
-        packing=None,
-        memory_packing=None,
+        layout: Layout = PADDED,
     ):
-        attention, cross_attention = [], []
-
-        def run_layer(number, layer, hidden):
-            outputs = layer(
+        def run_layer(layer_index, hidden):
+            layer = self.stacked_layers[layer_index]
+            return layer(
                 hidden,
                 memory,
                 attention_mask,
                 cross_attention_mask,
                 training=training,
-                head_mask=None if head_masks is None else head_masks[number],
-                cross_head_mask=None if cross_head_masks is None else cross_head_masks[number],
-                return_attention=return_states,
-                packing=packing,
-                memory_packing=memory_packing,
+                layout=layout,
             )
-            if not return_states:
-                return outputs
-            hidden, weights, cross_weights = outputs
+
+        return self._run(inputs, run_layer)[0]
+
+    def states(
+        self,
+        inputs,
+        memory=None,
+        attention_mask=None,
+        cross_attention_mask=None,
+        training=None,
+    ) -> tuple[Any, DecoderStates]:
+        """Computes `call`; returns the intermediate results as well."""
+        attention, cross_attention = [], []
+
+        def run_layer(layer_index, hidden):
+            hidden, weights, cross_weights = self.stacked_layers[layer_index].attend(
+                hidden, memory, attention_mask, cross_attention_mask, training
+            )
             attention.append(weights)
             if cross_weights is not None:
                 cross_attention.append(cross_weights)
             return hidden
 
         outputs, hidden = self._run(inputs, run_layer)
-        if not return_states:
-            return outputs
         return outputs, DecoderStates(hidden, attention, cross_attention)
 
     def project_memory(self, memory):
-        """One pair of cross-attention keys and values a layer."""
+        """One pair of cross-attention keys and values per layer."""
         return [layer.cross_attention.project_memory(memory) for layer in self.stacked_layers]
 
-    def step(self, inputs, context, caches, projected_memory=(), memory_bias=None):
-        """`DecoderLayer.step` through the stack.
+    def step(self, inputs, caches, step, projected_memory=(), memory_mask=None):
+        """Runs `DecoderLayer.step` through the stack.
 
         Args:
             inputs: `(rows * beam, d_model)`.
-            context: `StepContext`.
-            caches: of the self-attention, one a layer.
-            projected_memory: of `project_memory`.
-            memory_bias: `(rows, 1, 1, source_length)`.
+            caches: of the self-attention, one per layer.
+            step: `CacheStep`.
+            projected_memory: of `project_memory`; empty without cross-attention.
+            memory_mask: `(rows, 1, 1, source_length)` bool, True = may attend.
 
         Returns:
             `(rows * beam, d_model)`, the new caches, and the last layer's weights of
@@ -218,13 +233,13 @@ class Decoder(Stack):
         """
         new_caches, weights = [], []
 
-        def run_layer(number, layer, hidden):
-            hidden, layer_cache, layer_weights = layer.step(
+        def run_layer(layer_index, hidden):
+            hidden, layer_cache, layer_weights = self.stacked_layers[layer_index].step(
                 hidden,
-                caches[number],
-                context,
-                projected_memory[number] if projected_memory else None,
-                memory_bias,
+                caches[layer_index],
+                step,
+                projected_memory[layer_index] if projected_memory else None,
+                memory_mask,
             )
             new_caches.append(layer_cache)
             weights.append(layer_weights)

@@ -7,6 +7,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.layers.kernels import affine, is_tensorflow
+from tf_transformer.private_interfaces import remove_weights, tracker_unlocked
+
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Projection(keras.layers.Dense):
@@ -29,12 +32,12 @@ class Projection(keras.layers.Dense):
             outputs = self.call(rows, training)
             return ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
         if training and self._is_slow_backwards():
-            return _affine(inputs, self.kernel, self.bias)
+            return affine(inputs, self.kernel, self.bias)
         return super().call(inputs, training=training)
 
     def _is_slow_backwards(self):
         return (
-            keras.backend.backend() == "tensorflow"
+            is_tensorflow()
             and self.compute_dtype == "float32"
             and self.use_bias
             and self.activation is keras.activations.linear
@@ -42,45 +45,10 @@ class Projection(keras.layers.Dense):
         )
 
     def replace_product(self, product: Callable[[Any], Any]) -> None:
-        """Computes with `product`, `(..., inputs)` to `(..., outputs)`; the weights are let go."""
-        for variable in self.weights:
-            self._untrack_variable(variable)
-        # What an attribute once held stays tracked, and is saved, unless the attribute goes.
-        for name in ("_kernel", "bias"):
-            delattr(self, name)
-            setattr(self, name, None)
-        self._tracker.unlock()
-        self.product = product
-        self._tracker.lock()
-
-
-def _affine(inputs, kernel, bias):
-    """x W + b with another way to the gradient dx = dy W^T: by a copy of W^T.
-
-    Where y is wider than x, TensorFlow's product of float32 matrices takes a quarter longer with
-    the transpose of W than with a copy.
-    """
-    import tensorflow as tf
-
-    @tf.custom_gradient
-    def affine(inputs, kernel, bias):
-        def gradient(upstream):
-            # By way of three axes, or TensorFlow would make it one product again; and not before
-            # it is needed, or the copies of all layers would be there at once.
-            with tf.control_dependencies([upstream]):
-                turned = tf.transpose(kernel[:, :, tf.newaxis], (1, 0, 2))
-            turned = tf.reshape(turned, kernel.shape[::-1])
-            d_kernel = tf.matmul(inputs, upstream, transpose_a=True)
-            return (
-                tf.matmul(upstream, turned),
-                d_kernel,
-                tf.raw_ops.BiasAddGrad(out_backprop=upstream),
-            )
-
-        return tf.nn.bias_add(tf.matmul(inputs, kernel), bias), gradient
-
-    # Tensors, not variables: the gradient is that of the weights as they are now.
-    return affine(inputs, tf.convert_to_tensor(kernel), tf.convert_to_tensor(bias))
+        """Computes with `product`, `(..., inputs)` to `(..., outputs)`; forgets the weights."""
+        remove_weights(self, ["_kernel", "bias"])
+        with tracker_unlocked(self):
+            self.product = product
 
 
 def projection(

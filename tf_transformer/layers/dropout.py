@@ -1,14 +1,16 @@
-"""Dropout that draws another mask on every replica."""
+"""Dropout with a mask of its own on every replica."""
 
 from typing import Any
 
 import keras
 from keras import ops
 
+from tf_transformer.layers.kernels import dropout_factors, is_tensorflow, scaled_relu
+
 
 def _replica_id() -> Any:
-    """Number of the `tf.distribute` replica that runs this code; 0 where there is none."""
-    if keras.backend.backend() != "tensorflow":
+    """Index of the `tf.distribute` replica that runs this code; 0 where there is none."""
+    if not is_tensorflow():
         return 0
     import tensorflow as tf
 
@@ -16,49 +18,13 @@ def _replica_id() -> Any:
     return context.replica_id_in_sync_group if context is not None else 0
 
 
-def _draw_factors(inputs: Any, rate: float, seed: Any) -> Any:
-    """0 or `1 / (1 - rate)` for each entry, from half the random bits of TensorFlow's own, 16.
-
-    So the rate is rounded to 65,536ths.
-    """
-    import tensorflow as tf
-
-    dropped = min(round(rate * 2**16), 2**16 - 1)
-    size = tf.size(inputs)
-    bits = tf.random.stateless_uniform(
-        [(size + 1) // 2], tf.cast(seed, tf.int32), minval=None, maxval=None, dtype=tf.int32
-    )
-    bits = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]
-    kept = tf.reshape(bits, tf.shape(inputs)) >= tf.constant(dropped, tf.uint16)
-    scale = tf.constant(1.0 / (1.0 - rate), inputs.dtype)
-    return tf.where(kept, scale, tf.zeros([], inputs.dtype))
-
-
-def _scaled_relu(inputs: Any, factors: Any, scale: float) -> Any:
-    """`max(0, inputs) * factors`, of factors that are 0 or `scale`.
-
-    The gradient passes where the output is above 0: no other array is kept for it.
-    """
-    import tensorflow as tf
-
-    @tf.custom_gradient
-    def scaled_relu(inputs):
-        outputs = tf.nn.relu(inputs) * factors
-
-        def gradient(upstream):
-            return scale * tf.raw_ops.ReluGrad(gradients=upstream, features=outputs)
-
-        return outputs, gradient
-
-    return scaled_relu(inputs)
-
-
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Dropout(keras.layers.Layer):
     """Zeroes a share of its input while training and scales the rest by `1 / (1 - rate)`.
 
-    Differs from `keras.layers.Dropout` in one point: under `tf.distribute`, that layer draws one
-    mask for all replicas, this one mixes the replica's number into the seed.
+    Differs from `keras.layers.Dropout` in two points. Under `tf.distribute`, that layer draws one
+    mask for all replicas; this one mixes the replica's index into the seed. And the mask is drawn
+    from 16 random bits an entry, so that the rate is rounded to a multiple of 2^-16.
 
     Args:
         rate: share of entries set to zero, in [0, 1).
@@ -66,7 +32,7 @@ class Dropout(keras.layers.Layer):
 
     Call arguments:
         inputs: tensor of any shape.
-        training: True applies dropout, anything else returns the input as it is.
+        training: True applies dropout; otherwise the input is returned unchanged.
     """
 
     def __init__(self, rate: float, *, seed: int | None = None, **kwargs: Any):
@@ -80,19 +46,19 @@ class Dropout(keras.layers.Layer):
     def call(self, inputs, training=None):
         if not training or self.rate == 0:
             return inputs
-        if keras.backend.backend() != "tensorflow":
+        if not is_tensorflow():
             return keras.random.dropout(inputs, self.rate, seed=self.seed_generator)
         return inputs * self._factors(inputs)
 
     def of_relu(self, inputs, training=None):
         """Of max(0, x), with less memory than of the ReLU's output."""
-        if not training or self.rate == 0 or keras.backend.backend() != "tensorflow":
+        if not training or self.rate == 0 or not is_tensorflow():
             return self(ops.relu(inputs), training=training)
-        return _scaled_relu(inputs, self._factors(inputs), 1.0 / (1.0 - self.rate))
+        return scaled_relu(inputs, self._factors(inputs), 1.0 / (1.0 - self.rate))
 
     def _factors(self, inputs):
         seed = self.seed_generator.next()
-        return _draw_factors(
+        return dropout_factors(
             inputs, self.rate, ops.stack([seed[0], seed[1] + _spread(_replica_id(), seed.dtype)])
         )
 
@@ -104,5 +70,5 @@ class Dropout(keras.layers.Layer):
 
 
 def _spread(replica_id: Any, dtype: Any) -> Any:
-    """Moves replica r far away (r * 2^24 calls) in the sequence of seeds."""
+    """Offset of the seed of replica r: r * 2^24, more calls than a training has."""
     return ops.cast(replica_id, dtype) * ops.cast(1 << 24, dtype)

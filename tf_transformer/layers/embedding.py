@@ -8,6 +8,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from tf_transformer.private_interfaces import tracker_unlocked
+
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class TokenEmbedding(keras.layers.Layer):
@@ -71,9 +73,8 @@ class TokenEmbedding(keras.layers.Layer):
 
     def set_product(self, product: Callable[[Any], Any]) -> None:
         """Computes the logits with `product`, `(..., d_model)` to `(..., vocab_size)`."""
-        self._tracker.unlock()
-        self.product = product
-        self._tracker.lock()
+        with tracker_unlocked(self):
+            self.product = product
 
     def call(self, ids):
         return _rows(self.embeddings, ids) * math.sqrt(self.d_model)

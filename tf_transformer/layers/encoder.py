@@ -1,9 +1,24 @@
 """The encoder ("Attention Is All You Need", 3.1)."""
 
+from typing import Any, NamedTuple
+
 import keras
 
-from tf_transformer.layers.layer_states import EncoderStates
+from tf_transformer.layers.layout import PADDED, Layout
 from tf_transformer.layers.stack import Stack, SublayeredLayer
+
+
+class EncoderStates(NamedTuple):
+    """Intermediate results of an encoder of N layers.
+
+    Attributes:
+        hidden: the embedding and the output of every layer, N + 1 of
+            `(batch, source_length, d_model)`.
+        attention: weights of every layer, N of `(batch, num_heads, source_length, source_length)`.
+    """
+
+    hidden: list[Any]
+    attention: list[Any]
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -17,37 +32,29 @@ class EncoderLayer(SublayeredLayer):
         attention_mask: boolean, True = may attend, broadcasts to
             `(batch, num_heads, source_length, source_length)`.
         training: True applies dropout.
-        head_mask: `(num_heads,)`, 0 takes a head out; None keeps all.
-        return_attention: True also returns the attention weights.
-        packing: `Packing`, where inputs and outputs are `(tokens, d_model)`, without padding.
+        layout: how `inputs` and outputs lie in memory, see `layers.layout`.
 
     Returns:
-        `(batch, source_length, d_model)`; with `return_attention` a pair of it and the weights
-        `(batch, num_heads, source_length, source_length)`.
+        `(batch, source_length, d_model)`.
     """
 
-    def call(
-        self,
-        inputs,
-        attention_mask=None,
-        training=None,
-        head_mask=None,
-        return_attention=False,
-        packing=None,
-    ):
+    def call(self, inputs, attention_mask=None, training=None, layout: Layout = PADDED):
+        return self.attend(inputs, attention_mask, training, layout)[0]
+
+    def attend(self, inputs, attention_mask=None, training=None, layout: Layout = PADDED):
+        """Computes `call`; returns the attention weights as well.
+
+        Returns:
+            `(batch, source_length, d_model)` and the weights
+            `(batch, num_heads, source_length, source_length)`.
+        """
         # 1. self-attention
-        attended, weights = self.self_attention(
-            self.self_attention_residual.before(inputs),
-            attention_mask,
-            training=training,
-            head_mask=head_mask,
-            return_attention=True,
-            packing=packing,
+        attended, weights = self.self_attention.attend(
+            self.self_attention_residual.sublayer_inputs(inputs), attention_mask, training, layout
         )
         hidden = self.self_attention_residual(inputs, attended, training=training)
         # 2. feed-forward
-        outputs = self._apply_feed_forward(hidden, training)
-        return (outputs, weights) if return_attention else outputs
+        return self._apply_feed_forward(hidden, training), weights
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -56,46 +63,30 @@ class Encoder(Stack):
 
     Args: those of `Stack` and of `EncoderLayer`.
 
-    Call arguments:
-        inputs: embedded source, `(batch, source_length, d_model)`.
-        attention_mask: boolean, True = may attend, broadcasts to
-            `(batch, num_heads, source_length, source_length)`.
-        training: True applies dropout.
-        head_masks: `(num_layers, num_heads)`, 0 takes a head out; None keeps all.
-        return_states: True also returns what lies between the layers, see `EncoderStates`.
-        packing: see `EncoderLayer`.
+    Call arguments: those of `EncoderLayer`; the inputs are the embedded source.
 
     Returns:
-        `(batch, source_length, d_model)`; with `return_states` a pair of it and `EncoderStates`.
+        The memory, `(batch, source_length, d_model)`.
     """
 
     layer_class = EncoderLayer
 
-    def call(
-        self,
-        inputs,
-        attention_mask=None,
-        training=None,
-        head_masks=None,
-        return_states=False,
-        packing=None,
-    ):
+    def call(self, inputs, attention_mask=None, training=None, layout: Layout = PADDED):
+        def run_layer(layer_index, hidden):
+            layer = self.stacked_layers[layer_index]
+            return layer(hidden, attention_mask, training=training, layout=layout)
+
+        return self._run(inputs, run_layer)[0]
+
+    def states(self, inputs, attention_mask=None, training=None) -> tuple[Any, EncoderStates]:
+        """Computes `call`; returns the intermediate results as well."""
         attention = []
 
-        def run_layer(number, layer, hidden):
-            outputs = layer(
-                hidden,
-                attention_mask,
-                training=training,
-                head_mask=None if head_masks is None else head_masks[number],
-                return_attention=return_states,
-                packing=packing,
-            )
-            if not return_states:
-                return outputs
-            hidden, weights = outputs
+        def run_layer(layer_index, hidden):
+            layer = self.stacked_layers[layer_index]
+            hidden, weights = layer.attend(hidden, attention_mask, training)
             attention.append(weights)
             return hidden
 
-        memory, outputs = self._run(inputs, run_layer)
-        return (memory, EncoderStates(outputs, attention)) if return_states else memory
+        memory, hidden = self._run(inputs, run_layer)
+        return memory, EncoderStates(hidden, attention)

@@ -1,102 +1,159 @@
-"""A batch without its padding: the vectors of its real tokens, one below the other."""
+"""How a batch of vectors lies in memory: padded, packed without padding, or one token a hypothesis.
 
-from typing import Any, NamedTuple
+Embedding, dense layers, norms and dropout work on the last axis alone, whatever the layout. Only
+attention needs sentences and heads as axes, `(batch, num_heads, length, head_dim)`; each layout
+knows the way there (`split_heads`) and back (`join_heads`).
+"""
+
+import dataclasses
+from typing import Any
 
 from keras import ops
 
+from tf_transformer.layers.kernels import permute_rows, select_rows
 
-class Packing(NamedTuple):
-    """Where the real tokens of a padded batch are, to compute with them alone.
 
-    Embedding, dense layers, norms and dropout see one token at a time, and work on
-    `(tokens, width)` as on `(batch, length, width)`. Attention alone needs the sentences back; it
-    moves every vector anyway, to split the heads, and so moves it straight to its sentence.
+class Padded:
+    """`(batch, length, width)`: every sentence is padded to the longest of the batch."""
+
+    @property
+    def memory(self) -> "Padded":
+        """The layout of the memory that a decoder attends to."""
+        return self
+
+    def pack(self, vectors: Any) -> Any:
+        """Returns a padded batch unchanged."""
+        return vectors
+
+    def split_heads(self, vectors: Any, num_parts: int, num_heads: int) -> Any:
+        """Reads several projections side by side.
+
+        Args:
+            vectors: `(batch, length, num_parts * d_model)`.
+            num_parts: how many projections lie side by side.
+            num_heads: heads of each.
+
+        Returns:
+            `(num_parts, batch, num_heads, length, head_dim)`.
+        """
+        batch, length = ops.shape(vectors)[:2]
+        head_dim = vectors.shape[-1] // (num_parts * num_heads)
+        vectors = ops.reshape(vectors, (batch, length, num_parts, num_heads, head_dim))
+        return ops.transpose(vectors, (2, 0, 3, 1, 4))
+
+    def join_heads(self, attended: Any) -> Any:
+        """Concat(head_1, ..., head_h): `(batch, num_heads, length, head_dim)` to three axes."""
+        batch, num_heads, length, head_dim = ops.shape(attended)
+        # (batch, num_heads, length, head_dim) -> (batch, length, d_model)
+        joined = ops.transpose(attended, (0, 2, 1, 3))
+        return ops.reshape(joined, (batch, length, num_heads * head_dim))
+
+
+PADDED = Padded()
+
+
+@dataclasses.dataclass(frozen=True)
+class Beam:
+    """`(rows * beam, width)`: the newest token of every hypothesis of every row.
 
     Attributes:
-        places: `(tokens,)`, where each real token is among the `batch * length` places.
-        numbers: `(batch, length)`, which token is at each place; at padding, how many there are.
+        beam_size: hypotheses of each row.
     """
 
-    places: Any
-    numbers: Any
+    beam_size: int
+
+    def split_heads(self, vectors: Any, num_parts: int, num_heads: int) -> Any:
+        """`(rows * beam, parts * d_model)` to `(parts, rows, num_heads, beam, head_dim)`."""
+        head_dim = vectors.shape[-1] // (num_parts * num_heads)
+        vectors = ops.reshape(vectors, (-1, self.beam_size, num_parts, num_heads, head_dim))
+        return ops.transpose(vectors, (2, 0, 3, 1, 4))
+
+    def join_heads(self, attended: Any) -> Any:
+        """`(rows, num_heads, beam, head_dim)` to `(rows * beam, d_model)`."""
+        num_heads, head_dim = attended.shape[1], attended.shape[3]
+        return ops.reshape(ops.transpose(attended, (0, 2, 1, 3)), (-1, num_heads * head_dim))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Packed:
+    """`(tokens, width)`: the real tokens alone, one sentence after the other.
+
+    Attributes:
+        positions: `(tokens,)` int32, where each real token is among the `batch * length` entries of
+            the padded batch.
+        indices: `(batch, length)` int32, the token at each entry of the padded batch; the number of
+            tokens at padding.
+        memory: the layout of the memory that a decoder attends to.
+    """
+
+    positions: Any
+    indices: Any
+    memory: "Layout" = PADDED
 
     @classmethod
-    def of_rows(cls, mask: Any) -> "Packing":
-        """Of a batch with such a padding mask, `(batch, length)` bool, True at real tokens.
+    def of_sentences(cls, mask: Any, memory: "Layout" = PADDED) -> "Packed":
+        """Packs the tokens of sentences.
 
-        A row of padding alone keeps its first place, so that there is a token to compute with.
+        A sentence without any token keeps its first entry, so that it has something to compute
+        with.
+
+        Args:
+            mask: `(batch, length)` bool, True at real tokens.
+            memory: the layout of the memory.
         """
-        return cls.of(ops.logical_or(mask, ops.arange(ops.shape(mask)[1]) == 0))
+        is_first = ops.arange(ops.shape(mask)[1], dtype="int32") == 0
+        return cls.of(ops.logical_or(mask, is_first), memory)
 
     @classmethod
-    def of(cls, mask: Any) -> "Packing":
-        """Of the places where the mask, `(batch, length)` bool, is True."""
+    def of(cls, mask: Any, memory: "Layout" = PADDED) -> "Packed":
+        """Packs the entries where the mask, `(batch, length)` bool, is True."""
         is_real = ops.reshape(mask, (-1,))
-        (places,) = ops.nonzero(is_real)
-        numbers = ops.cumsum(ops.cast(is_real, "int32")) - 1
-        numbers = ops.where(is_real, numbers, ops.size(places))
-        return cls(ops.cast(places, "int32"), ops.reshape(numbers, ops.shape(mask)))
+        (positions,) = ops.nonzero(is_real)
+        indices = ops.cumsum(ops.cast(is_real, "int32")) - 1
+        indices = ops.where(is_real, indices, ops.size(positions))
+        return cls(ops.cast(positions, "int32"), ops.reshape(indices, ops.shape(mask)), memory)
 
     def pack(self, vectors: Any) -> Any:
         """`(batch, length, width)` to `(tokens, width)`."""
         rows = ops.reshape(vectors, (-1, vectors.shape[-1]))
-        return _choose(rows, self.places, ops.reshape(self.numbers, (-1,)), 1)
+        return select_rows(rows, self.positions, ops.reshape(self.indices, (-1,)))
 
-    def choose(self, tokens: Any, mask: Any) -> Any:
-        """Of `(tokens, width)`, those at such places, `(batch, length)` bool."""
-        chosen = ops.take(ops.reshape(mask, (-1,)), self.places)
-        return Packing.of(chosen[None]).pack(tokens[None])
+    def select(self, tokens: Any, mask: Any) -> Any:
+        """The tokens `(tokens, width)` at the entries where `mask`, `(batch, length)`, is True."""
+        selected = ops.take(ops.reshape(mask, (-1,)), self.positions)
+        return Packed.of(selected[None]).pack(tokens[None])
 
-    def split_heads(self, vectors: Any, num_parts: int, num_heads: int) -> list[Any]:
-        """`(tokens, parts * d_model)` to `parts` x `(batch, heads, length, head_dim)`.
+    def split_heads(self, vectors: Any, num_parts: int, num_heads: int) -> Any:
+        """`(tokens, parts * d_model)` to `(parts, batch, num_heads, length, head_dim)`.
 
-        What comes at padding is some token's; nothing must depend on it.
+        Every vector moves once, straight to its sentence and head. The entries of padding hold some
+        other token's vectors: the attention mask must hide them.
         """
         head_dim = vectors.shape[-1] // (num_parts * num_heads)
         rows = ops.reshape(vectors, (-1, head_dim))
-        parts, heads = ops.arange(num_parts), ops.arange(num_heads)
-        batch, length = ops.shape(self.numbers)
-        row, column = self.places // length, self.places % length
+        parts, heads = (ops.arange(n, dtype="int32") for n in (num_parts, num_heads))
+        batch, length = ops.shape(self.indices)
+        row, column = self.positions // length, self.positions % length
         # (parts, batch, heads, length), and (tokens, parts, heads)
-        numbers = ops.minimum(self.numbers, ops.size(self.places) - 1)[:, None, :]
-        there = (numbers * num_parts + parts[:, None, None, None]) * num_heads + heads[:, None]
-        back = parts[:, None] * batch + row[:, None, None]
-        back = (back * num_heads + heads) * length + column[:, None, None]
-        split = _permute(rows, ops.reshape(there, (-1,)), ops.reshape(back, (-1,)))
-        shape = (num_parts, batch, num_heads, length, head_dim)
-        return ops.unstack(ops.reshape(split, shape), num_parts)
+        indices = ops.minimum(self.indices, ops.size(self.positions) - 1)[:, None, :]
+        source = (indices * num_parts + parts[:, None, None, None]) * num_heads + heads[:, None]
+        target = parts[:, None] * batch + row[:, None, None]
+        target = (target * num_heads + heads) * length + column[:, None, None]
+        split = permute_rows(rows, ops.reshape(source, (-1,)), ops.reshape(target, (-1,)))
+        return ops.reshape(split, (num_parts, batch, num_heads, length, head_dim))
 
     def join_heads(self, attended: Any) -> Any:
-        """`(batch, heads, length, head_dim)` to `(tokens, d_model)`."""
+        """`(batch, num_heads, length, head_dim)` to `(tokens, d_model)`."""
         _, num_heads, length, head_dim = ops.shape(attended)
-        heads = ops.arange(num_heads)
-        row, column = self.places // length, self.places % length
+        heads = ops.arange(num_heads, dtype="int32")
+        row, column = self.positions // length, self.positions % length
         # (tokens, heads), and (batch, heads, length)
-        there = (row[:, None] * num_heads + heads) * length + column[:, None]
-        back = self.numbers[:, None, :] * num_heads + heads[:, None]
+        source = (row[:, None] * num_heads + heads) * length + column[:, None]
+        target = self.indices[:, None, :] * num_heads + heads[:, None]
         rows = ops.reshape(attended, (-1, head_dim))
-        joined = _choose(rows, ops.reshape(there, (-1,)), ops.reshape(back, (-1,)), num_heads)
+        source, target = ops.reshape(source, (-1,)), ops.reshape(target, (-1,))
+        joined = select_rows(rows, source, target, num_heads)
         return ops.reshape(joined, (-1, num_heads * head_dim))
 
 
-def _permute(rows, there, back):
-    """`rows[there]`; the gradient is taken from `back`, where each row went."""
-
-    @ops.custom_gradient
-    def permute(rows):
-        return ops.take(rows, there, axis=0), lambda upstream: ops.take(upstream, back, axis=0)
-
-    return permute(rows)
-
-
-def _choose(rows, there, back, num_heads):
-    """`rows[there]`; `back` names rows of one token too many for what was not chosen: zeros."""
-
-    @ops.custom_gradient
-    def choose(rows):
-        def gradient(upstream):
-            return ops.take(ops.pad(upstream, ((0, num_heads), (0, 0))), back, axis=0)
-
-        return ops.take(rows, there, axis=0), gradient
-
-    return choose(rows)
+Layout = Padded | Beam | Packed

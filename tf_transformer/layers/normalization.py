@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.layers.kernels import is_tensorflow, layer_norm
+
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class DeviationNormalization(keras.layers.Layer):
@@ -62,49 +64,14 @@ class DeviationNormalization(keras.layers.Layer):
 class LayerNormalization(keras.layers.LayerNormalization):
     """y = gamma x' + beta,  x' = (x - mean(x)) / sqrt(variance(x) + epsilon)   (Ba et al., 2016)
 
-    `keras.layers.LayerNormalization` of the last axis with the gradient written out for training:
-
-    dx = (g - mean(g) - x' mean(g x')) / sqrt(variance(x) + epsilon),  g = gamma dy
-
-    The derived one goes over the array about twice as often. Args and shapes: those of Keras.
+    `keras.layers.LayerNormalization` of the last axis, with a faster gradient in training, see
+    `kernels.layer_norm`. Args and shapes: those of Keras.
     """
 
     def call(self, inputs, training=None):
-        if not training or keras.backend.backend() != "tensorflow":
+        if not training or not is_tensorflow():
             return super().call(inputs)
-        return _layer_norm(inputs, self.gamma.value, self.beta.value, self.epsilon)
-
-
-def _layer_norm(inputs, gamma, beta, epsilon):
-    import tensorflow as tf
-
-    width, dtype = inputs.shape[-1], inputs.dtype
-
-    @tf.custom_gradient
-    def norm(inputs, gamma, beta):
-        shape = tf.shape(inputs)
-        rows = tf.reshape(tf.cast(inputs, tf.float32), [-1, width])
-        rows -= tf.reduce_mean(rows, axis=-1, keepdims=True)
-        variance = tf.reduce_mean(tf.square(rows), axis=-1, keepdims=True)
-        inverse = tf.math.rsqrt(variance + epsilon)
-        rows *= inverse
-
-        def gradient(upstream):
-            upstream = tf.reshape(tf.cast(upstream, tf.float32), [-1, width])
-            products = upstream * rows
-            # Products with a vector: means that need no scaled copy.
-            weights = gamma[:, tf.newaxis] / width
-            means = tf.matmul(upstream, weights) + rows * tf.matmul(products, weights)
-            d_inputs = tf.cast((upstream * gamma - means) * inverse, dtype)
-            d_gamma, d_beta = (
-                tf.raw_ops.BiasAddGrad(out_backprop=array) for array in (products, upstream)
-            )
-            return tf.reshape(d_inputs, shape), d_gamma, d_beta
-
-        outputs = tf.nn.bias_add(rows * gamma, beta)
-        return tf.cast(tf.reshape(outputs, shape), dtype), gradient
-
-    return norm(inputs, tf.convert_to_tensor(gamma), tf.convert_to_tensor(beta))
+        return layer_norm(inputs, self.gamma.value, self.beta.value, self.epsilon)
 
 
 def make_norm(kind: str, epsilon: float, dtype: Any, name: str) -> keras.layers.Layer:

@@ -140,7 +140,8 @@ class RelativePositions(keras.layers.Layer):
     def at(self, distances):
         """The vectors at any distances, key minus query: `(..., head_dim)`."""
         clipped = ops.clip(distances, -self.max_distance, self.max_distance)
-        return ops.take(self.vectors, clipped + self.max_distance, axis=0)
+        vectors = ops.cast(self.vectors, self.compute_dtype)
+        return ops.take(vectors, clipped + self.max_distance, axis=0)
 
     def compute_output_shape(self, query_positions_shape, key_positions_shape):
         return (*query_positions_shape, *key_positions_shape, self.head_dim)

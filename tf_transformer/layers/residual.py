@@ -17,8 +17,7 @@ class Residual(CompositeLayer):
     "post", the paper (section 3.1):      y = norm(x + dropout(sublayer(x)))
     "pre", the Annotated Transformer:     y = x + dropout(sublayer(norm(x)))
 
-    A layer calls `before` for the sublayer's input and the residual itself for its output:
-    `y = residual(x, sublayer(residual.before(x)))`.
+    Used in two parts: `y = residual(x, sublayer(residual.sublayer_inputs(x)))`.
 
     Args:
         norm_position: "post" or "pre".
@@ -61,13 +60,13 @@ class Residual(CompositeLayer):
         self.dropout = Dropout(dropout_rate, dtype=self.dtype_policy, name="dropout")
 
     def build(self, inputs_shape):
-        if not self.norm.built:  # `before` may have been first
+        if not self.norm.built:  # `sublayer_inputs` may have been called before
             self.norm.build(inputs_shape)
         self.dropout.build(inputs_shape)
         self.built = True
 
-    def before(self, inputs):
-        """What the sublayer sees: x, or norm(x) where the norm comes first."""
+    def sublayer_inputs(self, inputs):
+        """The sublayer's input: norm(x) where the norm comes first, else x."""
         return self.norm(inputs) if self.norm_position == "pre" else inputs
 
     def call(self, inputs, sublayer_outputs, training=None):

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import keras
-
 from tf_transformer.layers.attention import SelfAttention
 from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.feed_forward import FeedForward
@@ -91,11 +89,12 @@ class SublayeredLayer(CompositeLayer):
         )
 
     def _apply_feed_forward(self, inputs, training):
-        outputs = self.feed_forward(self.feed_forward_residual.before(inputs), training=training)
+        sublayer_inputs = self.feed_forward_residual.sublayer_inputs(inputs)
+        outputs = self.feed_forward(sublayer_inputs, training=training)
         return self.feed_forward_residual(inputs, outputs, training=training)
 
     def build(self, inputs_shape):
-        for sublayer in self._flatten_layers(include_self=False, recursive=False):
+        for sublayer in self.layers:
             if not sublayer.built:
                 sublayer.build(inputs_shape)
         self.built = True
@@ -167,12 +166,12 @@ class Stack(CompositeLayer):
                 norm_position=norm_position,
                 norm_type=norm_type,
                 layer_norm_epsilon=layer_norm_epsilon,
-                initial_gain=(number + 1) ** -0.5 if depth_scaled_initialization else 1.0,
+                initial_gain=(layer_index + 1) ** -0.5 if depth_scaled_initialization else 1.0,
                 dtype=self.dtype_policy,
-                name=f"layer_{number}",
+                name=f"layer_{layer_index}",
                 **layer_arguments,
             )
-            for number in range(num_layers)
+            for layer_index in range(num_layers)
         ]
         if layer_history:
             self.history = LayerHistory(
@@ -198,19 +197,19 @@ class Stack(CompositeLayer):
             self.final_norm.build(inputs_shape)
         self.built = True
 
-    def _run(self, hidden, run_layer: Callable[[int, keras.layers.Layer, Any], Any]):
-        """Feeds each layer with what is below it.
+    def _run(self, hidden, run_layer: Callable[[int, Any], Any]):
+        """Runs all layers, each on the output of the layer below or a mix of all below.
 
         Args:
             hidden: `(batch, length, d_model)`.
-            run_layer: computes the output of layer `number`, `(number, layer, hidden)`.
+            run_layer: computes the output of a layer from its index and input.
 
         Returns:
             The stack's output, and the list of the embedding and all layers' outputs.
         """
         outputs, states = [hidden], [hidden]
-        for number, layer in enumerate(self.stacked_layers):
-            hidden = run_layer(number, layer, hidden)
+        for layer_index in range(self.num_layers):
+            hidden = run_layer(layer_index, hidden)
             outputs.append(hidden)
             if self.layer_history:
                 hidden, state = self.history([*states, hidden])

@@ -13,7 +13,10 @@ from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.dense import Projection
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.embedding import TokenEmbedding
+from tf_transformer.layers.layout import PADDED, Layout
 from tf_transformer.layers.positions import PositionalEncoding
+from tf_transformer.models.states import ModelStates
+from tf_transformer.private_interfaces import strategy_of
 
 
 class DecoderModel(keras.Model):
@@ -78,8 +81,8 @@ class DecoderModel(keras.Model):
             d_ff=own.d_ff,
             activation=config.activation,
             dropout_rate=config.dropout_rate,
-            attention_dropout_rate=config.attention_dropout_rate,
-            feed_forward_dropout_rate=config.feed_forward_dropout_rate,
+            attention_dropout_rate=config.dropout_rate_of("attention"),
+            feed_forward_dropout_rate=config.dropout_rate_of("feed_forward"),
             norm_position=own.norm_position,
             final_norm=own.final_norm,
             norm_type=own.norm_type,
@@ -148,23 +151,44 @@ class DecoderModel(keras.Model):
             )
         return [inputs[key] for key in self.input_keys]
 
-    def _embed(self, ids, embedding, positional_encoding, training, packing=None):
-        """Ids `(batch, length)` to vectors `(batch, length, d_model)`, or packed ones."""
+    def _embed(self, ids, embedding, positional_encoding, training, layout: Layout = PADDED):
+        """Ids `(batch, length)` to vectors `(batch, length, d_model)`, in the given layout."""
         hidden = embedding(ids)
         if positional_encoding is not None:
-            hidden = hidden + positional_encoding(ops.arange(ops.shape(ids)[1]))
-        if packing is not None:
-            hidden = packing.pack(hidden)
-        return self.embedding_dropout(ops.cast(hidden, self.compute_dtype), training=training)
+            positions = ops.arange(ops.shape(ids)[1], dtype="int32")
+            hidden = hidden + positional_encoding(positions)
+        hidden = ops.cast(layout.pack(hidden), self.compute_dtype)
+        return self.embedding_dropout(hidden, training=training)
 
-    def step(self, newest, position, context, caches, projected_memory=(), memory_bias=None):
-        """Reads one token of every hypothesis; `StepDecoder` keeps the account.
+    def _embed_target(self, target, training, layout: Layout = PADDED):
+        return self._embed(target, self.target_embedding, self.target_positions, training, layout)
+
+    def states(self, inputs, training=None) -> ModelStates:
+        """Computes `call`; returns hidden states and attention weights as well.
+
+        Args: those of `call`.
+        """
+        raise NotImplementedError
+
+    def hidden_at(self, inputs, positions_mask, training=None):
+        """Computes what the logits of some positions are computed from, without any padding.
 
         Args:
-            newest: `(rows * beam,)`, the begin id first.
+            inputs, training: see `call`.
+            positions_mask: `(batch, target_length)` bool, True at the positions asked for.
+
+        Returns:
+            `(number of True, d_model)`, row after row; see `logits_weights`.
+        """
+        raise NotImplementedError
+
+    def step(self, newest, position, caches, step, projected_memory=(), memory_mask=None):
+        """Reads one token of every hypothesis; `IncrementalDecoder` keeps the state.
+
+        Args:
+            newest: `(rows * beam,)` ids, the begin id first.
             position: `(1,)`, of these tokens.
-            context, caches: see `Decoder.step`.
-            projected_memory, memory_bias: see `Decoder.step`.
+            caches, step, projected_memory, memory_mask: see `Decoder.step`.
 
         Returns:
             logits of the next token, `(rows * beam, target_vocab_size)` float32, the layers' new
@@ -174,7 +198,7 @@ class DecoderModel(keras.Model):
         if self.target_positions is not None:
             hidden = hidden + self.target_positions(position)
         hidden, caches, weights = self.decoder.step(
-            ops.cast(hidden, self.compute_dtype), context, caches, projected_memory, memory_bias
+            ops.cast(hidden, self.compute_dtype), caches, step, projected_memory, memory_mask
         )
         return self._logits(hidden), caches, weights
 
@@ -242,8 +266,9 @@ class DecoderModel(keras.Model):
         Keras would take a batch from the data and average it over the replicas, which fails where
         the batch does not split evenly, and on several workers.
         """
-        if self._distribute_strategy is not None and self.optimizer is not None:
-            with self._distribute_strategy.scope():
+        strategy = strategy_of(self)
+        if strategy is not None and self.optimizer is not None:
+            with strategy.scope():
                 if not self.optimizer.built:
                     self.optimizer.build(self.trainable_variables)
 
@@ -257,7 +282,7 @@ class DecoderModel(keras.Model):
 
     def _averageable(self, logs):
         """Logs in the one shape that Keras can average over several workers, `(1,)`."""
-        strategy = getattr(self, "_distribute_strategy", None)
+        strategy = strategy_of(self)
         if strategy is None or strategy.cluster_resolver is None:
             return logs
         return {name: ops.reshape(value, (1,)) for name, value in logs.items()}

@@ -1,14 +1,17 @@
-"""Which heads take part: masked for one pass, or pruned for good."""
+"""Attention heads taken out of a model: masked for a while, or pruned for good."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
+import keras
+from keras import ops
 
 from tf_transformer.config import TransformerConfig
 
 
 class HeadMasks(NamedTuple):
-    """Which heads take part; 0 takes a head out, 1 keeps it, None keeps all.
+    """One factor for the output of each head; 0 takes it out, 1 keeps it, None keeps all.
 
     Attributes:
         encoder, decoder: `(num_layers, num_heads)`.
@@ -20,7 +23,7 @@ class HeadMasks(NamedTuple):
     cross: Any = None
 
     def check(self, config: TransformerConfig) -> None:
-        """Refuses masks that do not fit the model.
+        """Checks that the masks fit the model.
 
         Raises:
             ValueError: a mask has another shape, or the model has no such heads.
@@ -36,18 +39,38 @@ class HeadMasks(NamedTuple):
                 continue
             if config.decoder_only and name != "decoder":
                 raise ValueError(f"A decoder-only model has no {name} heads to mask")
-            if tuple(mask.shape) != shapes[name]:
+            if ops.shape(mask) != shapes[name]:
                 raise ValueError(
                     f"The {name} mask must have a value for every layer and head, "
-                    f"{shapes[name]}. Received: {tuple(mask.shape)}"
+                    f"{shapes[name]}. Received: {ops.shape(mask)}"
                 )
+
+
+@contextlib.contextmanager
+def masked_heads(model: Any, masks: HeadMasks) -> Iterator[None]:
+    """Multiplies the outputs of heads with the masks' factors, within a `with` statement.
+
+        with masked_heads(model, HeadMasks(encoder=[[1, 1], [0, 1]])):
+            logits = model(inputs)
+
+    Graphs that were traced before, such as those of `Model.predict`, keep all heads. As in any
+    `keras.StatelessScope`, variables do not change inside.
+
+    Args:
+        model: a `Transformer` or `LanguageModel`.
+        masks: a factor for every head.
+
+    Raises:
+        ValueError: the masks do not fit the model.
+    """
+    with keras.StatelessScope(state_mapping=_masked_kernels(model, masks)):
+        yield
 
 
 def prune_heads(model: Any, masks: HeadMasks) -> None:
     """Takes heads out for good: their part of the output projection becomes zero.
 
-    From then on the model translates, trains on and is saved as one without them. The arrays keep
-    their sizes.
+    The pruned model translates, trains and is saved like any other. The arrays keep their sizes.
 
     Args:
         model: a `Transformer` or `LanguageModel`.
@@ -56,7 +79,18 @@ def prune_heads(model: Any, masks: HeadMasks) -> None:
     Raises:
         ValueError: the masks do not fit the model.
     """
+    for kernel, masked in _masked_kernels(model, masks):
+        kernel.assign(masked)
+
+
+def _masked_kernels(model, masks) -> list[tuple[Any, Any]]:
+    """The output projections' kernels, and what they are with the masks.
+
+    The output of all heads, side by side, is multiplied with the kernel: the rows of a head, times
+    its factor, do what the factor would do to the head's output.
+    """
     masks.check(model.config)
+    kernels = []
     for stack, attention, mask in (
         ("encoder", "self_attention", masks.encoder),
         ("decoder", "self_attention", masks.decoder),
@@ -64,7 +98,11 @@ def prune_heads(model: Any, masks: HeadMasks) -> None:
     ):
         if mask is None:
             continue
-        for layer, kept in zip(getattr(model, stack).stacked_layers, mask, strict=True):
+        for layer_index, layer in enumerate(getattr(model, stack).stacked_layers):
             kernel = getattr(layer, attention).output_projection.kernel
-            rows = np.repeat(np.asarray(kept) != 0, kernel.shape[0] // len(kept))
-            kernel.assign(np.asarray(kernel) * rows[:, np.newaxis])
+            if kernel is None:
+                raise ValueError("Heads cannot be masked in a model that is quantized")
+            factors = ops.cast(mask[layer_index], kernel.dtype)
+            rows = ops.repeat(factors, kernel.shape[0] // len(mask[layer_index]))
+            kernels.append((kernel, ops.convert_to_tensor(kernel) * rows[:, None]))
+    return kernels

@@ -6,11 +6,10 @@ import keras
 from keras import ops
 
 from tf_transformer.config import TransformerConfig
-from tf_transformer.layers.layer_states import AttentionWeights
-from tf_transformer.layers.layout import Packing
+from tf_transformer.layers.layout import Packed
 from tf_transformer.layers.masks import causal_attention_mask, padding_mask
 from tf_transformer.models.base import DecoderModel
-from tf_transformer.models.head_pruning import HeadMasks
+from tf_transformer.models.states import ModelStates
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -24,14 +23,9 @@ class LanguageModel(DecoderModel):
         inputs: `{"target": (batch, target_length)}` int32 ids padded with 0 at the end: the labels
             shifted right behind the begin id.
         training: True applies dropout.
-        head_masks: `HeadMasks`, to see what single heads do; None keeps all heads.
-        return_attention: True also returns the attention weights.
-        hidden_at: `(batch, target_length)` bool; returns, in place of the logits, what those at
-            True are computed from. The model then computes with real tokens alone, see `Packing`.
 
     Returns:
-        logits, `(batch, target_length, target_vocab_size)` float32; with `return_attention` a pair
-        of them and `AttentionWeights`; with `hidden_at` `(number of True, d_model)`.
+        logits, `(batch, target_length, target_vocab_size)` float32.
 
     Raises:
         ValueError: the configuration is that of an encoder-decoder model.
@@ -43,32 +37,34 @@ class LanguageModel(DecoderModel):
             raise ValueError("A `LanguageModel` needs a configuration with `decoder_only=True`")
         self.build(self.input_shapes)
 
-    def call(
-        self,
-        inputs,
-        training=None,
-        head_masks=None,
-        return_attention=False,
-        hidden_at=None,
-    ):
+    def call(self, inputs, training=None):
         (target,) = self._ids(inputs)
-        head_masks = head_masks or HeadMasks()
-        head_masks.check(self.config)
+        return self._logits(
+            self.decoder(
+                self._embed_target(target, training),
+                attention_mask=causal_attention_mask(padding_mask(target)),
+                training=training,
+            )
+        )
+
+    def states(self, inputs, training=None) -> ModelStates:
+        """Computes `call`; returns hidden states and attention weights as well."""
+        (target,) = self._ids(inputs)
+        hidden, states = self.decoder.states(
+            self._embed_target(target, training),
+            attention_mask=causal_attention_mask(padding_mask(target)),
+            training=training,
+        )
+        return ModelStates(self._logits(hidden), None, states)
+
+    def hidden_at(self, inputs, positions_mask, training=None):
+        (target,) = self._ids(inputs)
         mask = padding_mask(target)
-        packing = None
-        if hidden_at is not None:
-            packing = Packing.of_rows(ops.logical_or(mask, hidden_at))
-        outputs = self.decoder(
-            self._embed(target, self.target_embedding, self.target_positions, training, packing),
+        layout = Packed.of_sentences(ops.logical_or(mask, positions_mask))
+        hidden = self.decoder(
+            self._embed_target(target, training, layout),
             attention_mask=causal_attention_mask(mask),
             training=training,
-            head_masks=head_masks.decoder,
-            return_states=return_attention and packing is None,
-            packing=packing,
+            layout=layout,
         )
-        if packing is not None:
-            return packing.choose(outputs, hidden_at)
-        if not return_attention:
-            return self._logits(outputs)
-        hidden, states = outputs
-        return self._logits(hidden), AttentionWeights([], states.self_attention, [])
+        return layout.select(hidden, positions_mask)

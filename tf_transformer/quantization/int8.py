@@ -9,6 +9,7 @@ import tensorflow as tf
 from tf_transformer.backend import require_tensorflow
 from tf_transformer.layers.dense import Projection
 from tf_transformer.models.base import DecoderModel
+from tf_transformer.private_interfaces import quantized_matmul, sublayers
 
 _LARGEST = 127
 # On processors without VNNI instructions the kernel shifts the rows by 128 and adds two products in
@@ -99,10 +100,7 @@ def _multiply(rows, kernel, largest_of_column, keeps_weights=True):
         "is_weight_const": tf.compat.v1.AttrValue(b=keeps_weights),
         "fused_ops": _list(s=[b"BiasAdd", b"Dequantize"]),
     }
-    operation = tf.compat.v1.get_default_graph().create_op(
-        "_QuantizedMatMul", inputs, [tf.float32], attrs=attributes, name="int8_product"
-    )
-    (products,) = operation.outputs
+    products = quantized_matmul(inputs, attributes, "int8_product")
     products.set_shape((None, kernel.shape[1]))
     return products * largest
 
@@ -132,7 +130,7 @@ def _types(dtypes):
 
 
 def quantize(model: DecoderModel) -> None:
-    """Makes all products with weights 8-bit ones, for good; everything else stays float32.
+    """Replaces all products with weights by 8-bit ones, for good; all else stays float32.
 
     The embeddings' table stays float32 for look-ups.
 
@@ -145,7 +143,7 @@ def quantize(model: DecoderModel) -> None:
     """
     require_tensorflow("int8")
     check_kernels()
-    for layer in model._flatten_layers(include_self=False):
+    for layer in sublayers(model):
         if isinstance(layer, Projection) and layer.product is None:
             layer.replace_product(Int8Product(layer.kernel, layer.bias))
     if model.logits_projection is None:
@@ -154,8 +152,8 @@ def quantize(model: DecoderModel) -> None:
 
 
 def is_quantized(model: DecoderModel) -> bool:
-    """Whether `quantize` has been here."""
-    return any(isinstance(layer, Int8Product) for layer in model._flatten_layers())
+    """Whether the model is quantized."""
+    return any(isinstance(layer, Int8Product) for layer in sublayers(model))
 
 
 @functools.cache

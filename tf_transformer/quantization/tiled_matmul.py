@@ -13,6 +13,7 @@ from keras import ops
 
 from tf_transformer.layers.dense import Projection
 from tf_transformer.models.base import DecoderModel
+from tf_transformer.private_interfaces import sublayers
 
 _TILE_WIDTH = 64
 # Smaller ones stay in the cache.
@@ -60,7 +61,7 @@ def tile_weights(model: DecoderModel) -> None:
     The outputs stay the same but for rounding. A model that is trained on, saved or looked into
     needs its own layout: do this to models that only decode.
     """
-    for layer in model._flatten_layers(include_self=False):
+    for layer in sublayers(model):
         if isinstance(layer, Projection) and layer.product is None and _is_worth_it(layer.kernel):
             layer.replace_product(TiledProduct(layer.kernel, layer.bias, dtype=layer.dtype_policy))
     table = np.transpose(model.target_embedding.embeddings)

@@ -118,9 +118,12 @@ def _run_train(options):
         check_folder(options.model_dir)
     texts = _text_files(options)
     import_tensorflow()
+    from training.malloc import keep_memory
     from training.plots.plots import plot_training
     from training.prepared.prepared import PreparedText
     from training.trainer import train
+
+    keep_memory()
 
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("training").setLevel(logging.INFO)

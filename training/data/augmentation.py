@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from tf_transformer.text.framing import end_and_pad, remove_end, shift_right
+from tf_transformer.text.special_ids import UNKNOWN_ID
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
 
@@ -138,8 +139,8 @@ def augment(
 
     def add(step, batch):
         inputs, labels = batch
-        # The source, and the target as it is in the labels, without their ends.
-        sides = [_without_end(ids) for ids in (inputs.get("source"), labels)]
+        source = inputs.get("source")
+        sides = [None if source is None else remove_end(source), remove_end(labels)]
 
         def seed_of(sequence):
             one = tf.stack([tf.constant(seed, tf.int64), tf.constant(sequence, tf.int64)])
@@ -161,16 +162,8 @@ def augment(
         source, target = sides
         if config.word_dropout and source is not None:
             source = drop_words(source, config.word_dropout, seed_of(_WORDS), tags)
-        begins, ends = (tf.fill([target.nrows(), 1], number) for number in (BEGIN_ID, END_ID))
-        augmented = {} if source is None else {"source": tf.concat([source, ends], 1).to_tensor()}
-        augmented["target"] = tf.concat([begins, target], 1).to_tensor()
-        return augmented, tf.concat([target, ends], 1).to_tensor()
+        labels = end_and_pad(target)
+        augmented = {} if source is None else {"source": end_and_pad(source)}
+        return augmented | {"target": shift_right(labels)}, labels
 
     return batches.enumerate(first_step).map(add, num_parallel_calls=tf.data.AUTOTUNE)
-
-
-def _without_end(ids):
-    if ids is None:
-        return None
-    ids = tf.RaggedTensor.from_tensor(ids, padding=PAD_ID)
-    return ids[:, :-1]

@@ -5,7 +5,7 @@ import dataclasses
 import tensorflow as tf
 import tqdm
 
-from tf_transformer.text.special_ids import BEGIN_ID, END_ID
+from tf_transformer.text.framing import append_end, shift_right
 from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
@@ -141,32 +141,27 @@ class ParallelText:
         batch_sizes = bucket_batch_sizes(boundaries, self.config.batch_tokens)
         if self.config.batch_sentences is not None:
             batch_sizes = [self.config.batch_sentences] * len(batch_sizes)
-        pairs = self._tokenized_chunks(lines).unbatch().map(_to_example)
+
+        def end_sentences(source, target):
+            return append_end(tf.identity(source)), append_end(tf.identity(target))
+
+        def shift(source, labels):
+            inputs = {"source": source} if self.source else {}
+            return inputs | {"target": shift_right(labels)}, labels
+
+        pairs = self._tokenized_chunks(lines).unbatch().map(end_sentences)
         batches = pairs.filter(
-            lambda inputs, labels: (
-                (_length(inputs, labels) <= max_length)
-                & (tf.minimum(tf.size(inputs["source"]), tf.size(labels)) > 1)
+            lambda source, labels: (
+                (_length(source, labels) <= max_length)
+                & (tf.minimum(tf.size(source), tf.size(labels)) > 1)
             )
         ).bucket_by_sequence_length(
             _length,
             bucket_boundaries=boundaries,
             bucket_batch_sizes=batch_sizes,
         )
-        if self.source is None:
-            return batches.map(lambda inputs, labels: ({"target": inputs["target"]}, labels))
-        return batches
+        return batches.map(shift)
 
 
-def _to_example(source, target):
-    source, target = tf.identity(source), tf.identity(target)
-    return (
-        {
-            "source": tf.concat([source, [END_ID]], 0),
-            "target": tf.concat([[BEGIN_ID], target], 0),
-        },
-        tf.concat([target, [END_ID]], 0),
-    )
-
-
-def _length(inputs, labels):
-    return tf.maximum(tf.size(inputs["source"]), tf.size(labels))
+def _length(source, labels):
+    return tf.maximum(tf.size(source), tf.size(labels))

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.decoding.beam_search import SearchOptions, beam_search
-from tf_transformer.decoding.incremental_decoder import StepDecoder
+from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
 from tf_transformer.losses.schedule import NoamSchedule
@@ -89,7 +89,7 @@ def greedy_copy(model: Transformer, source: np.ndarray) -> np.ndarray:
 
     The text's model knows no end symbol: padding, which it never saw as a label, stands in for it.
     """
-    decoder = StepDecoder(model)
+    decoder = IncrementalDecoder(model)
     batch_size, length = source.shape
     found = beam_search(
         decoder,

@@ -7,9 +7,9 @@ import tensorflow as tf
 from matplotlib.figure import Figure
 
 from tf_transformer.decoding.beam_search import beam_search
-from tf_transformer.decoding.incremental_decoder import StepDecoder
-from tf_transformer.decoding.translation_search import end_and_pad
+from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.inference.translator import Translator
+from tf_transformer.text.framing import end_and_pad
 from tf_transformer.text.special_ids import END_ID
 from training.plots.fonts import font_families
 
@@ -41,10 +41,13 @@ def record_search(translator: Translator, text: str) -> SearchTree:
     source = source[:, : translator.source_limit]
     if source.row_lengths()[0] == 0:
         raise ValueError(f"No words to look at in {text!r}")
-    decoder, state, arguments = translator.searcher.start(end_and_pad(source))
+    decoder, state, arguments = translator.search.start(end_and_pad(source))
     recorder = _Recorder(decoder, translator.model.config.target_vocab_size)
     found = beam_search(
-        recorder, recorder.start(state), num_best=translator.searcher.beam_size, **arguments
+        recorder,
+        recorder.start(state),
+        num_best=translator.search.beam_size,
+        **arguments,
     )
     finished = {}
     for ids, length, score in zip(
@@ -58,7 +61,8 @@ def record_search(translator: Translator, text: str) -> SearchTree:
 class _Recorder:
     """A `StepModel` that notes every hypothesis it is shown; for one sentence, in eager mode."""
 
-    def __init__(self, decoder: StepDecoder, vocab_size: int):
+    def __init__(self, decoder: IncrementalDecoder, vocab_size: int):
+        self.compaction_interval = decoder.compaction_interval
         self._decoder = decoder
         self._vocab_size = vocab_size
         self.live: dict[Ids, float] = {}
@@ -72,23 +76,23 @@ class _Recorder:
             "next": tf.zeros((1, beam_size, self._vocab_size)),
         }
 
-    def decode_step(self, newest, parents, number, state, return_attention=False):
+    def decode_step(self, newest, parents, position, state, return_attention=False):
         ids, log_probs, gained = (
             tf.gather(state[name], parents, batch_dims=1) for name in ("ids", "log_probs", "next")
         )
         ids = tf.concat([ids, newest[:, :, tf.newaxis]], axis=2)
-        if number > 0:
+        if position > 0:
             log_probs += tf.gather(gained, newest, batch_dims=2)
         for hypothesis, log_prob in zip(ids[0].numpy(), log_probs[0].numpy(), strict=True):
             # The places of ended hypotheses stay in the beam, and are never extended.
             if END_ID not in hypothesis:
                 self.live[tuple(hypothesis[1:].tolist())] = float(log_prob)
-        logits, attention, own = self._decoder.decode_step(newest, parents, number, state["own"])
+        logits, attention, own = self._decoder.decode_step(newest, parents, position, state["own"])
         after = tf.nn.log_softmax(logits)
         return logits, attention, {"own": own, "ids": ids, "log_probs": log_probs, "next": after}
 
-    def keep_hypotheses(self, rows, alive, parents, number, state):
-        own = self._decoder.keep_hypotheses(rows, alive, parents, number, state["own"])
+    def select_rows(self, rows, alive, parents, position, state):
+        own = self._decoder.select_rows(rows, alive, parents, position, state["own"])
         return state | {"own": own}
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID
+from tf_transformer.text.framing import shift_right
+from tf_transformer.text.special_ids import PAD_ID
 from training.config import DataConfig, VocabularyConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.prepared.data_service import check_service
@@ -286,5 +287,4 @@ def _batch(sides: dict, rows: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tenso
         side = tf.RaggedTensor.from_row_splits(values, splits, validate=False)
         ids[name] = tf.gather(side, rows).to_tensor(PAD_ID)
     labels = ids["target"]
-    shifted = tf.pad(labels[:, :-1], [[0, 0], [1, 0]], constant_values=BEGIN_ID)
-    return ids | {"target": tf.where(shifted == END_ID, PAD_ID, shifted)}, labels
+    return ids | {"target": shift_right(labels)}, labels

@@ -85,15 +85,17 @@ class ScriptedSteps:
             logits and the new nest.
     """
 
+    compaction_interval = 8
+
     def __init__(self, step):
         self.step = step
 
-    def decode_step(self, newest, parents, number, state, return_attention=False):
+    def decode_step(self, newest, parents, position, state, return_attention=False):
         state = tf.nest.map_structure(lambda x: tf.gather(x, parents, batch_dims=1), state)
         logits, state = self.step(newest, state)
         return logits, None, state
 
-    def keep_hypotheses(self, rows, alive, parents, number, state):
+    def select_rows(self, rows, alive, parents, position, state):
         return tf.nest.map_structure(lambda x: tf.gather(x, rows), state)
 
 

@@ -12,9 +12,10 @@ from tests.numpy_reference import (
     read_attention,
     scaled_dot_product_attention,
 )
-from tf_transformer.decoding.kv_cache import HIDDEN, begin_step, empty_cache
+from tf_transformer.decoding.kv_cache import begin_step, empty_cache
 from tf_transformer.layers import attention
 from tf_transformer.layers.attention import CrossAttention, SelfAttention
+from tf_transformer.layers.layout import Beam
 
 D_MODEL = 8
 NUM_HEADS = 2
@@ -71,7 +72,7 @@ def test_scaled_dot_product_attention(rng, masked):
     query, key = rng.normal(size=(5, 3)), rng.normal(size=(7, 3))
     value = rng.normal(size=(7, 4))
     mask = random_mask(rng, 5, 7) if masked else None
-    computed = attention.scaled_dot_product_attention(
+    computed, _ = attention.scaled_dot_product_attention(
         *(ops.convert_to_tensor(array, "float32") for array in (query, key, value)), mask
     )
     expected = scaled_dot_product_attention(query, key, value, mask)
@@ -83,7 +84,7 @@ def test_masked_keys_have_exactly_no_weight(rng):
     query, key = rng.normal(size=(2, 4)).astype("float32"), np.zeros((3, 4), "float32")
     key[2] = 1e4 * query[0]
     value = np.array([[1.0], [3.0], [1e30]], "float32")
-    computed = attention.scaled_dot_product_attention(
+    computed, _ = attention.scaled_dot_product_attention(
         query, key, value, np.array([[True, True, False]])
     )
     np.testing.assert_allclose(computed, [[2.0], [2.0]], rtol=1e-6)
@@ -93,13 +94,13 @@ def test_large_scores_stay_finite():
     query = np.array([[1e4, 1e4]], "float32")
     key = np.array([[1e4, 1e4], [-1e4, -1e4]], "float32")
     value = np.array([[1.0], [2.0]], "float32")
-    computed = attention.scaled_dot_product_attention(query, key, value)
+    computed, _ = attention.scaled_dot_product_attention(query, key, value)
     np.testing.assert_allclose(computed, [[1.0]])
 
 
 def test_query_without_any_key_stays_finite(rng):
     arrays = [rng.normal(size=(3, 4)).astype("float32") for _ in range(3)]
-    computed = attention.scaled_dot_product_attention(*arrays, np.zeros((3, 3), bool))
+    computed, _ = attention.scaled_dot_product_attention(*arrays, np.zeros((3, 3), bool))
     assert np.isfinite(computed).all()
 
 
@@ -112,7 +113,9 @@ def test_bfloat16_stays_bfloat16(rng):
         dtypes.append(keras.backend.standardize_dtype(weights.dtype))
         return weights
 
-    computed = attention.scaled_dot_product_attention(*arrays, np.ones((1, 200), bool), watch)
+    computed, _ = attention.scaled_dot_product_attention(
+        *arrays, np.ones((1, 200), bool), dropout=watch
+    )
     assert dtypes == ["bfloat16"]
     assert keras.backend.standardize_dtype(computed.dtype) == "bfloat16"
     expected = scaled_dot_product_attention(
@@ -125,7 +128,9 @@ def test_bfloat16_stays_bfloat16(rng):
 
 def test_dropout_is_applied_to_the_weights(rng):
     arrays = [rng.normal(size=(3, 4)).astype("float32") for _ in range(3)]
-    computed = attention.scaled_dot_product_attention(*arrays, dropout=lambda weights: 0 * weights)
+    computed, _ = attention.scaled_dot_product_attention(
+        *arrays, dropout=lambda weights: 0 * weights
+    )
     np.testing.assert_array_equal(computed, np.zeros((3, 4)))
 
 
@@ -178,13 +183,13 @@ def test_self_attention_step_by_step(rng, weights):
     batch, beam, length = 2, 3, 4
     inputs = rng.normal(size=(batch, beam, length, D_MODEL)).astype("float32")
     layer = self_attention(weights)
-    cache = empty_cache([(NUM_HEADS, D_MODEL // NUM_HEADS)], batch, beam, "float32")
+    cache = empty_cache([(NUM_HEADS, D_MODEL // NUM_HEADS)], batch, beam, length, "float32")
     same = np.tile(np.arange(beam, dtype="int32"), (batch, 1))
     steps = []
     for number in range(length):
-        cache, context = begin_step(cache, same, number)
+        cache, step = begin_step(cache, same, number)
         output, layer_cache = layer.step(
-            inputs[:, :, number].reshape(-1, D_MODEL), cache.layers[0], context
+            inputs[:, :, number].reshape(-1, D_MODEL), cache.layers[0], step
         )
         cache = cache._replace(layers=[layer_cache])
         steps.append(np.reshape(output, (batch, beam, D_MODEL)))
@@ -202,8 +207,12 @@ def test_cross_attention_from_hypotheses(rng, weights):
     layer = cross_attention(weights)
     projected = layer.project_memory(memory.astype("float32"))
     assert projected["key"].shape == (2, NUM_HEADS, 5, D_MODEL // NUM_HEADS)
-    bias = np.where(mask[:, None], 0.0, HIDDEN).astype("float32")
-    computed = layer.step(hypotheses.reshape(-1, D_MODEL).astype("float32"), projected, bias)
+    computed, _ = layer.attend_projected(
+        hypotheses.reshape(-1, D_MODEL).astype("float32"),
+        projected,
+        mask[:, None],
+        layout=Beam(3),
+    )
     expected = multi_head_attention(weights, hypotheses, memory, mask)
     np.testing.assert_allclose(np.reshape(computed, expected.shape), expected, rtol=1e-4, atol=1e-4)
 
@@ -260,7 +269,8 @@ def test_scaled_dot_products_have_unit_variance():
     query, key = rng.normal(size=(2, 400, 64))
     products = query @ key.T
     assert abs(np.var(products) / 64 - 1) < 0.05
-    weights = np.asarray(attention.attention_weights(query, key))
+    _, weights = attention.scaled_dot_product_attention(query, key, key)
     # A softmax row tells its scores up to a constant.
-    scores = np.log(weights) - np.log(weights).mean(axis=1, keepdims=True)
+    scores = np.log(weights)
+    scores -= scores.mean(axis=1, keepdims=True)
     assert abs(np.var(scores) - 1) < 0.05

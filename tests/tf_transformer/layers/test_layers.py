@@ -95,7 +95,7 @@ for norm_position in ("post", "pre"):
             dict(norm_position=norm_position, dropout_rate=0.1, epsilon=1e-5),
             ("source",),
             num_weights=2,
-            call=lambda layer, x, **options: layer(x, layer.before(x) ** 2, **options),
+            call=lambda layer, x, **options: layer(x, layer.sublayer_inputs(x) ** 2, **options),
         ),
         Case(EncoderLayer, arguments, ENCODER_INPUTS, num_weights=12),
         Case(
@@ -310,7 +310,7 @@ def test_residual_equation(rng, norm_position):
     layer = Residual(norm_position=norm_position, epsilon=1e-2)
     layer.build(inputs.shape)
     randomise(layer, rng)
-    computed = layer(inputs, np.tanh(layer.before(inputs)))
+    computed = layer(inputs, np.tanh(layer.sublayer_inputs(inputs)))
     expected = residual(norm_position, read_norm(layer.norm), inputs, np.tanh)
     np.testing.assert_allclose(computed, expected, atol=1e-5)
 
@@ -319,7 +319,7 @@ def test_residual_is_built_by_its_first_use(rng):
     """As its docstring has it: `before`, the sublayer, the residual."""
     inputs = make_inputs(rng)["source"]
     layer = Residual(norm_position="pre")
-    layer(inputs, layer.before(inputs))
+    layer(inputs, layer.sublayer_inputs(inputs))
     assert len(layer.weights) == 2
 
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer import LanguageModel, Transformer, TransformerConfig
-from tf_transformer.layers.layout import Packing
+from tf_transformer.layers.layout import Packed
 
 # Of 3, no, 1 and 4 tokens, with padding anywhere.
 MASK = np.array([[1, 1, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]], bool)
@@ -43,7 +43,7 @@ def test_pack():
     vectors, upstream = normal(*MASK.shape, 5), normal(MASK.sum(), 5)
     with tf.GradientTape() as tape:
         tape.watch(vectors)
-        tokens = Packing.of(MASK).pack(vectors)
+        tokens = Packed.of(MASK).pack(vectors)
     np.testing.assert_array_equal(tokens, vectors.numpy()[MASK])
     gradient = tape.gradient(tokens, vectors, output_gradients=upstream)
     np.testing.assert_array_equal(gradient, padded(upstream.numpy()))
@@ -56,7 +56,7 @@ def test_split_heads(num_parts):
     tokens, other = normal(MASK.sum(), width), normal(MASK.sum(), width)
     with tf.GradientTape() as tape:
         tape.watch(tokens)
-        parts = tf.stack(Packing.of(MASK).split_heads(tokens, num_parts, HEADS))
+        parts = Packed.of(MASK).split_heads(tokens, num_parts, HEADS)
     is_real = np.broadcast_to(MASK[None, :, None, :, None], parts.shape)
     expected = split(padded(tokens.numpy()), num_parts)
     np.testing.assert_array_equal(np.where(is_real, parts, 0), expected)
@@ -69,7 +69,7 @@ def test_join_heads():
     attended, upstream = normal(4, HEADS, 4, HEAD_DIM), normal(MASK.sum(), HEADS * HEAD_DIM)
     with tf.GradientTape() as tape:
         tape.watch(attended)
-        tokens = Packing.of(MASK).join_heads(attended)
+        tokens = Packed.of(MASK).join_heads(attended)
     expected = attended.numpy().transpose(0, 2, 1, 3).reshape(*MASK.shape, -1)[MASK]
     np.testing.assert_array_equal(tokens, expected)
     gradient = tape.gradient(tokens, attended, output_gradients=upstream)
@@ -95,7 +95,7 @@ def test_model(switches):
     source[0, 2:] = source[1, 4:] = target[1, 1:] = target[2, 3:] = 0
     inputs = {"target": target} if config.decoder_only else {"source": source, "target": target}
     wanted = np.array([[1, 1, 0, 1, 0], [1, 0, 0, 0, 0], [0, 0, 1, 0, 0]], bool)
-    hidden = model(inputs, hidden_at=wanted)
+    hidden = model.hidden_at(inputs, wanted)
     table, _ = model.logits_weights()
     np.testing.assert_allclose(
         hidden @ tf.transpose(table), model(inputs).numpy()[wanted], atol=1e-5

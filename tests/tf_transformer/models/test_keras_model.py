@@ -237,7 +237,8 @@ def test_keras_quantize_is_refused(name, arguments):
     weights = model.get_weights()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(NotImplementedError, match=r"tf_transformer\.int8\.quantize.*--dtype"):
+        message = r"tf_transformer\.quantization\.int8\.quantize.*--dtype"
+        with pytest.raises(NotImplementedError, match=message):
             model.quantize(*arguments)
     for weight, before in zip(model.get_weights(), weights, strict=True):
         np.testing.assert_array_equal(weight, before)

@@ -17,11 +17,11 @@ from tests.numpy_reference import (
     sinusoids,
 )
 from tf_transformer import LabelSmoothedCrossEntropy, NoamSchedule, Transformer, TransformerConfig
-from tf_transformer.decoding.beam_search import KEEP_EVERY
-from tf_transformer.decoding.incremental_decoder import StepDecoder
+from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.layers.masks import padding_mask
 
 VOCAB = 13
+INTERVAL = IncrementalDecoder.compaction_interval
 SOURCE = np.array([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0]], "int32")
 TARGET = np.array([[2, 4, 9, 12, 6, 1], [2, 11, 5, 7, 0, 0]], "int32")
 VARIANTS = [
@@ -180,7 +180,7 @@ def test_no_gradient_flows_into_source_padding(model):
 
 
 def start(model, beam_size=1, source=SOURCE):
-    decoder = StepDecoder(model, beam_size)
+    decoder = IncrementalDecoder(model, beam_size)
     return decoder, decoder.start(len(source), model.encode(source), padding_mask(source))
 
 
@@ -192,8 +192,8 @@ def decode_by_steps(model, hypotheses, source=SOURCE):
     alive = tf.fill((batch_size, beam_size), True)
     steps = []
     for number in range(length):
-        if number and number % KEEP_EVERY == 0:
-            state = decoder.keep_hypotheses(tf.range(batch_size), alive, same, number, state)
+        if number and number % INTERVAL == 0:
+            state = decoder.select_rows(tf.range(batch_size), alive, same, number, state)
         logits, _, state = decoder.decode_step(hypotheses[:, :, number], same, number, state)
         steps.append(np.asarray(logits))
     return np.stack(steps, axis=2)
@@ -202,7 +202,7 @@ def decode_by_steps(model, hypotheses, source=SOURCE):
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_cached_is_uncached(model, rng, beam_size):
     """Every hypothesis of its own, all of them unlike each other."""
-    hypotheses = rng.integers(3, VOCAB, size=(2, beam_size, 2 * KEEP_EVERY + 3)).astype("int32")
+    hypotheses = rng.integers(3, VOCAB, size=(2, beam_size, 2 * INTERVAL + 3)).astype("int32")
     hypotheses[:, :, 0] = 2
     logits = decode_by_steps(model, hypotheses)
     for beam in range(beam_size):
@@ -223,11 +223,11 @@ def test_cache_follows_its_hypotheses(rng):
     parents = np.zeros((len(source), beam_size), "int32")
     targets = np.zeros((len(source), beam_size, 0), "int32")
     alive = np.ones((len(source), beam_size), bool)
-    for number in range(3 * KEEP_EVERY + 2):
-        if number and number % KEEP_EVERY == 0:
+    for number in range(3 * INTERVAL + 2):
+        if number and number % INTERVAL == 0:
             kept = np.flatnonzero(rng.random(len(rows)) < 0.8).astype("int32")
             kept = kept if len(kept) else np.array([0], "int32")
-            state = decoder.keep_hypotheses(kept, alive, parents, number, state)
+            state = decoder.select_rows(kept, alive, parents, number, state)
             rows, parents, targets, alive = (x[kept] for x in (rows, parents, targets, alive))
         newest = rng.integers(3, VOCAB, parents.shape).astype("int32")
         targets = np.concatenate(
@@ -249,15 +249,15 @@ def test_entries_that_nobody_sees_are_dropped():
     """A beam whose hypotheses share their past keeps it once."""
     decoder, state = start(make_model(), beam_size=4)
     first = np.zeros((2, 4), "int32")
-    for number in range(KEEP_EVERY):
+    for number in range(INTERVAL):
         _, _, state = decoder.decode_step(np.full((2, 4), 5, "int32"), first, number, state)
-    room = 4 * KEEP_EVERY
-    assert state.cache.bias.shape == (2, 4, room)
+    room = 4 * INTERVAL
+    assert state.cache.visible.shape == (2, 4, room)
     alive = np.ones((2, 4), bool)
-    state = decoder.keep_hypotheses([0, 1], alive, first, KEEP_EVERY, state)
+    state = decoder.select_rows([0, 1], alive, first, INTERVAL, state)
     # The first hypothesis's entry of every step, for all that continue it.
-    assert state.cache.bias.shape == (2, 4, KEEP_EVERY + room)
-    assert all(layer.shape[3] == KEEP_EVERY + room for layer in state.cache.layers)
+    assert state.cache.visible.shape == (2, 4, INTERVAL + room)
+    assert all(layer.shape[3] == INTERVAL + room for layer in state.cache.layers)
 
 
 def test_graph_and_eager_mode_decode_alike():
@@ -268,7 +268,7 @@ def test_graph_and_eager_mode_decode_alike():
         input_signature=[tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((None, 6), tf.int32)]
     )
     def decode(source, target):
-        decoder = StepDecoder(model)
+        decoder = IncrementalDecoder(model)
         state = decoder.start(tf.shape(source)[0], model.encode(source), padding_mask(source))
         logits = []
         for number in range(TARGET.shape[1]):
@@ -287,7 +287,7 @@ def test_attention_on_request():
     decoder, state = start(model, beam_size=1)
     newest, parents = TARGET[:, :1], np.zeros((2, 1), "int32")
     _, attention, _ = decoder.decode_step(newest, parents, 0, state, return_attention=True)
-    _, expected = model({"source": SOURCE, "target": newest}, return_attention=True)
+    expected = model.states({"source": SOURCE, "target": newest}).attention
     np.testing.assert_allclose(attention, np.mean(expected.cross[-1], axis=1), atol=1e-6)
 
 

@@ -15,7 +15,7 @@ from tests.tf_transformer.models.variant_reference import VariantReference
 from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import SWITCHES
 from tf_transformer.layers import attention
-from tf_transformer.models.head_pruning import HeadMasks, prune_heads
+from tf_transformer.models.head_pruning import HeadMasks, masked_heads, prune_heads
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.models.transformer import Transformer
 
@@ -198,8 +198,12 @@ def test_the_sweep_covers_every_pair_of_values():
 @pytest.mark.parametrize("decoder_only", BOOLEANS)
 def test_attention_weights_on_request(rng, decoder_only):
     model = make_model(dict(decoder_only=decoder_only, decoder=dict(num_heads=4)), rng)
-    logits, attention = model(inputs_of(model), return_attention=True)
-    np.testing.assert_array_equal(logits, model(inputs_of(model)))
+    states = model.states(inputs_of(model))
+    attention = states.attention
+    np.testing.assert_array_equal(states.logits, model(inputs_of(model)))
+    np.testing.assert_allclose(
+        model._logits(states.decoder.hidden[-1]), states.logits, rtol=1e-5, atol=1e-5
+    )
     shapes = [[tuple(weights.shape) for weights in part] for part in attention]
     assert shapes[1] == [(2, 4, 6, 6)] * 2
     if decoder_only:
@@ -218,11 +222,10 @@ def test_attention_weights_on_request(rng, decoder_only):
 
 def test_encoder_states(rng):
     model = make_model({}, rng)
-    memory, states = model.encode(SOURCE, return_states=True)
+    states = model.states(inputs_of(model)).encoder
     assert len(states.hidden) == 3
     assert len(states.attention) == 2
-    np.testing.assert_array_equal(states.hidden[-1], memory)
-    np.testing.assert_array_equal(model.encode(SOURCE), memory)
+    np.testing.assert_array_equal(states.hidden[-1], model.encode(SOURCE))
 
 
 def test_head_masks(rng):
@@ -233,7 +236,11 @@ def test_head_masks(rng):
         decoder=np.array([[1, 0], [1, 1]]),
         cross=np.array([[0, 0], [1, 1]]),
     )
-    masked = model(inputs_of(model), head_masks=masks)
+    before = model(inputs_of(model))
+    with masked_heads(model, masks):
+        masked = model(inputs_of(model))
+        masked_steps = step_by_step(model, SOURCE, TARGET)[:, 0]
+    np.testing.assert_array_equal(model(inputs_of(model)), before)
     layers = [
         (model.encoder.stacked_layers[1].self_attention, [0]),
         (model.decoder.stacked_layers[0].self_attention, [1]),
@@ -246,6 +253,7 @@ def test_head_masks(rng):
         layer.output_projection.kernel.assign(kernel)
     expected = model(inputs_of(model))
     np.testing.assert_allclose(masked, expected, atol=1e-5)
+    np.testing.assert_allclose(masked_steps[TARGET != 0], expected[TARGET != 0], atol=1e-5)
 
     pruned = make_model({}, np.random.default_rng(1))
     prune_heads(pruned, masks)
@@ -264,8 +272,8 @@ def test_head_masks(rng):
 )
 def test_head_masks_must_fit(rng, settings, masks, message):
     model = make_model(settings, rng)
-    with pytest.raises(ValueError, match=message):
-        model(inputs_of(model), head_masks=masks)
+    with pytest.raises(ValueError, match=message), masked_heads(model, masks):
+        pass
     with pytest.raises(ValueError, match=message):
         prune_heads(model, masks)
 
@@ -274,15 +282,15 @@ def test_head_masks_must_fit(rng, settings, masks, message):
 def test_attention_weights_are_not_kept_unasked(rng, decoder_only, monkeypatch):
     """One layer's at a time: those of the layer before are gone when the next are computed."""
     made, most = [], []
-    compute = attention.attention_weights
+    compute = attention.scaled_dot_product_attention
 
-    def watch(*arguments):
-        weights = compute(*arguments)
+    def watch(*arguments, **options):
+        attended, weights = compute(*arguments, **options)
         made.append(weakref.ref(weights))
         most.append(sum(weights() is not None for weights in made))
-        return weights
+        return attended, weights
 
-    monkeypatch.setattr(attention, "attention_weights", watch)
+    monkeypatch.setattr(attention, "scaled_dot_product_attention", watch)
     model = make_model(dict(decoder_only=decoder_only, num_decoder_layers=6), rng)
     model(inputs_of(model))
     assert len(most) >= 6

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from tf_transformer.__main__ import main
 from tf_transformer.inference.inspection import InspectedSentence, inspect_attention
 from tf_transformer.inference.translator import Translator
-from tf_transformer.layers.layer_states import AttentionWeights
+from tf_transformer.models.states import AttentionWeights
 from tf_transformer.storage.model_dir import load_model
 from training.plots import pictures
 from training.plots.attention_maps import attention_page, draw_attention
