@@ -57,7 +57,7 @@ def write_batches(options: argparse.Namespace) -> None:
 
     tf.keras.utils.set_random_seed(1)
     source, target = (TextFile.parse(str(path)) for path in (options.source, options.target))
-    model, _ = train_vocabularies(source, target, VocabularyConfig(size=options.vocab_size))
+    model, _ = train_vocabularies([source], [target], VocabularyConfig(size=options.vocab_size))
     tokenizer = Tokenizer(model)
     data = DataConfig(batch_tokens=options.batch_tokens)
     corpus = ParallelText(source, target, tokenizer, tokenizer, data)

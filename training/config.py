@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from tf_transformer.config import TransformerConfig
-from tf_transformer.decoding.search_limits import LARGEST_LENGTH_PENALTY
+from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY
 from tf_transformer.presets import PRESETS
 
 Positive = Annotated[int, pydantic.Field(gt=0, strict=True)]

@@ -42,10 +42,6 @@ def config_like(model_dir: pathlib.Path, given: dict[str, Any]) -> TrainingConfi
     """
     has = dataclasses.asdict(read_config(model_dir))
     del has["source_vocab_size"], has["target_vocab_size"]
-    for name in _FREE - {"dropout_rate"}:
-        # Older model directories name these rates even where they followed the main one.
-        if has[name] == has["dropout_rate"]:
-            has[name] = None
     model = dict(given.get("model") or {})
     preset = PRESETS.get(given.get("preset"), {})
     _refuse_others(model_dir, has, preset | model, given_by_preset=preset.keys() - model.keys())

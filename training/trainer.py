@@ -242,7 +242,7 @@ def _vocabularies(config, source, target, prepared, init_from):
         return models
     if prepared:
         return prepared.models
-    return train_vocabularies(source, target, config.vocabulary)
+    return train_vocabularies([source] if source else [], [target], config.vocabulary)
 
 
 def _with_vocabulary(config: TrainingConfig, vocabulary: VocabularyConfig) -> TrainingConfig:

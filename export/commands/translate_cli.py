@@ -23,7 +23,7 @@ from tf_transformer.command_line.command_options import (
     text,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
-from tf_transformer.decoding.search_limits import DEFAULT_BEAM_SIZE
+from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
 from tf_transformer.text.language_tags import check_language, check_tag, language_tag, tagged
 from tf_transformer.text.lines import one_line
 

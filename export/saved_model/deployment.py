@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from export.saved_model.suggestions import MARK, describe_kept, is_unedited, write_suggestion
+from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.inference.translator import Translator
 from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.storage.files import replacing
@@ -166,9 +167,9 @@ _ASK_OTHERWISE = """Ask it with `export.client.Client`, over REST or gRPC, witho
 What its signatures take: http://localhost:8501/v1/models/$model/metadata
 """
 
-_OPTIONS = """ Those that end in `_options` take, for every
-row, `beam_size` (0: the exported), `length_penalty` (negative: the exported), `max_length` (0: from
-the source), `min_length`, `no_repeat_ngram` (0: none) and `coverage_penalty` (0: none)."""
+_OPTIONS = " Those that end in `_options` take, for every\nrow, " + ", ".join(
+    f"`{option.name}` ({option.default})" for option in SEARCH_OPTIONS
+)
 
 _GUIDE = "README.md"
 _TEMPLATES = {

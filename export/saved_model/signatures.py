@@ -14,6 +14,7 @@ import tensorflow as tf
 from export.saved_model.progress import counted
 from export.saved_model.signature_names import check_signatures
 from tf_transformer.decoding.sampling import SamplingOptions
+from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
 from tf_transformer.decoding.translation_search import TranslationOptions
 from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.sampler import sample_translations
@@ -24,22 +25,8 @@ from tf_transformer.text.special_ids import PAD_ID, UNKNOWN_ID
 TEXT = {"text": tf.string}
 
 # Inputs of the signatures whose name ends in `_options`, see `TranslationOptions`.
-OPTIONS = {
-    "beam_size": tf.int32,
-    "length_penalty": tf.float32,
-    "max_length": tf.int32,
-    "min_length": tf.int32,
-    "no_repeat_ngram": tf.int32,
-    "coverage_penalty": tf.float32,
-}
-
-SAMPLING = {
-    "temperature": tf.float32,
-    "top_k": tf.int32,
-    "top_p": tf.float32,
-    "seed": tf.int64,
-}
-
+OPTIONS = {option.name: tf.as_dtype(option.dtype) for option in SEARCH_OPTIONS}
+SAMPLING = {option.name: tf.as_dtype(option.dtype) for option in SAMPLING_OPTIONS}
 
 # Of a place in the n best that is empty: JSON has no infinity.
 NO_SCORE = -1e9

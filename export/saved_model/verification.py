@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from export.saved_model.progress import counted
 from export.saved_model.signatures import ServedTranslator
+from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
 from tf_transformer.inference.translator import Translator
 
 _log = logging.getLogger(__name__)
@@ -87,17 +88,9 @@ def _sample_inputs(specs, texts):
         "source": strings,
         "target": np.roll(strings, 1),
         "prefix": np.where(rows % 3 == 0, strings[-1], np.array(b"", object)),
-        "beam_size": rows % 6,
-        "length_penalty": rows % 4 * 0.4 - 0.4,
-        "max_length": rows % 3 * 7,
-        "min_length": rows % 5,
-        "no_repeat_ngram": rows % 4,
-        "coverage_penalty": rows % 3 * 0.2,
-        "temperature": rows % 3 * 0.5,
-        "top_k": rows % 4 * 5,
-        "top_p": rows % 3 * 0.45,
-        "seed": rows,
     }
+    for option in (*SEARCH_OPTIONS, *SAMPLING_OPTIONS):
+        choices[option.name] = np.resize(option.samples, len(texts))
     for spec in specs:
         if spec.name == "ids":  # of 0 to 12 pieces
             is_real = np.arange(spec.shape[1]) < rows[:, None] % 13

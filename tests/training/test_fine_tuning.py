@@ -185,8 +185,18 @@ def test_settings_that_repeat_the_model(base):
     assert dataclasses.replace(config, model=small.model) == small
     assert config.transformer_config(400, 400) == read_config(base)
     rate = {"model": given["model"] | {"dropout_rate": 0.7, "encoder": {"d_ff": None}}}
-    changed = config_like(base, given | rate).transformer_config(400, 400)
+    assert config_like(base, given | rate).transformer_config(400, 400).dropout_rate == 0.7
+
+
+def test_dropout_rates_that_follow_the_main_one_follow_a_new_one(base, tmp_path):
+    model_dir = shutil.copytree(base, tmp_path / "model")
+    description = json.loads((model_dir / "config.json").read_text())
+    rates = {"dropout_rate": 0.1, "attention_dropout_rate": None, "feed_forward_dropout_rate": 0.2}
+    description["model"] |= rates
+    (model_dir / "config.json").write_text(json.dumps(description))
+    changed = config_like(model_dir, {"model": {"dropout_rate": 0.7}}).transformer_config(400, 400)
     assert changed.dropout_rate == changed.dropout_rate_of("attention") == 0.7
+    assert changed.dropout_rate_of("feed_forward") == 0.2
 
 
 def test_what_the_first_model_says_of_itself_stays(base, tmp_path):

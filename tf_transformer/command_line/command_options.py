@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tf_transformer.decoding.search_limits import (
+from tf_transformer.decoding.search_options import (
     DEFAULT_BEAM_SIZE,
     DEFAULT_LENGTH_PENALTY,
     LARGEST_LENGTH_PENALTY,

@@ -16,7 +16,7 @@ from tf_transformer.decoding.logits_processing import (
     top_k,
     without_repeats,
 )
-from tf_transformer.decoding.search_limits import LARGEST_LENGTH_PENALTY, MAX_BEAM_SIZE
+from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY, MAX_BEAM_SIZE
 from tf_transformer.text.special_ids import PAD_ID
 
 # Rows that are done leave the batch once no more than this share of its rows is still open.

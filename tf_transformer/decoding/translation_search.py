@@ -13,11 +13,12 @@ from tf_transformer.decoding.beam_search import (
 )
 from tf_transformer.decoding.incremental_decoder import DecodingState, IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks
-from tf_transformer.decoding.search_limits import (
+from tf_transformer.decoding.search_options import (
     DEFAULT_BEAM_SIZE,
     DEFAULT_LENGTH_PENALTY,
     LARGEST_COVERAGE_PENALTY,
     LARGEST_LENGTH_PENALTY,
+    SEARCH_OPTIONS,
 )
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.models.transformer import Transformer
@@ -26,7 +27,7 @@ from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED
 
 
 class TranslationOptions(NamedTuple):
-    """Per-sentence options of a batch, `(batch,)` tensors.
+    """Per-sentence options of a batch, `(batch,)` tensors, in the order of `SEARCH_OPTIONS`.
 
     Attributes:
         beam_size: int32, up to that of the search; 0 stands for that.
@@ -48,14 +49,8 @@ class TranslationOptions(NamedTuple):
     @classmethod
     def defaults(cls, rows: tf.Tensor | int) -> "TranslationOptions":
         """The defaults for `rows` sentences."""
-        zeros, zeros_float = tf.fill([rows], 0), tf.fill([rows], 0.0)
         return cls(
-            beam_size=zeros,
-            length_penalty=zeros_float - 1.0,
-            max_length=zeros,
-            min_length=zeros,
-            no_repeat_ngram=zeros,
-            coverage_penalty=zeros_float,
+            *(tf.fill([rows], tf.constant(o.unset, tf.as_dtype(o.dtype))) for o in SEARCH_OPTIONS)
         )
 
 
@@ -152,8 +147,7 @@ class TranslationSearch(tf.Module):
             ids = tf.TensorSpec([None, None], tf.int32)
             specs = [ids, tf.TensorSpec([], tf.int32)]
             if with_options:
-                kinds = (tf.int32, tf.float32, tf.int32, tf.int32, tf.int32, tf.float32)
-                specs += [ids, *(tf.TensorSpec([None], kind) for kind in kinds)]
+                specs += [ids, *(tf.TensorSpec([None], o.dtype) for o in SEARCH_OPTIONS)]
 
             @tf.function(input_signature=specs, autograph=False)
             def run(ids, num_best, *given):

@@ -118,7 +118,7 @@ class MultiHeadAttention(CompositeLayer):
 
     def _join_heads(self, attended, layout: Layout):
         """Concat(head_1, ..., head_h) W^O, in the layout of the inputs."""
-        return self.output_projection(layout.join_heads(attended))
+        return self.output_projection(layout.join_heads(attended, self.d_model))
 
     def get_config(self):
         return super().get_config() | {

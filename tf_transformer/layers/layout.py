@@ -41,12 +41,11 @@ class Padded:
         vectors = ops.reshape(vectors, (batch, length, num_parts, num_heads, head_dim))
         return ops.transpose(vectors, (2, 0, 3, 1, 4))
 
-    def join_heads(self, attended: Any) -> Any:
+    def join_heads(self, attended: Any, d_model: int) -> Any:
         """Concat(head_1, ..., head_h): `(batch, num_heads, length, head_dim)` to three axes."""
-        batch, num_heads, length, head_dim = ops.shape(attended)
+        batch, _, length, _ = ops.shape(attended)
         # (batch, num_heads, length, head_dim) -> (batch, length, d_model)
-        joined = ops.transpose(attended, (0, 2, 1, 3))
-        return ops.reshape(joined, (batch, length, num_heads * head_dim))
+        return ops.reshape(ops.transpose(attended, (0, 2, 1, 3)), (batch, length, d_model))
 
 
 PADDED = Padded()
@@ -68,10 +67,9 @@ class Beam:
         vectors = ops.reshape(vectors, (-1, self.beam_size, num_parts, num_heads, head_dim))
         return ops.transpose(vectors, (2, 0, 3, 1, 4))
 
-    def join_heads(self, attended: Any) -> Any:
+    def join_heads(self, attended: Any, d_model: int) -> Any:
         """`(rows, num_heads, beam, head_dim)` to `(rows * beam, d_model)`."""
-        num_heads, head_dim = attended.shape[1], attended.shape[3]
-        return ops.reshape(ops.transpose(attended, (0, 2, 1, 3)), (-1, num_heads * head_dim))
+        return ops.reshape(ops.transpose(attended, (0, 2, 1, 3)), (-1, d_model))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -142,7 +140,7 @@ class Packed:
         split = permute_rows(rows, ops.reshape(source, (-1,)), ops.reshape(target, (-1,)))
         return ops.reshape(split, (num_parts, batch, num_heads, length, head_dim))
 
-    def join_heads(self, attended: Any) -> Any:
+    def join_heads(self, attended: Any, d_model: int) -> Any:
         """`(batch, num_heads, length, head_dim)` to `(tokens, d_model)`."""
         _, num_heads, length, head_dim = ops.shape(attended)
         heads = ops.arange(num_heads, dtype="int32")
@@ -153,7 +151,7 @@ class Packed:
         rows = ops.reshape(attended, (-1, head_dim))
         source, target = ops.reshape(source, (-1,)), ops.reshape(target, (-1,))
         joined = select_rows(rows, source, target, num_heads)
-        return ops.reshape(joined, (-1, num_heads * head_dim))
+        return ops.reshape(joined, (-1, d_model))
 
 
 Layout = Padded | Beam | Packed

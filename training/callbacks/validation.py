@@ -7,7 +7,6 @@ import pathlib
 from typing import Any
 
 import keras
-import sacrebleu
 import tensorflow as tf
 
 from tf_transformer.inference.inspection import inspect_pair
@@ -22,6 +21,7 @@ from training.config import TrainingConfig
 from training.data.corpus import digest
 from training.data.pipeline import ParallelText
 from training.distributed.workers import Workers
+from training.evaluation.scores import bleu_and_chrf
 from training.plots.attention_maps import PARTS, draw_attention
 from training.settings import dump_config, flatten
 
@@ -158,22 +158,14 @@ class Validation(keras.callbacks.Callback):
             if self._stop.was_told:
                 return None
             translations.append(one_line(best[0].text))
-        bleu = sacrebleu.BLEU(tokenize=self._settings.bleu_tokenizer)
-        chrf = sacrebleu.CHRF()
-        scores = {
-            "bleu": bleu.corpus_score(translations, [references]).score,
-            "chrf": chrf.corpus_score(translations, [references]).score,
-        }
+        scores = bleu_and_chrf(translations, references, self._settings.bleu_tokenizer)
         scalars = {"quality/BLEU": scores["bleu"], "quality/chrF": scores["chrf"]}
         self._dashboard.scalars("validation", scalars, step)
         rows = zip(sources, translations, references, strict=True)
         self._dashboard.translations(itertools.islice(rows, _NUM_SAMPLES), step)
         self._draw_attention(step)
         _log.info("step %s: BLEU %.2f, chrF %.2f", step, scores["bleu"], scores["chrf"])
-        return scores | {
-            "bleu_signature": str(bleu.get_signature()),
-            "chrf_signature": str(chrf.get_signature()),
-        }
+        return scores
 
     def _draw_attention(self, step):
         """Of the first pair of sentences, whatever the model makes of it: the axes stay."""

@@ -39,12 +39,21 @@ def check_parallel(source: TextFile, target: TextFile) -> int:
     for pair in itertools.zip_longest(source.lines(), target.lines()):
         for side, line in enumerate(pair):
             counts[side] += line is not None
-    if counts[0] != counts[1]:
+    check_counts(source, target, *counts)
+    return counts[0]
+
+
+def check_counts(source: TextFile, target: TextFile, num_sources: int, num_targets: int) -> None:
+    """Checks that two files have as many lines, and at least one.
+
+    Raises:
+        ValueError: they differ in length or are empty.
+    """
+    if num_sources != num_targets:
         raise ValueError(
             "source and target must have one line for each other: "
-            f"{source} has {counts[0]} lines, {target} has {counts[1]}"
+            f"{source} has {num_sources} lines, {target} has {num_targets}"
         )
-    if counts[0] == 0:
+    if num_sources == 0:
         both = f"{source} and {target} are" if source != target else f"{source} is"
         raise ValueError(f"{both} empty")
-    return counts[0]

@@ -1,9 +1,8 @@
 """Training SentencePiece models from a corpus."""
 
 import io
-import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import sentencepiece
 
@@ -17,27 +16,41 @@ MAX_SENTENCES = 2_000_000
 
 
 def train_vocabularies(
-    source: TextFile | None, target: TextFile, config: VocabularyConfig
+    sources: Sequence[TextFile],
+    targets: Sequence[TextFile],
+    config: VocabularyConfig,
+    read: Callable[[Sequence[TextFile]], Iterable[str]] | None = None,
 ) -> tuple[bytes | None, bytes]:
     """Trains one model for both sides, or one for each.
 
+    Args:
+        sources, targets: files of each side; a language model has no sources.
+        config: of the vocabulary.
+        read: chooses the lines of files to train on; None takes all.
+
     Returns:
-        The serialised SentencePiece models of source and target, equal when joint; None for a
-        source that is not there.
+        The serialised SentencePiece models of source and target, equal when joint; None for the
+        source of a language model.
 
     Raises:
         ValueError: the corpus cannot fill the vocabulary.
     """
-    if source is None:
-        return None, train_sentencepiece(target.lines(), config)
+
+    def train(files, tags=()):
+        return train_sentencepiece((read or _all_lines)(files), config, tags)
+
+    if not sources:
+        return None, train(targets)
     tags = [language_tag(language) for language in config.languages]
     if config.joint:
-        model = train_sentencepiece(itertools.chain(source.lines(), target.lines()), config, tags)
+        model = train([*sources, *targets], tags)
         return model, model
-    return (
-        train_sentencepiece(source.lines(), config, tags),
-        train_sentencepiece(target.lines(), config),
-    )
+    return train(sources, tags), train(targets)
+
+
+def _all_lines(files: Sequence[TextFile]) -> Iterator[str]:
+    for file in files:
+        yield from file.lines()
 
 
 def train_sentencepiece(

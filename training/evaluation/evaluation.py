@@ -6,8 +6,6 @@ import math
 import pathlib
 from collections.abc import Sequence
 
-import sacrebleu
-
 from tf_transformer.inference.translator import Translator
 from tf_transformer.losses.metrics import Perplexity
 from tf_transformer.models.base import DecoderModel
@@ -26,6 +24,7 @@ from training.data.change_detection import TextWatch
 from training.data.corpus import check_parallel
 from training.data.pipeline import ParallelText
 from training.evaluation.provenance import describe_now, describe_text
+from training.evaluation.scores import bleu_and_chrf
 from training.evaluation.significance import (
     Comparison,
     check_systems,
@@ -121,20 +120,12 @@ def evaluate(
         one_line(best[0].text) for best in translator.translate_lines(list(source.lines()))
     ]
     references = list(reference.lines())
-    bleu = sacrebleu.BLEU(tokenize=bleu_tokenizer)
-    chrf = sacrebleu.CHRF()
-    # The signature is complete only once a score is computed.
-    bleu_score = bleu.corpus_score(translations, [references]).score
-    chrf_score = chrf.corpus_score(translations, [references]).score
     exact = sum(map(str.__eq__, translations, references)) / len(references)
     corpus = ParallelText(
         source, reference, *tokenizers, DataConfig(max_length=model.config.max_length)
     )
     evaluation = Evaluation(
-        bleu=bleu_score,
-        bleu_signature=str(bleu.get_signature()),
-        chrf=chrf_score,
-        chrf_signature=str(chrf.get_signature()),
+        **bleu_and_chrf(translations, references, bleu_tokenizer),
         exact=exact,
         perplexity=perplexity(model, corpus),
         sentences=num_sentences,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tf_transformer.storage.files import replacing
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.text.text_file import TextFile
-from training.data.corpus import file_state
+from training.data.corpus import check_counts, file_state
 from training.prepared.line_count import LineCount, count_lines
 from training.prepared.prepared_folder import MAX_BYTES
 from training.prepared.processes import Processes, progress_bar
@@ -60,11 +60,5 @@ def _is_counted(path: pathlib.Path, every: int, notes: dict) -> bool:
 
 
 def _check_pair(source: TextFile | None, target: TextFile, counts: dict) -> None:
-    numbers = [counts[file.path].lines for file in (source or target, target)]
-    if numbers[0] != numbers[1]:
-        raise ValueError(
-            "source and target must have one line for each other: "
-            f"{source} has {numbers[0]} lines, {target} has {numbers[1]}"
-        )
-    if numbers[1] == 0:
-        raise ValueError(f"{target} is empty")
+    pair = (source or target, target)
+    check_counts(*pair, *(counts[file.path].lines for file in pair))

@@ -4,13 +4,10 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 
-import tqdm
-
-from tf_transformer.text.language_tags import language_tag
 from tf_transformer.text.reading import open_text
 from tf_transformer.text.text_file import TextFile
 from training.config import VocabularyConfig
-from training.data.vocabulary import MAX_SENTENCES, train_sentencepiece
+from training.data.vocabulary import MAX_SENTENCES, train_vocabularies
 from training.prepared.file_counts import Counts
 from training.prepared.prepared_folder import Models
 from training.prepared.processes import progress_bar
@@ -33,21 +30,18 @@ def train_on_sample(
         ValueError: the corpus cannot fill the vocabulary.
     """
     sources, targets = ([file for file in side if file] for side in zip(*files, strict=True))
-    if not sources:
-        return None, _train_model(targets, counts, config)
-    tags = [language_tag(language) for language in config.languages]
-    if config.joint:
-        model = _train_model([*sources, *targets], counts, config, tags)
-        return model, model
-    return _train_model(sources, counts, config, tags), _train_model(targets, counts, config)
+    return train_vocabularies(sources, targets, config, lambda files: _sample(files, counts))
 
 
-def _train_model(files: Sequence[TextFile], counts, config, tags=()) -> bytes:
+def _sample(files: Sequence[TextFile], counts: Counts) -> Iterator[str]:
+    """Every n-th line of all files, with a progress bar."""
     num_lines = sum(counts[file.path].lines for file in files)
     stride = -(-num_lines // MAX_SENTENCES)
-    lines = itertools.chain.from_iterable(_readable_lines(file, stride) for file in files)
     with progress_bar("reading for the vocabulary", num_lines // stride, "lines") as progress:
-        return train_sentencepiece(_counted(lines, progress), config, tags)
+        for file in files:
+            for line in _readable_lines(file, stride):
+                yield line
+                progress.update()
 
 
 def _readable_lines(file: TextFile, stride: int) -> Iterator[str]:
@@ -56,9 +50,3 @@ def _readable_lines(file: TextFile, stride: int) -> Iterator[str]:
         for number, line in enumerate(itertools.islice(lines, 0, None, stride)):
             with contextlib.suppress(ValueError):
                 yield file.sentence(number, line)
-
-
-def _counted(lines: Iterator[str], progress: tqdm.tqdm) -> Iterator[str]:
-    for line in lines:
-        yield line
-        progress.update()

@@ -69,7 +69,7 @@ def test_join_heads():
     attended, upstream = normal(4, HEADS, 4, HEAD_DIM), normal(MASK.sum(), HEADS * HEAD_DIM)
     with tf.GradientTape() as tape:
         tape.watch(attended)
-        tokens = Packed.of(MASK).join_heads(attended)
+        tokens = Packed.of(MASK).join_heads(attended, HEADS * HEAD_DIM)
     expected = attended.numpy().transpose(0, 2, 1, 3).reshape(*MASK.shape, -1)[MASK]
     np.testing.assert_array_equal(tokens, expected)
     gradient = tape.gradient(tokens, attended, output_gradients=upstream)

@@ -39,7 +39,9 @@ def files(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("joint", [True, False])
 def test_vocabularies_of_both_sides(files, kind, joint):
-    models = train_vocabularies(*files, VocabularyConfig(size=330, kind=kind, joint=joint))
+    models = train_vocabularies(
+        *([file] for file in files), VocabularyConfig(size=330, kind=kind, joint=joint)
+    )
     assert (models[0] == models[1]) is joint
     source, target = (set(pieces_of(model)) for model in models)
     assert {"h", "o"} <= source
@@ -153,9 +155,9 @@ def test_the_side_that_is_too_small_counts(tmp_path):
     (tmp_path / "source").write_text("\n".join(ENGLISH), encoding="utf-8")
     (tmp_path / "target").write_text("aa\n", encoding="utf-8")
     files = TextFile(tmp_path / "source"), TextFile(tmp_path / "target")
-    train_vocabularies(*files, VocabularyConfig(size=320, joint=True))
+    train_vocabularies(*([file] for file in files), VocabularyConfig(size=320, joint=True))
     with pytest.raises(ValueError, match=r"of 320 bpe pieces: it fills at most 26\d;"):
-        train_vocabularies(*files, VocabularyConfig(size=320, joint=False))
+        train_vocabularies(*([file] for file in files), VocabularyConfig(size=320, joint=False))
 
 
 @pytest.mark.parametrize(

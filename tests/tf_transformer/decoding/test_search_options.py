@@ -1,0 +1,36 @@
+"""The table of search options, and those who derive from it or are written beside it."""
+
+import pathlib
+
+import pytest
+
+from tf_transformer.decoding.sampling import SamplingOptions
+from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
+from tf_transformer.decoding.translation_search import TranslationOptions
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def test_options_of_the_search():
+    assert TranslationOptions._fields == tuple(option.name for option in SEARCH_OPTIONS)
+    defaults = TranslationOptions.defaults(2)
+    for option in SEARCH_OPTIONS:
+        value = getattr(defaults, option.name)
+        assert value.dtype == option.dtype
+        assert value.numpy().tolist() == [option.unset] * 2
+
+
+def test_options_of_sampling():
+    assert set(SamplingOptions._fields) == {o.name for o in SAMPLING_OPTIONS} | {"max_length"}
+
+
+@pytest.mark.parametrize("option", [*SEARCH_OPTIONS, *SAMPLING_OPTIONS], ids=lambda o: o.name)
+def test_documentation(option):
+    row = f"| `{option.name}` | {option.dtype} | {option.description} | {option.default} |"
+    assert row in (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("option", [*SEARCH_OPTIONS, *SAMPLING_OPTIONS], ids=lambda o: o.name)
+def test_verifications_try_the_default_and_others(option):
+    assert any(sample == option.unset or sample < 0 > option.unset for sample in option.samples)
+    assert len(set(option.samples)) > 2

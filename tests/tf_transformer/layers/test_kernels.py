@@ -1,0 +1,95 @@
+"""Every faster form against its plain form: values and gradients."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.layers import kernels
+
+
+def normal(*shape, dtype="float32"):
+    values = np.random.default_rng(sum(shape)).normal(size=shape)
+    return tf.constant(values, "float32") if dtype == "float32" else tf.cast(values, dtype)
+
+
+def compare(fast, plain, arguments, rtol=1e-5):
+    """Values and gradients of all arguments, for an upstream gradient that differs everywhere."""
+    results = []
+    for function in (fast, plain):
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            outputs = function(*arguments)
+            total = tf.reduce_sum(outputs * tf.cast(normal(*outputs.shape), outputs.dtype))
+        gradients = tape.gradient(total, arguments)
+        results.append([outputs, *map(tf.convert_to_tensor, gradients)])
+    for ours, expected in zip(*results, strict=True):
+        assert ours.dtype == expected.dtype
+        scale = np.abs(tf.cast(expected, tf.float32)).max()
+        np.testing.assert_allclose(
+            tf.cast(ours, tf.float32), tf.cast(expected, tf.float32), atol=rtol * scale
+        )
+
+
+@pytest.mark.parametrize("shape", [(5, 16), (2, 3, 16)])
+def test_layer_norm(shape):
+    compare(
+        lambda *x: kernels.layer_norm(*x, epsilon=1e-6),
+        lambda *x: kernels.plain_layer_norm(*x, epsilon=1e-6),
+        [normal(*shape), normal(16), normal(16)],
+    )
+
+
+def test_layer_norm_of_half_precision():
+    compare(
+        lambda *x: kernels.layer_norm(*x, epsilon=1e-6),
+        lambda *x: kernels.plain_layer_norm(*x, epsilon=1e-6),
+        [normal(6, 16, dtype="bfloat16"), normal(16), normal(16)],
+        rtol=1e-2,
+    )
+
+
+def test_affine():
+    arguments = [normal(7, 4), normal(4, 9), normal(9)]
+    compare(kernels.affine, kernels.plain_affine, arguments)
+    compare(tf.function(kernels.affine), kernels.plain_affine, arguments)
+
+
+def test_scaled_relu():
+    factors = kernels.dropout_factors(normal(50, 20), 0.3, [1, 2])
+    compare(
+        lambda x: kernels.scaled_relu(x, factors, 1 / 0.7),
+        lambda x: kernels.plain_scaled_relu(x, factors),
+        [normal(50, 20)],
+    )
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.999999])
+def test_dropout_factors(rate):
+    """Two values, in the right shares, other ones for other seeds."""
+    factors = kernels.dropout_factors(tf.zeros((300, 301)), rate, [1, 2]).numpy()
+    kept = factors > 0
+    np.testing.assert_allclose(factors[kept], 1 / (1 - rate), rtol=1e-6)
+    assert abs(kept.mean() - (1 - rate)) < 0.005
+    if 0 < rate < 0.9:
+        other = kernels.dropout_factors(tf.zeros((300, 301)), rate, [1, 3]).numpy()
+        assert (factors != other).any()
+
+
+def test_permute_rows():
+    order = np.random.default_rng(1).permutation(9)
+    compare(
+        lambda x: kernels.permute_rows(x, order, np.argsort(order)),
+        lambda x: kernels.plain_take_rows(x, order),
+        [normal(9, 5)],
+    )
+
+
+@pytest.mark.parametrize("num_padding", [1, 3])
+def test_select_rows(num_padding):
+    """Rows 1, 4 and 5 of 6; the others point behind the three outputs."""
+    target = [3, 0, 3 + num_padding - 1, 3, 1, 2]
+    compare(
+        lambda x: kernels.select_rows(x, [1, 4, 5], target, num_padding),
+        lambda x: kernels.plain_take_rows(x, [1, 4, 5]),
+        [normal(6, 5)],
+    )
