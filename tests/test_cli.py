@@ -178,7 +178,7 @@ def test_translate_keeps_order_and_empty_lines(trained, tmp_path, capsys):
     assert main(command) == 0
     notice = capsys.readouterr().err
     assert notice.endswith(
-        "1 sentences were longer than the model's limit; their ends were cut off\n"
+        "1 of the sentences were longer than the model's limit; their ends were cut off\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""The command `tf-transformer`; it only hands over to the rooms' command lines."""
+"""The command `tf-transformer`: hands over to the commands of the packages."""
 
 import argparse
 import os

@@ -26,7 +26,7 @@ from tf_transformer.storage.files import check_folder
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds the parsers of this room's commands."""
+    """Adds the parsers of this package's commands."""
     translate_cli.add_commands(commands)
     complete_cli.add_commands(commands)
     _add_export(commands)

@@ -23,7 +23,7 @@ from tf_transformer.command_line.command_options import (
     text,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
-from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
+from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, SEARCH_OPTIONS
 from tf_transformer.text.language_tags import check_language, check_tag, language_tag, tagged
 from tf_transformer.text.lines import one_line
 
@@ -100,8 +100,8 @@ def _run_translate(options):
             num_truncated = _write_answers(lines, batches or (), translate, output, options.n_best)
     if num_truncated:
         print(
-            f"tf-transformer: {num_truncated} sentences were longer than the model's limit; their "
-            "ends were cut off",
+            f"tf-transformer: {num_truncated} of the sentences were longer than the model's limit; "
+            "their ends were cut off",
             file=sys.stderr,
         )
 
@@ -171,9 +171,7 @@ def _connect(options) -> Iterator[tuple[_Translate, int]]:
 
     given = given_search(options)
     signature = "translate_options" if given else "serving_default"
-    # What leaves it to the server, for all that is not given.
-    wanted = {"beam_size": 0, "length_penalty": -1.0, "max_length": 0, "min_length": 0}
-    wanted |= {"no_repeat_ngram": 0, "coverage_penalty": 0.0} | given
+    wanted = {option.name: option.unset for option in SEARCH_OPTIONS} | given
     asked = {name: getattr(options, name) for name in _CLIENT_OPTIONS}
     asked = {name: value for name, value in asked.items() if value is not None}
     with Client(options.server, **asked) as client:

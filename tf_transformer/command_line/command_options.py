@@ -1,4 +1,4 @@
-"""Options that commands of both rooms share."""
+"""Options that commands of both packages share."""
 
 import argparse
 import os

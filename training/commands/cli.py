@@ -1,4 +1,4 @@
-"""The commands of this room, in the order of `--help`."""
+"""The commands of this package, in the order of `--help`."""
 
 import argparse
 
