@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import tqdm
 
 from tf_transformer.presets import PRESETS
-from tf_transformer.storage.files import replacing
 from tf_transformer.storage.model_dir import WEIGHTS_NAME, read_config, weights_digest
+from tf_transformer.storage.own_files import make_own_folder, replacing_own
 from tf_transformer.text.special_ids import UNKNOWN_ID
 from training.config import TrainingConfig
 from training.prepared.existing_vocabulary import check_vocabulary, read_vocabulary
@@ -87,8 +87,8 @@ def copy_weights(init_from: pathlib.Path, model_dir: pathlib.Path) -> str:
     """
     config = read_config(init_from)
     digest = weights_digest(init_from, config)
-    model_dir.mkdir(parents=True, exist_ok=True)
-    with replacing(model_dir / WEIGHTS_NAME) as path:
+    make_own_folder(model_dir)
+    with replacing_own(model_dir / WEIGHTS_NAME) as path:
         shutil.copyfile(init_from / WEIGHTS_NAME, path)
     if weights_digest(model_dir, config) != digest:
         raise ValueError(f"{init_from}: the weights have changed while they were read; try again")

@@ -26,6 +26,7 @@ from training.callbacks.profiling import Profile
 from training.callbacks.tensorboard_log import TensorBoardLog
 from training.callbacks.validation import Validation, describe_run
 from training.checkpointing.checkpoints import Checkpoints
+from training.checkpointing.run_files import LOGS_NAME
 from training.config import TrainingConfig
 from training.data.augmentation import augment
 from training.data.pipeline import ParallelText
@@ -81,7 +82,7 @@ def run_loop(
     watch = None if isinstance(corpus, PreparedText) else corpus.watch
     texts = WatchTexts([watch, validation.watch] if watch else [validation.watch])
     validation_batches = workers.shares(_countable(validation.batches()))
-    log = TensorBoardLog(model_dir / "logs" if workers.is_chief else None, current_step(model))
+    log = TensorBoardLog(model_dir / LOGS_NAME if workers.is_chief else None, current_step(model))
     with StopOnSignal(workers) as stop, contextlib.ExitStack() as at_the_end:
         judge = Validation(
             corpus=validation,
@@ -107,7 +108,7 @@ def run_loop(
             at_the_end.enter_context(service_watched(corpus.service))
         if workers.is_chief:
             if profile is not None:
-                capture = Profile(model_dir / "logs" / "training", *profile)
+                capture = Profile(model_dir / LOGS_NAME / "training", *profile)
                 callbacks.append(at_the_end.enter_context(contextlib.closing(capture)))
             describe_run(log, config, model, model_dir)
         judge.begin(model)

@@ -201,10 +201,19 @@ def _explain(error: pydantic.ValidationError) -> str:
     fault = error.errors()[0]
     name = ".".join(str(part) for part in fault["loc"])
     if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return f"unknown setting '{name}'{_nearest_setting(name)}"
+        hint = _nested(name) if len(fault["loc"]) == 1 else _nearest_setting(name)
+        return f"unknown setting '{name}'{hint}"
     message = fault["msg"][0].lower() + fault["msg"][1:]
     suggestion = nearest(str(fault["input"]), PRESETS) if name == "preset" else ""
     return f"setting '{name}': {message}. Received: {fault['input']!r}{suggestion}"
+
+
+def _nested(name: str) -> str:
+    """A suggestion for a key at the top; a dotted name that is right otherwise is to be nested."""
+    section, _, leaf = name.partition(".")
+    if leaf and name in _known_names():
+        return f"; settings are nested: did you mean {{'{section}': {{'{leaf}': ...}}}}?"
+    return _nearest_setting(name)
 
 
 def _nearest_setting(name: str) -> str:

@@ -23,6 +23,7 @@ from tf_transformer.text.tokenizer import Tokenizer
 from training.callbacks.callbacks import current_step
 from training.checkpointing.checkpoint_files import checkpoint_directory
 from training.checkpointing.checkpoints import Checkpoints
+from training.checkpointing.run_files import check_run_files
 from training.checkpointing.run_metadata import begin_or_continue, check_same_run, describe_training
 from training.checkpointing.validation_history import read_validation_scores
 from training.config import TrainingConfig, VocabularyConfig
@@ -143,6 +144,7 @@ def train(
         if workers.is_chief:
             model_dir.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(model_dir, "training this model"))
+            check_run_files(model_dir)
             begin_or_continue(model_dir, run, begin)
         workers.wait()
         if not workers.is_chief:

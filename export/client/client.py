@@ -273,16 +273,13 @@ class Client:
 
     def _check_translates(self, signature):
         found = self._find_signature(signature).outputs
-        missing = {
-            name
-            for name, data_type in _TRANSLATION.items()
-            if found.get(name) != TensorSpec(data_type, (None,))
-        }
-        if missing:
-            raise ValueError(
-                f"signature {signature!r} of the {self._place} gives no {listed(missing)}; it "
-                f"gives {listed(found)} (needed: a string, a float and a bool a row)"
-            )
+        expected = {name: TensorSpec(data_type, (None,)) for name, data_type in _TRANSLATION.items()}
+        where = f"signature {signature!r} of the {self._place}"
+        if missing := expected.keys() - found.keys():
+            raise ValueError(f"{where} gives no {listed(missing)}; it gives {listed(found)}")
+        for name, spec in expected.items():
+            if found[name] != spec:
+                raise ValueError(f"{where}: expected {name!r} as {spec}, got {found[name]}")
 
     def _find_signature(self, name):
         if name not in self.signatures:

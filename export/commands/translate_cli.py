@@ -153,6 +153,7 @@ def _begun(lines: Lines, batches: Iterator[list[bytes]]) -> Iterator[list[bytes]
 
 def _load(options) -> _Translate:
     import_tensorflow()
+    from tf_transformer.inference.finite_scores import check_scores
     from tf_transformer.inference.translator import Translator
     from tf_transformer.storage.model_dir import load_for_decoding
 
@@ -162,7 +163,13 @@ def _load(options) -> _Translate:
         end_pieces=options.end_piece,
         num_best=options.n_best or 1,
     )
-    return lambda lines, _: translator.translate_batch(lines)
+
+    def translate(lines, _):
+        translations = translator.translate_batch(lines)
+        check_scores([best[0].score for best in translations])
+        return translations
+
+    return translate
 
 
 @contextlib.contextmanager

@@ -85,7 +85,8 @@ def _save(served: ServedTranslator, path: pathlib.Path) -> None:
 
 def _rename_to_next_version(temporary: pathlib.Path, directory: pathlib.Path) -> pathlib.Path:
     while True:
-        versions = [int(entry.name) for entry in directory.iterdir() if entry.name.isdigit()]
+        names = [entry.name for entry in directory.iterdir()]
+        versions = [int(name) for name in names if re.fullmatch("[0-9]+", name)]
         version = directory / str(max(versions, default=0) + 1)
         try:
             temporary.rename(version)

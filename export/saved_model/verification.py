@@ -13,6 +13,7 @@ import tensorflow as tf
 from export.saved_model.progress import counted
 from export.saved_model.signatures import ServedTranslator
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
+from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 
 _log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ def verify(served: ServedTranslator, texts: list[bytes], saved_model: pathlib.Pa
         saved_model: its folder.
 
     Raises:
-        ValueError: the process failed, or any answer differs.
+        ValueError: the process failed, any answer differs, or the model computes no numbers.
     """
     requests = sample_requests(served, texts)
     _log.info("Asking the %d signatures of the SavedModel in a fresh process", len(requests))
@@ -52,6 +53,8 @@ def verify(served: ServedTranslator, texts: list[bytes], saved_model: pathlib.Pa
         inputs = requests[name]
         expected = served.functions[name](*(tf.constant(values) for values in inputs.values()))
         for output, values in expected.items():
+            if output == "score" and values.shape.rank == 1:
+                check_scores(values)
             _compare(name, output, answers[name][output], values.numpy())
 
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tf_transformer.decoding.beam_search import SearchOptions, beam_search, check_search_arguments
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
+from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.storage.model_dir import load_for_decoding
 from tf_transformer.text.special_ids import BEGIN_ID, SUPPRESSED_IDS
@@ -105,10 +106,12 @@ class Completer(tf.Module):
         """Continues one text.
 
         Raises:
-            ValueError: the text alone has more tokens than the model can hold.
+            ValueError: the text alone has more tokens than the model can hold; or as
+                `check_scores`.
         """
         prompt = self.check_prompt(text)
         ids, score = self._complete_function(prompt)
+        check_scores([score])
         both = tf.concat([prompt, ids], axis=0)
         return Completion(
             self.tokenizer.detokenize(both[tf.newaxis])[0].numpy().decode(), float(score)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.models.states import AttentionWeights
 from tf_transformer.text.framing import append_end, prepend_begin
@@ -35,7 +36,7 @@ def inspect_attention(translator: Translator, text: str) -> InspectedSentence:
     """Translates a sentence, then looks at all attention weights of source and translation.
 
     Raises:
-        ValueError: there is nothing in the sentence.
+        ValueError: there is nothing in the sentence; or as `check_scores`.
     """
     source = translator.source_tokenizer.tokenize(tf.constant([text]))
     truncated = bool(source.row_lengths()[0] > translator.source_limit)
@@ -43,6 +44,7 @@ def inspect_attention(translator: Translator, text: str) -> InspectedSentence:
     if source.row_lengths()[0] == 0:
         raise ValueError(f"No words to look at in {text!r}")
     found = translator.search.run(source)
+    check_scores(found.scores[:, 0])
     target = found.ids[0, 0, : int(found.lengths[0, 0])]
     return _inspect(translator, source[0], target, truncated)
 

@@ -11,6 +11,7 @@ import tqdm
 from tf_transformer.decoding.beam_search import check_search_arguments
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.translation_search import TranslationOptions, TranslationSearch
+from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.storage.model_dir import load_for_decoding
 from tf_transformer.text.language_tags import check_tags
@@ -125,11 +126,13 @@ class Translator(tf.Module):
 
         Raises:
             ValueError: one string instead of several, something that is no string, or a sentence
-                without the tag of a language that the model needs.
+                without the tag of a language that the model needs; or as `check_scores`.
         """
         sentences = list_of_texts(sentences, "sentences")
         check_tags(sentences, self.source_tokenizer.languages, "sentences")
-        return self.translate_batch(sentences)
+        translations = self.translate_batch(sentences)
+        check_scores([best[0].score for best in translations])
+        return translations
 
     @property
     def source_limit(self) -> int:
@@ -202,7 +205,10 @@ class Translator(tf.Module):
                 progress.update(len(batch))
 
     def translate_batch(self, lines: Sequence[str | bytes]) -> list[list[Translation]]:
-        """Translates sentences at once; returns the `num_best` translations of each."""
+        """Translates sentences at once; returns the `num_best` translations of each.
+
+        Their scores are not checked, so that a model can be watched while it is trained.
+        """
         found = self.translate(tf.constant(lines, tf.string, shape=[len(lines)]))
         columns = (x.numpy().tolist() for x in (found.text, found.scores, found.truncated))
         return [

@@ -4,11 +4,13 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import re
 import shutil
 import stat
 from collections.abc import Iterator
 
 _PREFIX = ".writing-"
+_NAME = re.compile(rf"{re.escape(_PREFIX)}([0-9]{{1,9}})(\..*)?", re.DOTALL)
 
 
 @contextlib.contextmanager
@@ -127,10 +129,10 @@ def is_found_by_tensorflow(path: str | pathlib.Path) -> bool:
 
 def remove_leftovers(directory: pathlib.Path) -> None:
     """Removes what processes that were killed while writing have left in a folder."""
-    for path in directory.glob(f"{_PREFIX}[0-9]*"):
-        pid = path.name.removeprefix(_PREFIX).partition(".")[0]
-        if pid.isdigit() and not _is_running(int(pid)):
-            if path.is_dir():
+    for path in directory.glob(f"{_PREFIX}*"):
+        match = _NAME.fullmatch(path.name)
+        if match and not _is_running(int(match[1])):
+            if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""JSON from files that came from elsewhere: objects of a limited size, with finite numbers."""
+"""JSON from files that came from elsewhere: objects of a limited size, with ordinary numbers."""
 
 import json
 import math
@@ -16,7 +16,8 @@ def read_json(path: pathlib.Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
 
     Raises:
         ValueError: it is no regular file, too large, not JSON in UTF-8, nested too deeply, holds a
-            number that is not finite, or something other than an object.
+            number that is not finite, an integer of more than 64 bits, or something other than an
+            object.
         FileNotFoundError: there is no such file.
     """
     return parse_json(read_regular(path, max_bytes), path)
@@ -33,7 +34,9 @@ def parse_json(content: bytes, where: object) -> dict[str, Any]:
         ValueError: as `read_json`.
     """
     try:
-        value = json.loads(content.decode(), parse_constant=_refuse, parse_float=_finite)
+        value = json.loads(
+            content.decode(), parse_constant=_refuse, parse_float=_finite, parse_int=_of_64_bits
+        )
     except RecursionError as error:
         raise ValueError(f"{where}: not JSON that can be read (nested too deeply)") from error
     except ValueError as error:
@@ -45,6 +48,13 @@ def parse_json(content: bytes, where: object) -> dict[str, Any]:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON number")
+
+
+def _of_64_bits(number: str) -> int:
+    value = int(number)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"an integer of {len(number)} characters is too large")
+    return value
 
 
 def _finite(number: str) -> float:

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tf_transformer.config import TransformerConfig, nearest
-from tf_transformer.storage.files import replacing
 from tf_transformer.storage.json_files import read_json
+from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import (
@@ -59,10 +59,10 @@ def describe_model(
         if model is None:
             (model_dir / name).unlink(missing_ok=True)
             continue
-        with replacing(model_dir / name) as path:
+        with replacing_own(model_dir / name) as path:
             path.write_bytes(model)
     description = {"format_version": FORMAT_VERSION, "model": dataclasses.asdict(config)}
-    with replacing(model_dir / CONFIG_NAME) as path:
+    with replacing_own(model_dir / CONFIG_NAME) as path:
         path.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
 
 

@@ -1,5 +1,7 @@
 """Files that came from elsewhere: regular ones of a limited size, or none."""
 
+import errno
+import os
 import pathlib
 import stat
 
@@ -38,6 +40,25 @@ def check_regular(path: pathlib.Path, max_bytes: int) -> None:
     size = regular_size(path)
     if size > max_bytes:
         raise ValueError(f"{path}: expected at most {max_bytes:,} bytes, got {size:,}")
+
+
+def stored_bytes(path: pathlib.Path) -> int:
+    """Returns how many bytes of a regular file the disk holds.
+
+    The others are holes, which read as zeros: a file can be much larger than the place it takes.
+    Where a file system does not tell, it is the whole file.
+    """
+    with open(path, "rb") as file:
+        size, place, stored = os.fstat(file.fileno()).st_size, 0, 0
+        try:
+            while place < size:
+                begin = os.lseek(file.fileno(), place, os.SEEK_DATA)
+                place = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+                stored += place - begin
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # a hole up to the end
+                return size
+    return stored
 
 
 def read_regular(path: pathlib.Path, max_bytes: int) -> bytes:

@@ -8,6 +8,7 @@ import pathlib
 from typing import Any
 
 from tf_transformer.storage.json_files import parse_json
+from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.regular_files import check_regular, read_regular
 
 SCORES_NAME = "scores.jsonl"
@@ -27,15 +28,16 @@ def append_score(model_dir: pathlib.Path, score: dict[str, Any]) -> None:
 
     Raises:
         OSError: the folder is not writable, or the disk is full.
-        ValueError: what is there is no regular file, or of more than `MAX_BYTES`.
+        ValueError: what is there is a link or no regular file, or of more than `MAX_BYTES`.
     """
     path = model_dir / SCORES_NAME
     with contextlib.suppress(FileNotFoundError):
         check_regular(path, MAX_BYTES)
+    check_own_file(path)
     text = json.dumps(score, ensure_ascii=False, allow_nan=False)
     # The surrogates in a file's name that is not UTF-8 become JSON's escapes.
     line = text.encode("utf-8", "backslashreplace") + b"\n"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     with open(descriptor, "r+b", buffering=0) as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed, or the process ends
         content = file.read()

@@ -1,7 +1,8 @@
 """Weights in an HDF5 file: one dataset each by its name, checked before it is read.
 
-The file is as large as the numbers in it: float32, side by side, neither compressed nor elsewhere.
-So a small file cannot ask for much memory, and no dataset can lead into another file.
+The file is as large as the numbers in it: float32, side by side, neither compressed nor elsewhere,
+and at least half of them on the disk and not in holes. So what takes little place cannot ask for
+much memory, and no dataset can lead into another file.
 """
 
 import contextlib
@@ -13,8 +14,8 @@ from collections.abc import Iterator, Mapping
 import h5py
 import numpy as np
 
-from tf_transformer.storage.files import replacing
-from tf_transformer.storage.regular_files import regular_size
+from tf_transformer.storage.own_files import replacing_own
+from tf_transformer.storage.regular_files import regular_size, stored_bytes
 from tf_transformer.storage.weight_shapes import Shapes
 
 _DTYPE = np.dtype("float32")
@@ -29,7 +30,7 @@ def write_arrays(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
     with h5py.File(content, "w") as file:
         for name, array in arrays.items():
             file.create_dataset(name, data=array)
-    with replacing(path) as temporary:
+    with replacing_own(path) as temporary:
         temporary.write_bytes(content.getbuffer())
 
 
@@ -79,6 +80,8 @@ def _opened(path: pathlib.Path, shapes: Shapes) -> Iterator[h5py.File]:
             expected = _DTYPE.itemsize * sum(map(math.prod, shapes.values()))
             if size < expected:  # several names may stand for one place
                 raise ValueError(f"the weights need {expected:,} bytes, the file has {size:,}")
+            if 2 * (stored := stored_bytes(path)) < expected:
+                raise ValueError(f"the weights need {expected:,} bytes, the file stores {stored:,}")
             yield file
     except (OSError, ValueError, TypeError, LookupError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]

@@ -12,6 +12,8 @@ from matplotlib.figure import Figure
 from tensorboard.compat.proto import event_pb2
 from tensorboard.plugins.hparams import summary_v2 as hyper_parameters
 
+from tf_transformer.storage.own_files import check_own_folder
+
 
 class TensorBoardLog:
     """Writes scalars, texts, pictures and the rest by step.
@@ -25,6 +27,7 @@ class TensorBoardLog:
     def __init__(self, log_dir: pathlib.Path | None, step: int = 0):
         self.log_dir = log_dir
         if log_dir:
+            check_own_folder(log_dir)
             for name in ("training", "validation"):
                 _begin(log_dir / name, step + 1)
         self._writers = {

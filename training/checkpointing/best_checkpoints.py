@@ -5,7 +5,8 @@ import pathlib
 import shutil
 from collections.abc import Iterable
 
-from tf_transformer.storage.files import remove_leftovers, replacing
+from tf_transformer.storage.files import remove_leftovers
+from tf_transformer.storage.own_files import check_own_folder, replacing_own
 from training.checkpointing.checkpoint_files import (
     checkpoint_directory,
     checkpoint_files,
@@ -30,6 +31,7 @@ def keep_best(model_dir: pathlib.Path, ranked: list[int], count: int) -> None:
     """
     directory = best_directory(model_dir)
     last = checkpoint_directory(model_dir)
+    check_own_folder(directory)
     if count:
         directory.mkdir(exist_ok=True)
     remove_leftovers(directory)
@@ -47,7 +49,7 @@ def _copy(paths: Iterable[pathlib.Path], directory: pathlib.Path) -> None:
         return
     copies[-1].unlink(missing_ok=True)  # no index beside the data of another save
     for path, copy in zip(paths, copies, strict=True):
-        with replacing(copy) as temporary:
+        with replacing_own(copy) as temporary:
             try:
                 os.link(path, temporary)
             except OSError:  # another disk, or a file system without links

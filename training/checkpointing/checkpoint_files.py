@@ -1,6 +1,7 @@
 """Where the checkpoints of a model directory lie, and what they are called."""
 
 import contextlib
+import os
 import pathlib
 import re
 import tempfile
@@ -9,8 +10,13 @@ from collections.abc import Iterator
 from tf_transformer.storage.files import is_found_by_tensorflow
 from tf_transformer.storage.regular_files import regular_size
 
+# Ends the name of an empty file beside a checkpoint that lies between two regular steps.
+BETWEEN = ".between"
+
 # As they are written: without leading zeros, and in ASCII's digits alone.
-_INDEX_NAME = re.compile(r"step-(0|[1-9][0-9]{0,17})\.index")
+_NAME = re.compile(
+    rf"step-(0|[1-9][0-9]{{0,17}})(\.index|\.data-[0-9]{{5}}-of-[0-9]{{5}}|{re.escape(BETWEEN)})"
+)
 
 
 def checkpoint_directory(model_dir: pathlib.Path) -> pathlib.Path:
@@ -23,7 +29,7 @@ def checkpoint_paths(directory: pathlib.Path) -> list[str]:
     steps = [
         int(match[1])
         for path in directory.glob("step-*.index")
-        if (match := _INDEX_NAME.fullmatch(path.name))
+        if (match := _NAME.fullmatch(path.name))
     ]
     return [str(directory / f"step-{step}") for step in sorted(steps)]
 
@@ -45,9 +51,19 @@ def last_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
 
 def checkpoint_files(directory: pathlib.Path, step: int) -> list[pathlib.Path]:
     """The files of a checkpoint; the index, with which it is there for readers, is last."""
-    return sorted(
-        directory.glob(f"step-{step}.*"), key=lambda path: (path.suffix == ".index", path.name)
-    )
+    files = (path for path in directory.glob(f"step-{step}.*") if _NAME.fullmatch(path.name))
+    return sorted(files, key=lambda path: (path.suffix == ".index", path.name))
+
+
+def files_without_index(directory: pathlib.Path) -> list[pathlib.Path]:
+    """What interrupted saves and removals have left: the index comes last and goes first."""
+    return [
+        path
+        for path in directory.glob("step-*.*")
+        if (match := _NAME.fullmatch(path.name))
+        and not path.is_dir()
+        and not os.path.lexists(directory / f"step-{match[1]}.index")
+    ]
 
 
 def step_of(path: str) -> int:

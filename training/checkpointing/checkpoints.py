@@ -2,31 +2,39 @@
 
 import errno
 import logging
+import math
 import os
 import pathlib
 import shutil
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 
+from tf_transformer.config import TransformerConfig
 from tf_transformer.storage.files import bring_to_disk
+from tf_transformer.storage.own_files import make_own_folder
+from tf_transformer.storage.regular_files import stored_bytes
+from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import check_finite
 from training.checkpointing.checkpoint_files import (
+    BETWEEN,
     checkpoint_directory,
     checkpoint_files,
     checkpoint_paths,
+    files_without_index,
     findable,
     step_of,
 )
 
 _log = logging.getLogger(__name__)
 
-# Ends the name of an empty file beside a checkpoint that lies between two regular steps.
-_BETWEEN = ".between"
-
 # What TensorFlow raises over a damaged checkpoint, or one with other variables.
-_UNREADABLE = (AssertionError, IndexError, ValueError, tf.errors.OpError)
+_UNREADABLE = (AssertionError, LookupError, ValueError, tf.errors.OpError, DecodeError)
+# Where TensorFlow describes the objects that the variables belong to.
+_OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 class Checkpoints:
@@ -60,18 +68,19 @@ class Checkpoints:
         self._writing = self._directory / "writing"
         self._keep, self._every = keep, every
         self._is_writer = is_writer
-        if is_writer:
-            self._remove_leftovers()
+        self._optimizer = model.optimizer
+        self._trained = [*model.weights, *model.optimizer.variables]
         weights, state = _weights_and_state(model)
         averages = [average.value for average in model.optimizer.averages]
         optimizer = [variable.value for variable in model.optimizer.variables]
         # Lists of variables: tf.train.Checkpoint(model=...) would lose layers held in lists.
-        self._checkpoint = tf.train.Checkpoint(
-            weights=weights,
-            state=state,
-            averages=averages,
-            optimizer=_without(optimizer, averages),
-        )
+        self._variables = {
+            "weights": weights,
+            "state": state,
+            "averages": averages,
+            "optimizer": _without(optimizer, averages),
+        }
+        self._checkpoint = tf.train.Checkpoint(**self._variables)
 
     def save(self, step: int) -> None:
         """Writes the state after `step` updates.
@@ -80,10 +89,12 @@ class Checkpoints:
             OSError: the disk is full or faulty; the former checkpoints are as they were.
         """
         try:
-            self._writing.mkdir(parents=True, exist_ok=True)
+            make_own_folder(self._directory)
+            shutil.rmtree(self._writing, ignore_errors=True)
+            make_own_folder(self._writing)
             self._checkpoint.write(str(self._writing / f"step-{step}"))
             if step % self._every:
-                (self._writing / f"step-{step}{_BETWEEN}").touch()
+                (self._writing / f"step-{step}{BETWEEN}").touch()
             for path in checkpoint_files(self._writing, step):
                 bring_to_disk(path)
                 os.replace(path, self._directory / path.name)
@@ -100,7 +111,7 @@ class Checkpoints:
     def _remove_outdated(self):
         paths = checkpoint_paths(self._directory)
         steps = [step_of(path) for path in paths]
-        regular = [step_of(path) for path in paths if not os.path.exists(path + _BETWEEN)]
+        regular = [step_of(path) for path in paths if not os.path.exists(path + BETWEEN)]
         for step in set(steps) - {steps[-1], *regular[-self._keep :]}:
             for path in reversed(checkpoint_files(self._directory, step)):
                 path.unlink()
@@ -108,25 +119,24 @@ class Checkpoints:
     def _remove_leftovers(self) -> None:
         """Removes what interrupted saves and removals have left."""
         shutil.rmtree(self._writing, ignore_errors=True)
-        # The index comes last and goes first.
-        for path in self._directory.glob("step-*.*"):
-            if path.is_file() and not path.with_suffix(".index").exists():
-                path.unlink()
+        for path in files_without_index(self._directory):
+            path.unlink()
 
     def restore(self) -> bool:
         """Goes back to the newest intact checkpoint, and says whether there was one.
 
-        Damaged ones that are newer are moved aside, to `damaged-step-*`.
+        Damaged ones that are newer are moved aside, to `damaged-step-*`, and what interrupted saves
+        have left is removed.
 
         Raises:
-            ValueError: there are checkpoints, and all are damaged or of another model.
+            ValueError: there are checkpoints, and all are damaged or of another model; or the
+                newest intact one holds numbers that are not finite. All files are as they were.
         """
         paths = checkpoint_paths(self._directory)
         errors = []
         for path in reversed(paths):
             try:
-                with findable(path) as name:
-                    self._checkpoint.read(name).assert_consumed()
+                self._read(path)
                 break
             except _UNREADABLE as error:
                 errors.append(_damaged(path, error))
@@ -137,16 +147,55 @@ class Checkpoints:
                     f"--model-dir. {errors[0]}"
                 )
             return False
+        self._check_finite(path)
         for error, damaged in zip(errors, reversed(paths), strict=False):
             _log.warning("%s; moved aside, going on from %s", error, path)
             if self._is_writer:
-                _move_aside(pathlib.Path(damaged))
+                _move_aside(damaged)
+        if self._is_writer:
+            self._remove_leftovers()
         return True
 
+    def _read(self, path: str) -> None:
+        with findable(path) as name:
+            _check_entries(name, self._variables)
+            self._checkpoint.read(name).assert_consumed()
+        done = int(self._optimizer.iterations.numpy())
+        if done != step_of(path):
+            raise ValueError(f"its optimizer has done {done} steps, not {step_of(path)}")
 
-def _move_aside(checkpoint):
-    for path in checkpoint.parent.glob(f"{checkpoint.name}.*"):
-        path.rename(path.with_name(f"damaged-{path.name}"))
+    def _check_finite(self, path: str) -> None:
+        """The norm of a gradient that was skipped may be infinite, and bears on nothing."""
+        for variable in self._trained:
+            if "float" in variable.dtype and variable is not self._optimizer.gradient_norm:
+                check_finite(variable.path, variable.value.numpy(), path)
+
+
+def _check_entries(name: str, variables: Mapping[str, Sequence[tf.Variable]]) -> None:
+    """Refuses names, shapes and types that are not the variables', before any is read."""
+    expected = {
+        _key(part, number): (list(variable.shape), variable.dtype)
+        for part, group in variables.items()
+        for number, variable in enumerate(group)
+    } | {_OBJECTS: ([], tf.string)}
+    reader = tf.train.load_checkpoint(name)
+    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    found = {key: (shape, dtypes[key]) for key, shape in shapes.items()}
+    for key in sorted(expected.keys() | found.keys()):
+        if found.get(key) != expected.get(key):
+            raise ValueError(
+                f"{key}: expected {_describe(expected.get(key))}, got {_describe(found.get(key))}"
+            )
+
+
+def _describe(entry: tuple[list[int], tf.DType] | None) -> str:
+    return "nothing" if entry is None else f"{entry[1].name} of shape {entry[0]}"
+
+
+def _move_aside(checkpoint: str) -> None:
+    path = pathlib.Path(checkpoint)
+    for file in reversed(checkpoint_files(path.parent, step_of(checkpoint))):
+        file.rename(file.with_name(f"damaged-{file.name}"))
 
 
 def _list_for_tensorflow(directory: pathlib.Path) -> None:
@@ -155,6 +204,29 @@ def _list_for_tensorflow(directory: pathlib.Path) -> None:
     tf.compat.v1.train.update_checkpoint_state(
         str(directory), paths[-1], all_model_checkpoint_paths=paths
     )
+
+
+def check_averageable(paths: list[str], config: TransformerConfig) -> None:
+    """Checks that checkpoints hold the weights of a model, before it is made or any is read.
+
+    Raises:
+        ValueError: a checkpoint is damaged, of another model, or smaller than its weights.
+    """
+    expected = sorted(weight_shapes(config).values())
+    needed = np.dtype("float32").itemsize * sum(map(math.prod, expected))
+    for path in paths:
+        try:
+            with findable(path) as name:
+                shapes = tf.train.load_checkpoint(name).get_variable_to_shape_map()
+            found = sorted(tuple(s) for key, s in shapes.items() if key.startswith("weights/"))
+            if found != expected:
+                raise ValueError(f"its {len(found)} weights have other shapes than the model's")
+            files = checkpoint_files(pathlib.Path(path).parent, step_of(path))
+            stored = sum(map(stored_bytes, files))
+            if 2 * stored < needed:  # several names may stand for one place, or for holes
+                raise ValueError(f"the weights need {needed:,} bytes, it stores {stored:,}")
+        except _UNREADABLE as error:
+            raise _damaged(path, error) from error
 
 
 def average_paths(paths: list[str], model: keras.Model) -> list[int]:

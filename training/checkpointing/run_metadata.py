@@ -5,9 +5,10 @@ import json
 import pathlib
 from collections.abc import Callable
 
-from tf_transformer.storage.files import remove_leftovers, replacing
+from tf_transformer.storage.files import remove_leftovers
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.model_dir import CONFIG_NAME, WEIGHTS_NAME
+from tf_transformer.storage.own_files import replacing_own
 from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
 from training.checkpointing.validation_history import SCORES_NAME
 from training.config import TrainingConfig, ValidationConfig
@@ -65,7 +66,6 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
         ValueError: the folder belongs to another run, to none, or has been trained for longer.
     """
     has_begun = (model_dir / CONFIG_NAME).exists()
-    remove_leftovers(model_dir)
     if has_begun and not (model_dir / TRAINING_NAME).exists():
         raise ValueError(f"{model_dir} holds a model that this command did not train")
     if has_begun:
@@ -79,7 +79,8 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
         else:
             _check_steps(model_dir, run["settings"]["optimization"]["steps"])
     model_dir.mkdir(parents=True, exist_ok=True)
-    with replacing(model_dir / TRAINING_NAME) as temporary:
+    remove_leftovers(model_dir)
+    with replacing_own(model_dir / TRAINING_NAME) as temporary:
         temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
     if not has_begun:
         begin()

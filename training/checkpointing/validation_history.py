@@ -5,8 +5,8 @@ import math
 import pathlib
 from typing import Any
 
-from tf_transformer.storage.files import replacing
 from tf_transformer.storage.json_files import read_json
+from tf_transformer.storage.own_files import replacing_own
 
 SCORES_NAME = "validation_scores.json"
 # A hundred thousand validations.
@@ -55,7 +55,7 @@ class ValidationScores:
         ]
         # Stable: of one step's scores, the newest are last.
         records = sorted([*others, record], key=lambda record: record["step"])
-        with replacing(self._path) as temporary:
+        with replacing_own(self._path) as temporary:
             plain = [_without_nan(record) for record in records]
             text = json.dumps({"best_by": self.best_by, "scores": plain}, indent=1, allow_nan=False)
             temporary.write_text(text + "\n", encoding="utf-8")

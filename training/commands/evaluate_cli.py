@@ -15,7 +15,8 @@ from tf_transformer.command_line.command_options import (
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.storage.files import check_writable, replacing
-from tf_transformer.storage.score_log import append_score
+from tf_transformer.storage.own_files import check_own_file
+from tf_transformer.storage.score_log import SCORES_NAME, append_score
 from tf_transformer.text.language_tags import check_language
 
 
@@ -64,6 +65,7 @@ def _run_evaluate(options):
     systems = [TextFile.parse(name, default_column=2) for name in options.compare]
     read = [source, reference, *systems]
     _check_outputs(options, [file.path for file in read if file])
+    check_own_file(options.model_dir / SCORES_NAME)
     _check_model(options)
     import_tensorflow()
     from training.evaluation.evaluation import evaluate, evaluate_language_model

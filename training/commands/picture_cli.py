@@ -174,9 +174,10 @@ def _check_label_smoothing(value):
 
 
 def _draw_training(options):
+    from training.checkpointing.run_files import LOGS_NAME
     from training.plots.plots import plot_training
 
-    return plot_training(options.model_dir / "logs")
+    return plot_training(options.model_dir / LOGS_NAME)
 
 
 def _draw_search(options):

@@ -79,7 +79,9 @@ def _score_rows(runs):
 
 
 def _number(value, digits):
-    return None if value is None else f"{value:.{digits}f}"
+    if value is None:
+        return None
+    return f"{value:.{digits}f}" if abs(value) < 1e9 else f"{value:.{digits}e}"
 
 
 def _in_columns(rows):

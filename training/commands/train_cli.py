@@ -15,7 +15,8 @@ import sys
 from tf_transformer.command_line.command_options import add_model_dir
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.presets import PRESETS
-from tf_transformer.storage.files import check_folder, locked, replacing
+from tf_transformer.storage.files import check_folder, locked
+from tf_transformer.storage.own_files import check_own_file, replacing_own
 
 _NO_SOURCE = "; without, a language model of the target is trained"
 
@@ -118,6 +119,7 @@ def _run_train(options):
         check_folder(options.model_dir)
     texts = _text_files(options)
     import_tensorflow()
+    from training.checkpointing.run_files import LOGS_NAME, PICTURE_NAME
     from training.malloc import keep_memory
     from training.plots.plots import plot_training
     from training.prepared.prepared import PreparedText
@@ -141,9 +143,9 @@ def _run_train(options):
     )
     if not result.is_chief:
         return 0 if result.stopped_by is None else 128 + result.stopped_by
-    picture = options.model_dir / "training.png"
-    with replacing(picture) as path:
-        plot_training(options.model_dir / "logs").savefig(path, format="png")
+    picture = options.model_dir / PICTURE_NAME
+    with replacing_own(picture) as path:
+        plot_training(options.model_dir / LOGS_NAME).savefig(path, format="png")
     if result.stopped_by is not None:
         again = shlex.join(["tf-transformer", *sys.argv[1:]])
         done = f"Stopped and saved at step {result.step}" if result.step else "Stopped at step 0"
@@ -263,19 +265,26 @@ def _add_average(commands):
 
 
 def _run_average(options):
-    from tf_transformer.storage.model_dir import make_model, read_config, write_weights
+    from tf_transformer.storage.model_dir import (
+        WEIGHTS_NAME,
+        make_model,
+        read_config,
+        write_weights,
+    )
     from training.checkpointing.best_checkpoints import best_checkpoint_paths
     from training.checkpointing.checkpoint_files import last_checkpoint_paths, step_of
 
     config = read_config(options.model_dir)
+    check_own_file(options.model_dir / WEIGHTS_NAME)
     with locked(options.model_dir, "training this model"):
         if options.best is not None:
             paths = sorted(best_checkpoint_paths(options.model_dir, options.best), key=step_of)
         else:
             paths = last_checkpoint_paths(options.model_dir, options.last)
         import_tensorflow()
-        from training.checkpointing.checkpoints import average_paths
+        from training.checkpointing.checkpoints import average_paths, check_averageable
 
+        check_averageable(paths, config)  # before so much memory is asked for
         model = make_model(config)
         steps = average_paths(paths, model)
         write_weights(options.model_dir, model)

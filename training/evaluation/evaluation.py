@@ -6,6 +6,7 @@ import math
 import pathlib
 from collections.abc import Sequence
 
+from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.losses.metrics import Perplexity
 from tf_transformer.models.base import DecoderModel
@@ -116,9 +117,9 @@ def evaluate(
     model, *tokenizers, digest = load_with_digest(model_dir, dtype)
     source = _tagged(source, target_language, tokenizers[0])
     translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
-    translations = [
-        one_line(best[0].text) for best in translator.translate_lines(list(source.lines()))
-    ]
+    found = [best[0] for best in translator.translate_lines(list(source.lines()))]
+    check_scores([best.score for best in found])
+    translations = [one_line(best.text) for best in found]
     references = list(reference.lines())
     exact = sum(map(str.__eq__, translations, references)) / len(references)
     corpus = ParallelText(
@@ -186,8 +187,10 @@ def evaluate_language_model(
         raise ValueError(f"{text}: no sentence is left to judge: {left_out}")
     if statistics.kept < statistics.pairs:
         _log.warning("%s: %s", text, left_out)
+    value = perplexity(model, corpus)
+    check_scores([value])
     return {
-        "perplexity": perplexity(model, corpus),
+        "perplexity": value,
         "sentences": statistics.kept,
         "dtype": dtype,
         "weights_digest_blake2b": digest,

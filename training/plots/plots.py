@@ -6,6 +6,8 @@ from matplotlib.figure import Figure
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.util.tensor_util import make_ndarray
 
+from tf_transformer.storage.regular_files import regular_size
+
 
 def plot_training(log_dir: pathlib.Path) -> Figure:
     """Draws loss, perplexity, accuracy and learning rate by step from TensorBoard's files.
@@ -14,7 +16,7 @@ def plot_training(log_dir: pathlib.Path) -> Figure:
         log_dir: holds `training` and `validation`, as the trainer writes them.
 
     Raises:
-        ValueError: there are no such files.
+        ValueError: there are no such files, or one is no regular file.
     """
     if not any(log_dir.glob("training/events*")):
         raise ValueError(f"{log_dir}: no files of TensorBoard there; training writes them")
@@ -38,9 +40,15 @@ def plot_training(log_dir: pathlib.Path) -> Figure:
 
 
 def read_scalars(directory: pathlib.Path) -> dict[str, dict[int, float]]:
-    """Every scalar's values by step; where a step was run twice, the later value counts."""
+    """Every scalar's values by step; where a step was run twice, the later value counts.
+
+    Raises:
+        ValueError: one of TensorBoard's files is no regular file.
+    """
     if not directory.is_dir():
         return {}
+    for path in directory.glob("*tfevents*"):
+        regular_size(path)
     accumulator = EventAccumulator(str(directory), size_guidance={"tensors": 0})
     accumulator.Reload()
     scalars: dict[str, dict[int, float]] = {}

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from tf_transformer.decoding.beam_search import beam_search
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
+from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.text.framing import end_and_pad
 from tf_transformer.text.special_ids import END_ID
@@ -35,7 +36,7 @@ def record_search(translator: Translator, text: str) -> SearchTree:
     """Translates one sentence and keeps every hypothesis that the beam ever held.
 
     Raises:
-        ValueError: there is nothing in the sentence.
+        ValueError: there is nothing in the sentence; or as `check_scores`.
     """
     source = translator.source_tokenizer.tokenize(tf.constant([text]))
     source = source[:, : translator.source_limit]
@@ -49,6 +50,7 @@ def record_search(translator: Translator, text: str) -> SearchTree:
         num_best=translator.search.beam_size,
         **arguments,
     )
+    check_scores(found.scores[:, 0])
     finished = {}
     for ids, length, score in zip(
         found.ids[0].numpy(), found.lengths[0].numpy(), found.scores[0].numpy(), strict=True

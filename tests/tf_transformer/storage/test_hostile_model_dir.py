@@ -61,7 +61,7 @@ def test_weights_that_are_not_finite(model_dir, value):
         {"max_relative_distance": 10**10},
         {"decoder": {"d_model": 10**8}},
         {"decoder": {"cross_num_heads": 10**8}},
-        {"num_heads": 10**400},
+        {"num_heads": 2**63 - 1},
     ],
     ids=str,
 )
@@ -98,6 +98,8 @@ def test_sizes_that_the_weights_do_not_have(model_dir, monkeypatch, changes):
         ('{"format_version": -Infinity}', "not JSON .-Infinity is no JSON number"),
         ('{"format_version": 1e999}', "not JSON .a number of 5 characters is too large"),
         ('{"format_version": %s}' % ("1" * 10_000), "not JSON .Exceeds the limit"),
+        ('{"format_version": %s}' % 10**400, "not JSON .an integer of 401 characters is too large"),
+        ('{"format_version": -%s}' % 2**64, "not JSON .an integer of 21 characters is too large"),
         ('{"format_version": "%s"}' % ("x" * 10_000), "this version reads .*'xxxxxxxx"),
         ('{"format_version": 2, "model": "%s"}' % ("x" * 10_000), "expected the model's settings"),
         ('{"format_version": 2, "model": {"%s": 1}}' % ("x" * 10_000), "unknown setting"),

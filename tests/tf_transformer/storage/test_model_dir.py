@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from tf_transformer import Tokenizer, Transformer, TransformerConfig
+from tf_transformer.storage.files import replacing
 from tf_transformer.storage.model_dir import (
     describe_model,
     load_model,
     read_config,
     read_tokenizers,
-    replacing,
     write_weights,
 )
 from training.config import VocabularyConfig

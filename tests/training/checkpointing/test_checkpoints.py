@@ -186,15 +186,18 @@ def test_any_name_of_the_folder(trained, tmp_path, name):
     checkpoints = Checkpoints(model_dir, model, keep=3, every=10)
     assert checkpoints.restore()
     assert int(model.optimizer.iterations.numpy()) == 30
+    model.optimizer.iterations.assign(40)
     checkpoints.save(40)
     assert checkpoints.restore()
+    assert int(model.optimizer.iterations.numpy()) == 40
 
 
 def test_data_without_an_index_is_removed(trained, tmp_path):
     """What a kill leaves between the two renames of a save, or the two removals of an old one."""
     directory = shutil.copytree(trained, tmp_path / "model") / "checkpoints"
     (directory / "step-30.index").unlink()
-    Checkpoints(tmp_path / "model", compiled_model(small_config(), 400, 400), keep=3, every=10)
+    model = compiled_model(small_config(), 400, 400)
+    assert Checkpoints(tmp_path / "model", model, keep=3, every=10).restore()
     assert not list(directory.glob("step-30*"))
     assert list(directory.glob("step-20.data*"))
 
