@@ -173,7 +173,8 @@ def _damage_named(corpus, texts):
     except tf.errors.OpError as error:
         is_prepared = isinstance(corpus, PreparedText)
         if is_prepared:
-            corpus.check_shards()
+            corpus.check_digests()
+            corpus.check_records()
         texts.check()
         if is_prepared and corpus.service and isinstance(error, STREAM_LOST):
             raise OSError(

@@ -130,6 +130,8 @@ def train(
     run = describe_training(config, (prepared or watch).digest, init_from, models)
 
     def begin():
+        if prepared:
+            prepared.check_digests()
         chosen = models or _vocabularies(config, source, target, prepared, init_from)
         if init_from:
             # It may change before the first checkpoint.

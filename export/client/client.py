@@ -273,13 +273,15 @@ class Client:
 
     def _check_translates(self, signature):
         found = self._find_signature(signature).outputs
-        expected = {name: TensorSpec(data_type, (None,)) for name, data_type in _TRANSLATION.items()}
         where = f"signature {signature!r} of the {self._place}"
-        if missing := expected.keys() - found.keys():
+        if missing := _TRANSLATION.keys() - found.keys():
             raise ValueError(f"{where} gives no {listed(missing)}; it gives {listed(found)}")
-        for name, spec in expected.items():
-            if found[name] != spec:
-                raise ValueError(f"{where}: expected {name!r} as {spec}, got {found[name]}")
+        for name, data_type in _TRANSLATION.items():
+            if found[name] != TensorSpec(data_type, (None,)):
+                raise ValueError(
+                    f"{where} gives {name!r} as {found[name].data_type} of shape "
+                    f"{found[name].shape}; expected {data_type} of shape (None,), one for each row"
+                )
 
     def _find_signature(self, name):
         if name not in self.signatures:

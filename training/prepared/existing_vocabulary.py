@@ -13,9 +13,9 @@ from training.prepared.prepared_folder import (
     Models,
     read_description,
     read_models,
+    vocabulary_settings,
 )
 from training.recorded_config import trained_config
-from training.settings import make_config
 
 
 def read_vocabulary(path: pathlib.Path) -> tuple[VocabularyConfig, Models]:
@@ -43,7 +43,7 @@ def read_vocabulary(path: pathlib.Path) -> tuple[VocabularyConfig, Models]:
     if trained is not None:
         settings = trained.vocabulary
     elif (path / DESCRIPTION_NAME).exists() or (path / WORK_NAME).exists():
-        settings = make_config({"vocabulary": read_description(path)["vocabulary"]}).vocabulary
+        settings = vocabulary_settings(path, read_description(path))
     else:
         settings = _settings_of(target, path)
     joint = models[0] in (None, models[1])

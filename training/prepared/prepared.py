@@ -1,14 +1,18 @@
 """Training from prepared folders: shards of token ids to batches, as a stream."""
 
+import functools
 import itertools
 import json
-from collections.abc import Sequence
+import pathlib
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
+import tqdm
 
 from tf_transformer.text.framing import shift_right
 from tf_transformer.text.special_ids import PAD_ID
+from tf_transformer.text.vocabulary import Vocabulary
 from training.config import DataConfig, VocabularyConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.prepared.data_service import check_service
@@ -16,11 +20,11 @@ from training.prepared.prepared_folder import (
     Models,
     PreparedFolder,
     digest_of,
-    digest_of_file,
     read_description,
     read_models,
+    vocabulary_settings,
 )
-from training.settings import make_config
+from training.prepared.shard_checks import check_digest, check_records, remedy
 
 # What random numbers are drawn for.
 _SHARDS, _PAIRS, _BATCHES = range(3)
@@ -86,11 +90,11 @@ class PreparedText:
         self._shards_in_block = max(1, round(config.shuffle_buffer / largest))
         for path, shard in shards:
             if not path.is_file():
-                raise ValueError(f"{path}: no such file; {_remedy(path.parent)}")
+                raise ValueError(f"{path}: no such file; {remedy(path.parent)}")
             if (size := path.stat().st_size) != shard["bytes"]:
                 raise ValueError(
                     f"{path}: damaged, it has {size:,} bytes, and should have {shard['bytes']:,}; "
-                    f"{_remedy(path.parent)}"
+                    f"{remedy(path.parent)}"
                 )
         if not self._bucket_sizes.any():
             raise ValueError(
@@ -119,19 +123,37 @@ class PreparedText:
     @property
     def vocabulary(self) -> VocabularyConfig:
         """The settings of the vocabulary."""
-        return make_config({"vocabulary": self._descriptions[0]["vocabulary"]}).vocabulary
+        return vocabulary_settings(self.folders[0].path, self._descriptions[0])
 
-    def check_shards(self) -> None:
-        """Reads all files.
+    def check_digests(self) -> None:
+        """Reads all files, with a progress bar.
 
         Raises:
             ValueError: one has other bytes than `prepare` has written.
         """
+        shards = list(self._shards())
+        for path, shard in tqdm.tqdm(shards, "checking the shards", leave=False, disable=None):
+            check_digest(path, shard)
+
+    def check_records(self) -> None:
+        """Reads all records, to find what training could not read.
+
+        Raises:
+            ValueError: one is damaged, or not of the vocabulary; names file and record.
+        """
+        for path, shard in self._shards():
+            check_records(path, shard, self._vocab_sizes)
+
+    def _shards(self) -> Iterator[tuple[pathlib.Path, dict]]:
         for folder, description in zip(self.folders, self._descriptions, strict=True):
             for shard in description["shards"]:
-                path = folder.path / shard["name"]
-                if digest_of_file(path) != shard["digest"]:
-                    raise ValueError(f"{path}: damaged; {_remedy(folder.path)}")
+                yield folder.path / shard["name"], shard
+
+    @functools.cached_property
+    def _vocab_sizes(self) -> dict[str, int]:
+        """Of each side that the records have."""
+        sides = zip(("source", "target"), self.models, strict=True)
+        return {name: Vocabulary(model).vocab_size for name, model in sides if model is not None}
 
     @property
     def num_pairs(self) -> int:
@@ -168,7 +190,7 @@ class PreparedText:
             sides = self._read(shards)
             is_first = (number == first_epoch) & (block == first_block)
             skipped = first_batch * tf.cast(is_first, tf.int64)
-            return sides, *self._cut(sides, seed, number, block), skipped
+            return sides, *self._cut(sides, shards, seed, number, block), skipped
 
         def batches(sides, order, begins, ends, skipped):
             numbers = tf.data.Dataset.range(skipped, tf.size(begins, tf.int64))
@@ -229,19 +251,28 @@ class PreparedText:
     def _read(self, shards: tf.Tensor) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
         """All pairs of some shards: values and row splits of the ragged ids of each side."""
         records = tf.data.TFRecordDataset(tf.gather(self._files, shards), buffer_size=1 << 20)
-        names = ("source", "target") if self.has_source else ("target",)
         ids = tf.io.parse_example(
             records.batch(2**31).get_single_element(),
-            {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in names},
+            {
+                name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
+                for name in self._vocab_sizes
+            },
         )
-        return {
-            name: (tf.cast(side.values, tf.int32), side.row_splits) for name, side in ids.items()
-        }
+        sides = {}
+        for name, side in ids.items():
+            # Before 64 bits become 32; `check_records` says which one it is.
+            tf.debugging.assert_positive(side.row_lengths(), f"{name}: an empty record")
+            tf.debugging.assert_positive(side.values, f"{name}: an id that is not positive")
+            tf.debugging.assert_less(
+                side.values, tf.constant(self._vocab_sizes[name], tf.int64), f"{name}: a large id"
+            )
+            sides[name] = (tf.cast(side.values, tf.int32), side.row_splits)
+        return sides
 
     def _cut(
-        self, sides: dict, seed: int, epoch: tf.Tensor, block: tf.Tensor
+        self, sides: dict, shards: tf.Tensor, seed: int, epoch: tf.Tensor, block: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Cuts a block into batches.
+        """Cuts the block of some shards into batches.
 
         Returns:
             The order of its pairs, and where each batch begins and ends in it.
@@ -255,6 +286,8 @@ class PreparedText:
         order = tf.argsort(tf.cast(buckets, tf.float64) + draws)
         number = len(self._boundaries)
         counts = tf.math.bincount(buckets, minlength=number + 1, dtype=tf.int64)[:number]
+        described = tf.reduce_sum(tf.gather(self._bucket_sizes, shards), axis=0)
+        tf.debugging.assert_equal(counts, described, "records of other lengths than described")
         ends = tf.cumsum(counts)
         batch_begins = tf.ragged.range(
             ends - counts, ends, tf.constant(self._batch_sizes, tf.int64)
@@ -266,10 +299,6 @@ class PreparedText:
         key = _key(seed, _BATCHES, epoch, block)
         places = tf.random.experimental.stateless_shuffle(tf.range(tf.size(begins)), key)
         return order, tf.gather(begins, places), tf.gather(batch_ends, places)
-
-
-def _remedy(folder) -> str:
-    return f"copy it anew, or remove {folder} and prepare it anew"
 
 
 def _key(seed: int, purpose: int, *numbers: tf.Tensor) -> tf.Tensor:

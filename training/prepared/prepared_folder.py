@@ -1,7 +1,9 @@
 """A prepared folder as `prepare` writes it: its description and its vocabulary."""
 
+import contextlib
 import dataclasses
 import hashlib
+import os
 import pathlib
 import re
 import reprlib
@@ -9,6 +11,8 @@ from typing import Any
 
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.regular_files import read_regular
+from training.config import VocabularyConfig
+from training.settings import make_config
 
 FORMAT_VERSION = 2
 DESCRIPTION_NAME = "prepared.json"
@@ -67,7 +71,7 @@ def read_description(folder: pathlib.Path) -> dict[str, Any]:
         ValueError: not a prepared folder, not one that is finished, or one of another format.
     """
     path = folder / DESCRIPTION_NAME
-    if not path.is_file():
+    if not os.path.lexists(path):
         reason = (
             "is not finished; run the same `prepare` again"
             if (folder / WORK_NAME).is_dir()
@@ -78,7 +82,7 @@ def read_description(folder: pathlib.Path) -> dict[str, Any]:
         description = read_json(path, MAX_BYTES)
         version = description["format_version"]
     except (ValueError, KeyError) as error:
-        raise ValueError(f"{path}: damaged ({error!r})") from error
+        raise ValueError(f"{path}: damaged ({' '.join(repr(error).split())[:400]})") from error
     if version != FORMAT_VERSION:
         raise ValueError(
             f"{path}: this version reads prepared folders of format {FORMAT_VERSION}, "
@@ -124,6 +128,18 @@ def _check_shard(path: pathlib.Path, shard: dict[str, Any]) -> None:
         )
 
 
+def vocabulary_settings(folder: pathlib.Path, description: dict[str, Any]) -> VocabularyConfig:
+    """The settings of the vocabulary, from the description of a prepared folder.
+
+    Raises:
+        ValueError: there are others, or values that are none.
+    """
+    try:
+        return make_config({"vocabulary": description["vocabulary"]}).vocabulary
+    except ValueError as error:
+        raise ValueError(f"{folder / DESCRIPTION_NAME}: damaged ({str(error)[:400]})") from error
+
+
 def read_models(folder: pathlib.Path) -> Models:
     """The SentencePiece models of a prepared folder or a model directory.
 
@@ -131,8 +147,11 @@ def read_models(folder: pathlib.Path) -> Models:
 
     Raises:
         ValueError: there is none, or it is no regular file.
+        OSError: it cannot be read, as a link that leads to itself.
     """
-    if folder.is_file():
+    with contextlib.suppress(FileNotFoundError):
+        folder.stat()
+    if folder.exists() and not folder.is_dir():
         model = read_regular(folder, MAX_BYTES)
         return model, model
     source, target = (folder / name for name in SPM_NAMES)

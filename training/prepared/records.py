@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import google_crc32c
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
 
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
@@ -71,6 +72,34 @@ def read_records(file: BinaryIO) -> Iterator[bytes]:
     while length := file.read(_LENGTH.size + _CHECKSUM.size):
         size = _LENGTH.unpack_from(length)[0]
         yield file.read(size + _CHECKSUM.size)[:size]
+
+
+def checked_pairs(file: BinaryIO, num_bytes: int) -> Iterator[dict[str, Sequence[int]]]:
+    """The ids of every record by their names, from a file that somebody else may have written.
+
+    Args:
+        file: at its beginning.
+        num_bytes: of the file, which no record reaches beyond.
+
+    Raises:
+        ValueError: what follows is no whole record, has another check sum, or is no `Example`.
+    """
+    while header := file.read(_LENGTH.size + _CHECKSUM.size):
+        if len(header) < _LENGTH.size + _CHECKSUM.size:
+            raise ValueError("the file ends within it")
+        size = _LENGTH.unpack_from(header)[0]
+        if _checksum(header[: _LENGTH.size]) != header[_LENGTH.size :]:
+            raise ValueError("its length has another check sum")
+        if file.tell() + size + _CHECKSUM.size > num_bytes:
+            raise ValueError("the file ends within it")
+        record = file.read(size)
+        if _checksum(record) != file.read(_CHECKSUM.size):
+            raise ValueError("it has another check sum")
+        try:
+            feature = _Example.FromString(record).features.feature
+        except DecodeError as error:
+            raise ValueError("it is no tf.train.Example") from error
+        yield {name: list(entry.int64_list.value) for name, entry in feature.items()}
 
 
 def _checksum(content: bytes) -> bytes:

@@ -341,14 +341,21 @@ def test_numbers_that_are_none():
         assert translate(client)[0].score == float("inf")
 
 
-def test_a_signature_of_other_types():
-    outputs = TRANSLATE.outputs | {"translation": TensorSpec("DT_FLOAT", (None,))}
+@pytest.mark.parametrize(
+    ("name", "spec", "given"),
+    [
+        ("translation", TensorSpec("DT_FLOAT", (None,)), r"DT_FLOAT of shape \(None,\)"),
+        ("score", TensorSpec("DT_FLOAT", (None, 5)), r"DT_FLOAT of shape \(None, 5\)"),
+    ],
+)
+def test_a_signature_of_other_types(name, spec, given):
+    outputs = TRANSLATE.outputs | {name: spec}
     signatures = {"serving_default": TRANSLATE._replace(outputs=outputs)}
     fails(
         NOWHERE,
         signatures=signatures,
         kind=ValueError,
-        match="gives no 'translation'; it gives 'score'",
+        match=rf"gives '{name}' as {given}; expected DT_\w+ of shape \(None,\), one for each row",
     )
 
 

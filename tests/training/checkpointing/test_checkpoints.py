@@ -1,5 +1,6 @@
 """Averaging: the mean of the last checkpoints, and nothing else touched."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -14,8 +15,9 @@ from tf_transformer.__main__ import main
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.storage.files import locked
 from tf_transformer.storage.model_dir import load_model, read_config
+from tf_transformer.storage.regular_files import stored_bytes
 from training.checkpointing.checkpoint_files import checkpoint_paths, last_checkpoint_paths, step_of
-from training.checkpointing.checkpoints import Checkpoints, average_paths
+from training.checkpointing.checkpoints import Checkpoints, average_paths, check_averageable
 from training.initial_model import compiled_model
 
 _VALUE = ".ATTRIBUTES/VARIABLE_VALUE"
@@ -34,13 +36,12 @@ def test_average_is_the_mean_of_the_checkpoints(trained):
     assert not np.allclose(readers[0].get_tensor(name), readers[1].get_tensor(name))
 
 
-def rewrite_checkpoint(model_dir, change) -> None:
-    """Replaces one of the numbers in the newest checkpoint."""
+def rewrite_checkpoint(model_dir, change, name=f"weights/3/{_VALUE}") -> None:
+    """Replaces one of the arrays in the newest checkpoint."""
     path = str(model_dir / "checkpoints" / "step-30")
     reader = tf.train.load_checkpoint(path)
     tensors = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-    name = f"weights/3/{_VALUE}"
-    tensors[name] = change(tensors[name])
+    tensors[name] = change(tensors.get(name))
     tf.raw_ops.SaveV2(
         prefix=path,
         tensor_names=list(tensors),
@@ -279,3 +280,118 @@ def test_restore_brings_back_every_variable(trained):
     assert sorted(int(seed.numpy()[1]) for seed in seeds) == [30] * (len(seeds) - 1) + [60]
     zero = {variable.name for variable in model.optimizer.variables if not np.any(variable)}
     assert zero == {"skipped"}
+
+
+# ---- Checkpoints that came from elsewhere ----
+
+ITERATIONS = f"optimizer/0/{_VALUE}"
+
+
+@pytest.fixture
+def checkpoints(trained, tmp_path) -> Checkpoints:
+    """Of a copy of the model directory, in which they are the only one."""
+    directory = shutil.copytree(trained, tmp_path / "model") / "checkpoints"
+    for path in (*directory.glob("step-10.*"), *directory.glob("step-20.*")):
+        path.unlink()
+    model = compiled_model(small_config(), 400, 400)
+    return Checkpoints(tmp_path / "model", model, keep=3, every=10)
+
+
+def files_of(folder: pathlib.Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        (ITERATIONS, lambda _: np.int64(-5), "its optimizer has done -5 steps, not 30"),
+        (ITERATIONS, lambda _: np.int64(2**62), f"its optimizer has done {2**62} steps, not 30"),
+        ("_CHECKPOINTABLE_OBJECT_GRAPH", lambda _: b"\xff" * 30, ""),
+        ("_CHECKPOINTABLE_OBJECT_GRAPH", lambda _: b"", ""),
+        (
+            f"weights/3/{_VALUE}",
+            lambda array: np.zeros((1000, 1000), np.float32),
+            r"weights/3/\S+: expected float32 of shape \[\d.*, got float32 of shape \[1000, 1000\]",
+        ),
+        (
+            f"weights/3/{_VALUE}",
+            lambda array: array.astype(np.float64),
+            r"weights/3/\S+: expected float32 .*, got float64",
+        ),
+        ("more", lambda _: np.zeros(3), r"more: expected nothing, got float64 of shape \[3\]"),
+    ],
+)
+def test_a_checkpoint_that_is_not_of_this_run(checkpoints, tmp_path, name, change, reason):
+    rewrite_checkpoint(tmp_path / "model", change, name)
+    before = files_of(tmp_path)
+    with pytest.raises(ValueError, match=rf"no checkpoint of 1 can be read.*{reason}"):
+        checkpoints.restore()
+    assert files_of(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["weights/3", "optimizer/7"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_training_does_not_go_on_from_what_is_not_finite(checkpoints, tmp_path, name, value):
+    rewrite_checkpoint(tmp_path / "model", lambda array: array * value, f"{name}/{_VALUE}")
+    before = files_of(tmp_path)
+    with pytest.raises(ValueError, match=r"step-30: .* are NaN or infinite"):
+        checkpoints.restore()
+    assert files_of(tmp_path) == before
+
+
+def test_the_newest_intact_checkpoint_is_one_of_its_step(trained, tmp_path, caplog):
+    shutil.copytree(trained, tmp_path / "model")
+    rewrite_checkpoint(tmp_path / "model", lambda _: np.int64(31), ITERATIONS)
+    model = compiled_model(small_config(), 400, 400)
+    assert Checkpoints(tmp_path / "model", model, keep=3, every=10).restore()
+    assert int(model.optimizer.iterations.numpy()) == 20
+    assert "step-30: damaged, or of another model (its optimizer has done 31 steps" in caplog.text
+
+
+def test_only_what_saves_leave_is_removed(checkpoints, tmp_path):
+    directory = tmp_path / "model" / "checkpoints"
+    ours = {"step-8.data-00000-of-00001", "step-8.between"}
+    others = {"step-8.notes", "step-8.data", "step-08.between", "step-8.data-00000-of-00001.bak"}
+    for name in ours | others:
+        (directory / name).write_text("x")
+    before = set(os.listdir(directory))
+    assert checkpoints.restore()
+    assert before - set(os.listdir(directory)) == ours
+
+
+def test_nothing_is_written_through_a_link_beside_the_checkpoints(checkpoints, tmp_path):
+    assert checkpoints.restore()
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "step-30.between").write_text("precious")
+    (tmp_path / "model" / "checkpoints" / "writing").symlink_to(tmp_path / "others")
+    with pytest.raises(ValueError, match=r"checkpoints/writing: expected .* symbolic link"):
+        checkpoints.save(30)
+    assert os.listdir(tmp_path / "others") == ["step-30.between"]
+
+
+@pytest.mark.parametrize("sizes", [{"d_model": 64}, {"num_decoder_layers": 2}])
+def test_average_looks_at_the_checkpoints_before_it_makes_a_model(
+    trained, tmp_path, capsys, monkeypatch, sizes
+):
+    monkeypatch.setattr("tf_transformer.storage.model_dir.make_model", None)
+    model_dir = shutil.copytree(trained, tmp_path / "model")
+    config = json.loads((model_dir / "config.json").read_text())
+    config["model"].update(sizes)
+    (model_dir / "config.json").write_text(json.dumps(config))
+    assert main(["average", "--model-dir", str(model_dir), "--last", "2"]) == 2
+    assert "step-20: damaged, or of another model (its" in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_holes(trained, tmp_path):
+    path = str(shutil.copytree(trained, tmp_path / "model") / "checkpoints" / "step-30")
+    config = read_config(trained)
+    check_averageable([path], config)
+    data = pathlib.Path(f"{path}.data-00000-of-00001")
+    size = data.stat().st_size
+    data.unlink()
+    with open(data, "wb") as file:
+        file.truncate(size)
+    if stored_bytes(data):
+        pytest.skip("this file system does not tell holes from zeros")
+    with pytest.raises(ValueError, match=r"step-30: damaged.*the weights need [\d,]+ bytes"):
+        check_averageable([path], config)

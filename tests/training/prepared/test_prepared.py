@@ -314,8 +314,8 @@ def test_a_description_that_lacks_something(directory, tmp_path):
         ({"bytes": 1e9}, "shard-00000.tfrecord has counts that are no counts"),
         ({"lengths": {"3": 4}}, "shard-00000.tfrecord has counts that are no counts"),
         ({"lengths": [0, 0.5]}, "shard-00000.tfrecord has counts that are no counts"),
-        ({"lengths": [0, 5, 10**30]}, r"pairs of shard-00000.tfrecord are not 1,000,\S+ lengths"),
-        ({"pairs": 10**30, "lengths": [10**30]}, r"pairs of shard-00000.tfrecord are not 1,000,"),
+        ({"lengths": [0, 5, 10**18]}, r"pairs of shard-00000.tfrecord are not 1,000,\S+ lengths"),
+        ({"pairs": 10**18, "lengths": [10**18]}, r"pairs of shard-00000.tfrecord are not 1,000,"),
     ],
 )
 def test_a_description_of_what_cannot_be(directory, tmp_path, changes, reason):

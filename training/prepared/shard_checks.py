@@ -1,0 +1,74 @@
+"""Shards that somebody else may have written: what must hold of their bytes and of every record.
+
+Training checks whole blocks in its graph, see `PreparedText`; this finds the record, for a message.
+"""
+
+import collections
+import itertools
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from training.prepared.prepared_folder import DESCRIPTION_NAME, digest_of_file
+from training.prepared.records import checked_pairs
+
+
+def check_digest(path: pathlib.Path, shard: Mapping[str, Any]) -> None:
+    """Refuses a shard whose bytes are not those that `prepare` has written.
+
+    Raises:
+        ValueError: the digest is another.
+        OSError: it cannot be read.
+    """
+    if digest_of_file(path) != shard["digest"]:
+        raise ValueError(f"{path}: damaged; {remedy(path.parent)}")
+
+
+def check_records(
+    path: pathlib.Path, shard: Mapping[str, Any], vocab_sizes: Mapping[str, int]
+) -> None:
+    """Refuses records that no model of these vocabularies can be trained with.
+
+    Args:
+        path: of the shard.
+        shard: its description.
+        vocab_sizes: pieces of the vocabulary of each side that the records have.
+
+    Raises:
+        ValueError: names the first such record, counted from 1.
+        OSError: the file cannot be read.
+    """
+    lengths: collections.Counter[int] = collections.Counter()
+    with open(path, "rb") as file:
+        pairs = checked_pairs(file, path.stat().st_size)
+        for number in itertools.count(1):
+            try:
+                if (pair := next(pairs, None)) is None:
+                    break
+                length = max(_length(pair.get(name), size) for name, size in vocab_sizes.items())
+                if length >= len(shard["lengths"]):
+                    raise ValueError(f"{length:,} tokens, more than {DESCRIPTION_NAME} says of any")
+            except ValueError as error:
+                raise ValueError(
+                    f"{path}: record {number}: {error}; {remedy(path.parent)}"
+                ) from error
+            lengths[length] += 1
+    if any(lengths[length] != count for length, count in enumerate(shard["lengths"])):
+        raise ValueError(
+            f"{path}: its records have other lengths than {DESCRIPTION_NAME} says; "
+            f"{remedy(path.parent)}"
+        )
+
+
+def _length(ids: Sequence[int] | None, vocab_size: int) -> int:
+    if not ids:
+        raise ValueError("expected ids of each side, got none")
+    for token in ids:
+        if not 0 < token < vocab_size:
+            raise ValueError(f"expected ids from 1 to {vocab_size - 1}, got {token}")
+    return len(ids)
+
+
+def remedy(folder: pathlib.Path) -> str:
+    """What to do about a folder that is damaged."""
+    return f"copy it anew, or remove {folder} and prepare it anew"
