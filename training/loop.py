@@ -167,10 +167,14 @@ def _countable(batches: tf.data.Dataset) -> tf.data.Dataset:
 
 @contextlib.contextmanager
 def _damage_named(corpus, texts):
-    """TensorFlow's errors over files do not say, in one line, which one they are about."""
+    """TensorFlow's errors over files do not say, in one line, which one they are about.
+
+    It puts the bytes of a record that it cannot parse into its message, whether they are UTF-8 or
+    not.
+    """
     try:
         yield
-    except tf.errors.OpError as error:
+    except (tf.errors.OpError, UnicodeDecodeError) as error:
         is_prepared = isinstance(corpus, PreparedText)
         if is_prepared:
             corpus.check_digests()

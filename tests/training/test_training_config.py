@@ -241,6 +241,23 @@ def test_unknown_settings(load, name, nearest):
     assert_refused(message, load, f"{outer}: {{{inner}: 3}}" if inner else f"{outer}: 3")
 
 
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [
+        (
+            "optimization.steps",
+            "; settings are nested: did you mean {'optimization': {'steps': ...}}?",
+        ),
+        ("model.d_model", "; settings are nested: did you mean {'model': {'d_model': ...}}?"),
+        ("optimization.stepz", "; did you mean 'optimization.steps'?"),
+        ("model.source_vectors", "; did you mean 'vocabulary.source_vectors'?"),
+    ],
+)
+def test_dotted_names_are_for_the_command_line(load, name, suggestion):
+    assert_refused(f"unknown setting '{name}'{suggestion}", make_config, {name: 5})
+    assert_refused(f"unknown setting '{name}'{suggestion}", load, f"{name}: 5")
+
+
 @pytest.mark.parametrize("name", ["vocabulary", "data", "optimization"])
 def test_unknown_settings_far_from_all_others(load, name):
     with pytest.raises(ValueError, match=rf"^unknown setting '{name}\.q'"):

@@ -125,6 +125,18 @@ def test_versions_count_up_and_leave_nothing_beside(translator, tmp_path):
     }
 
 
+def test_other_numbers_are_no_versions(tmp_path):
+    """`str.isdigit` is true of more characters than `int` reads."""
+    (tmp_path / "out").mkdir()
+    for name in ("\N{SUPERSCRIPT TWO}", "\N{ARABIC-INDIC DIGIT SEVEN}", "5.old", "3"):
+        (tmp_path / "out" / name).mkdir()
+    (tmp_path / "new").mkdir()
+    assert (
+        saved_model._rename_to_next_version(tmp_path / "new", tmp_path / "out")
+        == tmp_path / "out" / "4"
+    )
+
+
 def test_a_version_is_on_the_disk_before_it_has_its_number(translator, tmp_path, monkeypatch):
     """Power may fail at any moment."""
     synced = set()

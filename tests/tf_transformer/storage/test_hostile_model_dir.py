@@ -15,10 +15,18 @@ from hypothesis import strategies as st
 
 from tests.tf_transformer.storage import test_model_dir
 from tests.tf_transformer.storage.test_model_dir import refuses, replace_file, rewrite_config
+from tf_transformer.__main__ import main
+from tf_transformer.inference.inspection import inspect_attention
+from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.json_files import MAX_BYTES
 from tf_transformer.storage.model_dir import load_model, read_config, weights_digest
+from tf_transformer.storage.regular_files import stored_bytes
 from tf_transformer.storage.score_log import append_score, read_scores
+from tf_transformer.storage.weight_shapes import weight_shapes
+from training.checkpointing.validation_history import read_best_by, read_validation_scores
 from training.evaluation.runs import read_run
+from training.plots.plots import plot_training
+from training.plots.search_tree import record_search
 from training.recorded_config import trained_config
 
 # Fixtures: the files of a sound model directory, and a copy of them.
@@ -42,6 +50,38 @@ def test_weights_that_are_not_finite(model_dir, value):
     reason = f"1 of the 96 numbers in {KERNEL} are NaN or infinite"
     with refuses(model_dir / WEIGHTS, reason):
         load_model(model_dir)
+
+
+@pytest.mark.parametrize("value", [1e20, 3e38])
+def test_finite_weights_with_which_nothing_finite_is_computed(model_dir, value):
+    def enlarge(file):
+        for name in weight_shapes(read_config(model_dir)):
+            file[name][...] = value
+
+    rewrite_weights(model_dir, enlarge)
+    translator = Translator.load(model_dir)
+    message = r"the model's logits are NaN or infinite for 1 of 2 inputs, .*Take earlier weights"
+    with pytest.raises(ValueError, match=message):
+        translator(["a red house", ""])
+    with pytest.raises(ValueError, match="logits are NaN or infinite"):
+        inspect_attention(translator, "a house")
+    with pytest.raises(ValueError, match="logits are NaN or infinite"):
+        record_search(translator, "a house")
+
+
+def test_the_command_says_that_nothing_finite_is_computed(model_dir, tmp_path, capsys):
+    rewrite_weights(
+        model_dir,
+        lambda file: file["target_embedding/embeddings"].write_direct(
+            np.full(file["target_embedding/embeddings"].shape, 3e38, np.float32)
+        ),
+    )
+    text = tmp_path / "text"
+    text.write_text("a house\n")
+    arguments = ["--model-dir", str(model_dir), "--input", str(text)]
+    assert main(["translate", *arguments]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("tf-transformer: error: the model's logits are NaN or infinite for 1")
 
 
 # ---- config.json ----
@@ -165,6 +205,16 @@ def test_files_of_training_that_are_not_regular(model_dir, kind):
     assert read_run(model_dir).fault.count(message) == 3
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("run", ["training", "validation"])
+def test_files_of_tensorboard_that_are_not_regular(trained, tmp_path, no_hang, kind, run):
+    logs = shutil.copytree(trained / "logs", tmp_path / "logs")
+    plot_training(logs)
+    make_special(logs / run / "events.out.tfevents.0000000001.x", kind)
+    with pytest.raises(ValueError, match=f"tfevents.*expected a regular file, got a {kind}"):
+        plot_training(logs)
+
+
 def test_files_may_be_links(model_dir, tmp_path_factory):
     """As in the caches of model hubs."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
@@ -264,6 +314,28 @@ def test_hdf5_that_is_not_ours(model_dir, change, reason):
             read(model_dir)
 
 
+def test_weights_that_are_holes(model_dir, monkeypatch):
+    """34 GB of zeros that take no place on the disk."""
+    monkeypatch.setattr("tf_transformer.storage.model_dir.make_model", None)
+    rewrite_config(model_dir, lambda description: description["model"].update(d_model=2**16))
+    path = model_dir / WEIGHTS
+    path.unlink()
+    early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    early.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    groups = h5py.h5p.create(h5py.h5p.LINK_CREATE)
+    groups.set_create_intermediate_group(True)
+    with h5py.File(path, "w") as file:
+        for name, shape in weight_shapes(read_config(model_dir)).items():
+            space = h5py.h5s.create_simple(shape)
+            h5py.h5d.create(file.id, name.encode(), h5py.h5t.IEEE_F32LE, space, early, groups)
+    assert path.stat().st_size > 2**34
+    if stored_bytes(path) > 2**20:
+        pytest.skip("this file system does not tell holes from zeros")
+    with refuses(path, r"damaged, .*the weights need [\d,]+ bytes, the file stores [\d,]+\)"):
+        load_model(model_dir)
+
+
 def test_a_group_in_place_of_an_array(model_dir):
     def change(file):
         del file[KERNEL]
@@ -319,6 +391,32 @@ def test_runs_names_scores_that_it_cannot_show(model_dir, score):
     run = read_run(model_dir)
     assert run.scores == [] and f"{model_dir}/scores.jsonl:2: expected " in run.fault
     assert run.fault.isprintable()
+
+
+def test_large_numbers_are_shown_in_few_digits(model_dir, capsys):
+    (model_dir / "scores.jsonl").write_text(json.dumps({"bleu": 1e308, "perplexity": 1e300}) + "\n")
+    record = {"step": 1, "loss": 1e308, "perplexity": 1e9, "accuracy": -1e308, "made_by": {}}
+    (model_dir / "validation_scores.json").write_text(json.dumps({"scores": [record]}))
+    assert main(["runs", str(model_dir)]) == 0
+    output = capsys.readouterr().out
+    assert "1.00e+308" in output and "1.000e+308" in output and "1.00e+09" in output
+    assert max(map(len, output.splitlines())) < 200 + 2 * len(str(model_dir))
+
+
+@pytest.mark.parametrize("digits", [20, 400])
+def test_integers_that_are_no_floats(model_dir, digits):
+    """In Python, they are compared with floats, and raise an OverflowError when computed with."""
+    number = 10**digits - 1
+    (model_dir / "scores.jsonl").write_text(json.dumps({"bleu": number}) + "\n")
+    record = {"step": 1, "loss": number, "perplexity": 2, "accuracy": 1, "made_by": {}}
+    content = {"best_by": "loss", "scores": [record]}
+    (model_dir / "validation_scores.json").write_text(json.dumps(content))
+    fault = read_run(model_dir).fault
+    assert "scores.jsonl:1: damaged" in fault
+    assert f"an integer of {digits} characters is too large" in fault
+    for read in (read_validation_scores, read_best_by):
+        with pytest.raises(ValueError, match=r"validation_scores.json: damaged.*is too large"):
+            read(model_dir)
 
 
 @pytest.mark.parametrize(
