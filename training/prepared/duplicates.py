@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from tf_transformer.storage.files import replacing
+from tf_transformer.storage.own_files import replacing_own
 
 # Pairs that are compared at once: 16 bytes each, and as much again for sorting.
 _AT_ONCE = 4_000_000
@@ -32,7 +32,7 @@ def mark_first(
         at_once: pairs that are compared at a time.
     """
     num_passes = -(-num_pairs // at_once)
-    with replacing(path) as temporary:
+    with replacing_own(path) as temporary:
         is_first = np.lib.format.open_memmap(temporary, "w+", dtype=bool, shape=(num_pairs,))
         for number in progress(range(num_passes)):
             digests, places = _in_range(parts, number, num_passes)

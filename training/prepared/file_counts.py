@@ -5,8 +5,8 @@ import json
 import pathlib
 from collections.abc import Sequence
 
-from tf_transformer.storage.files import replacing
 from tf_transformer.storage.json_files import read_json
+from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.text.text_file import TextFile
 from training.data.corpus import check_counts, file_state
 from training.prepared.line_count import LineCount, count_lines
@@ -46,7 +46,7 @@ def count_files(
             tasks = ((count_lines, path, every, 1) for path in missing)
             for path, count in zip(missing, processes.run(tasks, progress), strict=True):
                 notes[str(path)] = {"every": every, "count": dataclasses.asdict(count)}
-        with replacing(notes_path) as temporary:
+        with replacing_own(notes_path) as temporary:
             temporary.write_text(json.dumps(notes), encoding="utf-8")
     counts = {path: LineCount(**notes[str(path)]["count"]) for path in paths}
     for pair in files:

@@ -22,8 +22,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import tqdm
 
-from tf_transformer.storage.files import locked, remove_leftovers, replacing
+from tf_transformer.storage.files import locked, remove_leftovers
 from tf_transformer.storage.json_files import read_json
+from tf_transformer.storage.own_files import make_own_folder, replacing_own
 from tf_transformer.text.reading import open_text
 from tf_transformer.text.text_file import TextFile
 from training.config import TrainingConfig
@@ -131,7 +132,7 @@ def _own(output: pathlib.Path) -> Iterator[pathlib.Path]:
     output.mkdir(parents=True, exist_ok=True)
     with locked(output, "preparing it"):
         try:
-            work.mkdir(exist_ok=True)
+            make_own_folder(work)
             remove_leftovers(output)
             remove_leftovers(work)
             yield work
@@ -145,7 +146,7 @@ def _begin_or_continue(output: pathlib.Path, work: pathlib.Path, request: dict) 
     path = output / DESCRIPTION_NAME
     begun = path if path.exists() else work / "request.json"
     if begun != path and not (output / SPM_NAMES[1]).exists():  # nothing follows from it so far
-        with replacing(begun) as temporary:
+        with replacing_own(begun) as temporary:
             temporary.write_text(json.dumps(request), encoding="utf-8")
     try:
         former = read_json(begun, MAX_BYTES)
@@ -213,7 +214,7 @@ def _give_vocabulary(output, files, counts, config, models: Models | None) -> No
         if model is None:
             (output / name).unlink(missing_ok=True)
             continue
-        with replacing(output / name) as path:
+        with replacing_own(output / name) as path:
             path.write_bytes(model)
 
 
@@ -303,7 +304,7 @@ def _mark_duplicates(shards, work, statistics, keep_duplicates) -> None:
     num_pairs = statistics["kept"]
     if not path.exists():
         if keep_duplicates:
-            with replacing(path) as temporary, open(temporary, "wb") as file:
+            with replacing_own(path) as temporary, open(temporary, "wb") as file:
                 np.save(file, np.ones(num_pairs, bool))
         else:
             parts = [lambda shard=shard: read_digests(shard) for shard in shards]
@@ -343,6 +344,6 @@ def _describe(output, request, models, statistics, shards) -> dict[str, Any]:
         "statistics": statistics,
         "shards": described,
     }
-    with replacing(output / DESCRIPTION_NAME) as path:
+    with replacing_own(output / DESCRIPTION_NAME) as path:
         path.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
     return description

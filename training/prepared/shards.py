@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import sentencepiece
 
-from tf_transformer.storage.files import replacing
+from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.text.language_tags import lacks_tag, language_tag
 from tf_transformer.text.reading import NotTextError
 from tf_transformer.text.special_ids import END_ID
@@ -123,7 +123,7 @@ def make_shard(shard: Shard, sides: list[bytes | None], max_length: int) -> None
             examples[kind].append(f"{file.path}:{line + 1}")
 
     digests, lengths = [], []
-    with replacing(shard.raw_path) as path, open(path, "wb") as file:
+    with replacing_own(shard.raw_path) as path, open(path, "wb") as file:
         readable = _readable_pairs(shard, sides, leave_out)
         for chunk in _chunks(readable):
             digest = b"".join(_pair_digest(*pair) for _, *pair in chunk)
@@ -208,7 +208,7 @@ def _encode(side: int, sentences: list[str]) -> list[list[int]]:
 
 def _write_notes(path: pathlib.Path, notes: ShardNotes) -> None:
     report = json.dumps({"faults": notes.faults, "examples": notes.examples})
-    with replacing(path) as temporary, open(temporary, "wb") as file:
+    with replacing_own(path) as temporary, open(temporary, "wb") as file:
         np.savez(file, digests=notes.digests, lengths=notes.lengths, report=np.array(report))
 
 
@@ -248,14 +248,14 @@ def finish_shard(shard: Shard, keep: np.ndarray) -> None:
         "digest": digest_of_file(shard.path),
         "lengths": np.bincount(lengths.max(axis=1, initial=0)).tolist() if len(lengths) else [],
     }
-    with replacing(shard.description_path) as path:
+    with replacing_own(shard.description_path) as path:
         path.write_text(json.dumps(description), encoding="utf-8")
 
 
 def _copy_records(shard: Shard, keep: np.ndarray) -> None:
     with contextlib.ExitStack() as stack:
         raw = stack.enter_context(open(shard.raw_path, "rb"))
-        path = stack.enter_context(replacing(shard.path))
+        path = stack.enter_context(replacing_own(shard.path))
         file = stack.enter_context(open(path, "wb"))
         for record, is_kept in zip(read_records(raw), keep.tolist(), strict=True):
             if is_kept:

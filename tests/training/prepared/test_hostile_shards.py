@@ -14,6 +14,7 @@ from tf_transformer.__main__ import main
 from training.prepared.existing_vocabulary import read_vocabulary
 from training.prepared.prepared import PreparedText
 from training.prepared.prepared_folder import (
+    WORK_NAME,
     PreparedFolder,
     digest_of_file,
     read_description,
@@ -191,6 +192,26 @@ def test_training_begins_with_the_digests(folder, corpus, tmp_path, capsys):
     error = errors(capsys, *train_options(corpus, tmp_path / "m", str(folder)))
     assert error.startswith(f"{path}: damaged; copy it anew, or remove")
     assert not (tmp_path / "m" / "config.json").exists()
+
+
+@pytest.mark.parametrize("name", [WORK_NAME, "target.spm"])
+def test_prepare_writes_through_no_link(tmp_path, capsys, name):
+    """In a folder that somebody else has begun."""
+    files = [[path] for path in write_pairs(tmp_path, PAIRS[:300])]
+    folder, others = tmp_path / "out", tmp_path / "others"
+    (folder / WORK_NAME).mkdir(parents=True)
+    others.mkdir()
+    if name == WORK_NAME:
+        (folder / name).rmdir()
+        (folder / name).symlink_to(others)
+    else:
+        (folder / name).symlink_to(others / "new")
+    command = ["prepare", "--source", *files[0], "--target", *files[1], "--output", folder]
+    error = errors(capsys, *command, "--processes", "1", *SETTINGS)
+    assert error.startswith(
+        f"{folder / name}: expected a file or folder of its own, got a symbolic"
+    )
+    assert list(others.iterdir()) == []
 
 
 # ---- The description and the vocabulary ----
