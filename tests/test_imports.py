@@ -232,7 +232,7 @@ def test_completion_sees_the_public_names():
 LARGEST_FOLDER = 16
 # What a sub-package of `tf_transformer` may import: its own modules and tiers before its own.
 TIERS = (
-    {"backend", "private_interfaces", "config_checks", "presets", "config"},
+    {"printable", "backend", "private_interfaces", "config_checks", "presets", "config"},
     {"text"},
     {"layers"},
     {"losses", "models"},

@@ -12,7 +12,10 @@ from tf_transformer.command_line.standard_streams import (
     give_up_standard_output,
     open_standard_streams,
 )
+from tf_transformer.printable import printable
 
+# Names of files and whatever else a message holds may come from elsewhere.
+_LONGEST_MESSAGE = 4000
 _PACKAGES = [
     pathlib.Path(__file__).parents[1] / name for name in ("tf_transformer", "training", "export")
 ]
@@ -59,7 +62,8 @@ def main(arguments: list[str] | None = None) -> int:
                 return 1
         if not _is_expected(error):
             raise
-        print(f"tf-transformer: error: {_in_one_line(error)}", file=sys.stderr)
+        message = printable(_in_one_line(error), _LONGEST_MESSAGE)
+        print(f"tf-transformer: error: {message}", file=sys.stderr)
         return 2
 
 
@@ -67,6 +71,7 @@ class _Parser(argparse.ArgumentParser):
     """Reports a wrong command line in one line; subcommands inherit it."""
 
     def error(self, message):
+        message = printable(message, _LONGEST_MESSAGE)
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
@@ -93,7 +98,7 @@ def _in_one_line(error: Exception) -> str:
         return f"{name}{error.strerror[0].lower()}{error.strerror[1:]}"
     if isinstance(error, UnicodeEncodeError):
         return f"expected a name in UTF-8, got {error.object!r}"
-    return " ".join(str(error).split())
+    return str(error)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from typing import Any
 
 from tf_transformer.config_checks import check_config
 from tf_transformer.presets import PRESETS
+from tf_transformer.printable import shown
 
 
 def nearest(name: str, known: Any) -> str:
@@ -142,13 +143,13 @@ class TransformerConfig:
         """
         if name not in PRESETS:
             raise ValueError(
-                f"`name` must be one of {tuple(PRESETS)}. Received: preset {name!r}"
+                f"`name` must be one of {tuple(PRESETS)}. Received: preset {shown(name)}"
                 + nearest(name, PRESETS)
             )
         known = {field.name for field in dataclasses.fields(cls)}
         for key in overrides:
             if key not in known:
-                raise ValueError(f"Unknown setting of the model: {key!r}{nearest(key, known)}")
+                raise ValueError(f"Unknown setting of the model: {shown(key)}{nearest(key, known)}")
         return cls(
             source_vocab_size=source_vocab_size,
             target_vocab_size=target_vocab_size,
@@ -185,11 +186,13 @@ def _side_config(name: str, value: Any) -> SideConfig:
     if isinstance(value, SideConfig):
         return value
     if not isinstance(value, dict):
-        raise ValueError(f"`{name}` must hold settings of one side. Received: {name}={value!r}")
+        raise ValueError(
+            f"`{name}` must hold settings of one side. Received: {name}={shown(value)}"
+        )
     known = {field.name for field in dataclasses.fields(SideConfig)}
     for key in value:
         if key not in known:
             raise ValueError(
-                f"Unknown setting of the model: {f'{name}.{key}'!r}{nearest(str(key), known)}"
+                f"Unknown setting of the model: {shown(f'{name}.{key}')}{nearest(str(key), known)}"
             )
     return SideConfig(**value)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from tf_transformer.printable import shown
+
 SIDES = ("encoder", "decoder")
 
 # The largest sizes: above those of any model that is known, and small enough to compute with. Known
@@ -62,9 +64,13 @@ def _check_sizes(config):
             continue
         for name, value in _given(config, setting).items():
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
+                raise ValueError(
+                    f"`{name}` must be a positive integer. Received: {name}={shown(value)}"
+                )
             if value > largest:
-                raise ValueError(f"`{name}` must be at most {largest}. Received: {name}={value}")
+                raise ValueError(
+                    f"`{name}` must be at most {largest}. Received: {name}={shown(value)}"
+                )
 
 
 def _check_rates(config):
@@ -74,13 +80,13 @@ def _check_rates(config):
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
             raise ValueError(
-                f"`{name}` must be at least 0 and less than 1. Received: {name}={value!r}"
+                f"`{name}` must be at least 0 and less than 1. Received: {name}={shown(value)}"
             )
     epsilon = config.layer_norm_epsilon
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon <= 1:
         raise ValueError(
             "`layer_norm_epsilon` must be a number above 0 and at most 1. "
-            f"Received: layer_norm_epsilon={epsilon!r}"
+            f"Received: layer_norm_epsilon={shown(epsilon)}"
         )
 
 
@@ -88,7 +94,9 @@ def _check_switches(config):
     for setting, allowed in SWITCHES.items():
         for name, value in _given(config, setting).items():
             if value not in allowed:
-                raise ValueError(f"`{name}` must be one of {allowed}. Received: {name}={value!r}")
+                raise ValueError(
+                    f"`{name}` must be one of {allowed}. Received: {name}={shown(value)}"
+                )
     for setting in (
         "final_norm",
         "layer_history",
@@ -99,7 +107,7 @@ def _check_switches(config):
     ):
         for name, value in _given(config, setting).items():
             if not isinstance(value, bool) and (name, value) != ("final_norm", None):
-                raise ValueError(f"`{name}` must be true or false. Received: {name}={value!r}")
+                raise ValueError(f"`{name}` must be true or false. Received: {name}={shown(value)}")
 
 
 def _check_widths(config):
@@ -143,7 +151,7 @@ def _check_meaning(config):
     if config.encoder.cross_num_heads is not None:
         raise ValueError(
             "Only the decoder has cross-attention. "
-            f"Received: encoder.cross_num_heads={config.encoder.cross_num_heads!r}"
+            f"Received: encoder.cross_num_heads={shown(config.encoder.cross_num_heads)}"
         )
     if config.positions == "none" and config.relative_positions == "none":
         raise ValueError(
@@ -160,7 +168,7 @@ def _check_decoder_only(config):
         if value is not None:
             raise ValueError(
                 f"`decoder_only` models have no encoder and no use for `{name}`. "
-                f"Received: {name}={value!r}"
+                f"Received: {name}={shown(value)}"
             )
     if config.tied_embeddings not in ("none", "target"):
         raise ValueError(

@@ -9,7 +9,8 @@ from tf_transformer.config import TransformerConfig
 from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY
 from tf_transformer.presets import PRESETS
 
-Positive = Annotated[int, pydantic.Field(gt=0, strict=True)]
+# TensorFlow counts most of what they stand for in 32 bits.
+Positive = Annotated[int, pydantic.Field(gt=0, le=2**30, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, lt=2**32, strict=True)]
 PositiveFloat = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]

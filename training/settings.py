@@ -5,17 +5,20 @@ import difflib
 import functools
 import os
 import pathlib
-import re
 from typing import Any
 
 import pydantic
-import yaml
 
 from tf_transformer.config import TransformerConfig, nearest
 from tf_transformer.presets import PRESETS
+from tf_transformer.printable import printable, shown
+from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.text.language_tags import language_tag
 from training.config import TrainingConfig
+from training.plain_yaml import read_yaml
 
+# A settings file is a thousandth of it.
+_MAX_BYTES = 2**20
 _ADAPTER = pydantic.TypeAdapter(TrainingConfig)
 
 
@@ -33,62 +36,37 @@ def read_settings(
         What is given, and nothing else.
 
     Raises:
-        ValueError: not YAML, or not nested so, or a value that is replaced is wrong by itself.
+        ValueError: no regular file, too large, not YAML, or not nested so, or a value that is
+            replaced is wrong by itself.
     """
     values: dict[str, Any] = {}
     if path is not None:
-        path = pathlib.Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError as error:
-            raise ValueError(f"{path}: no such file") from error
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path}: not YAML ({error})") from error
-        values = read_yaml(text, path)
-        if values is None:  # nothing but comments
-            values = {}
-        if not isinstance(values, dict):
-            raise ValueError(f"{path}: expected `name: value` lines, got {values!r}")
-        # Sections of nothing but comments.
-        values = {name: value for name, value in values.items() if value is not None}
+        values = _read_file(pathlib.Path(path))
     for name, value in (pair for given in overrides for pair in given.items()):
         _replace(values, name.split("."), value)
     for field in dataclasses.fields(TrainingConfig):
         section = values.get(field.name, {})
         if field.name != "preset" and not isinstance(section, dict):
             raise ValueError(
-                f"setting '{field.name}': expected names and values. Received: {section!r}"
+                f"setting '{field.name}': expected names and values. Received: {shown(section)}"
             )
     return values
 
 
-class _YamlLoader(yaml.SafeLoader):
-    """Reads plain values as YAML 1.2 does: 1e-5 is a number, and `no` a word (Norwegian)."""
-
-
-_BOOL = "tag:yaml.org,2002:bool"
-_YamlLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_YamlLoader.add_implicit_resolver(
-    _BOOL, re.compile(r"(true|True|TRUE|false|False|FALSE)$"), list("tTfF")
-)
-_YamlLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
-)
-
-
-def read_yaml(text: str, where: object) -> Any:
-    """Reads plain data from YAML.
-
-    Raises:
-        ValueError: not YAML; names `where` it stands.
-    """
+def _read_file(path):
     try:
-        return yaml.load(text, _YamlLoader)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{where}: not YAML ({' '.join(str(error).split())})") from error
+        text = read_regular(path, _MAX_BYTES).decode("utf-8")
+    except FileNotFoundError as error:
+        raise ValueError(f"{path}: no such file") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not YAML (not UTF-8: {error.reason})") from error
+    values = read_yaml(text, path)
+    if values is None:  # nothing but comments
+        return {}
+    if not isinstance(values, dict):
+        raise ValueError(f"{path}: expected `name: value` lines, got {shown(values)}")
+    # Without sections of nothing but comments.
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def parse_setting(setting: str) -> dict[str, Any]:
@@ -99,8 +77,8 @@ def parse_setting(setting: str) -> dict[str, Any]:
     """
     name, equals, value = setting.partition("=")
     if not equals:
-        raise ValueError(f"--set {setting}: expected NAME=VALUE")
-    return {name: read_yaml(value, f"--set {setting}")}
+        raise ValueError(f"--set {printable(setting, 100)}: expected NAME=VALUE")
+    return {name: read_yaml(value, f"--set {printable(setting, 100)}")}
 
 
 def make_config(values: dict[str, Any]) -> TrainingConfig:
@@ -140,7 +118,9 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
         )
     languages = config.vocabulary.languages
     if len(set(languages)) < len(languages):
-        raise ValueError(f"'vocabulary.languages': each is named once. Received: {languages}")
+        raise ValueError(
+            f"'vocabulary.languages': each is named once. Received: {shown(languages)}"
+        )
     for language in languages:
         try:
             language_tag(language)
@@ -199,13 +179,14 @@ def _replace(values: dict[str, Any], names: list[str], value: Any) -> None:
 def _explain(error: pydantic.ValidationError) -> str:
     """One line on the first fault, with the nearest valid name where a name is unknown."""
     fault = error.errors()[0]
-    name = ".".join(str(part) for part in fault["loc"])
+    name = printable(".".join(str(part) for part in fault["loc"]), 100)
     if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         hint = _nested(name) if len(fault["loc"]) == 1 else _nearest_setting(name)
         return f"unknown setting '{name}'{hint}"
     message = fault["msg"][0].lower() + fault["msg"][1:]
-    suggestion = nearest(str(fault["input"]), PRESETS) if name == "preset" else ""
-    return f"setting '{name}': {message}. Received: {fault['input']!r}{suggestion}"
+    value = shown(fault["input"])
+    suggestion = nearest(value.strip("'"), PRESETS) if name == "preset" else ""
+    return f"setting '{name}': {message}. Received: {value}{suggestion}"
 
 
 def _nested(name: str) -> str:

@@ -20,8 +20,8 @@ from export.client.answers import (
 )
 from export.client.bounded_http import BoundedPool, ResponseTooLargeError
 from export.client.messages import GetModelMetadataRequest, PredictRequest, make_tensor
-from export.client.printable import printable
 from export.client.signature import Signature
+from tf_transformer.printable import printable
 
 SERVICE = "tensorflow.serving.PredictionService"
 

@@ -1,7 +1,9 @@
 """The settings of a run: defaults, the YAML file, single overrides, and one-line faults."""
 
 import dataclasses
+import itertools
 import json
+import os
 import pathlib
 import re
 
@@ -399,6 +401,70 @@ def test_files_that_are_not_settings(load, text, message):
 def test_more_files_that_are_not_settings(load, text):
     with pytest.raises(ValueError, match="expected `name: value` lines"):
         load(text)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "sparse"])
+def test_files_that_are_no_files_of_settings(no_hang, tmp_path, kind):
+    path = tmp_path / "config.yaml"
+    message = f"expected a regular file, got a {kind}"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        message = "expected at most 1,048,576 bytes, got 1,099,511,627,776"
+        with open(path, "wb") as file:
+            file.truncate(2**40)
+    assert_refused(f"{{path}}: {message}", load_config, path, {})
+
+
+def test_a_text_is_not_shown_whole(load):
+    with pytest.raises(ValueError, match=r"config.yaml: expected `name: value` lines, got 'a dog "):
+        load("a dog runs\n" * 1000)
+    with pytest.raises(ValueError) as raised:
+        load("a dog runs\n" * 1000)
+    assert len(str(raised.value)) < 500
+
+
+NESTED = [[[[[[1]]]]]]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("optimization.steps", NESTED, "[[[[...]]]]"),
+        ("optimization.steps", 10**5000, "a value of type int that cannot be shown"),
+        ("model.d_model", NESTED, "d_model=[[[[...]]]]"),
+        ("model.num_heads", -(10**5000), "num_heads=a value of type int that cannot be shown"),
+        ("model.d_ff", 10**5000, "d_ff=a value of type int that cannot be shown"),
+        ("model.dropout_rate", ["x"] * 1000, "dropout_rate=['x', ..., ...]"),
+        ("model.norm_position", "x" * 10_000, "norm_position='xx...xx'"),
+        ("model.encoder", "x" * 10_000, "encoder='xx...xx'"),
+        ("preset", "x" * 10_000, "'xx...xx'"),
+        ("data", "x" * 10_000, "'xx...xx'"),
+    ],
+    ids=itertools.count(),  # some values have no other
+)
+def test_what_came_is_shortened(name, value, shown):
+    assert_refused(f"...Received: {shown}", load_config, None, {name: value})
+    with pytest.raises(ValueError) as raised:
+        load_config(None, {name: value})
+    assert len(str(raised.value)) < 500
+
+
+def test_names_cannot_control_the_terminal(tmp_path, capsys):
+    path = tmp_path / "config.yaml"
+    path.write_text('"\\e]0;owned\\a": 1\n')
+    name = r"\x1b]0;owned\x07"
+    assert_refused(f"unknown setting '{name}'", load_config, path, {})
+    files = ("--target", str(path), "--validation-target", str(path), "--model-dir", "\x1b[2J")
+    assert main(["train", *files, "--config", str(path)]) == 2
+    assert main(["train", *files, "--set", "model.\x1b[2J=1"]) == 2
+    assert main(["average", "--last", "1", *files[-2:]]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3 and all(line.isprintable() for line in lines), lines
 
 
 def test_no_such_file(tmp_path):

@@ -5,6 +5,7 @@ import os
 import pathlib
 from collections.abc import Iterator, Sequence
 
+from tf_transformer.printable import printable
 from tf_transformer.storage.model_dir import (
     WEIGHTS_NAME,
     check_weights,
@@ -91,7 +92,7 @@ def read_run(path: pathlib.Path) -> Run:
         try:
             values |= read(path)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-            faults.append(" ".join(str(error).split()))
+            faults.append(printable(str(error)))
     return Run(path, **values, fault="; ".join(faults) or None)
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from export.client import Client, answers, messages
 from export.client import client as client_module
 from export.client.answer_size import check_json, check_message, most_tokens
-from export.client.printable import printable
 from export.client.signature import Signature, TensorSpec
 from tests.serving_stub import Behaviour, serve, serve_bytes, serve_grpc_bytes
+from tf_transformer.printable import printable
 
 TRANSLATE = Signature(
     {"text": TensorSpec("DT_STRING", (None,))},
