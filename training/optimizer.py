@@ -139,7 +139,7 @@ class Adam(keras.optimizers.Adam):
             v=self._velocities[index].value.handle,
             beta1_power=tf.pow(self.beta_1, updates),
             beta2_power=tf.pow(self.beta_2, updates),
-            lr=tf.where(is_finite, learning_rate, 0.0),
+            lr=tf.where(is_finite, tf.cast(learning_rate, tf.float32), 0.0),
             beta1=beta_1,
             beta2=beta_2,
             epsilon=self.epsilon,

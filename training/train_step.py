@@ -43,10 +43,10 @@ class _Training:
         super().compile(*arguments, **options)
 
     def build(self, input_shape=None):
-        self.entries = keras.metrics.Sum(name="entries")
-        self.target_tokens = keras.metrics.Sum(name="target_tokens")
+        self.entries = keras.metrics.Sum(name="entries", dtype="float32")
+        self.target_tokens = keras.metrics.Sum(name="target_tokens", dtype="float32")
         if not self.config.decoder_only:
-            self.source_tokens = keras.metrics.Sum(name="source_tokens")
+            self.source_tokens = keras.metrics.Sum(name="source_tokens", dtype="float32")
         super().build(input_shape)
 
     def train_step(self, data):

@@ -101,6 +101,7 @@ def train(
     init_from = init_from and pathlib.Path(init_from)
     source, validation_source = (_text(name, 1) for name in (source, validation_source))
     target, validation_target = (_text(name, 2) for name in (target, validation_target))
+    _check_keras()
     callbacks = _checked(callbacks)
     if os.path.lexists(model_dir) and not model_dir.is_dir():
         raise ValueError(f"{model_dir}: expected a folder, or a name that is free, for the model")
@@ -201,6 +202,17 @@ def train(
 
 def _text(given, column):
     return given if given is None or isinstance(given, TextFile) else TextFile.parse(given, column)
+
+
+def _check_keras():
+    """`fit` would end early, again and again, or validate on a part of the data."""
+    for name in ("max_epochs", "max_steps_per_epoch"):
+        if limit := getattr(keras.config, name)():
+            raise ValueError(
+                f"Keras is set to {name}={limit}; training counts `optimization.steps`. Unset the "
+                f"environment variable KERAS_{name.upper()}, or call "
+                f"`keras.config.set_{name}(None)`"
+            )
 
 
 def _checked(callbacks):

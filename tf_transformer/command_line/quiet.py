@@ -5,17 +5,23 @@ import logging
 import os
 import warnings
 
+from tf_transformer.command_line.keras_settings import ignore_limits, use_float32
+
 
 def import_tensorflow() -> None:
     """Imports TensorFlow and the op libraries with the process's standard error closed.
 
+    Keras, which TensorFlow imports, is left without the user's own settings.
+
     The notices come from C++ before any log level is read. Faults still show: they are exceptions.
     """
+    ignore_limits()
     with _standard_error_closed():
         import absl.logging
         import tensorflow as tf
         import tensorflow_text  # noqa: F401
 
+    use_float32()
     tf.get_logger().setLevel(logging.ERROR)
     logging.getLogger("tensorboard").setLevel(logging.ERROR)
     absl.logging.set_verbosity(absl.logging.ERROR)

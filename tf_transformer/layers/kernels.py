@@ -36,7 +36,7 @@ def layer_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
 
     Args:
         inputs: x, `(..., width)`.
-        gamma, beta: `(width,)` float32.
+        gamma, beta: `(width,)`; computed with in float32.
         epsilon: added to the variance.
     """
     import tensorflow as tf
@@ -67,7 +67,7 @@ def layer_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
         outputs = tf.nn.bias_add(rows * gamma, beta)
         return tf.cast(tf.reshape(outputs, shape), dtype), gradient
 
-    return norm(inputs, tf.convert_to_tensor(gamma), tf.convert_to_tensor(beta))
+    return norm(inputs, tf.cast(gamma, tf.float32), tf.cast(beta, tf.float32))
 
 
 # Dense layers

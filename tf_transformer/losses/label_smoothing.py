@@ -111,7 +111,7 @@ def smoothed_cross_entropy(labels, logits, label_smoothing: float, smoothed_over
             at_labels = label_logits(labels, probabilities) - label_mass
             everywhere = probabilities - share
             if smoothed_over == "others_but_padding":
-                is_padding = ops.arange(vocab_size) == PAD_ID
+                is_padding = ops.arange(vocab_size, dtype="int32") == PAD_ID
                 everywhere = everywhere + ops.where(is_padding, share, 0.0)
             everywhere = everywhere * upstream[..., None]
             return _replace_at_labels(everywhere, labels, at_labels * upstream)
@@ -134,7 +134,7 @@ def label_distribution(
     label: int, vocab_size: int, label_smoothing: float, smoothed_over: str = "all"
 ):
     """The distribution q that `smoothed_cross_entropy` compares with, `(vocab_size,)` float32."""
-    ids = ops.arange(vocab_size)
+    ids = ops.arange(vocab_size, dtype="int32")
     share = label_smoothing / num_smoothed(vocab_size, smoothed_over)
     spread = ops.where(ids == PAD_ID, 0.0, share) if smoothed_over == SMOOTHED_OVER[2] else share
     own = 1.0 - label_smoothing + (share if smoothed_over == "all" else 0.0)
@@ -217,6 +217,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
                 f"Received: smoothed_over={smoothed_over!r}"
             )
         kwargs["reduction"] = "sum"
+        kwargs.setdefault("dtype", "float32")  # Keras casts labels to it too: ids must stay exact
         super().__init__(name=name, **kwargs)
         self.label_smoothing = label_smoothing
         self.smoothed_over = smoothed_over

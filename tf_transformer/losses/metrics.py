@@ -15,12 +15,16 @@ from tf_transformer.losses.label_smoothing import (
 
 
 class TokenMean(keras.metrics.Metric):
-    """Mean of a value over all real tokens seen: the sum of values over the sum of tokens."""
+    """Mean of a value over all real tokens seen: the sum of values over the sum of tokens.
 
-    def __init__(self, *, name: str, **kwargs: Any):
-        super().__init__(name=name, **kwargs)
-        self.total = self.add_weight(name="total", initializer="zeros")
-        self.tokens = self.add_weight(name="tokens", initializer="zeros")
+    The sums are float32 where no other dtype is given: in float16, which `keras.config.floatx()`
+    may be, they end at 65,504.
+    """
+
+    def __init__(self, *, name: str, dtype: str | None = "float32", **kwargs: Any):
+        super().__init__(name=name, dtype=dtype, **kwargs)
+        self.total = self.add_weight(name="total", initializer="zeros", dtype=self.dtype)
+        self.tokens = self.add_weight(name="tokens", initializer="zeros", dtype=self.dtype)
 
     def values(self, y_true, y_pred):
         """The value of every token, `(batch, length)`."""
