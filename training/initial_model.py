@@ -38,7 +38,8 @@ def compiled_model(
             scales_loss=optimization.dtype == "mixed_float16",
         ),
         loss=LabelSmoothedCrossEntropy(**smoothing),
-        metrics=[SmoothedLoss(**smoothing), Perplexity(), TokenAccuracy()],
+        # In place of Keras' own loss, which the training step does not compute.
+        metrics=[SmoothedLoss(**smoothing, name="loss"), Perplexity(), TokenAccuracy()],
         auto_scale_loss=False,  # Adam does
         jit_compile=False,  # XLA would compile anew for every shape of batch
     )

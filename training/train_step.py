@@ -1,5 +1,8 @@
 """Models as they are trained: the training step, and what it counts."""
 
+import os
+from typing import Any
+
 import keras
 import tensorflow as tf
 from keras import ops
@@ -8,6 +11,7 @@ from tf_transformer.layers.masks import padding_mask
 from tf_transformer.losses.fused_cross_entropy import projected_cross_entropy
 from tf_transformer.losses.label_smoothing import sum_over_replicas
 from tf_transformer.losses.metrics import TokenMean
+from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.private_interfaces import tracker_unlocked
@@ -24,9 +28,11 @@ class _Training:
 
     Attributes:
         num_micro_batches: how many a replica's batch is cut into.
+        plain_class: the class of the model that is trained.
     """
 
     num_micro_batches = 1
+    plain_class: type[DecoderModel]
     token_metrics = ()
 
     def compile(self, *arguments, metrics=(), **options):
@@ -96,6 +102,16 @@ class _Training:
             parallel_iterations=1,  # together they would need the memory of all
         )[1]
 
+    def save(self, filepath: str | os.PathLike, overwrite: bool = True, **options: Any) -> None:
+        """Keras' own, of the model without its training.
+
+        Any program that imports `tf_transformer` can load it; the optimizer's state is not in it.
+        """
+        model = self.plain_class(self.config, dtype=self.dtype_policy)
+        for weight, trained in zip(model.weights, self.weights, strict=True):
+            weight.assign(trained)
+        model.save(filepath, overwrite=overwrite, **options)
+
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         self._count(x, y)
         for metric in self.token_metrics:
@@ -118,6 +134,10 @@ def _count_tokens(labels):
 class TrainedTransformer(_Training, Transformer):
     """A `Transformer` that is trained."""
 
+    plain_class = Transformer
+
 
 class TrainedLanguageModel(_Training, LanguageModel):
     """A `LanguageModel` that is trained."""
+
+    plain_class = LanguageModel

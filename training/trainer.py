@@ -1,7 +1,7 @@
 """From a parallel corpus and settings to a trained model directory."""
 
 import contextlib
-import dataclasses
+import functools
 import logging
 import os
 import pathlib
@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tf_transformer.storage.files import locked
 from tf_transformer.storage.model_dir import (
+    CONFIG_NAME,
     describe_model,
     read_tokenizers,
     read_weights,
@@ -21,22 +22,29 @@ from tf_transformer.text.language_tags import check_tags
 from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 from training.callbacks.callbacks import current_step
+from training.callbacks.own_callbacks import check_callbacks
 from training.checkpointing.checkpoint_files import checkpoint_directory
 from training.checkpointing.checkpoints import Checkpoints
 from training.checkpointing.run_files import check_run_files
-from training.checkpointing.run_metadata import begin_or_continue, check_same_run, describe_training
+from training.checkpointing.run_metadata import (
+    begin_or_continue,
+    check_continuation,
+    check_same_run,
+    describe_training,
+)
 from training.checkpointing.validation_history import read_validation_scores
-from training.config import TrainingConfig, VocabularyConfig
+from training.config import TrainingConfig
 from training.data.change_detection import TextWatch
 from training.data.corpus_report import report_corpus
 from training.data.pipeline import ParallelText
 from training.data.vocabulary import train_vocabularies
 from training.distributed.strategy import make_strategy
 from training.distributed.workers import Workers
+from training.early_checks import check_first_model, check_sources
 from training.fine_tuning import INITIAL_NAME, copy_weights, describe_fit
 from training.initial_model import compiled_model, give_vectors
 from training.loop import TrainingResult, run_loop
-from training.prepared.existing_vocabulary import vocabulary_for
+from training.prepared.existing_vocabulary import vocabulary_for, with_vocabulary
 from training.prepared.prepared import PreparedText
 from training.settings import dump_config, make_config
 
@@ -89,6 +97,9 @@ def train(
         vocabulary: what `read_vocabulary` reads; its vocabulary, and the settings of that, are
             taken. None trains one, unless `prepared` or `init_from` brings one.
         callbacks: of one's own. Each of several workers calls its own; all have some, or none.
+            `ModelCheckpoint` saves models that `keras.models.load_model` reads wherever
+            `tf_transformer` is imported; Keras' callbacks that change weights or learning rate are
+            refused.
 
     Returns:
         How it ended; `early_stop` says so where a callback ended it.
@@ -102,7 +113,7 @@ def train(
     source, validation_source = (_text(name, 1) for name in (source, validation_source))
     target, validation_target = (_text(name, 2) for name in (target, validation_target))
     _check_keras()
-    callbacks = _checked(callbacks)
+    callbacks = check_callbacks(callbacks)
     if os.path.lexists(model_dir) and not model_dir.is_dir():
         raise ValueError(f"{model_dir}: expected a folder, or a name that is free, for the model")
     if (target is None) == (prepared is None) or (prepared and source):
@@ -111,13 +122,18 @@ def train(
         raise ValueError(
             "`prepared` and `init_from` bring their vocabulary; leave out `vocabulary`"
         )
-    _check_sources(config, prepared.has_source if prepared else source, validation_source)
+    has_source = prepared.has_source if prepared else source is not None
+    check_sources(config, has_source, validation_source is not None)
+    if config.is_language_model:
+        _log.info("There is no source: this trains a language model of the target.")
     models = None
     if vocabulary:
         own, models = vocabulary_for(pathlib.Path(vocabulary), has_source=source is not None)
-        config = _with_vocabulary(config, own)
+        config = with_vocabulary(config, own)
     elif prepared and not init_from:
-        config = _with_vocabulary(config, prepared.vocabulary)
+        config = with_vocabulary(config, prepared.vocabulary)
+    check_first_model(model_dir, init_from)
+    check_continuation(model_dir, config, init_from)
     strategy = make_strategy(strategy, num_devices)
     workers = Workers(strategy)
     if deterministic:
@@ -130,10 +146,14 @@ def train(
             check_tags(file.lines(), config.vocabulary.languages, str(file))
     run = describe_training(config, (prepared or watch).digest, init_from, models)
 
+    @functools.cache
+    def vocabularies():
+        return models or _vocabularies(config, source, target, prepared, init_from)
+
     def begin():
         if prepared:
             prepared.check_digests()
-        chosen = models or _vocabularies(config, source, target, prepared, init_from)
+        chosen = vocabularies()
         if init_from:
             # It may change before the first checkpoint.
             copy_weights(init_from, model_dir / INITIAL_NAME)
@@ -145,6 +165,8 @@ def train(
     with contextlib.ExitStack() as stack:
         stack.enter_context(workers.losses_explained())
         if workers.is_chief:
+            if not (model_dir / CONFIG_NAME).exists():
+                vocabularies()  # which the corpus may not fill, before anything is written
             model_dir.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(model_dir, "training this model"))
             check_run_files(model_dir)
@@ -215,16 +237,6 @@ def _check_keras():
             )
 
 
-def _checked(callbacks):
-    callbacks = list(callbacks)
-    for callback in callbacks:
-        if not isinstance(callback, keras.callbacks.Callback):
-            raise ValueError(
-                f"`callbacks` must be objects of `keras.callbacks.Callback`. Received: {callback!r}"
-            )
-    return callbacks
-
-
 def _check_nothing_lost(model_dir):
     """A run without checkpoints begins; one that was judged had some."""
     if scores := read_validation_scores(model_dir):
@@ -232,18 +244,6 @@ def _check_nothing_lost(model_dir):
             f"{checkpoint_directory(model_dir)}: there is no checkpoint, though training got to "
             f"step {scores[-1]['step']}; put them back, or give another --model-dir"
         )
-
-
-def _check_sources(config, source, validation_source):
-    for name, given in (("source", bool(source)), ("validation source", bool(validation_source))):
-        if given == config.is_language_model:
-            raise ValueError(
-                f"a language model (model.decoder_only) has no {name}"
-                if given
-                else f"no {name} is given, which only a language model (model.decoder_only) lacks"
-            )
-    if config.is_language_model:
-        _log.info("There is no source: this trains a language model of the target.")
 
 
 def _vocabularies(config, source, target, prepared, init_from):
@@ -259,12 +259,3 @@ def _vocabularies(config, source, target, prepared, init_from):
     if prepared:
         return prepared.models
     return train_vocabularies([source] if source else [], [target], config.vocabulary)
-
-
-def _with_vocabulary(config: TrainingConfig, vocabulary: VocabularyConfig) -> TrainingConfig:
-    """The settings with those of a vocabulary that is there; vectors stay what they are."""
-    vectors = {
-        name: getattr(config.vocabulary, name) for name in ("source_vectors", "target_vectors")
-    }
-    vocabulary = dataclasses.replace(vocabulary, **vectors)
-    return make_config(dump_config(dataclasses.replace(config, vocabulary=vocabulary)))

@@ -113,9 +113,8 @@ def test_fit_in_any_float(dtype, changes):
         sizes["source_vocab_size"] = 11
     model_class = LanguageModel if changes.get("decoder_only") else Transformer
     model = model_class(TransformerConfig(**sizes, **changes), dtype=dtype)
-    model.compile(
-        "sgd", LabelSmoothedCrossEntropy(), [SmoothedLoss(), Perplexity(), TokenAccuracy()]
-    )
+    metrics = [SmoothedLoss(), Perplexity(), TokenAccuracy()]
+    model.compile("sgd", LabelSmoothedCrossEntropy(), metrics=metrics)
     ids = np.array([[1, 4, 5, 6, 0], [1, 5, 6, 0, 0]], "int32")
     inputs = {name: ids for name in model.input_keys}
     before = [weight.numpy() for weight in model.trainable_weights]

@@ -1,5 +1,8 @@
 """`training.train` as a program of one's own calls it: names of files, callbacks."""
 
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -165,3 +168,72 @@ def test_what_cannot_be_is_refused_before_anything_is_written(names, tmp_path):
     with pytest.raises(ValueError, match=r"^expected either `target`, with its `source`, or `pre"):
         training.train(small_config(), model_dir=model_dir, **names | {"target": None})
     assert not model_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "message"),
+    [
+        (None, "`callbacks` must be a list of .* Received: NoneType$"),
+        (7, "`callbacks` must be a list of .* Received: int$"),
+        ("abc", "`callbacks` must be a list of .* Received: str$"),
+        (keras.callbacks.TerminateOnNaN(), "`callbacks` must be a list of .*: TerminateOnNaN$"),
+        ([keras.callbacks.TerminateOnNaN], "`callbacks` must be objects of .* Received: <class "),
+        (
+            [keras.callbacks.BackupAndRestore("x")],
+            "goes on from its newest checkpoint.*AndRestore$",
+        ),
+        (
+            [keras.callbacks.LearningRateScheduler(lambda epoch: 1.0)],
+            "optimization.learning_rate_factor.* Received: LearningRateScheduler$",
+        ),
+        ([keras.callbacks.ReduceLROnPlateau()], "`validation.patience`.*: ReduceLROnPlateau$"),
+        ([keras.callbacks.SwapEMAWeights()], "set `optimization.average_decay`.*: SwapEMAWeights$"),
+        (
+            [keras.callbacks.EarlyStopping(restore_best_weights=True)],
+            "average --best`. Received: EarlyStopping with restore_best_weights=True$",
+        ),
+    ],
+)
+def test_callbacks_that_cannot_be(names, tmp_path, callbacks, message):
+    with pytest.raises(ValueError, match=message):
+        training.train(small_config(), model_dir=tmp_path / "m", callbacks=callbacks, **names)
+    assert not (tmp_path / "m").exists()
+
+
+LOAD = """\
+import sys, keras, tf_transformer
+assert "training" not in sys.modules
+model = keras.models.load_model(sys.argv[1])
+model.save_weights(sys.argv[2])
+print(type(model).__name__)
+"""
+
+
+def test_models_of_keras_own_checkpoints_can_be_loaded(names, whole, tmp_path):
+    callbacks = [
+        keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.keras"),
+        keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", "val_loss", save_best_only=True),
+        keras.callbacks.ModelCheckpoint(tmp_path / "last.weights.h5", save_weights_only=True),
+        keras.callbacks.EarlyStopping("val_loss", patience=9),
+        keras.callbacks.CSVLogger(tmp_path / "log.csv"),
+    ]
+    training.train(
+        small_config(**SETTINGS), model_dir=tmp_path / "model", callbacks=callbacks, **names
+    )
+    assert_equal_models(tmp_path / "model", whole)
+    expected, *_ = load_model(tmp_path / "model")
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, tmp_path / "2.keras", tmp_path / "copy.weights.h5"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "Transformer\n"), done.stderr
+    for name in ("copy.weights.h5", "last.weights.h5"):
+        model = type(expected)(expected.config)
+        model.load_weights(tmp_path / name)
+        for a, b in zip(model.weights, expected.weights, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 3
+    best = keras.models.load_model(tmp_path / "best.keras")
+    assert best.config == expected.config

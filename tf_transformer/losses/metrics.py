@@ -101,7 +101,7 @@ class SmoothedLoss(TokenMean):
     """The training loss as it should be read: mean smoothed cross-entropy over real tokens.
 
     Keras' own `loss` in the logs weighs batches by their rows and is wrong for replicas of
-    different size.
+    different size. A metric called `loss` would replace it there.
 
     Args:
         label_smoothing, smoothed_over: as in `LabelSmoothedCrossEntropy`.
@@ -116,7 +116,7 @@ class SmoothedLoss(TokenMean):
         label_smoothing: float = 0.1,
         *,
         smoothed_over: str = "all",
-        name: str = "loss",
+        name: str = "smoothed_loss",
         **kwargs: Any,
     ):
         super().__init__(name=name, **kwargs)

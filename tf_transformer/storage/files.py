@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 
 _PREFIX = ".writing-"
@@ -120,6 +121,10 @@ def check_folder(path: pathlib.Path) -> None:
         raise NotADirectoryError(f"{path}: expected a folder")
     if not os.access(path, os.W_OK):
         raise PermissionError(f"{path}: not writable")
+    try:  # what the permissions promise, and file systems such as /proc do not keep
+        os.rmdir(tempfile.mkdtemp(prefix=_PREFIX, dir=path))
+    except OSError as error:
+        raise OSError(f"{path}: no folder can be made there ({error.strerror})") from error
 
 
 def is_found_by_tensorflow(path: str | pathlib.Path) -> bool:

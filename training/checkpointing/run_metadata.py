@@ -11,7 +11,7 @@ from tf_transformer.storage.model_dir import CONFIG_NAME, WEIGHTS_NAME
 from tf_transformer.storage.own_files import replacing_own
 from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
 from training.checkpointing.validation_history import SCORES_NAME
-from training.config import TrainingConfig, ValidationConfig
+from training.config import TrainingConfig, ValidationConfig, VocabularyConfig
 from training.prepared.prepared_folder import Models, digest_of
 from training.recorded_config import TRAINING_NAME
 from training.settings import dump_config, flatten, make_config
@@ -66,9 +66,8 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
         ValueError: the folder belongs to another run, to none, or has been trained for longer.
     """
     has_begun = (model_dir / CONFIG_NAME).exists()
-    if has_begun and not (model_dir / TRAINING_NAME).exists():
-        raise ValueError(f"{model_dir} holds a model that this command did not train")
     if has_begun:
+        _check_trained_here(model_dir)
         try:
             check_same_run(model_dir, run)
         except ValueError:
@@ -84,6 +83,11 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
         temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
     if not has_begun:
         begin()
+
+
+def _check_trained_here(model_dir):
+    if not (model_dir / TRAINING_NAME).exists():
+        raise ValueError(f"{model_dir} holds a model that this command did not train")
 
 
 def _check_steps(model_dir, steps):
@@ -102,6 +106,31 @@ def _has_trained(model_dir):
     )
 
 
+def check_continuation(
+    model_dir: pathlib.Path, config: TrainingConfig, init_from: pathlib.Path | None
+) -> None:
+    """Refuses what `begin_or_continue` would refuse with any corpus, before that is read.
+
+    Args:
+        model_dir: of the run, whether it has begun or not.
+        config, init_from: of the run, see `describe_training`. Whether the vocabulary is another is
+            seen later, where one is given or was.
+
+    Raises:
+        ValueError: as `begin_or_continue`.
+    """
+    if not (model_dir / CONFIG_NAME).exists():
+        return
+    _check_trained_here(model_dir)
+    if not _has_trained(model_dir):
+        return
+    former = _read_run(model_dir)
+    run = describe_training(config, former["corpus"], init_from)
+    names = (f"vocabulary.{field.name}" for field in dataclasses.fields(VocabularyConfig))
+    _check_same_settings(model_dir, former, run, _FREE_SETTINGS | set(names))
+    _check_steps(model_dir, config.optimization.steps)
+
+
 def check_same_run(
     model_dir: pathlib.Path, run: dict, free: frozenset[str] = _FREE_SETTINGS
 ) -> None:
@@ -115,17 +144,8 @@ def check_same_run(
     Raises:
         ValueError: it is another, or its description is damaged.
     """
-    path = model_dir / TRAINING_NAME
-    try:
-        former = read_json(path)
-        former_corpus = former["corpus"]
-        # Through the configuration, so that settings which are new since then take their defaults.
-        former_settings = dump_config(make_config(former["settings"]))
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(
-            f"{path}: damaged; it should say what this model is trained on ({repr(error)[:400]})"
-        ) from error
-    if former_corpus != run["corpus"]:
+    former = _read_run(model_dir)
+    if former["corpus"] != run["corpus"]:
         raise ValueError(
             f"{model_dir} was trained on another corpus; give the same files or another --model-dir"
         )
@@ -134,12 +154,31 @@ def check_same_run(
             f"{model_dir} was trained with another vocabulary; give the same --vocabulary, or none "
             "where it had none, or another --model-dir"
         )
+    _check_same_settings(model_dir, former, run, free)
+
+
+def _read_run(model_dir):
+    path = model_dir / TRAINING_NAME
+    try:
+        run = read_json(path)
+        # Through the configuration, so that settings which are new since then take their defaults.
+        return run | {
+            "settings": dump_config(make_config(run["settings"])),
+            "corpus": run["corpus"],
+        }
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{path}: damaged; it should say what this model is trained on ({repr(error)[:400]})"
+        ) from error
+
+
+def _check_same_settings(model_dir, former, run, free):
     if former.get("init_from") != run.get("init_from"):
         raise ValueError(
             f"{model_dir} was trained with init_from={former.get('init_from')!r}; received "
             f"{run.get('init_from')!r}. Give the same or another --model-dir"
         )
-    before = flatten(former_settings)
+    before = flatten(former["settings"])
     now = flatten(run["settings"])
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name) and name not in free:

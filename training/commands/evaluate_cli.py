@@ -14,10 +14,11 @@ from tf_transformer.command_line.command_options import (
     given_search,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.command_line.standard_streams import standard_output
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.score_log import SCORES_NAME, append_score
-from tf_transformer.text.language_tags import check_language
+from tf_transformer.text.language_tags import check_language, check_tags
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -57,6 +58,8 @@ def _run_evaluate(options):
     for output in (options.output, options.json):
         if output:
             check_writable(output)
+    if options.json is None:
+        standard_output()
     from tf_transformer.text.text_file import TextFile
 
     given_search(options)
@@ -66,7 +69,7 @@ def _run_evaluate(options):
     read = [source, reference, *systems]
     _check_outputs(options, [file.path for file in read if file])
     check_own_file(options.model_dir / SCORES_NAME)
-    _check_model(options)
+    _check_texts(source, reference, systems, _check_model(options), options.target_language)
     import_tensorflow()
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 
@@ -94,6 +97,7 @@ def _run_evaluate(options):
 
 
 def _check_model(options):
+    """Returns the languages that sources need the tag of."""
     from tf_transformer.storage.model_dir import check_model_dir
 
     if options.source is None:
@@ -102,10 +106,25 @@ def _check_model(options):
             raise ValueError(
                 f"{options.model_dir} holds a model that translates; give it a --source"
             )
-        return
+        return []
     source, _ = check_translator(options.model_dir)
     if options.target_language is not None:
         check_language(options.target_language, source.languages)
+    return source.languages
+
+
+def _check_texts(source, reference, systems, languages, target_language):
+    from training.data.corpus import check_parallel
+
+    if source is None:
+        return
+    num_sentences = check_parallel(source, reference)
+    if systems:
+        from training.evaluation.significance import check_systems
+
+        check_systems({str(system): list(system.lines()) for system in systems}, num_sentences)
+    if target_language is None:
+        check_tags(source.lines(), languages, str(source))
 
 
 def _check_outputs(options, read):

@@ -4,6 +4,7 @@ import argparse
 import json
 import pathlib
 
+from tf_transformer.command_line.standard_streams import standard_output
 from tf_transformer.storage.files import check_writable, replacing
 
 
@@ -26,6 +27,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _run(options):
     if options.json:
         check_writable(options.json)
+    else:
+        standard_output()
     import tqdm
 
     from training.evaluation.runs import find_model_dirs, read_run

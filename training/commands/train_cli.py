@@ -32,8 +32,10 @@ def _add_train(commands):
         "train",
         help="train a model on parallel text, or go on training it",
         description="Trains a model. Files hold one sentence a line, plain, .gz or .zst; "
-        "F.tsv:2 is column 2 of a TSV file. Ctrl-C, SIGTERM and a terminal that is closed save and "
-        "stop; the same command goes on.",
+        "F.tsv:2 is column 2 of a TSV file. Ctrl-C, SIGTERM and a terminal that is closed finish "
+        "the running step, save and stop; the same command goes on. A second Ctrl-C or SIGTERM "
+        "ends the process at once, without saving: the same command then goes on from the newest "
+        "checkpoint.",
     )
     parser.add_argument("--source", metavar="F", help=f"source sentences{_NO_SOURCE}")
     corpus = parser.add_mutually_exclusive_group(required=True)
@@ -109,15 +111,12 @@ def _run_train(options):
         *map(parse_setting, options.set),
         {name: value for name, value in shortcuts.items() if value is not None},
     )
-    folders = _prepared_folders(options, settings)
-    _check_own_vocabulary(options, settings)
+    folders = _prepared_folders(options)
+    vocabulary = _given_vocabulary(options, settings, folders)
     config = _load_train_config(options, settings, folders)
     profile = options.profile and _parse_profile(options.profile, config.optimization.steps)
-    if options.devices is not None and options.devices < 1:
-        raise ValueError(f"--devices {options.devices}: expected at least 1")
-    if "TF_CONFIG" not in os.environ:  # of several workers, one writes; others need only read
-        check_folder(options.model_dir)
     texts = _text_files(options)
+    _check_early(options, config, folders, vocabulary, texts)
     import_tensorflow()
     from training.checkpointing.run_files import LOGS_NAME, PICTURE_NAME
     from training.malloc import keep_memory
@@ -189,40 +188,84 @@ def _parse_profile(text: str, steps: int) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _prepared_folders(options, settings):
+def _check_early(options, config, folders, vocabulary, texts):
+    """What can be known before TensorFlow is imported, the quickest first."""
+    from training.checkpointing.run_metadata import check_continuation
+    from training.distributed.cluster import choose_strategy, read_cluster
+    from training.early_checks import (
+        check_first_model,
+        check_language_tags,
+        check_lengths,
+        check_sources,
+    )
+    from training.prepared.existing_vocabulary import with_vocabulary
+
+    if options.devices is not None and options.devices < 1:
+        raise ValueError(f"--devices {options.devices}: expected at least 1")
+    cluster = read_cluster(os.environ.get("TF_CONFIG", ""))
+    choose_strategy(options.strategy, options.devices, cluster)
+    if not cluster.addresses:  # of several workers, one writes; others need only read
+        check_folder(options.model_dir)
+    has_source = _has_source(folders) if folders else texts["source"] is not None
+    check_sources(config, has_source, texts["validation_source"] is not None)
+    if vocabulary is not None and not options.init_from:
+        config = with_vocabulary(config, vocabulary)
+    check_first_model(options.model_dir, options.init_from)
+    check_continuation(options.model_dir, config, options.init_from)
+    if not folders:
+        check_lengths(texts["source"], texts["target"])
+    check_lengths(texts["validation_source"], texts["validation_target"])
+    check_language_tags(config.vocabulary.languages, texts["source"], texts["validation_source"])
+
+
+def _prepared_folders(options):
     if not options.prepared:
         if options.data_service:
             raise ValueError("--data-service reads prepared folders; give them with --prepared")
         return None
     if options.source is not None:
         raise ValueError("--prepared takes the place of --source")
-    from training.prepared.existing_vocabulary import check_vocabulary, read_vocabulary
     from training.prepared.prepared_folder import PreparedFolder, read_description
 
     folders = [PreparedFolder.parse(name) for name in options.prepared]
     read_description(folders[0].path)  # refuses what is none
-    vocabulary, _ = read_vocabulary(folders[0].path)
-    check_vocabulary(settings.get("vocabulary", {}), vocabulary, folders[0].path)
     return folders
 
 
-def _check_own_vocabulary(options, settings):
-    if options.vocabulary is None:
-        return
-    for name in ("prepared", "init_from"):
-        if getattr(options, name):
-            raise ValueError(
-                f"--{name.replace('_', '-')} brings its vocabulary; leave out --vocabulary"
-            )
-    from training.prepared.existing_vocabulary import check_vocabulary, vocabulary_for
+def _has_source(folders):
+    from training.prepared.prepared_folder import read_description
 
-    vocabulary, _ = vocabulary_for(options.vocabulary, has_source=options.source is not None)
-    check_vocabulary(settings.get("vocabulary", {}), vocabulary, options.vocabulary)
+    return read_description(folders[0].path)["tokenizers"][0] is not None
+
+
+def _given_vocabulary(options, settings, folders):
+    """The settings of the vocabulary of a prepared folder or of --vocabulary, or None."""
+    if options.vocabulary is not None:
+        for name in ("prepared", "init_from"):
+            if getattr(options, name):
+                raise ValueError(
+                    f"--{name.replace('_', '-')} brings its vocabulary; leave out --vocabulary"
+                )
+    elif not folders:
+        return None
+    from training.prepared.existing_vocabulary import (
+        check_vocabulary,
+        read_vocabulary,
+        vocabulary_for,
+    )
+
+    if folders:
+        owner = folders[0].path
+        vocabulary, _ = read_vocabulary(owner)
+    else:
+        owner = options.vocabulary
+        vocabulary, _ = vocabulary_for(owner, has_source=options.source is not None)
+    check_vocabulary(settings.get("vocabulary", {}), vocabulary, owner)
+    return vocabulary
 
 
 def _load_train_config(options, settings, folders):
     """Without a source, what is trained is a language model, or what the first model is."""
-    from training.prepared.prepared_folder import read_description
     from training.settings import make_config
 
     if options.init_from is not None:
@@ -234,11 +277,7 @@ def _load_train_config(options, settings, folders):
         model_dir = options.model_dir if has_begun else options.init_from
         return config_like(model_dir, settings)
 
-    if folders:
-        has_source = read_description(folders[0].path)["tokenizers"][0] is not None
-    else:
-        has_source = options.source is not None
-    if has_source:
+    if _has_source(folders) if folders else options.source is not None:
         return make_config(settings)
     model = {"decoder_only": True} | settings.get("model", {})
     try:

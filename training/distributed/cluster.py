@@ -4,6 +4,8 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from tf_transformer.printable import printable
+
 EXAMPLE = '{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}'
 _ADDRESS = re.compile(r".+:([1-9]\d{0,4})")
 
@@ -31,11 +33,43 @@ def read_cluster(tf_config: str) -> Cluster:
     """
     try:
         return _cluster(json.loads(tf_config or "{}"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             f"the environment variable TF_CONFIG: {error}. Expected something like {EXAMPLE}. "
-            f"Received: {tf_config}"
+            f"Received: {printable(tf_config)}"
         ) from error
+
+
+def choose_strategy(kind: str, num_devices: int | None, cluster: Cluster) -> tuple[str, int | None]:
+    """Decides what "auto" stands for, and how many devices "one_device" means.
+
+    Args:
+        kind, num_devices: see `make_strategy`.
+        cluster: of `read_cluster`.
+
+    Returns:
+        "mirrored", "multi_worker" or "one_device", and the number of devices; None is all.
+
+    Raises:
+        ValueError: they contradict each other.
+    """
+    num_workers = len(cluster.addresses)
+    if kind == "auto":
+        return ("multi_worker" if num_workers > 1 else "mirrored"), num_devices
+    if kind == "multi_worker":
+        if num_workers == 0:
+            raise ValueError(
+                "--strategy multi_worker: expected the workers' addresses in the environment "
+                f"variable TF_CONFIG, as in {EXAMPLE}"
+            )
+        return kind, num_devices
+    if num_workers > 1:
+        raise ValueError(f"--strategy {kind}: TF_CONFIG names {num_workers} workers")
+    if kind == "one_device":
+        if num_devices not in (None, 1):
+            raise ValueError(f"--strategy one_device: received --devices {num_devices}")
+        return kind, 1
+    return kind, num_devices
 
 
 def _cluster(config: Any) -> Cluster:

@@ -8,7 +8,7 @@ import threading
 
 import tensorflow as tf
 
-from training.distributed.cluster import EXAMPLE, read_cluster
+from training.distributed.cluster import choose_strategy, read_cluster
 
 _log = logging.getLogger(__name__)
 
@@ -29,20 +29,7 @@ def make_strategy(kind: str = "auto", num_devices: int | None = None) -> tf.dist
         ValueError: there are not so many GPUs, or `kind` contradicts `num_devices` or `TF_CONFIG`.
     """
     cluster = read_cluster(os.environ.get("TF_CONFIG", ""))
-    num_workers = len(cluster.addresses)
-    if kind == "auto":
-        kind = "multi_worker" if num_workers > 1 else "mirrored"
-    elif kind == "multi_worker" and num_workers == 0:
-        raise ValueError(
-            "--strategy multi_worker: expected the workers' addresses in the environment variable "
-            f"TF_CONFIG, as in {EXAMPLE}"
-        )
-    elif kind != "multi_worker" and num_workers > 1:
-        raise ValueError(f"--strategy {kind}: TF_CONFIG names {num_workers} workers")
-    elif kind == "one_device":
-        if num_devices not in (None, 1):
-            raise ValueError(f"--strategy one_device: received --devices {num_devices}")
-        num_devices = 1
+    kind, num_devices = choose_strategy(kind, num_devices, cluster)
     devices = _devices(num_devices)
     if kind == "multi_worker":
         return _multi_worker_strategy(cluster)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tf_transformer.text.vocabulary import Vocabulary
-from training.config import VocabularyConfig
+from training.config import TrainingConfig, VocabularyConfig
 from training.prepared.prepared_folder import (
     DESCRIPTION_NAME,
     WORK_NAME,
@@ -16,6 +16,7 @@ from training.prepared.prepared_folder import (
     vocabulary_settings,
 )
 from training.recorded_config import trained_config
+from training.settings import dump_config, make_config
 
 
 def read_vocabulary(path: pathlib.Path) -> tuple[VocabularyConfig, Models]:
@@ -63,6 +64,15 @@ def vocabulary_for(path: pathlib.Path, has_source: bool) -> tuple[VocabularyConf
     if source is None:
         raise ValueError(f"{path}: its vocabulary is a language model's and has no source side")
     return settings, (source, target)
+
+
+def with_vocabulary(config: TrainingConfig, vocabulary: VocabularyConfig) -> TrainingConfig:
+    """The settings with those of a vocabulary that is there; vectors stay what they are."""
+    vectors = {
+        name: getattr(config.vocabulary, name) for name in ("source_vectors", "target_vectors")
+    }
+    vocabulary = dataclasses.replace(vocabulary, **vectors)
+    return make_config(dump_config(dataclasses.replace(config, vocabulary=vocabulary)))
 
 
 def _settings_of(vocabulary: Vocabulary, path: pathlib.Path) -> VocabularyConfig:

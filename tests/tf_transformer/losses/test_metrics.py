@@ -147,7 +147,7 @@ def test_equal_sample_weights_change_nothing(make, batches):
     [
         (TokenAccuracy, "accuracy", {}),
         (Perplexity, "perplexity", {}),
-        (lambda: SmoothedLoss(0.2), "loss", {"label_smoothing": 0.2}),
+        (lambda: SmoothedLoss(0.2), "smoothed_loss", {"label_smoothing": 0.2}),
     ],
 )
 def test_config_and_serialisation(make, name, config, batches):

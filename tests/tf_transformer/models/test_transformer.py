@@ -16,7 +16,13 @@ from tests.numpy_reference import (
     read_norm,
     sinusoids,
 )
-from tf_transformer import LabelSmoothedCrossEntropy, NoamSchedule, Transformer, TransformerConfig
+from tf_transformer import (
+    LabelSmoothedCrossEntropy,
+    NoamSchedule,
+    SmoothedLoss,
+    Transformer,
+    TransformerConfig,
+)
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.layers.masks import padding_mask
 
@@ -460,6 +466,26 @@ def copy_task(rng, rows):
     labels = pad(source, 1)
     labels[np.arange(rows), lengths] = 1
     return {"source": source, "target": target}, labels
+
+
+def test_the_smoothed_loss_stands_beside_the_loss_of_keras(rng):
+    """They differ where the batches of an epoch have different numbers of tokens."""
+    model = make_model()
+    model.compile("sgd", LabelSmoothedCrossEntropy(0.1), metrics=[SmoothedLoss(0.1)])
+    inputs, labels = copy_task(rng, 8)
+    labels = np.array(labels)
+    labels[:4, 1:] = 0
+    halves = [
+        model.test_on_batch(
+            {name: ids[rows] for name, ids in inputs.items()}, labels[rows], return_dict=True
+        )["loss"]
+        for rows in (slice(4), slice(4, 8))
+    ]
+    logs = model.evaluate(inputs, labels, batch_size=4, verbose=0, return_dict=True)
+    assert set(logs) == {"loss", "smoothed_loss"}
+    tokens = np.count_nonzero(labels.reshape(2, -1), axis=1)
+    np.testing.assert_allclose(logs["loss"], np.mean(halves), rtol=1e-5)
+    np.testing.assert_allclose(logs["smoothed_loss"], np.average(halves, weights=tokens), rtol=1e-5)
 
 
 def test_a_user_compiles_and_fits(rng, tmp_path):

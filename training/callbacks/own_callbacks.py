@@ -1,0 +1,56 @@
+"""Which callbacks of the caller's own `train` takes."""
+
+from collections.abc import Iterable
+
+import keras
+
+from tf_transformer.printable import shown
+
+# Those of Keras that change the weights or the learning rate, and what does the same here.
+_REFUSED = {
+    keras.callbacks.BackupAndRestore: "`train` itself goes on from its newest checkpoint",
+    keras.callbacks.LearningRateScheduler: (
+        "the learning rate follows `optimization.learning_rate_factor` and "
+        "`optimization.warmup_steps`, see `NoamSchedule`"
+    ),
+    keras.callbacks.ReduceLROnPlateau: (
+        "the learning rate follows `optimization.learning_rate_factor` and "
+        "`optimization.warmup_steps`, see `NoamSchedule`; `validation.patience` ends training"
+    ),
+    keras.callbacks.SwapEMAWeights: "set `optimization.average_decay`",
+}
+
+
+def check_callbacks(
+    callbacks: Iterable[keras.callbacks.Callback],
+) -> list[keras.callbacks.Callback]:
+    """Returns the callbacks as a list.
+
+    Raises:
+        ValueError: they are no list of callbacks, or one is known to change what is trained.
+    """
+    if isinstance(callbacks, keras.callbacks.Callback | str) or not isinstance(callbacks, Iterable):
+        raise ValueError(
+            "`callbacks` must be a list of `keras.callbacks.Callback` objects. "
+            f"Received: {type(callbacks).__name__}"
+        )
+    callbacks = list(callbacks)
+    for callback in callbacks:
+        if not isinstance(callback, keras.callbacks.Callback):
+            raise ValueError(
+                "`callbacks` must be objects of `keras.callbacks.Callback`. "
+                f"Received: {shown(callback)}"
+            )
+        for refused, instead in _REFUSED.items():
+            if isinstance(callback, refused):
+                raise ValueError(
+                    f"`callbacks` must change neither weights nor learning rate: {instead}. "
+                    f"Received: {refused.__name__}"
+                )
+        if getattr(callback, "restore_best_weights", False):
+            raise ValueError(
+                "`callbacks` must not change weights: the best checkpoints stay, see "
+                "`validation.keep_best` and `tf-transformer average --best`. Received: "
+                f"{type(callback).__name__} with restore_best_weights=True"
+            )
+    return callbacks
