@@ -17,9 +17,18 @@ fail() {
     exit 1
 }
 
+# Runs a program for at most 30 seconds, where the system can do that: a shim may ask or download.
+briefly() {
+    if command -v timeout >/dev/null 2>&1; then
+        timeout 30 "$@"
+    else
+        "$@"
+    fi
+}
+
 # Prints the version of a Python, such as 3.12; nothing where it does not run.
 version_of() {
-    "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null </dev/null || true
+    briefly "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null </dev/null || true
 }
 
 is_supported() {
@@ -30,7 +39,7 @@ is_supported() {
 }
 
 has_modules() {
-    "$1" -c "import $2" >/dev/null 2>&1 </dev/null
+    briefly "$1" -c "import $2" >/dev/null 2>&1 </dev/null
 }
 
 # Prints what may be a Python that fits, the preferred first, one a line.

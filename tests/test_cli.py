@@ -77,6 +77,8 @@ def test_unknown_preset_and_settings(capsys, corpus, tmp_path):
 def test_vocabulary_larger_than_the_corpus_fills(capsys, corpus, tmp_path):
     line = fails(capsys, *train_options(corpus, tmp_path / "m", vocab_size="30000"))
     assert "the corpus is too small for a vocabulary of 30000 bpe pieces" in line
+    assert re.search(r"it fills at most (\d+); set --vocab-size \1 or less", line)
+    assert not (tmp_path / "m").exists()
 
 
 def test_model_directory_that_is_none(capsys, corpus, tmp_path):

@@ -1,12 +1,15 @@
 """Wrong command lines are refused, and `runs` answers, without waiting for TensorFlow."""
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
 
 import pytest
+
+from tests.conftest import SMALL_SETTINGS
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -36,14 +39,18 @@ json.dump(found, sys.stdout)
 """
 
 
-def run_without_tensorflow(command_lines):
-    """Status, output and errors of command lines, `{name: words}`, as `{name: [...]}`."""
+def run_without_tensorflow(command_lines, **variables):
+    """Status, output and errors of command lines, `{name: words}`, as `{name: [...]}`.
+
+    `variables` are those of the environment.
+    """
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         input=json.dumps(command_lines),
         capture_output=True,
         text=True,
         cwd=ROOT,
+        env=os.environ | variables,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
@@ -81,6 +88,73 @@ WRONG = {
     "train, vocabulary": (
         "train --target {text} --validation-target {text} --model-dir {new} --vocabulary {none}",
         "none: has no vocabulary",
+    ),
+    "train, settings that a run keeps": (
+        "train {corpus} --model-dir {model} --set {small} model.dropout_rate=0.2",
+        "model was trained with model.dropout_rate=0.1; received 0.2",
+    ),
+    "train, fewer steps": (
+        "train {corpus} --model-dir {model} --set {small} --steps 20",
+        "model has been trained for 30 steps; received optimization.steps=20",
+    ),
+    "train, model of others": (
+        "train {corpus} --model-dir {foreign}",
+        "foreign holds a model that this command did not train",
+    ),
+    "train, cluster": (
+        "train --target {text} --validation-target {text} --model-dir {new} "
+        "--strategy multi_worker",
+        "expected the workers' addresses in the environment variable TF_CONFIG",
+    ),
+    "train, devices": (
+        "train --target {text} --validation-target {text} --model-dir {new} "
+        "--strategy one_device --devices 2",
+        "--strategy one_device: received --devices 2",
+    ),
+    "train, validation source": (
+        "train --source {text} --target {text} --validation-target {text} --model-dir {new}",
+        "no validation source is given, which only a language model (model.decoder_only) lacks; "
+        "give it as --validation-source",
+    ),
+    "train, source too many": (
+        "train --target {text} --validation-source {text} --validation-target {text} "
+        "--model-dir {new}",
+        "has no validation source; leave out --validation-source",
+    ),
+    "train, lengths": (
+        "train --source {text} --target {two} --validation-source {text} --validation-target "
+        "{text} --model-dir {new}",
+        "text has 1 lines, ",
+    ),
+    "train, validation lengths": (
+        "train --source {text} --target {text} --validation-source {text} --validation-target "
+        "{two} --model-dir {new}",
+        "text has 1 lines, ",
+    ),
+    "train, empty": (
+        "train --target {empty} --validation-target {text} --model-dir {new}",
+        "empty is empty",
+    ),
+    "train, itself": (
+        "train {corpus} --model-dir {model} --init-from {model}/../{model.name}",
+        "is the --model-dir; give another --model-dir",
+    ),
+    "train, place": (
+        "train --target {text} --validation-target {text} --model-dir /proc/x",
+        "/proc: no folder can be made there",
+    ),
+    "train, tag": (
+        "train --source {text} --target {text} --validation-source {text} --validation-target "
+        "{text} --model-dir {new} --set vocabulary.languages=[de]",
+        "text:1: a source for this vocabulary begins with the language that is wanted, one of <2",
+    ),
+    "evaluate, lengths": (
+        "evaluate --model-dir {model} --source {text} --reference {two}",
+        "text has 1 lines, ",
+    ),
+    "evaluate, systems' lengths": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --compare {two}",
+        "two must have one line for each of the 1 sentences of the test set. Received: 2 lines",
     ),
     "average, model": ("average --model-dir {none} --last 1", "none is not a model directory"),
     "average, none": ("average --model-dir {model} --last 0", "--last 0: expected at least 1"),
@@ -217,20 +291,28 @@ WRONG = {
 
 
 @pytest.fixture(scope="module")
-def places(trained, tmp_path_factory):
+def places(trained, corpus, tmp_path_factory):
     import socket
 
     directory = tmp_path_factory.mktemp("places")
     (directory / "text").write_text("a dog\n")
-    for name in ("weightless", "mute"):
+    (directory / "two").write_text("a dog\na cat\n")
+    (directory / "empty").write_text("")
+    for name in ("weightless", "mute", "foreign"):
         shutil.copytree(trained, directory / name)
+    (directory / "foreign" / "training.json").unlink()
     (directory / "weightless" / "model.weights.h5").unlink()
     (directory / "mute" / "target.spm").write_text("mute")
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()
-        names = {name: directory / name for name in ("text", "new", "none", "weightless", "mute")}
-        yield names | {"model": trained, "busy": taken.getsockname()[1]}
+        new = ("text", "two", "empty", "new", "none", "weightless", "mute", "foreign")
+        yield {name: directory / name for name in new} | {
+            "model": trained,
+            "busy": taken.getsockname()[1],
+            "corpus": " ".join(corpus.options),
+            "small": " ".join(f"{name}={value}" for name, value in SMALL_SETTINGS.items()),
+        }
 
 
 @pytest.fixture(scope="module")
@@ -240,12 +322,24 @@ def refused(places):
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_is_refused_before_tensorflow_is_imported(refused, name):
+def test_is_refused_before_tensorflow_is_imported(refused, places, name):
     status, output, errors = refused[name]
     assert status == 2, status
     assert output == ""
     assert errors.startswith("tf-transformer") and errors.count("\n") == 1
     assert WRONG[name][1] in errors
+    assert not places["new"].exists()
+
+
+@pytest.mark.parametrize("tf_config", ["{", "[" * 100_000, '{"cluster": {"worker": ["a"]}}'])
+def test_a_broken_cluster_is_refused_before_tensorflow_is_imported(places, tf_config):
+    words = "train --target {text} --validation-target {text} --model-dir {new}"
+    line = {"train": words.format_map(places).split()}
+    status, _, errors = run_without_tensorflow(line, TF_CONFIG=tf_config)["train"]
+    assert status == 2, status
+    assert errors.startswith("tf-transformer: error: the environment variable TF_CONFIG: ")
+    assert errors.count("\n") == 1 and len(errors) < 2000
+    assert not places["new"].exists()
 
 
 def test_runs_needs_no_tensorflow(trained, tmp_path):

@@ -113,6 +113,15 @@ def test_takes_one_that_fits(machine, pythons, chosen):
     assert machine.made_with() == chosen
 
 
+def test_one_that_does_not_answer_is_passed_over(machine):
+    """`timeout` is given 30 seconds; here it takes one."""
+    limit = f'#!/bin/sh\n[ "$1" = 30 ] || exit 1\nshift\nexec {shutil.which("timeout")} 1 "$@"\n'
+    write_program(machine.first / "timeout", limit)
+    write_program(machine.first / "python3.11", f"#!/bin/sh\nexec {shutil.which('sleep')} 600\n")
+    write_python(machine.second / "python3.12", "3.12")
+    assert machine.made_with() == "3.12"
+
+
 def test_a_shim_that_fails_is_passed_over(machine):
     write_program(machine.first / "python3.11", SHIM)
     write_program(machine.first / "python3.12", SHIM)

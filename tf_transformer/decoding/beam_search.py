@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
+from tf_transformer.decoding.argument_types import is_number, is_whole
 from tf_transformer.decoding.logits_processing import (
     IMPOSSIBLE,
     log_sum_exp,
@@ -17,6 +18,7 @@ from tf_transformer.decoding.logits_processing import (
     without_repeats,
 )
 from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY, MAX_BEAM_SIZE
+from tf_transformer.printable import shown
 from tf_transformer.text.special_ids import PAD_ID
 
 # Rows that are done leave the batch once no more than this share of its rows is still open.
@@ -141,19 +143,20 @@ def check_search_arguments(beam_size: int, num_best: int, alpha: float) -> None:
     Raises:
         ValueError: names the argument, what is expected and what came.
     """
-    if not 1 <= beam_size <= MAX_BEAM_SIZE:
+    if not is_whole(beam_size) or not 1 <= beam_size <= MAX_BEAM_SIZE:
         raise ValueError(
-            f"`beam_size` must be between 1 and {MAX_BEAM_SIZE}. Received: beam_size={beam_size}"
+            f"`beam_size` must be a whole number between 1 and {MAX_BEAM_SIZE}. "
+            f"Received: beam_size={shown(beam_size)}"
         )
-    if not 1 <= num_best <= beam_size:
+    if not is_whole(num_best) or not 1 <= num_best <= beam_size:
         raise ValueError(
-            "`num_best` must be between 1 and `beam_size`. "
-            f"Received: num_best={num_best}, beam_size={beam_size}"
+            "`num_best` must be a whole number between 1 and `beam_size`. "
+            f"Received: num_best={shown(num_best)}, beam_size={beam_size}"
         )
-    if not 0 <= alpha <= LARGEST_LENGTH_PENALTY:
+    if not is_number(alpha) or not 0 <= alpha <= LARGEST_LENGTH_PENALTY:
         raise ValueError(
             f"The length penalty's alpha must be between 0 and {LARGEST_LENGTH_PENALTY:g}. "
-            f"Received: {alpha}"
+            f"Received: {shown(alpha)}"
         )
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tf_transformer.decoding.argument_types import is_number
 from tf_transformer.decoding.beam_search import (
     Hypotheses,
     SearchOptions,
@@ -22,6 +23,7 @@ from tf_transformer.decoding.search_options import (
 )
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.models.transformer import Transformer
+from tf_transformer.printable import shown
 from tf_transformer.text.framing import end_and_pad
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS
 
@@ -89,8 +91,8 @@ class TranslationSearch(tf.Module):
             ("max_length_factor", max_length_factor),
             ("max_length_constant", max_length_constant),
         ):
-            if not value >= 0:
-                raise ValueError(f"`{name}` must be at least 0. Received: {name}={value}")
+            if not is_number(value) or not value >= 0:
+                raise ValueError(f"`{name}` must be at least 0. Received: {name}={shown(value)}")
         self.model = model
         self.beam_size = beam_size
         self.length_penalty = length_penalty

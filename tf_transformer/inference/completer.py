@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tf_transformer.decoding.argument_types import is_whole
 from tf_transformer.decoding.beam_search import SearchOptions, beam_search, check_search_arguments
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.models.language_model import LanguageModel
+from tf_transformer.printable import shown
 from tf_transformer.storage.model_dir import load_for_decoding
 from tf_transformer.text.special_ids import BEGIN_ID, SUPPRESSED_IDS
 from tf_transformer.text.texts import list_of_texts
@@ -63,8 +65,11 @@ class Completer(tf.Module):
         if not isinstance(model, LanguageModel):
             raise ValueError(f"A {type(model).__name__} needs a source; translate with it")
         check_search_arguments(beam_size, 1, length_penalty)
-        if max_new_tokens < 1:
-            raise ValueError(f"`max_new_tokens` must be at least 1. Received: {max_new_tokens}")
+        if not is_whole(max_new_tokens) or max_new_tokens < 1:
+            raise ValueError(
+                "`max_new_tokens` must be a whole number, at least 1. "
+                f"Received: {shown(max_new_tokens)}"
+            )
         self.model = model
         self.tokenizer = tokenizer
         self.beam_size = beam_size

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tqdm
 
+from tf_transformer.decoding.argument_types import is_whole
 from tf_transformer.decoding.beam_search import check_search_arguments
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.translation_search import TranslationOptions, TranslationSearch
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.models.transformer import Transformer
+from tf_transformer.printable import shown
 from tf_transformer.storage.model_dir import load_for_decoding
 from tf_transformer.text.language_tags import check_tags
 from tf_transformer.text.texts import list_of_texts
@@ -83,8 +85,11 @@ class Translator(tf.Module):
             model, end_ids=target_tokenizer.end_ids(end_pieces), **search_arguments
         )
         check_search_arguments(self.search.beam_size, num_best, 0.0)
-        if chunk_size < 1:
-            raise ValueError(f"`chunk_size` must be at least 1. Received: chunk_size={chunk_size}")
+        if not is_whole(chunk_size) or chunk_size < 1:
+            raise ValueError(
+                "`chunk_size` must be a whole number, at least 1. "
+                f"Received: chunk_size={shown(chunk_size)}"
+            )
         self.model = model
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
@@ -198,6 +203,7 @@ class Translator(tf.Module):
         Yields:
             The `num_best` translations of each sentence, in the order of `lines`.
         """
+        lines = list_of_texts(lines, "lines")
         with tqdm.tqdm(total=len(lines), unit=" sentences", disable=None) as progress:
             for start in range(0, len(lines), batch_size):
                 batch = lines[start : start + batch_size]
@@ -209,6 +215,7 @@ class Translator(tf.Module):
 
         Their scores are not checked, so that a model can be watched while it is trained.
         """
+        lines = list_of_texts(lines, "lines")
         found = self.translate(tf.constant(lines, tf.string, shape=[len(lines)]))
         columns = (x.numpy().tolist() for x in (found.text, found.scores, found.truncated))
         return [

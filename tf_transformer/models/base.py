@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -142,12 +143,20 @@ class DecoderModel(keras.Model):
             )
 
     def _ids(self, inputs):
-        """The ids of each of `input_keys`."""
+        """Returns the ids of each of `input_keys`, `(batch, length)` with one batch for all."""
         if not isinstance(inputs, Mapping) or not set(self.input_keys) <= set(inputs):
             keys = sorted(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
             raise ValueError(
                 f"`inputs` must be a dictionary with the keys {list(self.input_keys)}. "
                 f"Received: {keys}"
+            )
+        shapes = {key: inputs[key].shape for key in self.input_keys}
+        ranks = [shape.rank if hasattr(shape, "rank") else len(shape) for shape in shapes.values()]
+        rows = {shape[0] for shape, rank in zip(shapes.values(), ranks, strict=True) if rank}
+        if set(ranks) - {2, None} or len(rows - {None}) > 1:
+            received = ", ".join(f"{key} of {tuple(shape)}" for key, shape in shapes.items())
+            raise ValueError(
+                f"`inputs` must be ids of the shape (batch, length). Received: {received}"
             )
         return [inputs[key] for key in self.input_keys]
 
@@ -217,6 +226,36 @@ class DecoderModel(keras.Model):
 
     def compute_output_shape(self, input_shape):
         return (*input_shape["target"], self.config.target_vocab_size)
+
+    def save(self, filepath: str | os.PathLike, overwrite: bool = True, **options: Any) -> None:
+        """Keras' own, for names that end in `.keras`.
+
+        Raises:
+            ValueError: another name, or the model is quantized.
+        """
+        if pathlib.Path(filepath).suffix in (".h5", ".hdf5"):
+            raise ValueError(
+                "`filepath` must end in .keras: Keras could not load the model from its former "
+                f"format. Received: {filepath}"
+            )
+        self._check_not_quantized()
+        super().save(filepath, overwrite=overwrite, **options)
+
+    def save_weights(self, filepath: str | os.PathLike, *arguments: Any, **options: Any) -> None:
+        """Keras' own.
+
+        Raises:
+            ValueError: the model is quantized.
+        """
+        self._check_not_quantized()
+        super().save_weights(filepath, *arguments, **options)
+
+    def _check_not_quantized(self):
+        if any(weight.dtype == "int8" for weight in self.weights):
+            raise ValueError(
+                "A model with 8-bit products cannot be saved by Keras. Save it before it is "
+                "quantized, or use `tf-transformer export --dtype int8`"
+            )
 
     def export(
         self,

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tf_transformer.config import TransformerConfig, nearest
+from tf_transformer.printable import shown
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.storage.regular_files import read_regular
@@ -45,6 +46,8 @@ FORMAT_VERSION = 2
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.weights.h5"
+# Of `load_for_decoding`.
+DECODING_DTYPES = ("float32", "bfloat16", "int8")
 
 
 def describe_model(
@@ -262,8 +265,10 @@ def load_for_decoding(
         dtype: those of `load_model`, or "int8" for products in 8 bits, see `quantize`.
 
     Raises:
-        ValueError: as `load_model`, or TensorFlow lacks the kernels for 8 bits.
+        ValueError: as `load_model`, another dtype, or TensorFlow lacks the kernels for 8 bits.
     """
+    if dtype not in DECODING_DTYPES:
+        raise ValueError(f"`dtype` must be one of {DECODING_DTYPES}. Received: {shown(dtype)}")
     from tf_transformer.quantization.int8 import quantize
     from tf_transformer.quantization.tiled_matmul import tile_weights
 

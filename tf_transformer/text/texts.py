@@ -11,15 +11,20 @@ def list_of_texts(texts: Iterable[str | bytes], name: str) -> list[str | bytes]:
         name: of the argument, for the message.
 
     Raises:
-        ValueError: one string, which would be taken for as many texts as it has characters, or
-            something among the texts that is no string.
+        ValueError: no list; one string, which would be taken for as many texts as it has
+            characters; or something among the texts that is no string.
     """
     if isinstance(texts, str | bytes):
         raise ValueError(
             f"`{name}` must be a list of strings. Received: a single string, {texts[:40]!r}; put "
             "it into a list"
         )
-    texts = list(texts)
+    try:
+        texts = list(texts)
+    except TypeError as error:  # a tensor of one string, among others
+        raise ValueError(
+            f"`{name}` must be a list of strings. Received: {type(texts).__name__}"
+        ) from error
     for index, text in enumerate(texts):
         if not isinstance(text, str | bytes):
             raise ValueError(

@@ -8,6 +8,7 @@ import sentencepiece
 from tf_transformer.config import nearest
 from tf_transformer.text.language_tags import language_tag, languages_of
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from tf_transformer.text.texts import list_of_texts
 
 # A vocabulary of 256,000 pieces, the largest in use, takes some 5 MB.
 MAX_MODEL_BYTES = 2**28
@@ -51,8 +52,9 @@ class Vocabulary:
         """The end id, and the ids of pieces that end an output like it.
 
         Raises:
-            ValueError: a piece is not in the vocabulary.
+            ValueError: no list of pieces, or a piece is not in the vocabulary.
         """
+        end_pieces = list_of_texts(end_pieces, "end_pieces")
         for piece in end_pieces:
             if piece not in self.pieces:
                 raise ValueError(

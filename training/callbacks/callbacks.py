@@ -161,9 +161,11 @@ class StopOnCallback(StepCallback):
 class StopOnSignal(StepCallback):
     """Ends training in order after the running step at Ctrl-C, SIGTERM or SIGHUP.
 
-    A second Ctrl-C or SIGTERM ends it at once. A terminal that is closed sends SIGHUP more than
-    once, so a second one is ignored; where it was ignored or handled before, as under `nohup`, it
-    stays so.
+    A second Ctrl-C or SIGTERM, however soon, ends the process at once: steps since the newest
+    checkpoint are lost. The first step of a resumed run begins with reading past the batches that
+    it was trained with; a signal waits for that too. A terminal that is closed sends SIGHUP more
+    than once, so a second one is ignored; where it was ignored or handled before, as under `nohup`,
+    it stays so.
 
     A context manager: signals are taken from its begin to its end, in a main thread; Python lets no
     other take any. Several workers stop together, up to `AGREE_EVERY` steps after any of them got

@@ -12,6 +12,9 @@ from training.distributed.cluster import choose_strategy, read_cluster
 
 _log = logging.getLogger(__name__)
 
+# Of the CPU: they are for trying the program out. A replica without rows does nothing.
+_MAX_LOGICAL_DEVICES = 64
+
 
 def make_strategy(kind: str = "auto", num_devices: int | None = None) -> tf.distribute.Strategy:
     """One device, `MirroredStrategy` over several, or `MultiWorkerMirroredStrategy`.
@@ -68,6 +71,11 @@ def _devices(number):
         number = max(1, len(gpus))
     if gpus and number > len(gpus):
         raise ValueError(f"--devices {number}: this machine has {len(gpus)} GPUs")
+    if not gpus and number > _MAX_LOGICAL_DEVICES:
+        raise ValueError(
+            f"--devices {number}: without GPUs, expected at most {_MAX_LOGICAL_DEVICES} logical "
+            "CPU devices; batches have too few rows for more"
+        )
     if gpus:
         tf.config.set_visible_devices(gpus[:number], "GPU")
     elif number > 1:

@@ -31,6 +31,8 @@ def run(command, redirection=""):
         (ELSEWHERE, "<&- >&-", "standard input is closed"),
         ("complete --model-dir none", "</dev/null >&-", "standard output is closed"),
         ("complete --model-dir none", "<&-", "standard input is closed"),
+        ("runs /dev/fd", ">&-", "standard output is closed"),
+        ("evaluate --model-dir none --reference none", ">&-", "standard output is closed"),
         ("--help", ">/dev/full", "standard output: no space left on device"),
         ("runs /dev/fd", ">/dev/full", "standard output: no space left on device"),
     ],

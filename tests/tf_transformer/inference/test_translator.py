@@ -1,5 +1,7 @@
 """Strings in, strings out."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -97,11 +99,22 @@ def test_translate_lines_keeps_order_over_batches(translator, sentences):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"beam_size": 0}, "`beam_size` must be between 1 and 1000. Received: beam_size=0"),
+        ({"beam_size": 0}, "`beam_size` must be a whole number between 1 and 1000. .*beam_size=0"),
+        ({"beam_size": "4"}, "whole number between 1 and 1000. Received: beam_size='4'"),
+        ({"beam_size": 2.5}, "Received: beam_size=2.5"),
+        ({"beam_size": True}, "Received: beam_size=True"),
+        ({"beam_size": None}, "Received: beam_size=None"),
+        ({"num_best": "1"}, "`num_best` must be a whole number between 1 and `beam_size`"),
+        ({"length_penalty": "high"}, "alpha must be between 0 and 10. Received: 'high'"),
+        ({"max_length_factor": None}, "`max_length_factor` must be at least 0"),
+        ({"max_length_constant": "a"}, "`max_length_constant` must be at least 0"),
+        ({"chunk_size": 1.5}, "`chunk_size` must be a whole number, at least 1. .*chunk_size=1.5"),
+        ({"end_pieces": "ab"}, "`end_pieces` must be a list of strings.*a single string, 'ab'"),
+        ({"end_pieces": 7}, "`end_pieces` must be a list of strings. Received: int"),
         ({"beam_size": 2, "num_best": 3}, "Received: num_best=3, beam_size=2"),
         ({"length_penalty": -1.0}, "alpha must be between 0 and 10. Received: -1.0"),
         ({"max_length_factor": -0.5}, "`max_length_factor` must be at least 0"),
-        ({"chunk_size": 0}, "`chunk_size` must be at least 1"),
+        ({"chunk_size": 0}, "`chunk_size` must be a whole number, at least 1"),
     ],
 )
 def test_refuses(loaded, arguments, message):
@@ -201,14 +214,26 @@ def test_lists_of_any_kind_and_size(translator, sentences):
         (b"A man sleeps.", "single string"),
         (["A man sleeps.", None], "Received: NoneType at index 1"),
         (tf.constant(["A man sleeps."]), "Received: EagerTensor at index 0"),
+        (tf.constant("A man sleeps."), "Received: EagerTensor$"),
+        (7, "Received: int$"),
     ],
-    ids=["string", "bytes", "None", "tensor"],
+    ids=["string", "bytes", "None", "tensor", "scalar", "number"],
 )
 def test_what_is_no_list_of_strings_is_named(translator, sentences, message):
     with pytest.raises(ValueError, match=message):
         translator(sentences)
     with pytest.raises(ValueError, match=message):
         translator.n_best(sentences)
+    for translate in (translator.translate_batch, lambda x: list(translator.translate_lines(x))):
+        with pytest.raises(ValueError, match=message.replace("`sentences`", "`lines`")):
+            translate(sentences)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int4", "float64", None, ["int8"]])
+def test_dtypes_that_are_none_for_decoding(talkative, dtype):
+    message = r"`dtype` must be one of \('float32', 'bfloat16', 'int8'\). Received: "
+    with pytest.raises(ValueError, match=message + re.escape(repr(dtype))):
+        Translator.load(talkative, dtype=dtype)
 
 
 def test_loading_what_does_not_translate(tmp_path, talkative):

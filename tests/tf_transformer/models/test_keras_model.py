@@ -271,6 +271,25 @@ def test_other_inputs_are_named(inputs, received):
         model.predict(inputs, verbose=0)
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "received"),
+    [
+        ((5,), (5,), r"source of \(5,\), target of \(5,\)"),
+        ((2, 5), (5,), r"source of \(2, 5\), target of \(5,\)"),
+        ((1, 2, 5), (1, 2, 5), r"source of \(1, 2, 5\)"),
+        ((1, 5), (2, 5), r"source of \(1, 5\), target of \(2, 5\)"),
+        ((3, 5), (1, 5), r"source of \(3, 5\), target of \(1, 5\)"),
+        ((), (), r"source of \(\), target of \(\)"),
+    ],
+)
+def test_inputs_of_other_shapes_are_named(source, target, received):
+    """Rows of one side alone would be broadcast."""
+    inputs = {"source": np.ones(source, "int32"), "target": np.ones(target, "int32")}
+    expected = rf"`inputs` must be ids of the shape \(batch, length\). Received: {received}"
+    with pytest.raises(ValueError, match=expected):
+        make_model()(inputs)
+
+
 def test_inside_a_functional_model(tmp_path):
     model = make_model()
     inputs = {key: keras.Input((None,), dtype="int32", name=key) for key in model.input_keys}

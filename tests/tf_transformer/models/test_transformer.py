@@ -439,6 +439,14 @@ def test_save_and_load(model, tmp_path):
     np.testing.assert_array_equal(run_model(restored), run_model(model))
 
 
+@pytest.mark.parametrize("name", ["model.h5", "model.hdf5"])
+def test_keras_former_format_is_refused(model, tmp_path, name):
+    """Keras writes it, and finds no Transformer in it."""
+    with pytest.raises(ValueError, match=rf"must end in .keras: .* Received: .*{name}$"):
+        model.save(tmp_path / name)
+    assert not any(tmp_path.iterdir())
+
+
 def test_save_and_load_keeps_the_precision(tmp_path):
     model = make_model(dtype="mixed_bfloat16")
     model.save(tmp_path / "model.keras")

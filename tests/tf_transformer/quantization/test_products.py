@@ -217,3 +217,12 @@ def test_what_is_replaced_is_not_saved(arrange, tmp_path):
     tf.train.Checkpoint(model=model).write(tmp_path / "saved")
     saved = (tmp_path / "saved.data-00000-of-00001").stat().st_size
     assert saved < 1.02 * sum(weight.numpy().nbytes for weight in model.weights)
+
+
+def test_keras_does_not_save_what_is_quantized(tmp_path):
+    model = Transformer(TransformerConfig(**LARGE))
+    quantize(model)
+    for save, name in ((model.save, "model.keras"), (model.save_weights, "model.weights.h5")):
+        with pytest.raises(ValueError, match=r"8-bit products cannot be saved.*--dtype int8"):
+            save(tmp_path / name)
+    assert not any(tmp_path.iterdir())

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from training.distributed.cluster import Cluster, read_cluster
+from training.distributed.cluster import Cluster, choose_strategy, read_cluster
 
 BOTH = ["a:1", "b:2"]
 FIRST = {"type": "worker", "index": 0}
@@ -50,3 +50,42 @@ def test_faults_are_named(text, fault):
     message = str(raised.value)
     assert message.startswith("the environment variable TF_CONFIG: ")
     assert fault in message and message.endswith(f"Received: {text}") and "\n" not in message
+
+
+TWO_WORKERS = Cluster(("a:1", "b:1"), "a:1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "devices", "cluster", "chosen"),
+    [
+        ("auto", None, Cluster(), ("mirrored", None)),
+        ("auto", 3, TWO_WORKERS, ("multi_worker", 3)),
+        ("auto", 3, Cluster(("a:1",), "a:1"), ("mirrored", 3)),
+        ("multi_worker", None, Cluster(("a:1",), "a:1"), ("multi_worker", None)),
+        ("mirrored", 2, Cluster(), ("mirrored", 2)),
+        ("one_device", None, Cluster(), ("one_device", 1)),
+    ],
+)
+def test_the_strategy(kind, devices, cluster, chosen):
+    assert choose_strategy(kind, devices, cluster) == chosen
+
+
+@pytest.mark.parametrize(
+    ("kind", "devices", "cluster", "message"),
+    [
+        ("multi_worker", None, Cluster(), "expected the workers' addresses .* TF_CONFIG"),
+        ("mirrored", None, TWO_WORKERS, "--strategy mirrored: TF_CONFIG names 2 workers"),
+        ("one_device", 2, Cluster(), "--strategy one_device: received --devices 2"),
+    ],
+)
+def test_strategies_that_cannot_be(kind, devices, cluster, message):
+    with pytest.raises(ValueError, match=message):
+        choose_strategy(kind, devices, cluster)
+
+
+def test_logical_devices_are_limited(monkeypatch):
+    monkeypatch.setattr("tensorflow.config.list_physical_devices", lambda kind: [])
+    from training.distributed.strategy import make_strategy
+
+    with pytest.raises(ValueError, match=r"--devices 1000: .* at most 64 logical CPU devices"):
+        make_strategy("auto", 1000)
