@@ -31,6 +31,7 @@ setup(
             "export.*",
         ]
     ),
+    package_data={"": ["py.typed"]},
     install_requires=[
         "babel>=2.16",
         "google-crc32c>=1.5",

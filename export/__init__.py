@@ -1,1 +1,28 @@
 """A model directory in, something deployable out."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # for editors and type checkers; `__getattr__` imports them when they are used
+    from export.client.client import Client
+    from export.saved_model.saved_model import export_translator
+    from export.saved_model.signatures import ServedTranslator
+
+_MODULES = {
+    "Client": "client.client",
+    "ServedTranslator": "saved_model.signatures",
+    "export_translator": "saved_model.saved_model",
+}
+
+__all__ = ["Client", "ServedTranslator", "export_translator"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports TensorFlow only once something needs it; the client does not."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'export' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"export.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

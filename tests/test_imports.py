@@ -1,6 +1,7 @@
 """The directions of imports between the folders, and that `--help` does not wait for TensorFlow."""
 
 import ast
+import importlib
 import pathlib
 import re
 import runpy
@@ -179,51 +180,55 @@ def test_importing_the_packages_does_not_import_tensorflow():
     assert not SLOW & imported
 
 
-def test_public_names_of_training():
+@pytest.mark.parametrize("package", FOLDERS)
+def test_public_names(package):
     """They are there for completion, and import TensorFlow only once they are used."""
     done = run_python(
         "-c",
-        "import sys, training\n"
-        "print(*dir(training))\n"
+        f"import sys, {package} as package\n"
+        "print(*dir(package))\n"
         "print(*sys.modules)\n"
-        "for name in training.__all__:\n"
-        "    assert getattr(training, name).__name__ == name\n"
-        "from training import *\n"
-        "training.nowhere",
+        "for name in package.__all__:\n"
+        "    assert getattr(package, name).__name__ == name\n"
+        f"from {package} import *\n"
+        "assert set(package.__all__) <= set(dir())\n"
+        "package.nowhere",
     )
     assert done.stderr.splitlines()[-1] == (
-        "AttributeError: module 'training' has no attribute 'nowhere'"
+        f"AttributeError: module '{package}' has no attribute 'nowhere'"
     )
     names, modules = (set(line.split()) for line in done.stdout.splitlines())
-    assert names >= {"train", "make_config", "TrainingConfig", "TextFile"}
+    assert names >= {*importlib.import_module(package).__all__, "__all__"}
     assert not SLOW & modules
 
 
-def test_public_names():
-    done = run_python("-c", "import tf_transformer\nprint(tf_transformer.nowhere)")
-    assert done.returncode == 1
-    message = "AttributeError: module 'tf_transformer' has no attribute 'nowhere'"
-    assert done.stderr.splitlines()[-1] == message
-
-    import tf_transformer
-
-    for name in tf_transformer.__all__:
-        assert getattr(tf_transformer, name).__name__ == name
-
-
-def test_completion_sees_the_public_names():
-    """Both what a running Python asks, and what reads the source."""
-    done = run_python("-c", "import tf_transformer\nprint(*dir(tf_transformer))")
-    tree = ast.parse(MODULES["tf_transformer"].read_text(encoding="utf-8"))
+@pytest.mark.parametrize("package", FOLDERS)
+def test_editors_and_type_checkers_see_the_public_names(package):
+    """What reads the source finds in it the same names, from the same modules."""
+    tree = ast.parse(MODULES[package].read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     assert ast.unparse(block.test) == "TYPE_CHECKING"
     read = {alias.name: node.module for node in block.body for alias in node.names}
+    (listed,) = (
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets) == "__all__"
+    )
+    modules = importlib.import_module(package)._MODULES
+    assert read == {name: f"{package}.{module}" for name, module in modules.items()}
+    assert sorted(listed) == sorted(read)
+    assert (ROOT / package / "py.typed").exists()
 
+
+def test_what_users_of_the_layers_need_is_public():
     import tf_transformer
 
-    assert set(tf_transformer.__all__) <= set(done.stdout.split())
-    assert read == {
-        name: f"tf_transformer.{module}" for name, module in tf_transformer._PUBLIC.items()
+    assert set(tf_transformer.__all__) >= {
+        *("Transformer", "LanguageModel", "Encoder", "EncoderLayer", "Decoder", "DecoderLayer"),
+        *("SelfAttention", "CrossAttention", "scaled_dot_product_attention", "FeedForward"),
+        *("TokenEmbedding", "PositionalEncoding", "beam_search", "SearchOptions"),
+        *("LabelSmoothedCrossEntropy", "NoamSchedule", "TokenAccuracy", "Perplexity"),
+        *("SmoothedLoss", "Tokenizer", "Translator", "Completer", "load_model"),
     }
 
 

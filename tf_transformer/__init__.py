@@ -1,60 +1,133 @@
 """The Transformer of "Attention Is All You Need" as Keras layers."""
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tf_transformer.registration import register, register_with_keras
 
-if TYPE_CHECKING:  # for what reads the source: editors and type checkers
-    from tf_transformer.config import SideConfig as SideConfig
-    from tf_transformer.config import TransformerConfig as TransformerConfig
-    from tf_transformer.inference.completer import Completer as Completer
-    from tf_transformer.inference.translator import Translator as Translator
-    from tf_transformer.losses.label_smoothing import (
-        LabelSmoothedCrossEntropy as LabelSmoothedCrossEntropy,
+if TYPE_CHECKING:  # for editors and type checkers; `__getattr__` imports them when they are used
+    from tf_transformer.config import SideConfig, TransformerConfig
+    from tf_transformer.decoding.beam_search import (
+        Hypotheses,
+        SearchOptions,
+        StepModel,
+        beam_search,
     )
-    from tf_transformer.losses.metrics import Perplexity as Perplexity
-    from tf_transformer.losses.metrics import SmoothedLoss as SmoothedLoss
-    from tf_transformer.losses.metrics import TokenAccuracy as TokenAccuracy
-    from tf_transformer.losses.schedule import NoamSchedule as NoamSchedule
-    from tf_transformer.models.head_pruning import HeadMasks as HeadMasks
-    from tf_transformer.models.head_pruning import masked_heads as masked_heads
-    from tf_transformer.models.head_pruning import prune_heads as prune_heads
-    from tf_transformer.models.language_model import LanguageModel as LanguageModel
-    from tf_transformer.models.transformer import Transformer as Transformer
-    from tf_transformer.storage.model_dir import load_model as load_model
-    from tf_transformer.text.tokenizer import Tokenizer as Tokenizer
+    from tf_transformer.inference.completer import Completer
+    from tf_transformer.inference.translator import Translation, Translations, Translator
+    from tf_transformer.layers.attention import (
+        CrossAttention,
+        SelfAttention,
+        scaled_dot_product_attention,
+    )
+    from tf_transformer.layers.decoder import Decoder, DecoderLayer
+    from tf_transformer.layers.embedding import TokenEmbedding
+    from tf_transformer.layers.encoder import Encoder, EncoderLayer
+    from tf_transformer.layers.feed_forward import FeedForward
+    from tf_transformer.layers.masks import causal_mask, padding_mask
+    from tf_transformer.layers.positions import PositionalEncoding, RelativePositions
+    from tf_transformer.layers.residual import Residual
+    from tf_transformer.losses.label_smoothing import (
+        LabelSmoothedCrossEntropy,
+        smoothed_cross_entropy,
+    )
+    from tf_transformer.losses.metrics import Perplexity, SmoothedLoss, TokenAccuracy
+    from tf_transformer.losses.schedule import NoamSchedule
+    from tf_transformer.models.head_pruning import HeadMasks, masked_heads, prune_heads
+    from tf_transformer.models.language_model import LanguageModel
+    from tf_transformer.models.transformer import Transformer
+    from tf_transformer.storage.model_dir import load_model
+    from tf_transformer.text.tokenizer import Tokenizer
 
-# The module of each public name.
-_PUBLIC = {
-    "Transformer": "models.transformer",
-    "LanguageModel": "models.language_model",
-    "TransformerConfig": "config",
-    "SideConfig": "config",
-    "HeadMasks": "models.head_pruning",
-    "masked_heads": "models.head_pruning",
-    "prune_heads": "models.head_pruning",
-    "LabelSmoothedCrossEntropy": "losses.label_smoothing",
-    "NoamSchedule": "losses.schedule",
-    "TokenAccuracy": "losses.metrics",
-    "Perplexity": "losses.metrics",
-    "SmoothedLoss": "losses.metrics",
-    "Tokenizer": "text.tokenizer",
-    "Translator": "inference.translator",
+_MODULES = {
     "Completer": "inference.completer",
+    "CrossAttention": "layers.attention",
+    "Decoder": "layers.decoder",
+    "DecoderLayer": "layers.decoder",
+    "Encoder": "layers.encoder",
+    "EncoderLayer": "layers.encoder",
+    "FeedForward": "layers.feed_forward",
+    "HeadMasks": "models.head_pruning",
+    "Hypotheses": "decoding.beam_search",
+    "LabelSmoothedCrossEntropy": "losses.label_smoothing",
+    "LanguageModel": "models.language_model",
+    "NoamSchedule": "losses.schedule",
+    "Perplexity": "losses.metrics",
+    "PositionalEncoding": "layers.positions",
+    "RelativePositions": "layers.positions",
+    "Residual": "layers.residual",
+    "SearchOptions": "decoding.beam_search",
+    "SelfAttention": "layers.attention",
+    "SideConfig": "config",
+    "SmoothedLoss": "losses.metrics",
+    "StepModel": "decoding.beam_search",
+    "TokenAccuracy": "losses.metrics",
+    "TokenEmbedding": "layers.embedding",
+    "Tokenizer": "text.tokenizer",
+    "Transformer": "models.transformer",
+    "TransformerConfig": "config",
+    "Translation": "inference.translator",
+    "Translations": "inference.translator",
+    "Translator": "inference.translator",
+    "beam_search": "decoding.beam_search",
+    "causal_mask": "layers.masks",
     "load_model": "storage.model_dir",
+    "masked_heads": "models.head_pruning",
+    "padding_mask": "layers.masks",
+    "prune_heads": "models.head_pruning",
+    "scaled_dot_product_attention": "layers.attention",
+    "smoothed_cross_entropy": "losses.label_smoothing",
 }
 
-__all__ = list(_PUBLIC)
+__all__ = [
+    "Completer",
+    "CrossAttention",
+    "Decoder",
+    "DecoderLayer",
+    "Encoder",
+    "EncoderLayer",
+    "FeedForward",
+    "HeadMasks",
+    "Hypotheses",
+    "LabelSmoothedCrossEntropy",
+    "LanguageModel",
+    "NoamSchedule",
+    "Perplexity",
+    "PositionalEncoding",
+    "RelativePositions",
+    "Residual",
+    "SearchOptions",
+    "SelfAttention",
+    "SideConfig",
+    "SmoothedLoss",
+    "StepModel",
+    "TokenAccuracy",
+    "TokenEmbedding",
+    "Tokenizer",
+    "Transformer",
+    "TransformerConfig",
+    "Translation",
+    "Translations",
+    "Translator",
+    "beam_search",
+    "causal_mask",
+    "load_model",
+    "masked_heads",
+    "padding_mask",
+    "prune_heads",
+    "scaled_dot_product_attention",
+    "smoothed_cross_entropy",
+]
+
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     """Imports TensorFlow only once something needs it, so that `--help` answers at once."""
-    if name not in _PUBLIC:
+    if name not in _MODULES:
         raise AttributeError(f"module 'tf_transformer' has no attribute {name!r}")
     register()
-    return getattr(importlib.import_module(f"tf_transformer.{_PUBLIC[name]}"), name)
+    return getattr(importlib.import_module(f"tf_transformer.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,9 +1,9 @@
 """Parallel text in, a trained model directory out."""
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # for editors; `__getattr__` imports them when they are used
+if TYPE_CHECKING:  # for editors and type checkers; `__getattr__` imports them when they are used
     from tf_transformer.text.text_file import TextFile
     from training.config import (
         DataConfig,
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     """Imports TensorFlow only once something needs it."""
     if name not in _MODULES:
         raise AttributeError(f"module 'training' has no attribute {name!r}")
