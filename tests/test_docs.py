@@ -1,5 +1,6 @@
 """What README, guide and tables name exists: files, tests, commands, settings."""
 
+import argparse
 import pathlib
 import re
 import shlex
@@ -9,9 +10,12 @@ import pytest
 from tf_transformer.__main__ import make_parser
 
 ROOT = pathlib.Path(__file__).parents[1]
-NAMES = ("README.md", "CHANGELOG.md", "SECURITY.md")
+NAMES = (
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+    "examples/multi_worker/README.md",
+)
 PAGES = [*(ROOT / name for name in NAMES), *sorted((ROOT / "docs").glob("*.md"))]
-PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def commands(text):
@@ -77,3 +81,14 @@ def test_both_guides_show_the_same():
     assert len(ours) > 10
     assert [command for command in theirs if command in ours] == ours
     assert len(re.findall("^## ", english, re.M)) == len(re.findall("^## ", chinese, re.M))
+
+
+def test_every_command_is_listed():
+    """With the sub-commands of the command line itself, and links to what says more."""
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    (commands,) = (
+        action
+        for action in make_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    assert re.findall(r"^\| `([\w-]+)` \|.*\]\(.*\) \|$", page, re.M) == list(commands.choices)

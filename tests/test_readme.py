@@ -1,4 +1,7 @@
-"""README's commands and programs, run from its own text, in its order, in one directory."""
+"""The commands and programs of README and of the first pages of the docs, run from their own text.
+
+They are run in the order of the pages, in one directory.
+"""
 
 import gzip
 import json
@@ -19,12 +22,15 @@ from training.demo.corpus import write_demonstration
 from training.settings import make_config, read_settings
 
 ROOT = pathlib.Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-SERVING = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+README, QUICK_START, PYTHON, SERVING = (
+    (ROOT / name).read_text(encoding="utf-8")
+    for name in ("README.md", "docs/quick-start.md", "docs/python.md", "docs/serving.md")
+)
+TEXT = README + QUICK_START + PYTHON
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 SERVER = "localhost:8501"
 
-# What README says, and what is run in its place, to take seconds. All else is run as it stands.
+# What the pages say, and what is run in its place, to take seconds. All else is run as it stands.
 SMALL = " ".join(f"{name}={value}" for name, value in SMALL_SETTINGS.items())
 SHORTER = {
     "--preset tiny --steps 8000": f"--steps 10 --checkpoint-every 1 --set {SMALL}",
@@ -35,7 +41,7 @@ SHORTER = {
 
 
 def write_texts(corpus: pathlib.Path, directory: pathlib.Path) -> None:
-    """Writes the files that README's commands read, under its names."""
+    """Writes the files that the commands read, under the names of the pages."""
     for side in ("en", "de"):
         lines = {
             name: (corpus / f"{name}.{side}").read_bytes().splitlines(keepends=True)
@@ -79,13 +85,14 @@ def run_command(program: str, *words: str) -> None:
             json.loads(body)["inputs"]["text"]
         )
     else:
-        pytest.fail(f"README calls `{program}`: say in run_command how it is tested")
+        pytest.fail(f"a page calls `{program}`: say in run_command how it is tested")
 
 
 @pytest.mark.slow
 def test_all_blocks_run_in_order(corpus, tmp_path, monkeypatch, capfd):
     write_texts(corpus.directory, tmp_path)
     monkeypatch.chdir(tmp_path)
+    done = set()
     with serve("rest", Behaviour()) as address:
         for number, (language, block) in enumerate(BLOCKS):
             for long, short in {**SHORTER, SERVER: address}.items():
@@ -94,26 +101,29 @@ def test_all_blocks_run_in_order(corpus, tmp_path, monkeypatch, capfd):
             file.write_text(block, encoding="utf-8")
             if language == "sh":
                 for words in commands(block):
-                    run_command(*words)
+                    if tuple(words) not in done:  # the quick start repeats commands of README
+                        run_command(*words)
+                    done.add(tuple(words))
             elif language == "python":
                 runpy.run_path(str(file))
             elif language == "yaml":
                 make_config(read_settings(file, {}))
             else:
-                pytest.fail(f"README has a block of {language}: say here how it is tested")
+                pytest.fail(f"a page has a block of {language}: say here how it is tested")
     assert (tmp_path / "model" / "training.png").exists()
     assert len((tmp_path / "some.de").read_text().splitlines()) == 4
+    assert "(2, 7, 64)" in capfd.readouterr().out
 
 
 def test_there_are_blocks_of_each_kind():
     assert {"sh", "python", "yaml"} <= {language for language, _ in BLOCKS}
     for text in (*SHORTER, SERVER):
-        assert text in README
+        assert text in TEXT
 
 
 def test_best_says_how_many():
-    assert re.search(r"--best \d", README)
-    assert not re.search(r"--best(?! \d)", README)
+    assert re.search(r"--best \d", TEXT)
+    assert not re.search(r"--best(?! \d)", TEXT)
 
 
 def test_sentences_are_known_to_the_demonstration(tmp_path):
@@ -123,9 +133,16 @@ def test_sentences_are_known_to_the_demonstration(tmp_path):
     unseen = dict(zip(source.splitlines(), target.splitlines(), strict=True))
     printed = re.findall(r"^(.+) -> (.+\.)$", README, re.MULTILINE)
     assert printed == list(unseen.items())[:5]
-    for page in (README, SERVING):
+    for page in (README, QUICK_START, SERVING):
         tried = re.findall(r'--text "([^"]+)"', page)
-        for texts in re.findall(r'(?:"text": |constant\()(\["[^\]]+\])', page):
+        for texts in re.findall(r'(?:"text": |constant\(|translator\()(\["[^\]]+\])', page):
             tried += json.loads(texts)
         assert len(tried) >= 2
         assert set(tried) <= set(unseen), set(tried) - set(unseen)
+
+
+def test_readme_is_an_overview():
+    """What it is, two commands, and where everything else is."""
+    assert len(README.splitlines()) <= 150
+    linked = set(re.findall(r"\]\(docs/([\w.-]+\.md)\)", README))
+    assert linked == {page.name for page in (ROOT / "docs").glob("*.md")}
