@@ -63,6 +63,15 @@ setup(
             "ruff>=0.12",
             "tensorflow-serving-api>=2.21,<2.22",
         ],
+        # The web site of the documentation: `make docs`.
+        "docs": [
+            "latex2mathml>=3.77,<4",
+            "mkdocs>=1.6,<2",
+            "mkdocs-material>=9.6,<10",
+            "mkdocstrings>=1,<2",
+            "mkdocstrings-python>=2,<3",
+            "ruff>=0.12",  # it lays out the signatures
+        ],
         # The pictures of docs/monitoring.md; they also need Chromium.
         "screenshots": ["playwright>=1.49"],
         # Chinese characters in pictures, where the system has no font for them.

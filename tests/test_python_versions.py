@@ -221,7 +221,7 @@ def test_make_installs_once_and_again_into_a_new_environment(machine):
     assert (machine.venv / "pyvenv.cfg").read_text() == "3.12\n"
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "format"])
+@pytest.mark.parametrize("target", ["demo", "test", "docs", "format"])
 def test_make_ends_where_none_fits(machine, target):
     process = machine.run("make", target)
     assert process.returncode == 2 and process.stdout == ""
@@ -272,4 +272,5 @@ def test_the_workflow_tests_the_oldest_and_the_newest_version(declared):
         "cache": "pip",
         "cache-dependency-path": "setup.py",
     }
-    assert [step["run"] for step in job["steps"] if "run" in step] == ["make test PYTHON=python"]
+    command = "make test EXTRAS=dev,docs PYTHON=python"
+    assert [step["run"] for step in job["steps"] if "run" in step] == [command]
