@@ -95,9 +95,12 @@ def linked(path: str) -> Iterator[str]:
 
 
 def page_name(path: str) -> str:
+    visible = re.sub(r"(^|/)\.", r"\1", path)  # MkDocs leaves out names that begin with a dot
     if path.endswith(".md"):
-        return f"repository/{path}"
-    return f"repository/{path}/index.md" if (ROOT / path).is_dir() else f"repository/{path}.md"
+        return f"repository/{visible}"
+    return (
+        f"repository/{visible}/index.md" if (ROOT / path).is_dir() else f"repository/{visible}.md"
+    )
 
 
 def content(path: str) -> str:

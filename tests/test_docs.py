@@ -6,6 +6,7 @@ import re
 import shlex
 
 import pytest
+import yaml
 
 from tf_transformer.__main__ import make_parser
 
@@ -92,3 +93,32 @@ def test_every_command_is_listed():
         if isinstance(action, argparse._SubParsersAction)
     )
     assert re.findall(r"^\| `([\w-]+)` \|.*\]\(.*\) \|$", page, re.M) == list(commands.choices)
+
+
+TEMPLATES = sorted((ROOT / ".github").glob("**/*.md"))
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
+def test_templates_fit_on_a_screen(template):
+    text = template.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 24
+    if template.parent.name == "ISSUE_TEMPLATE":
+        _, front, body = text.split("---\n", 2)
+        assert yaml.safe_load(front).keys() == {"name", "about"}
+        assert body.strip()
+
+
+def test_there_are_templates():
+    assert {template.name for template in TEMPLATES} == {
+        "fault.md",
+        "proposal.md",
+        "pull_request_template.md",
+    }
+
+
+def test_what_runs_before_a_commit_is_what_make_runs():
+    settings = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    hooks = [hook["entry"].split()[:2] for repo in settings["repos"] for hook in repo["hooks"]]
+    assert hooks == [[".venv/bin/ruff", "check"], [".venv/bin/ruff", "format"]]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "$(BIN)/ruff check ." in makefile and "$(BIN)/ruff format --check ." in makefile

@@ -359,3 +359,22 @@ def test_the_order_of_the_sub_packages(parts):
         assert upwards == [], part
         beside = [name for name in others if part in tier and tier[name] == tier[part]]
         assert beside == [] or tier[part] == 0, part
+
+
+def test_the_layout_is_written_down(parts):
+    """CONTRIBUTING.md lists each sub-package with its docstring, after what it may import."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    listed = {}
+    for package in FOLDERS:
+        (table,) = re.findall(rf"^\| `{package}/` \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+        rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", table, re.MULTILINE)
+        listed |= {f"{package}.{name}": description for name, description in rows}
+    docstrings = {
+        name: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        for name, path in MODULES.items()
+        if path.stem == "__init__" and name not in FOLDERS
+    }
+    assert listed == docstrings
+    order = list(listed)
+    for number, part in enumerate(order):
+        assert parts.get(part, set()) & set(order[number:]) == set(), part
