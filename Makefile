@@ -21,6 +21,7 @@ demo: $(VENV)/installed-$(EXTRAS)
 test: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 docs: $(VENV)/installed-docs

@@ -58,6 +58,7 @@ setup(
             "hypothesis>=6",
             "keras-nlp>=0.32",
             "mplfonts",
+            "mypy>=1.18,<3",
             "pytest>=8",
             "pytest-xdist>=3.6",
             "ruff>=0.12",

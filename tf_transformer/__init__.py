@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.registration import register, register_with_keras
 
-if TYPE_CHECKING:  # for editors and type checkers; `__getattr__` imports them when they are used
+if TYPE_CHECKING:  # for editors and type checkers
     from tf_transformer.config import SideConfig, TransformerConfig
     from tf_transformer.decoding.beam_search import (
         Hypotheses,
@@ -38,6 +38,15 @@ if TYPE_CHECKING:  # for editors and type checkers; `__getattr__` imports them w
     from tf_transformer.models.transformer import Transformer
     from tf_transformer.storage.model_dir import load_model
     from tf_transformer.text.tokenizer import Tokenizer
+else:  # not for them: every name would be one of this package
+
+    def __getattr__(name: str) -> Any:
+        """Imports TensorFlow only once something needs it, so that `--help` answers at once."""
+        if name not in _MODULES:
+            raise AttributeError(f"module 'tf_transformer' has no attribute {name!r}")
+        register()
+        return getattr(importlib.import_module(f"tf_transformer.{_MODULES[name]}"), name)
+
 
 _MODULES = {
     "Completer": "inference.completer",
@@ -120,14 +129,6 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
-
-
-def __getattr__(name: str) -> Any:
-    """Imports TensorFlow only once something needs it, so that `--help` answers at once."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'tf_transformer' has no attribute {name!r}")
-    register()
-    return getattr(importlib.import_module(f"tf_transformer.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import difflib
-from typing import Any
+from typing import Any, NamedTuple
 
 from tf_transformer.config_checks import check_config
 from tf_transformer.presets import PRESETS
@@ -33,6 +33,19 @@ class SideConfig:
     final_norm: bool | None = None
     norm_type: str | None = None
     layer_history: bool | None = None
+
+
+class ResolvedSide(NamedTuple):
+    """What holds for encoder or decoder; the fields of `SideConfig`, all with a value."""
+
+    d_model: int
+    d_ff: int
+    num_heads: int
+    cross_num_heads: int
+    norm_position: str
+    final_norm: bool
+    norm_type: str
+    layer_history: bool
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -156,10 +169,10 @@ class TransformerConfig:
             **(PRESETS[name] | overrides),
         )
 
-    def side(self, name: str) -> SideConfig:
+    def side(self, name: str) -> ResolvedSide:
         """What holds for the "encoder" or the "decoder", with every common value filled in."""
         own = getattr(self, name)
-        values = {
+        values: dict[str, Any] = {
             field.name: getattr(self, field.name, None)
             if getattr(own, field.name) is None
             else getattr(own, field.name)
@@ -169,7 +182,7 @@ class TransformerConfig:
             values["final_norm"] = values["norm_position"] == "pre"
         if values["cross_num_heads"] is None:
             values["cross_num_heads"] = values["num_heads"]
-        return SideConfig(**values)
+        return ResolvedSide(**values)
 
     def dropout_rate_of(self, part: str) -> float:
         """The dropout rate of the "attention" weights or of the "feed_forward" activations."""

@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # for editors and type checkers; `__getattr__` imports them when they are used
+if TYPE_CHECKING:  # for editors and type checkers
     from tf_transformer.text.text_file import TextFile
     from training.config import (
         DataConfig,
@@ -18,6 +18,14 @@ if TYPE_CHECKING:  # for editors and type checkers; `__getattr__` imports them w
     from training.prepared.prepared_folder import PreparedFolder
     from training.settings import make_config, read_settings
     from training.trainer import train
+else:  # not for them: every name would be one of this package
+
+    def __getattr__(name: str) -> Any:
+        """Imports TensorFlow only once something needs it."""
+        if name not in _MODULES:
+            raise AttributeError(f"module 'training' has no attribute {name!r}")
+        return getattr(importlib.import_module(_MODULES[name]), name)
+
 
 _MODULES = {
     "DataConfig": "training.config",
@@ -50,13 +58,6 @@ __all__ = [
     "read_settings",
     "train",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Imports TensorFlow only once something needs it."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'training' has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

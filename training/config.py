@@ -1,7 +1,7 @@
 """The settings of a training run and their defaults."""
 
 import dataclasses
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic
 
@@ -15,6 +15,11 @@ Seed = Annotated[int, pydantic.Field(ge=0, lt=2**32, strict=True)]
 PositiveFloat = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, pydantic.Field(ge=0, lt=1)]
+
+if TYPE_CHECKING:  # which know no literals that are computed
+    Preset = str
+else:
+    Preset = Literal[tuple(PRESETS)]
 
 _STRICT = pydantic.ConfigDict(extra="forbid")
 
@@ -163,7 +168,7 @@ class TrainingConfig:
 
     __pydantic_config__ = _STRICT
 
-    preset: Literal[tuple(PRESETS)] = "tiny"
+    preset: Preset = "tiny"
     model: dict[str, Any] = dataclasses.field(default_factory=dict)
     vocabulary: VocabularyConfig = dataclasses.field(default_factory=VocabularyConfig)
     data: DataConfig = dataclasses.field(default_factory=DataConfig)

@@ -43,7 +43,7 @@ def config_like(model_dir: pathlib.Path, given: dict[str, Any]) -> TrainingConfi
     has = dataclasses.asdict(read_config(model_dir))
     del has["source_vocab_size"], has["target_vocab_size"]
     model = dict(given.get("model") or {})
-    preset = PRESETS.get(given.get("preset"), {})
+    preset = PRESETS.get(given.get("preset", ""), {})
     _refuse_others(model_dir, has, preset | model, given_by_preset=preset.keys() - model.keys())
     free = {name: value for name, value in model.items() if name in _FREE or name not in has}
     for name in ("encoder", "decoder"):
@@ -97,8 +97,9 @@ def copy_weights(init_from: pathlib.Path, model_dir: pathlib.Path) -> str:
 
 def describe_fit(corpus: "ParallelText") -> str:
     """How well a vocabulary covers a corpus: one line on unknown and byte pieces of each side."""
-    sides = [("source", corpus.source, corpus.source_tokenizer)] if corpus.source else []
-    sides += [("target", corpus.target, corpus.target_tokenizer)]
+    sides = [("target", corpus.target, corpus.target_tokenizer)]
+    if corpus.source is not None and corpus.source_tokenizer is not None:
+        sides.insert(0, ("source", corpus.source, corpus.source_tokenizer))
     parts = []
     for name, file, tokenizer in sides:
         tokens, unknown, spelled = _count(file.dataset(), tokenizer)

@@ -1,5 +1,7 @@
 """The model that training starts with: loss, metrics, optimizer and vectors of words."""
 
+from typing import Any
+
 from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
 from tf_transformer.losses.metrics import Perplexity, SmoothedLoss, TokenAccuracy
 from tf_transformer.losses.schedule import NoamSchedule
@@ -27,7 +29,7 @@ def compiled_model(
         initial_rate=optimization.initial_rate,
         minimum_rate=optimization.minimum_rate,
     )
-    smoothing = dict(
+    smoothing: dict[str, Any] = dict(
         label_smoothing=optimization.label_smoothing, smoothed_over=optimization.smoothed_over
     )
     model.compile(
@@ -57,7 +59,7 @@ def give_vectors(
     """Lets embeddings start from the files of vectors, where there are any."""
     for name, tokenizer in (("source", source_tokenizer), ("target", target_tokenizer)):
         path = getattr(vocabulary, f"{name}_vectors")
-        if path is not None:
+        if path is not None and tokenizer is not None:  # settings.py refuses one without the other
             embedding = getattr(model, f"{name}_embedding")
             file = TextFile.parse(path)
             embedding.set_vectors(read_vectors(file, tokenizer, embedding.d_model))

@@ -80,7 +80,7 @@ def run_loop(
         ValueError: a text has changed, or no update is finite.
     """
     watch = None if isinstance(corpus, PreparedText) else corpus.watch
-    texts = WatchTexts([watch, validation.watch] if watch else [validation.watch])
+    texts = WatchTexts([watch for watch in (watch, validation.watch) if watch is not None])
     validation_batches = workers.shares(_countable(validation.batches()))
     log = TensorBoardLog(model_dir / LOGS_NAME if workers.is_chief else None, current_step(model))
     with StopOnSignal(workers) as stop, contextlib.ExitStack() as at_the_end:

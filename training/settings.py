@@ -153,7 +153,7 @@ def dump_config(config: TrainingConfig) -> dict[str, Any]:
 
 def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested settings by their dotted names."""
-    flat = {}
+    flat: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, dict):
             flat |= flatten(value, f"{prefix}{name}.")

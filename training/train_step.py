@@ -1,6 +1,7 @@
 """Models as they are trained: the training step, and what it counts."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -17,7 +18,7 @@ from tf_transformer.models.transformer import Transformer
 from tf_transformer.private_interfaces import tracker_unlocked
 
 
-class _Training:
+class _Training(DecoderModel):
     """A training step over micro-batches; counts tokens and entries, padding included.
 
     A batch may be cut by rows into micro-batches, one after the other through the model: their
@@ -33,7 +34,7 @@ class _Training:
 
     num_micro_batches = 1
     plain_class: type[DecoderModel]
-    token_metrics = ()
+    token_metrics: Sequence[TokenMean] = ()
 
     def compile(self, *arguments, metrics=(), **options):
         """Keras' own, for metrics that are `TokenMean`s.
@@ -68,9 +69,11 @@ class _Training:
     def _gradients(self, inputs, labels, tokens):
         with tf.GradientTape() as tape:
             hidden = self.hidden_at(inputs, padding_mask(labels), training=True)
+            table, bias = self.logits_weights()
             loss, losses = projected_cross_entropy(
                 hidden,
-                *self.logits_weights(),
+                table,
+                bias,
                 labels,
                 ops.maximum(tokens, 1.0),
                 self.loss.label_smoothing,
@@ -89,7 +92,7 @@ class _Training:
             start = rows * number // self.num_micro_batches
             stop = rows * (number + 1) // self.num_micro_batches
             part = tf.nest.map_structure(lambda ids: ids[start:stop], (inputs, labels))
-            gradients = self._gradients(*part, tokens)
+            gradients = self._gradients(part[0], part[1], tokens)
             return number + 1, [
                 total + gradient for total, gradient in zip(totals, gradients, strict=True)
             ]

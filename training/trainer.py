@@ -134,8 +134,8 @@ def train(
         config = with_vocabulary(config, prepared.vocabulary)
     check_first_model(model_dir, init_from)
     check_continuation(model_dir, config, init_from)
-    strategy = make_strategy(strategy, num_devices)
-    workers = Workers(strategy)
+    devices = make_strategy(strategy, num_devices)
+    workers = Workers(devices)
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
@@ -189,7 +189,7 @@ def train(
             report_corpus("training", corpus)
         if workers.is_chief:
             report_corpus("validation", validation)
-        with strategy.scope():
+        with devices.scope():
             model = compiled_model(
                 config, *(tokenizer and tokenizer.vocab_size for tokenizer in tokenizers)
             )

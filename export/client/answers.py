@@ -30,7 +30,13 @@ _MAX_RANK = 254  # TensorFlow's own
 # Of an answer about a model, or of an error; the 12 signatures of an export take about 2,000.
 _MAX_TOKENS = 2**17
 # What JSON has for values of an array, by the kind of its NumPy type.
-_JSON_TYPES = {"f": {int, float}, "i": {int}, "u": {int}, "b": {bool}, "O": {str, dict}}
+_JSON_TYPES: dict[str, set[type]] = {
+    "f": {int, float},
+    "i": {int},
+    "u": {int},
+    "b": {bool},
+    "O": {str, dict},
+}
 
 
 def signatures_from_json(body: bytes) -> dict[str, Signature]:

@@ -7,7 +7,7 @@ chunks and bodies from it.
 
 import socket
 import time
-from typing import Any
+from typing import Any, cast
 
 import urllib3
 
@@ -32,6 +32,8 @@ class BoundedPool:
 
     def __init__(self, address: str, num_connections: int, max_response_bytes: int):
         url = urllib3.util.parse_url(f"http://{address}")
+        if url.host is None:
+            raise ValueError(f"`address` must be HOST:PORT. Received: {address!r}")
         self._pool = _Pool(
             url.host, url.port, maxsize=num_connections, max_response_bytes=max_response_bytes
         )
@@ -132,12 +134,12 @@ class _Connection(urllib3.connection.HTTPConnection):
 
     def request(self, *arguments: Any, **options: Any) -> None:
         # `timeout` is what the pool has set for this request.
-        self._budget.start(self.timeout, self._max_response_bytes)
+        self._budget.start(cast(float, self.timeout), self._max_response_bytes)
         super().request(*arguments, **options)
 
     def _new_conn(self) -> socket.socket:
         """As in urllib3, where each of the host's addresses has the whole timeout."""
-        failure = OSError("the host has no address")
+        failure: OSError | UnicodeError = OSError("the host has no address")
         try:
             found = socket.getaddrinfo(self._dns_host, self.port, type=socket.SOCK_STREAM)
         except (socket.gaierror, UnicodeError) as error:

@@ -266,7 +266,9 @@ class Client:
         """
         if len(lines):
             self._check_translates(signature)
-        inputs = {name: [value] * len(lines) for name, value in (options or {}).items()}
+        inputs: dict[str, Sequence] = {
+            name: [value] * len(lines) for name, value in (options or {}).items()
+        }
         inputs["text"] = lines
         for batch in self.predict_batches(inputs, signature, numbers):
             yield list(map(Translation, *(batch[name] for name in _TRANSLATION)))

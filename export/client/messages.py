@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2
+from google.protobuf.message import Message
 
 # Number, NumPy type, and the field of `TensorProto` that holds the values one by one.
 _DATA_TYPES = {
@@ -99,7 +100,7 @@ def _build_file(package, messages, dependencies):
         types.value.add(name="DT_INVALID", number=0)
         for name, (number, *_) in _DATA_TYPES.items():
             types.value.add(name=name, number=number)
-    made = {}
+    made: dict[str, Message] = {}
     for path, fields in messages.items():
         outer, _, name = path.rpartition(".")
         siblings = made[outer].nested_type if outer else file.message_type
@@ -159,7 +160,7 @@ def numpy_type(data_type: str) -> np.dtype:
     return np.dtype(_DATA_TYPES[data_type][1])
 
 
-def make_tensor(array: np.ndarray, data_type: str) -> TensorProto:
+def make_tensor(array: np.ndarray, data_type: str) -> Message:
     """The message for an array.
 
     Args:
@@ -176,7 +177,7 @@ def make_tensor(array: np.ndarray, data_type: str) -> TensorProto:
     return tensor
 
 
-def read_tensor(tensor: TensorProto, max_values: int = 2**25) -> np.ndarray:
+def read_tensor(tensor: Message, max_values: int = 2**25) -> np.ndarray:
     """The array of a message, with its values as bytes or one by one.
 
     As in TensorFlow, the last of too few values stands for those that are left out, and zero for

@@ -5,6 +5,7 @@ import json
 import re
 import urllib.parse
 from collections.abc import Mapping
+from typing import Any
 
 import grpc
 import numpy as np
@@ -154,7 +155,7 @@ class GrpcServer:
     ):
         self._place = place
         self._max_response_bytes = max_response_bytes
-        self._model = {"name": model}
+        self._model: dict[str, Any] = {"name": model}
         if version is not None:
             self._model["version"] = {"value": version}
         options = {
@@ -209,7 +210,7 @@ class GrpcServer:
             raise _error(self._place, error.code().name, message) from error
 
 
-SERVERS = {"rest": RestServer, "grpc": GrpcServer}
+SERVERS: dict[str, type[RestServer] | type[GrpcServer]] = {"rest": RestServer, "grpc": GrpcServer}
 
 
 def _error(place: str, code: str, message: str) -> Exception:
@@ -229,7 +230,7 @@ def _error(place: str, code: str, message: str) -> Exception:
             f"the {place} takes at most {limit[1]} rows a request: set `max_batch_size` to that"
         )
     if code in ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE"):
-        reason = ValueError(f"the {place} refuses the request: {shown}")
+        reason: Exception = ValueError(f"the {place} refuses the request: {shown}")
     else:
         reason = OSError(f"the {place} failed: {shown} ({code})")
     if code not in _MERGED_CODES or re.search(_NO_SIGNATURE, message):

@@ -8,7 +8,6 @@ import select
 import stat
 import time
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
 
 from tf_transformer.command_line.standard_streams import STANDARD_INPUT, standard_input
 from tf_transformer.storage.files import naming
@@ -56,7 +55,7 @@ class Lines:
         column: for TSV files, the column that holds the sentence, counted from 1; else None.
     """
 
-    file: BinaryIO
+    file: io.BufferedIOBase
     name: str
     column: int | None = None
 

@@ -27,7 +27,8 @@ def check_output(path: pathlib.Path | None, lines: Lines) -> None:
     """
     if path is None:
         standard_output()
-        written = [os.fstat(sys.__stdout__.fileno())]
+        output = sys.__stdout__
+        written = [] if output is None else [os.fstat(output.fileno())]
     else:
         check_writable(path)
         written = [place.stat() for place in (path, _partial(path)) if place.exists()]

@@ -90,12 +90,14 @@ def _run_translate(options):
     prepare = _preparation(options.target_language, languages)
     with open_lines(options.input) as lines, contextlib.ExitStack() as at_the_end:
         check_output(options.output, lines)
+        translate: _Translate
+        batches: Iterator[list[bytes]] | None
         if options.server:
             translate, batch_size = at_the_end.enter_context(_connect(options))
             batches = lines.batches(prepare, batch_size)
         else:
             batches = _begun(lines, lines.batches(prepare))
-            translate = _load(options) if batches else None
+            translate = _load(options) if batches else lambda lines, numbers: ()
         with open_output(options.output) as output:
             num_truncated = _write_answers(lines, batches or (), translate, output, options.n_best)
     if num_truncated:
@@ -198,7 +200,7 @@ def _connect(options) -> Iterator[tuple[_Translate, int]]:
 def _write_answers(
     lines: Lines,
     batches: Iterable[list[bytes]],
-    translate: _Translate | None,
+    translate: _Translate,
     output: BinaryIO,
     n_best: int | None,
 ) -> int:

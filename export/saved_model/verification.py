@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+from typing import IO, cast
 
 import numpy as np
 import tensorflow as tf
@@ -126,7 +127,7 @@ def run_in_fresh_process(
         ) as process:
             try:
                 for name in counted(requests, "asking"):
-                    answers[name] = pickle.load(process.stdout)
+                    answers[name] = pickle.load(cast(IO[bytes], process.stdout))
             except (EOFError, pickle.UnpicklingError):  # it has ended; the reason comes below
                 pass
             except BaseException:
@@ -167,5 +168,5 @@ def _are_close(one: bytes, other: bytes) -> bool:
     rows = [[word.split(b",") for word in text.split()] for text in (one, other)]
     if [len(word) for word in rows[0]] != [len(word) for word in rows[1]]:
         return False
-    flat = [[float(number) for word in row for number in word] for row in rows]
-    return np.allclose(*flat, atol=1e-3)
+    first, second = ([float(number) for word in row for number in word] for row in rows)
+    return np.allclose(first, second, atol=1e-3)

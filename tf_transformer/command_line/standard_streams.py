@@ -3,7 +3,7 @@
 import io
 import os
 import sys
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from tf_transformer.storage.files import naming
 
@@ -21,10 +21,12 @@ def open_standard_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, they stay open
-    if sys.stdout is sys.__stdout__:
-        raw = _NamedOutput(sys.stdout.fileno(), "w", closefd=False)
-        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), sys.stdout.encoding)
-    sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+    output = sys.__stdout__
+    if output is not None and output is sys.stdout:
+        raw = _NamedOutput(output.fileno(), "w", closefd=False)
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), output.encoding)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
 
 
 class _NamedOutput(io.FileIO):
@@ -38,7 +40,7 @@ def give_up_standard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def standard_input() -> BinaryIO:
+def standard_input() -> io.BufferedIOBase:
     """Returns the bytes of standard input.
 
     Raises:
@@ -46,7 +48,7 @@ def standard_input() -> BinaryIO:
     """
     if sys.__stdin__ is None:
         raise OSError("standard input is closed; expected text there, or a file as --input")
-    return sys.stdin.buffer
+    return cast(io.BufferedIOBase, sys.stdin.buffer)
 
 
 def standard_output() -> BinaryIO:

@@ -22,6 +22,7 @@ from tf_transformer.decoding.search_options import (
     SEARCH_OPTIONS,
 )
 from tf_transformer.layers.masks import padding_mask
+from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.printable import shown
 from tf_transformer.text.framing import end_and_pad
@@ -73,7 +74,7 @@ class TranslationSearch(tf.Module):
 
     def __init__(
         self,
-        model: Transformer,
+        model: DecoderModel,
         *,
         beam_size: int = DEFAULT_BEAM_SIZE,
         length_penalty: float = DEFAULT_LENGTH_PENALTY,

@@ -65,14 +65,22 @@ class Aligner:
         """
         source, lengths = self._translator.tokenize_source(text)
         string = tf.TensorSpec([], tf.string)
-        found = map_chunks(
+        texts, scores, source_pieces, target_pieces, hard, soft = map_chunks(
             lambda rows: self._align_chunk(rows["source"], rows["options"] or None),
             {"source": source, "options": options or ()},
             lengths,
             self._translator.chunk_size,
             (string, tf.TensorSpec([], tf.float32), string, string, string, string),
         )
-        return Alignments(*found, truncated=lengths > self._translator.source_limit)
+        return Alignments(
+            texts,
+            scores,
+            source_pieces,
+            target_pieces,
+            hard,
+            soft,
+            truncated=lengths > self._translator.source_limit,
+        )
 
     def _align_chunk(self, source, options):
         found = self._translator.search.run(source, options)

@@ -64,7 +64,7 @@ def inspect_pair(translator: Translator, source: str, target: str, limit: int) -
         for tokenizer, text in zip(tokenizers, (source, target), strict=True)
     ]
     truncated = max(map(len, ids)) > limit
-    return _inspect(translator, *(side[:limit] for side in ids), truncated)
+    return _inspect(translator, ids[0][:limit], ids[1][:limit], truncated)
 
 
 def _inspect(translator, source, target, truncated):

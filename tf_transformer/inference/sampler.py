@@ -38,14 +38,14 @@ def sample_translations(
         options: of every sentence; a `max_length` of 0 leaves it to the translator.
     """
     source, lengths = translator.tokenize_source(text)
-    found = map_chunks(
+    texts, log_probs = map_chunks(
         lambda rows: _sample_chunk(translator, *rows),
         (source, options),
         lengths,
         translator.chunk_size,
         (tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.float32)),
     )
-    return SampledTranslations(*found, truncated=lengths > translator.source_limit)
+    return SampledTranslations(texts, log_probs, truncated=lengths > translator.source_limit)
 
 
 def _sample_chunk(translator, source, options):

@@ -13,7 +13,7 @@ from tf_transformer.decoding.beam_search import check_search_arguments
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.translation_search import TranslationOptions, TranslationSearch
 from tf_transformer.inference.finite_scores import check_scores
-from tf_transformer.models.transformer import Transformer
+from tf_transformer.models.base import DecoderModel
 from tf_transformer.printable import shown
 from tf_transformer.storage.model_dir import load_for_decoding
 from tf_transformer.text.language_tags import check_tags
@@ -71,8 +71,8 @@ class Translator(tf.Module):
 
     def __init__(
         self,
-        model: Transformer,
-        source_tokenizer: Tokenizer,
+        model: DecoderModel,
+        source_tokenizer: Tokenizer | None,
         target_tokenizer: Tokenizer,
         *,
         num_best: int = 1,
@@ -85,12 +85,14 @@ class Translator(tf.Module):
             model, end_ids=target_tokenizer.end_ids(end_pieces), **search_arguments
         )
         check_search_arguments(self.search.beam_size, num_best, 0.0)
+        if source_tokenizer is None:
+            raise ValueError("`source_tokenizer` must be a `Tokenizer`. Received: None")
         if not is_whole(chunk_size) or chunk_size < 1:
             raise ValueError(
                 "`chunk_size` must be a whole number, at least 1. "
                 f"Received: chunk_size={shown(chunk_size)}"
             )
-        self.model = model
+        self.model = self.search.model
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.num_best = num_best

@@ -1,6 +1,5 @@
 """Scaled dot-product attention and its multi-head layers ("Attention Is All You Need", 3.2)."""
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ from keras import ops
 from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.dense import projection
 from tf_transformer.layers.dropout import Dropout
-from tf_transformer.layers.layout import PADDED, Beam, Layout
+from tf_transformer.layers.layout import PADDED, Beam, Layout, SentenceLayout
 from tf_transformer.layers.masks import attention_bias
 from tf_transformer.layers.positions import RelativePositions
 
@@ -179,10 +178,10 @@ class SelfAttention(MultiHeadAttention):
         layer.build((None,), (None,))
         return layer
 
-    def call(self, inputs, attention_mask=None, training=None, layout: Layout = PADDED):
+    def call(self, inputs, attention_mask=None, training=None, layout: SentenceLayout = PADDED):
         return self.attend(inputs, attention_mask, training, layout)[0]
 
-    def attend(self, inputs, attention_mask=None, training=None, layout: Layout = PADDED):
+    def attend(self, inputs, attention_mask=None, training=None, layout: SentenceLayout = PADDED):
         """Computes `call`; returns the attention weights as well.
 
         Returns:
@@ -195,7 +194,7 @@ class SelfAttention(MultiHeadAttention):
             key,
             value,
             attention_mask,
-            dropout=functools.partial(self.dropout, training=training),
+            dropout=lambda weights: self.dropout(weights, training=training),
             **self._relative_vectors(ops.arange(ops.shape(query)[2], dtype="int32")),
         )
         return self._join_heads(attended, layout), weights
@@ -271,10 +270,24 @@ class CrossAttention(MultiHeadAttention):
         self.key_value = self._projection(2, "key_value", memory_width)
         self.built = True
 
-    def call(self, inputs, memory, attention_mask=None, training=None, layout: Layout = PADDED):
+    def call(
+        self,
+        inputs,
+        memory,
+        attention_mask=None,
+        training=None,
+        layout: SentenceLayout = PADDED,
+    ):
         return self.attend(inputs, memory, attention_mask, training, layout)[0]
 
-    def attend(self, inputs, memory, attention_mask=None, training=None, layout: Layout = PADDED):
+    def attend(
+        self,
+        inputs,
+        memory,
+        attention_mask=None,
+        training=None,
+        layout: SentenceLayout = PADDED,
+    ):
         """Computes `call`; returns the attention weights as well.
 
         Returns:
@@ -287,7 +300,7 @@ class CrossAttention(MultiHeadAttention):
     def compute_output_shape(self, inputs_shape, memory_shape=None):
         return inputs_shape
 
-    def project_memory(self, memory, layout: Layout = PADDED):
+    def project_memory(self, memory, layout: SentenceLayout = PADDED):
         """Keys and values of the memory: two of `(batch, num_heads, source_length, head_dim)`."""
         key, value = self._split_heads(self.key_value(memory), 2, layout)
         return {"key": key, "value": value}
@@ -309,6 +322,6 @@ class CrossAttention(MultiHeadAttention):
             projected["key"],
             projected["value"],
             attention_mask,
-            dropout=functools.partial(self.dropout, training=training),
+            dropout=lambda weights: self.dropout(weights, training=training),
         )
         return self._join_heads(attended, layout), weights

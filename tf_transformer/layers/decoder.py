@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import keras
 
 from tf_transformer.layers.attention import CrossAttention
-from tf_transformer.layers.layout import PADDED, Beam, Layout
+from tf_transformer.layers.layout import PADDED, Beam, SentenceLayout
 from tf_transformer.layers.stack import Stack, SublayeredLayer
 
 
@@ -76,7 +76,7 @@ class DecoderLayer(SublayeredLayer):
         attention_mask=None,
         cross_attention_mask=None,
         training=None,
-        layout: Layout = PADDED,
+        layout: SentenceLayout = PADDED,
     ):
         return self.attend(inputs, memory, attention_mask, cross_attention_mask, training, layout)[
             0
@@ -89,7 +89,7 @@ class DecoderLayer(SublayeredLayer):
         attention_mask=None,
         cross_attention_mask=None,
         training=None,
-        layout: Layout = PADDED,
+        layout: SentenceLayout = PADDED,
     ):
         """Computes `call`; returns the attention weights as well.
 
@@ -175,7 +175,7 @@ class Decoder(Stack):
         attention_mask=None,
         cross_attention_mask=None,
         training=None,
-        layout: Layout = PADDED,
+        layout: SentenceLayout = PADDED,
     ):
         def run_layer(layer_index, hidden):
             layer = self.stacked_layers[layer_index]

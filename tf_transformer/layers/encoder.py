@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from tf_transformer.layers.layout import PADDED, Layout
+from tf_transformer.layers.layout import PADDED, SentenceLayout
 from tf_transformer.layers.stack import Stack, SublayeredLayer
 
 
@@ -38,10 +38,10 @@ class EncoderLayer(SublayeredLayer):
         `(batch, source_length, d_model)`.
     """
 
-    def call(self, inputs, attention_mask=None, training=None, layout: Layout = PADDED):
+    def call(self, inputs, attention_mask=None, training=None, layout: SentenceLayout = PADDED):
         return self.attend(inputs, attention_mask, training, layout)[0]
 
-    def attend(self, inputs, attention_mask=None, training=None, layout: Layout = PADDED):
+    def attend(self, inputs, attention_mask=None, training=None, layout: SentenceLayout = PADDED):
         """Computes `call`; returns the attention weights as well.
 
         Returns:
@@ -71,7 +71,7 @@ class Encoder(Stack):
 
     layer_class = EncoderLayer
 
-    def call(self, inputs, attention_mask=None, training=None, layout: Layout = PADDED):
+    def call(self, inputs, attention_mask=None, training=None, layout: SentenceLayout = PADDED):
         def run_layer(layer_index, hidden):
             layer = self.stacked_layers[layer_index]
             return layer(hidden, attention_mask, training=training, layout=layout)

@@ -86,10 +86,10 @@ class Packed:
 
     positions: Any
     indices: Any
-    memory: "Layout" = PADDED
+    memory: "SentenceLayout" = PADDED
 
     @classmethod
-    def of_sentences(cls, mask: Any, memory: "Layout" = PADDED) -> "Packed":
+    def of_sentences(cls, mask: Any, memory: "SentenceLayout" = PADDED) -> "Packed":
         """Packs the tokens of sentences.
 
         A sentence without any token keeps its first entry, so that it has something to compute
@@ -103,7 +103,7 @@ class Packed:
         return cls.of(ops.logical_or(mask, is_first), memory)
 
     @classmethod
-    def of(cls, mask: Any, memory: "Layout" = PADDED) -> "Packed":
+    def of(cls, mask: Any, memory: "SentenceLayout" = PADDED) -> "Packed":
         """Packs the entries where the mask, `(batch, length)` bool, is True."""
         is_real = ops.reshape(mask, (-1,))
         (positions,) = ops.nonzero(is_real)
@@ -154,4 +154,6 @@ class Packed:
         return ops.reshape(joined, (-1, d_model))
 
 
-Layout = Padded | Beam | Packed
+# The layouts of whole sentences, and all layouts.
+SentenceLayout = Padded | Packed
+Layout = SentenceLayout | Beam

@@ -14,7 +14,7 @@ from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.dense import Projection
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.embedding import TokenEmbedding
-from tf_transformer.layers.layout import PADDED, Layout
+from tf_transformer.layers.layout import PADDED, SentenceLayout
 from tf_transformer.layers.positions import PositionalEncoding
 from tf_transformer.models.states import ModelStates
 from tf_transformer.private_interfaces import strategy_of
@@ -37,6 +37,7 @@ class DecoderModel(keras.Model):
     """
 
     input_keys: tuple[str, ...] = ("target",)
+    built: bool  # by Keras
 
     def __init__(self, config: TransformerConfig, **kwargs: Any):
         if not isinstance(config, TransformerConfig):
@@ -160,7 +161,9 @@ class DecoderModel(keras.Model):
             )
         return [inputs[key] for key in self.input_keys]
 
-    def _embed(self, ids, embedding, positional_encoding, training, layout: Layout = PADDED):
+    def _embed(
+        self, ids, embedding, positional_encoding, training, layout: SentenceLayout = PADDED
+    ):
         """Ids `(batch, length)` to vectors `(batch, length, d_model)`, in the given layout."""
         hidden = embedding(ids)
         if positional_encoding is not None:
@@ -169,7 +172,7 @@ class DecoderModel(keras.Model):
         hidden = ops.cast(layout.pack(hidden), self.compute_dtype)
         return self.embedding_dropout(hidden, training=training)
 
-    def _embed_target(self, target, training, layout: Layout = PADDED):
+    def _embed_target(self, target, training, layout: SentenceLayout = PADDED):
         return self._embed(target, self.target_embedding, self.target_positions, training, layout)
 
     def states(self, inputs, training=None) -> ModelStates:

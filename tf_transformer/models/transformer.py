@@ -7,7 +7,7 @@ from keras import ops
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.layers.encoder import Encoder
-from tf_transformer.layers.layout import PADDED, Layout, Packed
+from tf_transformer.layers.layout import PADDED, Packed, SentenceLayout
 from tf_transformer.layers.masks import causal_attention_mask, padding_attention_mask, padding_mask
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.states import ModelStates
@@ -41,7 +41,7 @@ class Transformer(DecoderModel):
 
     def __init__(self, config: TransformerConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
-        if config.decoder_only:
+        if config.source_vocab_size is None:
             raise ValueError("A `decoder_only` configuration makes a `LanguageModel`")
         self.encoder = self._stack(Encoder, "encoder", num_layers=config.num_encoder_layers)
         self.source_embedding = (
@@ -131,5 +131,5 @@ class Transformer(DecoderModel):
         )
         return layout.select(hidden, positions_mask)
 
-    def _embed_source(self, source, training, layout: Layout = PADDED):
+    def _embed_source(self, source, training, layout: SentenceLayout = PADDED):
         return self._embed(source, self.source_embedding, self.source_positions, training, layout)

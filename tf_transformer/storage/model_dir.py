@@ -182,7 +182,7 @@ def read_vocabularies(model_dir: pathlib.Path) -> tuple[Vocabulary | None, Vocab
     """
     config = read_config(model_dir)
     source = None
-    if not config.decoder_only:
+    if config.source_vocab_size is not None:
         source = _read_vocabulary(model_dir, "source", config.source_vocab_size)
     return source, _read_vocabulary(model_dir, "target", config.target_vocab_size)
 
@@ -222,7 +222,7 @@ def read_tokenizers(model_dir: pathlib.Path) -> "tuple[Tokenizer | None, Tokeniz
     from tf_transformer.text.tokenizer import Tokenizer
 
     source, target = read_vocabularies(model_dir)
-    return source and Tokenizer(source.model), Tokenizer(target.model)
+    return None if source is None else Tokenizer(source.model), Tokenizer(target.model)
 
 
 def make_model(config: TransformerConfig, dtype: str = "float32") -> "DecoderModel":
@@ -272,12 +272,12 @@ def load_for_decoding(
     from tf_transformer.quantization.int8 import quantize
     from tf_transformer.quantization.tiled_matmul import tile_weights
 
-    model, *tokenizers = load_model(model_dir, "float32" if dtype == "int8" else dtype)
+    model, source, target = load_model(model_dir, "float32" if dtype == "int8" else dtype)
     if dtype == "int8":
         quantize(model)
     else:
         tile_weights(model)
-    return model, *tokenizers
+    return model, source, target
 
 
 def load_with_digest(
@@ -289,7 +289,7 @@ def load_with_digest(
         ValueError: as `load_for_decoding`, or the weights were replaced meanwhile.
     """
     digest = weights_digest(model_dir) if (model_dir / WEIGHTS_NAME).is_file() else None
-    model, *tokenizers = load_for_decoding(model_dir, dtype)
-    if digest != weights_digest(model_dir):
+    model, source, target = load_for_decoding(model_dir, dtype)
+    if digest is None or digest != weights_digest(model_dir):
         raise ValueError(f"{model_dir}: the weights have changed while they were read; try again")
-    return model, *tokenizers, digest
+    return model, source, target, digest

@@ -72,9 +72,12 @@ def read_scores(model_dir: pathlib.Path) -> list[dict[str, Any]]:
         *lines, last = read_regular(path, MAX_BYTES).split(b"\n")
     except FileNotFoundError:
         return []
-    scores = [_parse(line) for line in lines]
-    if None in scores:
-        raise ValueError(f"{path}:{scores.index(None) + 1}: damaged; expected a JSON object")
+    scores = []
+    for number, line in enumerate(lines, 1):
+        score = _parse(line)
+        if score is None:
+            raise ValueError(f"{path}:{number}: damaged; expected a JSON object")
+        scores.append(score)
     half = _parse(last)
     return scores if half is None else [*scores, half]
 

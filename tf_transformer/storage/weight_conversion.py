@@ -46,7 +46,7 @@ class Naming:
     layer: str
     self_attention: str
     cross_attention: str
-    projections: tuple[str, str, str, str]
+    projections: tuple[str, ...]
     norms: dict[str, tuple[str, ...]]
     final_norm: str
     inner: str

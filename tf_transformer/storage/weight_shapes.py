@@ -4,7 +4,7 @@ They are known before the model is built, so that a file of weights can be held 
 configuration before either of them is given memory.
 """
 
-from tf_transformer.config import SideConfig, TransformerConfig
+from tf_transformer.config import ResolvedSide, TransformerConfig
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -20,7 +20,7 @@ def weight_shapes(config: TransformerConfig) -> Shapes:
         shapes["logits_projection/kernel"] = (width, vocab_size)
     if config.logits_bias:
         shapes["logits_bias" if config.logits_tied else "logits_projection/bias"] = (vocab_size,)
-    if not config.decoder_only:
+    if config.source_vocab_size is not None:
         shapes |= _stack("encoder", config)
         shapes |= _embedding("encoder", "source", config.source_vocab_size, config)
         if config.tied_embeddings in ("inputs", "all"):
@@ -30,7 +30,7 @@ def weight_shapes(config: TransformerConfig) -> Shapes:
 
 def _embedding(side: str, name: str, vocab_size: int, config: TransformerConfig) -> Shapes:
     width = config.side(side).d_model
-    shapes = {f"{name}_embedding/embeddings": (vocab_size, width)}
+    shapes: Shapes = {f"{name}_embedding/embeddings": (vocab_size, width)}
     if config.positions == "learned":
         shapes[f"{name}_positions/vectors"] = (config.max_length, width)
     return shapes
@@ -56,7 +56,7 @@ def _stack(side: str, config: TransformerConfig) -> Shapes:
     return shapes
 
 
-def _self_attention(own: SideConfig, config: TransformerConfig) -> Shapes:
+def _self_attention(own: ResolvedSide, config: TransformerConfig) -> Shapes:
     shapes = _dense("self_attention/query_key_value", own.d_model, 3 * own.d_model)
     shapes |= _dense("self_attention/output_projection", own.d_model, own.d_model)
     shapes |= _norm("self_attention_residual/norm", own)
@@ -68,14 +68,14 @@ def _self_attention(own: SideConfig, config: TransformerConfig) -> Shapes:
     return shapes
 
 
-def _cross_attention(own: SideConfig, memory_width: int) -> Shapes:
+def _cross_attention(own: ResolvedSide, memory_width: int) -> Shapes:
     shapes = _dense("cross_attention/query", own.d_model, own.d_model)
     shapes |= _dense("cross_attention/key_value", memory_width, 2 * own.d_model)
     shapes |= _dense("cross_attention/output_projection", own.d_model, own.d_model)
     return shapes | _norm("cross_attention_residual/norm", own)
 
 
-def _feed_forward(own: SideConfig, config: TransformerConfig) -> Shapes:
+def _feed_forward(own: ResolvedSide, config: TransformerConfig) -> Shapes:
     num_parts = 2 if config.activation in _GATED else 1
     shapes = _dense("feed_forward/inner", own.d_model, num_parts * own.d_ff)
     shapes |= _dense("feed_forward/outer", own.d_ff, own.d_model)
@@ -86,7 +86,7 @@ def _dense(name: str, num_inputs: int, num_outputs: int) -> Shapes:
     return {f"{name}/kernel": (num_inputs, num_outputs), f"{name}/bias": (num_outputs,)}
 
 
-def _norm(name: str, own: SideConfig) -> Shapes:
+def _norm(name: str, own: ResolvedSide) -> Shapes:
     if own.norm_type == "rms":
         return {f"{name}/scale": (own.d_model,)}
     return {f"{name}/gamma": (own.d_model,), f"{name}/beta": (own.d_model,)}

@@ -9,7 +9,6 @@ import pathlib
 import re
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
 
 import zstandard
 
@@ -56,7 +55,7 @@ def split_name(name: str | os.PathLike, default_column: int = 1) -> tuple[pathli
 
 
 @contextlib.contextmanager
-def open_text(path: pathlib.Path) -> Iterator[BinaryIO]:
+def open_text(path: pathlib.Path) -> Iterator[io.BufferedIOBase]:
     """Opens a file for reading its bytes; what ends in `.gz` or `.zst` is decompressed.
 
     Raises:

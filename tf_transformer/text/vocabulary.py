@@ -54,8 +54,8 @@ class Vocabulary:
         Raises:
             ValueError: no list of pieces, or a piece is not in the vocabulary.
         """
-        end_pieces = list_of_texts(end_pieces, "end_pieces")
-        for piece in end_pieces:
+        pieces = list_of_texts(end_pieces, "end_pieces")
+        for piece in map(str, pieces):
             if piece not in self.pieces:
                 raise ValueError(
                     f"`end_pieces` must be pieces of the vocabulary. Received: {piece!r}"

@@ -1,7 +1,7 @@
 """Reading Zstandard files; the package's own reader does not see that one is cut off."""
 
 import io
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import zstandard
 
@@ -21,7 +21,7 @@ class ZstdFile(io.RawIOBase):
 
     def __init__(self, file: BinaryIO):
         self._file = file
-        self._frame = None
+        self._frame: Any = None
         self._ready = memoryview(b"")
 
     def readable(self) -> bool:

@@ -50,7 +50,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
         self._model_dir = model_dir
         self._checkpoints = checkpoints
         self._watch = watch
-        self._saved_step = None
+        self._saved_step: int | None = None
 
     def on_train_batch_end(self, batch, logs=None):
         if self.model.stop_training:

@@ -159,13 +159,13 @@ class Validation(keras.callbacks.Callback):
                 return None
             translations.append(one_line(best[0].text))
         scores = bleu_and_chrf(translations, references, self._settings.bleu_tokenizer)
-        scalars = {"quality/BLEU": scores["bleu"], "quality/chrF": scores["chrf"]}
+        scalars = {"quality/BLEU": scores.bleu, "quality/chrF": scores.chrf}
         self._dashboard.scalars("validation", scalars, step)
         rows = zip(sources, translations, references, strict=True)
         self._dashboard.translations(itertools.islice(rows, _NUM_SAMPLES), step)
         self._draw_attention(step)
-        _log.info("step %s: BLEU %.2f, chrF %.2f", step, scores["bleu"], scores["chrf"])
-        return scores
+        _log.info("step %s: BLEU %.2f, chrF %.2f", step, scores.bleu, scores.chrf)
+        return scores._asdict()
 
     def _draw_attention(self, step):
         """Of the first pair of sentences, whatever the model makes of it: the axes stay."""
@@ -182,9 +182,11 @@ class Validation(keras.callbacks.Callback):
 
     @functools.cached_property
     def _sentences(self) -> tuple[list[str], list[str]]:
-        files = (self._corpus.source, self._corpus.target)
-        limit = self._settings.sentences
-        return tuple(list(itertools.islice(file.lines(), limit)) for file in files)
+        source, target = (
+            list(itertools.islice(file.lines(), self._settings.sentences)) if file else []
+            for file in (self._corpus.source, self._corpus.target)
+        )
+        return source, target
 
     @functools.cached_property
     def _translator(self) -> Translator:

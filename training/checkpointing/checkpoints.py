@@ -148,8 +148,8 @@ class Checkpoints:
                 )
             return False
         self._check_finite(path)
-        for error, damaged in zip(errors, reversed(paths), strict=False):
-            _log.warning("%s; moved aside, going on from %s", error, path)
+        for fault, damaged in zip(errors, reversed(paths), strict=False):
+            _log.warning("%s; moved aside, going on from %s", fault, path)
             if self._is_writer:
                 _move_aside(damaged)
         if self._is_writer:

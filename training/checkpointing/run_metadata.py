@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 from tf_transformer.storage.files import remove_leftovers
 from tf_transformer.storage.json_files import read_json
@@ -34,7 +35,7 @@ def describe_training(
     vocabulary: Models | None = None,
 ) -> dict:
     """What makes a run the run it is; `vocabulary` is one that is given."""
-    run = {"settings": dump_config(config), "corpus": corpus_digest}
+    run: dict[str, Any] = {"settings": dump_config(config), "corpus": corpus_digest}
     if vocabulary:
         run["vocabulary"] = [model and digest_of(model) for model in vocabulary]
     return run | ({"init_from": str(init_from.resolve())} if init_from else {})

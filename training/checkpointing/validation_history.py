@@ -83,7 +83,8 @@ class ValidationScores:
         """The best score up to the step `until`, in words."""
         step = self.ranked(until)[0]
         name = {"bleu": "BLEU", "loss": "loss"}[self.best_by]
-        return f"{name} {self.find(step)[self.best_by]:.4g} at step {step}"
+        scores = self.find(step) or {}
+        return f"{name} {scores[self.best_by]:.4g} at step {step}"
 
     def _comparable(self, until=None):
         return [

@@ -129,7 +129,7 @@ def _check_texts(source, reference, systems, languages, target_language):
 
 def _check_outputs(options, read):
     """Refuses outputs that would replace what is read, each other, or a file of the model."""
-    written = {}
+    written: dict[pathlib.Path, str] = {}
     for name in ("output", "json"):
         path = getattr(options, name)
         if path is None:

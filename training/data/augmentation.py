@@ -149,15 +149,15 @@ def augment(
         if config.subword_dropout:
             sides = [
                 ids
-                if ids is None
+                if ids is None or own is None
                 else split_pieces(
                     ids,
-                    parts[side],
+                    own,
                     config.subword_dropout,
                     config.max_length - 1,
                     seed_of((_SOURCE_SPLITS, _TARGET_SPLITS)[side]),
                 )
-                for side, ids in enumerate(sides)
+                for side, (ids, own) in enumerate(zip(sides, parts, strict=True))
             ]
         source, target = sides
         if config.word_dropout and source is not None:

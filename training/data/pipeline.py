@@ -131,7 +131,9 @@ class ParallelText:
     def _tokenized_chunks(self, lines: tf.data.Dataset) -> tf.data.Dataset:
         def tokenize(source, target):
             target = self.target_tokenizer.tokenize(target)
-            return self.source_tokenizer.tokenize(source) if self.source else target, target
+            if self.source_tokenizer is None or self.source is None:
+                return target, target
+            return self.source_tokenizer.tokenize(source), target
 
         return lines.batch(_CHUNK).map(tokenize, num_parallel_calls=tf.data.AUTOTUNE)
 

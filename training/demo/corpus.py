@@ -213,7 +213,8 @@ def generate_pairs(num_pairs: int, seed: int) -> list[Pair]:
     """
     if not 1 <= num_pairs <= MAX_PAIRS:
         raise ValueError(f"expected 1 <= `num_pairs` <= {MAX_PAIRS}. Received: {num_pairs=}")
-    rng, pairs = random.Random(seed), {}
+    rng = random.Random(seed)
+    pairs: dict[str, str] = {}
     while len(pairs) < num_pairs:
         pairs.update([_draw_pair(rng)])
     # Small templates run dry, so late draws differ from early ones: mix them.

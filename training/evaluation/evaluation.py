@@ -112,10 +112,11 @@ def evaluate(
         ValueError: the test set or the model directory is faulty.
     """
     num_sentences = check_parallel(source, reference)
-    hypotheses = {str(system): list(system.lines()) for system in systems}
+    hypotheses: dict[str, Sequence[str]] = {str(system): list(system.lines()) for system in systems}
     check_systems(hypotheses, num_sentences)
-    model, *tokenizers, digest = load_with_digest(model_dir, dtype)
-    source = _tagged(source, target_language, tokenizers[0])
+    model, source_tokenizer, target_tokenizer, digest = load_with_digest(model_dir, dtype)
+    tokenizers = (source_tokenizer, target_tokenizer)
+    source = _tagged(source, target_language, source_tokenizer)
     translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
     found = [best[0] for best in translator.translate_lines(list(source.lines()))]
     check_scores([best.score for best in found])
@@ -126,7 +127,7 @@ def evaluate(
         source, reference, *tokenizers, DataConfig(max_length=model.config.max_length)
     )
     evaluation = Evaluation(
-        **bleu_and_chrf(translations, references, bleu_tokenizer),
+        **bleu_and_chrf(translations, references, bleu_tokenizer)._asdict(),
         exact=exact,
         perplexity=perplexity(model, corpus),
         sentences=num_sentences,

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tf_transformer.printable import printable
 from tf_transformer.storage.model_dir import (
@@ -87,7 +88,8 @@ def find_model_dirs(roots: Sequence[pathlib.Path]) -> Iterator[pathlib.Path]:
 
 def read_run(path: pathlib.Path) -> Run:
     """Reads a model directory; what is damaged is named and hides nothing else."""
-    values, faults = {}, []
+    values: dict[str, Any] = {}
+    faults = []
     for read in (_read_sizes, _read_weights, _read_training, _read_validation, _read_scores):
         try:
             values |= read(path)

@@ -1,27 +1,37 @@
 """BLEU and chrF of a test set, by sacreBLEU."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import sacrebleu
 
 
+class Scores(NamedTuple):
+    """How well translations match their references.
+
+    Attributes:
+        bleu, chrf: from 0 to 100.
+        bleu_signature, chrf_signature: sacreBLEU's, which say how the scores were computed.
+    """
+
+    bleu: float
+    bleu_signature: str
+    chrf: float
+    chrf_signature: str
+
+
 def bleu_and_chrf(
     translations: Sequence[str], references: Sequence[str], bleu_tokenizer: str = "13a"
-) -> dict[str, float | str]:
+) -> Scores:
     """Scores translations with sacreBLEU.
 
     Args:
         translations, references: sentence by sentence.
         bleu_tokenizer: sacreBLEU's name of it.
-
-    Returns:
-        `bleu` and `chrf`, from 0 to 100, and sacreBLEU's signatures of both, which say how they
-        were computed: `bleu_signature` and `chrf_signature`.
     """
-    scores = {}
-    metrics = {"bleu": sacrebleu.BLEU(tokenize=bleu_tokenizer), "chrf": sacrebleu.CHRF()}
-    for name, metric in metrics.items():
-        scores[name] = metric.corpus_score(translations, [references]).score
-        # Complete only once a score is computed.
-        scores[f"{name}_signature"] = str(metric.get_signature())
-    return scores
+    bleu, chrf = sacrebleu.BLEU(tokenize=bleu_tokenizer), sacrebleu.CHRF()
+    # The signatures are complete only once the scores are computed.
+    bleu_score, chrf_score = (
+        metric.corpus_score(translations, [references]).score for metric in (bleu, chrf)
+    )
+    return Scores(bleu_score, str(bleu.get_signature()), chrf_score, str(chrf.get_signature()))

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import sacrebleu
 from sacrebleu.significance import PairedTest
@@ -94,7 +95,7 @@ def compare_systems(
     """
     check_systems(systems, len(translations))
     named = [("model", translations), *systems.items()]
-    tests = {}
+    tests: dict[str, Any] = {}
     for kind, samples in (("bs", resamples), ("ar", trials)):
         # Each test writes its own samples into the signatures of its metrics.
         metrics = {"BLEU": sacrebleu.BLEU(tokenize=bleu_tokenizer), "chrF": sacrebleu.CHRF()}

@@ -50,7 +50,7 @@ def _characters(path: str) -> frozenset[int]:
 def _fonts() -> list[tuple[str, str]]:
     """Path and family of the fonts here; those made for Chinese first."""
     spec = importlib.util.find_spec("mplfonts")
-    if spec is not None:
+    if spec is not None and spec.submodule_search_locations:
         folder = pathlib.Path(spec.submodule_search_locations[0]) / "fonts"
         for path in sorted(folder.glob("NotoSansCJKsc-*.otf")):
             font_manager.fontManager.addfont(path)

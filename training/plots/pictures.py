@@ -1,6 +1,7 @@
 """Pictures of the formulas: masks, positions, learning rate, label smoothing."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -138,7 +139,9 @@ def draw_overconfidence(label_smoothing: float = 0.1, most: int = 100) -> Figure
     probabilities = np.stack([np.full_like(odds, 1e-30), odds, *[np.ones_like(odds)] * 3], axis=-1)
     logits = np.log(probabilities / (odds + 3)[:, None]).astype("float32")[None]
     labels = np.ones(logits.shape[:2], "int32")
-    convention = dict(label_smoothing=label_smoothing, smoothed_over="others_but_padding")
+    convention: dict[str, Any] = dict(
+        label_smoothing=label_smoothing, smoothed_over="others_but_padding"
+    )
     losses = np.asarray(smoothed_cross_entropy(labels, logits, **convention))[0]
     divergence = losses - label_entropy(5, **convention)
     figure = Figure(figsize=(8, 4.5), layout="constrained")

@@ -25,7 +25,7 @@ STREAM_LOST = (tf.errors.NotFoundError, tf.errors.UnavailableError)
 
 def start_service(
     port: int, host: str = "localhost", *, trusts_network: bool = False
-) -> _service.DispatchServer:
+) -> tf.data.experimental.service.DispatchServer:
     """Starts a dispatcher with one worker in this process; `join` it to wait.
 
     One worker, because the batches of several would come in an order of chance. A tf.data service

@@ -35,7 +35,8 @@ def read_vocabulary(path: pathlib.Path) -> tuple[VocabularyConfig, Models]:
     """
     models = read_models(path)
     try:
-        source, target = (None if model is None else Vocabulary(model) for model in models)
+        source = None if models[0] is None else Vocabulary(models[0])
+        target = Vocabulary(models[1])
     except ValueError as error:
         raise ValueError(
             f"{path}: its vocabulary is no SentencePiece model that can be used ({error})"

@@ -48,7 +48,7 @@ def loopback_only(port: int) -> Iterator[int]:
 
 def _make_guards(port):
     """One for each family of addresses, as the server's own socket may be of either."""
-    guards = []
+    guards: list[socket.socket] = []
     for family in (socket.AF_INET6, socket.AF_INET):
         try:
             guard = socket.socket(family)

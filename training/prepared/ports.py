@@ -20,7 +20,7 @@ def check_port(port: int) -> None:
         try:
             probe.bind(("", port))
         except OSError as error:
-            raise OSError(f"port {port}: {error.strerror.lower()}") from error
+            raise OSError(f"port {port}: {(error.strerror or str(error)).lower()}") from error
 
 
 def check_host(host: str, trusts_network: bool) -> None:

@@ -11,13 +11,14 @@ preparation that is killed goes on, and ends with the bytes of one that was not.
 
 import contextlib
 import dataclasses
+import io
 import itertools
 import json
 import os
 import pathlib
 import shutil
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import tqdm
@@ -117,7 +118,7 @@ def prepare(
 
 
 def _digests(models: Models) -> list[str | None]:
-    return [model and digest_of(model) for model in models]
+    return [None if model is None else digest_of(model) for model in models]
 
 
 @contextlib.contextmanager
@@ -191,7 +192,7 @@ def _describe_files(files: Sequence[Pair], counts: dict) -> list[dict]:
 
 def _plan(files, counts, shard_pairs: int, output: pathlib.Path) -> list[Shard]:
     """The shards of all files, one file after the other."""
-    shards = []
+    shards: list[Shard] = []
     for source, target in files:
         lines = counts[target.path].lines
         ranges = [
@@ -240,14 +241,17 @@ def _read_sides(
     for group in _listings(shards):
         files = (group[0].source, group[0].target)
         with contextlib.ExitStack() as stack:
-            opened = [file and stack.enter_context(open_text(file.path)) for file in files]
+            opened = [
+                None if file is None else stack.enter_context(open_text(file.path))
+                for file in files
+            ]
             positions = [0, 0]
             for shard in group:
                 sides = []
-                for side, (begin, end) in enumerate(shard.bytes):
-                    if opened[side] is not None:
-                        _skip(opened[side], begin - positions[side])
-                    sides.append(opened[side] and opened[side].read(end - begin))
+                for side, (text, (begin, end)) in enumerate(zip(opened, shard.bytes, strict=True)):
+                    if text is not None:
+                        _skip(text, begin - positions[side])
+                    sides.append(None if text is None else text.read(end - begin))
                     positions[side] = end
                 for file in files:
                     if file and file_state(file.path) != counts[file.path].state:
@@ -260,7 +264,7 @@ def _read_sides(
 
 def _listings(shards: Sequence[Shard]) -> Iterator[list[Shard]]:
     """The shards of one pair of files after the other; a pair may come twice."""
-    group = []
+    group: list[Shard] = []
     for shard in shards:
         if group and (
             (shard.source, shard.target) != (group[-1].source, group[-1].target)
@@ -273,7 +277,7 @@ def _listings(shards: Sequence[Shard]) -> Iterator[list[Shard]]:
         yield group
 
 
-def _skip(file: BinaryIO, size: int) -> None:
+def _skip(file: io.BufferedIOBase, size: int) -> None:
     if file.seekable():
         file.seek(size, os.SEEK_CUR)
         return
@@ -283,7 +287,8 @@ def _skip(file: BinaryIO, size: int) -> None:
 
 def _statistics(shards: Sequence[Shard]) -> dict[str, Any]:
     """What was found in all lines, and the first places of what was left out."""
-    faults, examples = dict.fromkeys(FAULTS, 0), {}
+    faults = dict.fromkeys(FAULTS, 0)
+    examples: dict[str, list[str]] = {}
     pairs = 0
     for shard in shards:
         notes = read_notes(shard)

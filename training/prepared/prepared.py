@@ -237,7 +237,8 @@ class PreparedText:
 
     def _position(self, step: int, seed: int) -> tuple[int, int, int]:
         """The epoch, the block in it, and the batch in that, at which a step lies."""
-        for epoch in itertools.count():
+        epoch = 0
+        while True:
             visits = self._visits(seed, epoch).numpy()
             firsts = np.arange(0, len(visits), self._shards_in_block)
             in_blocks = np.add.reduceat(self._bucket_sizes[visits], firsts)
@@ -247,6 +248,7 @@ class PreparedText:
                 block = int(np.searchsorted(ends, step, side="right"))
                 return epoch, block, step - int(ends[block] - num_batches[block])
             step -= int(ends[-1])
+            epoch += 1
 
     def _read(self, shards: tf.Tensor) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
         """All pairs of some shards: values and row splits of the ragged ids of each side."""

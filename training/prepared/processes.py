@@ -45,7 +45,7 @@ class Processes:
         Raises:
             ValueError: a task raised one, or a process was killed.
         """
-        running = collections.deque()
+        running: collections.deque[tuple[concurrent.futures.Future, int]] = collections.deque()
         try:
             for function, *arguments, size in tasks:
                 running.append((self._executor.submit(function, *arguments), size))
@@ -69,7 +69,9 @@ def _start(start: Callable | None, arguments: tuple) -> None:
 
 
 def _die_with_parent() -> None:
-    multiprocessing.parent_process().join()
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
     os._exit(1)
 
 

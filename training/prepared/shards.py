@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import sentencepiece
@@ -92,6 +93,11 @@ class ShardNotes:
     examples: dict[str, list[str]]
 
 
+# Of this process, see `start_process`.
+_tags: tuple[str, ...] = ()
+_processors: list[Any] = []
+
+
 def start_process(
     source_model: bytes | None, target_model: bytes, languages: Sequence[str]
 ) -> None:
@@ -99,7 +105,7 @@ def start_process(
     global _processors, _tags
     _tags = tuple(language_tag(language) for language in languages)
     _processors = [
-        model and sentencepiece.SentencePieceProcessor(model_proto=model)
+        None if model is None else sentencepiece.SentencePieceProcessor(model_proto=model)
         for model in (source_model, target_model)
     ]
 
@@ -115,7 +121,8 @@ def make_shard(shard: Shard, sides: list[bytes | None], max_length: int) -> None
     Raises:
         ValueError: there are more or fewer lines than there were a while ago.
     """
-    faults, examples = collections.Counter(), collections.defaultdict(list)
+    faults: collections.Counter[str] = collections.Counter()
+    examples: dict[str, list[str]] = collections.defaultdict(list)
 
     def leave_out(kind, file, line):
         faults[kind] += 1
@@ -139,7 +146,7 @@ def make_shard(shard: Shard, sides: list[bytes | None], max_length: int) -> None
                 else:
                     kept.append(place)
                     lengths.append((len(source) if shard.source else 0, len(target)))
-                    write_record(file, encode_pair(shard.source and source, target))
+                    write_record(file, encode_pair(source if shard.source else None, target))
             digests.append(np.frombuffer(digest, np.uint64)[kept])
     _write_notes(
         shard.notes_path,

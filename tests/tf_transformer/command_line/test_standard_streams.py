@@ -1,5 +1,6 @@
 """Standard streams that are closed, full or left, and names that are no text."""
 
+import io
 import json
 import os
 import shutil
@@ -42,6 +43,16 @@ def test_a_result_without_a_place_is_an_error(command, redirection, message):
     assert done.returncode == 2
     assert done.stderr.startswith(f"tf-transformer: error: {message}")
     assert done.stderr.count("\n") == 1
+
+
+def test_output_that_a_program_collects(monkeypatch):
+    """It may be any stream of text, which need not be one of the operating system's."""
+    collected = io.StringIO()
+    monkeypatch.setattr("sys.stdout", collected)
+    assert main(["picture", "masks", "--lengths", "0"]) == 2
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert collected.getvalue().startswith("tf-transformer ")
 
 
 @pytest.mark.parametrize("redirection", [">&-", "2>&-", "<&- >&- 2>&-"])

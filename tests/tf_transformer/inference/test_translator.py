@@ -122,6 +122,12 @@ def test_refuses(loaded, arguments, message):
         Translator(*loaded, **arguments)
 
 
+def test_a_source_needs_its_tokenizer(loaded):
+    model, _, target_tokenizer = loaded
+    with pytest.raises(ValueError, match="`source_tokenizer` must be a `Tokenizer`"):
+        Translator(model, None, target_tokenizer)
+
+
 def test_an_end_piece_ends_the_output(loaded, sentences):
     """Where greedy search meets it, the output stops before it; the rest stays as it is."""
     _, _, tokenizer = loaded
