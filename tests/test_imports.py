@@ -241,7 +241,7 @@ def test_what_users_of_the_layers_need_is_public():
 LARGEST_FOLDER = 16
 # What a sub-package of `tf_transformer` may import: its own modules and tiers before its own.
 TIERS = (
-    {"printable", "backend", "private_interfaces", "config_checks", "presets", "config"},
+    {"errors", "printable", "backend", "private_interfaces", "config_checks", "presets", "config"},
     {"text"},
     {"layers"},
     {"losses", "models"},
@@ -288,6 +288,14 @@ def circle(graph: dict[str, set[str]]) -> set[str]:
 def parts() -> dict[str, set[str]]:
     sources = {name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}
     return parts_imported(sources)
+
+
+def test_errors_of_input_have_a_class_of_their_own():
+    """The command line reports them in one line; any other `ValueError` is a fault of ours."""
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                assert ast.unparse(node.exc.func) != "ValueError", f"{name}:{node.lineno}"
 
 
 def test_only_a_command_changes_malloc():

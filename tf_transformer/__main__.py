@@ -2,9 +2,7 @@
 
 import argparse
 import os
-import pathlib
 import sys
-import traceback
 
 from tf_transformer import __version__
 from tf_transformer.command_line.standard_streams import (
@@ -12,13 +10,11 @@ from tf_transformer.command_line.standard_streams import (
     give_up_standard_output,
     open_standard_streams,
 )
+from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 
 # Names of files and whatever else a message holds may come from elsewhere.
 _LONGEST_MESSAGE = 4000
-_PACKAGES = [
-    pathlib.Path(__file__).parents[1] / name for name in ("tf_transformer", "training", "export")
-]
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -78,18 +74,13 @@ class _Parser(argparse.ArgumentParser):
 def _is_expected(error: Exception) -> bool:
     """True for faults of input, files and disks; others are ours and deserve a traceback.
 
-    A `ValueError` is expected where the project's own code raised it. TensorFlow reports a full
-    disk, and memory that does not suffice, as exhausted resources. Names of files that are not
-    UTF-8 are strings that cannot be encoded.
+    TensorFlow reports a full disk, and memory that does not suffice, as exhausted resources. Names
+    of files that are not UTF-8 are strings that cannot be encoded.
     """
-    if isinstance(error, OSError) or type(error).__name__ == "ResourceExhaustedError":
-        return True
     if isinstance(error, UnicodeEncodeError):
         return "surrogates" in error.reason
-    if not isinstance(error, ValueError):
-        return False
-    origin = pathlib.Path(traceback.extract_tb(error.__traceback__)[-1].filename)
-    return any(origin.is_relative_to(package) for package in _PACKAGES)
+    is_exhausted = type(error).__name__ == "ResourceExhaustedError"
+    return isinstance(error, InputError | OSError) or is_exhausted
 
 
 def _in_one_line(error: Exception) -> str:

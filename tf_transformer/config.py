@@ -5,6 +5,7 @@ import difflib
 from typing import Any, NamedTuple
 
 from tf_transformer.config_checks import check_config
+from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 from tf_transformer.printable import shown
 
@@ -155,14 +156,14 @@ class TransformerConfig:
             ValueError: no such preset, or no such value to replace.
         """
         if name not in PRESETS:
-            raise ValueError(
+            raise InputError(
                 f"`name` must be one of {tuple(PRESETS)}. Received: preset {shown(name)}"
                 + nearest(name, PRESETS)
             )
         known = {field.name for field in dataclasses.fields(cls)}
         for key in overrides:
             if key not in known:
-                raise ValueError(f"Unknown setting of the model: {shown(key)}{nearest(key, known)}")
+                raise InputError(f"Unknown setting of the model: {shown(key)}{nearest(key, known)}")
         return cls(
             source_vocab_size=source_vocab_size,
             target_vocab_size=target_vocab_size,
@@ -199,13 +200,13 @@ def _side_config(name: str, value: Any) -> SideConfig:
     if isinstance(value, SideConfig):
         return value
     if not isinstance(value, dict):
-        raise ValueError(
+        raise InputError(
             f"`{name}` must hold settings of one side. Received: {name}={shown(value)}"
         )
     known = {field.name for field in dataclasses.fields(SideConfig)}
     for key in value:
         if key not in known:
-            raise ValueError(
+            raise InputError(
                 f"Unknown setting of the model: {shown(f'{name}.{key}')}{nearest(str(key), known)}"
             )
     return SideConfig(**value)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 
 SIDES = ("encoder", "decoder")
@@ -64,11 +65,11 @@ def _check_sizes(config):
             continue
         for name, value in _given(config, setting).items():
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(
+                raise InputError(
                     f"`{name}` must be a positive integer. Received: {name}={shown(value)}"
                 )
             if value > largest:
-                raise ValueError(
+                raise InputError(
                     f"`{name}` must be at most {largest}. Received: {name}={shown(value)}"
                 )
 
@@ -79,12 +80,12 @@ def _check_rates(config):
         if value is None and name != "dropout_rate":
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-            raise ValueError(
+            raise InputError(
                 f"`{name}` must be at least 0 and less than 1. Received: {name}={shown(value)}"
             )
     epsilon = config.layer_norm_epsilon
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon <= 1:
-        raise ValueError(
+        raise InputError(
             "`layer_norm_epsilon` must be a number above 0 and at most 1. "
             f"Received: layer_norm_epsilon={shown(epsilon)}"
         )
@@ -94,7 +95,7 @@ def _check_switches(config):
     for setting, allowed in SWITCHES.items():
         for name, value in _given(config, setting).items():
             if value not in allowed:
-                raise ValueError(
+                raise InputError(
                     f"`{name}` must be one of {allowed}. Received: {name}={shown(value)}"
                 )
     for setting in (
@@ -107,7 +108,7 @@ def _check_switches(config):
     ):
         for name, value in _given(config, setting).items():
             if not isinstance(value, bool) and (name, value) != ("final_norm", None):
-                raise ValueError(f"`{name}` must be true or false. Received: {name}={shown(value)}")
+                raise InputError(f"`{name}` must be true or false. Received: {name}={shown(value)}")
 
 
 def _check_widths(config):
@@ -117,12 +118,12 @@ def _check_widths(config):
             number = getattr(resolved, heads)
             if resolved.d_model % number:
                 name = f"{side}.{heads}" if getattr(getattr(config, side), heads) else "num_heads"
-                raise ValueError(
+                raise InputError(
                     f"`{name}` must divide `d_model`. "
                     f"Received: {name}={number}, d_model={resolved.d_model}"
                 )
         if resolved.d_model % 2 and config.positions not in ("learned", "none"):
-            raise ValueError(
+            raise InputError(
                 "`d_model` must be even: sines and cosines share it. "
                 f"Received: d_model={resolved.d_model}"
             )
@@ -141,7 +142,7 @@ def _check_sharing(config):
         ("width", f"encoder.d_model={widths['encoder']}", f"decoder.d_model={widths['decoder']}"),
     ):
         if source.partition("=")[2] != target.partition("=")[2]:
-            raise ValueError(
+            raise InputError(
                 f"`tied_embeddings={config.tied_embeddings!r}` needs one {what} for both sides. "
                 f"Received: {source}, {target}"
             )
@@ -149,12 +150,12 @@ def _check_sharing(config):
 
 def _check_meaning(config):
     if config.encoder.cross_num_heads is not None:
-        raise ValueError(
+        raise InputError(
             "Only the decoder has cross-attention. "
             f"Received: encoder.cross_num_heads={shown(config.encoder.cross_num_heads)}"
         )
     if config.positions == "none" and config.relative_positions == "none":
-        raise ValueError(
+        raise InputError(
             "`positions='none'` needs `relative_positions`: without either, a model cannot tell "
             "the order of its words"
         )
@@ -166,12 +167,12 @@ def _check_decoder_only(config):
     given["decoder.cross_num_heads"] = config.decoder.cross_num_heads
     for name, value in given.items():
         if value is not None:
-            raise ValueError(
+            raise InputError(
                 f"`decoder_only` models have no encoder and no use for `{name}`. "
                 f"Received: {name}={shown(value)}"
             )
     if config.tied_embeddings not in ("none", "target"):
-        raise ValueError(
+        raise InputError(
             "`tied_embeddings` of a `decoder_only` model must be 'none' or 'target'. "
             f"Received: tied_embeddings={config.tied_embeddings!r}"
         )

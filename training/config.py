@@ -7,6 +7,7 @@ import pydantic
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY
+from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 
 # TensorFlow counts most of what they stand for in 32 bits.
@@ -185,9 +186,9 @@ class TrainingConfig:
         """
         for name in ("source_vocab_size", "target_vocab_size"):
             if name in self.model:
-                raise ValueError(f"'model.{name}' follows from the corpus; set 'vocabulary.size'")
+                raise InputError(f"'model.{name}' follows from the corpus; set 'vocabulary.size'")
         if not self.vocabulary.joint and self.model.get("tied_embeddings") in ("inputs", "all"):
-            raise ValueError(
+            raise InputError(
                 f"'model.tied_embeddings: {self.model['tied_embeddings']}' needs "
                 "'vocabulary.joint: true'"
             )

@@ -4,6 +4,7 @@ import itertools
 import pathlib
 from collections.abc import Sequence
 
+from tf_transformer.errors import InputError
 from tf_transformer.text.language_tags import check_tags
 from training.config import TrainingConfig
 from training.data.corpus import TextFile, check_parallel
@@ -24,7 +25,7 @@ def check_sources(config: TrainingConfig, has_source: bool, has_validation_sourc
     for name, given in (("source", has_source), ("validation source", has_validation_source)):
         if given == config.is_language_model:
             option = f"--{name.replace(' ', '-')}"
-            raise ValueError(
+            raise InputError(
                 f"a language model (model.decoder_only) has no {name}; leave out {option}"
                 if given
                 else f"no {name} is given, which only a language model (model.decoder_only) lacks; "
@@ -39,7 +40,7 @@ def check_first_model(model_dir: pathlib.Path, init_from: pathlib.Path | None) -
         ValueError: `init_from` is `model_dir`.
     """
     if init_from is not None and init_from.resolve() == model_dir.resolve():
-        raise ValueError(
+        raise InputError(
             f"--init-from {init_from} is the --model-dir; give another --model-dir for the new "
             "model, or leave out --init-from to go on training this one"
         )

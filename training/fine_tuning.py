@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tqdm
 
+from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 from tf_transformer.storage.model_dir import WEIGHTS_NAME, read_config, weights_digest
 from tf_transformer.storage.own_files import make_own_folder, replacing_own
@@ -53,7 +54,7 @@ def config_like(model_dir: pathlib.Path, given: dict[str, Any]) -> TrainingConfi
     check_vocabulary(given_vocabulary, vocabulary, model_dir)
     for name in ("source_vectors", "target_vectors"):
         if given_vocabulary.get(name) not in (None, getattr(vocabulary, name)):
-            raise ValueError(f"{model_dir} has its embeddings; leave out vocabulary.{name}")
+            raise InputError(f"{model_dir} has its embeddings; leave out vocabulary.{name}")
     settings = given | {
         "model": has | free,
         "vocabulary": given_vocabulary | dataclasses.asdict(vocabulary),
@@ -73,7 +74,7 @@ def _refuse_others(model_dir, has, wanted, given_by_preset):
             differs = ours != value
         if differs:
             kind = "the preset's " if name in given_by_preset else "model."
-            raise ValueError(
+            raise InputError(
                 f"{model_dir} has {name}={ours!r} and keeps its sizes; "
                 f"{kind}{name}={value!r} does not fit"
             )
@@ -91,7 +92,7 @@ def copy_weights(init_from: pathlib.Path, model_dir: pathlib.Path) -> str:
     with replacing_own(model_dir / WEIGHTS_NAME) as path:
         shutil.copyfile(init_from / WEIGHTS_NAME, path)
     if weights_digest(model_dir, config) != digest:
-        raise ValueError(f"{init_from}: the weights have changed while they were read; try again")
+        raise InputError(f"{init_from}: the weights have changed while they were read; try again")
     return digest
 
 

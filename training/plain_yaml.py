@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import yaml
 
+from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 
 # Settings have four levels and a hundred values. An alias counts as all that it stands for.
@@ -44,11 +45,11 @@ def read_yaml(text: str, where: object) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         fault = printable(" ".join(filter(None, [error.context, error.problem])), 200)
-        raise ValueError(
+        raise InputError(
             f"{where}: not YAML (line {mark.line + 1}, column {mark.column + 1}: {fault})"
         ) from error
     except yaml.YAMLError as error:
-        raise ValueError(f"{where}: not YAML ({printable(str(error), 200)})") from error
+        raise InputError(f"{where}: not YAML ({printable(str(error), 200)})") from error
 
 
 class _Loader(yaml.SafeLoader):

@@ -2,6 +2,7 @@
 
 import pathlib
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.json_files import read_json
 from training.config import TrainingConfig
 from training.settings import make_config
@@ -21,4 +22,4 @@ def trained_config(model_dir: pathlib.Path) -> TrainingConfig | None:
     try:
         return make_config(read_json(path)["settings"])
     except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path}: damaged ({repr(error)[:400]})") from error
+        raise InputError(f"{path}: damaged ({repr(error)[:400]})") from error

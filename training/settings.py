@@ -10,6 +10,7 @@ from typing import Any
 import pydantic
 
 from tf_transformer.config import TransformerConfig, nearest
+from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 from tf_transformer.printable import printable, shown
 from tf_transformer.storage.regular_files import read_regular
@@ -47,7 +48,7 @@ def read_settings(
     for field in dataclasses.fields(TrainingConfig):
         section = values.get(field.name, {})
         if field.name != "preset" and not isinstance(section, dict):
-            raise ValueError(
+            raise InputError(
                 f"setting '{field.name}': expected names and values. Received: {shown(section)}"
             )
     return values
@@ -57,14 +58,14 @@ def _read_file(path):
     try:
         text = read_regular(path, _MAX_BYTES).decode("utf-8")
     except FileNotFoundError as error:
-        raise ValueError(f"{path}: no such file") from error
+        raise InputError(f"{path}: no such file") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not YAML (not UTF-8: {error.reason})") from error
+        raise InputError(f"{path}: not YAML (not UTF-8: {error.reason})") from error
     values = read_yaml(text, path)
     if values is None:  # nothing but comments
         return {}
     if not isinstance(values, dict):
-        raise ValueError(f"{path}: expected `name: value` lines, got {shown(values)}")
+        raise InputError(f"{path}: expected `name: value` lines, got {shown(values)}")
     # Without sections of nothing but comments.
     return {name: value for name, value in values.items() if value is not None}
 
@@ -77,7 +78,7 @@ def parse_setting(setting: str) -> dict[str, Any]:
     """
     name, equals, value = setting.partition("=")
     if not equals:
-        raise ValueError(f"--set {printable(setting, 100)}: expected NAME=VALUE")
+        raise InputError(f"--set {printable(setting, 100)}: expected NAME=VALUE")
     return {name: read_yaml(value, f"--set {printable(setting, 100)}")}
 
 
@@ -91,47 +92,47 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
     if config.validation.best_by == "bleu" and (
         config.is_language_model or config.validation.translate_every == 0
     ):
-        raise ValueError(
+        raise InputError(
             "'validation.best_by: bleu' needs translations; set it to loss"
             + ("" if config.is_language_model else ", or 'validation.translate_every' above 0")
         )
     model = config.transformer_config(8, 8)  # its own checks, before anything is read or written
     if model.positions == "learned" and config.data.max_length > model.max_length:
-        raise ValueError(
+        raise InputError(
             f"'data.max_length: {config.data.max_length}' is more than the model's learned "
             f"positions; set 'model.max_length' to as much, it is {model.max_length}"
         )
     if config.vocabulary.source_vectors and (
         model.decoder_only or model.tied_embeddings in ("inputs", "all")
     ):
-        raise ValueError(
+        raise InputError(
             "'vocabulary.source_vectors': this model has one matrix for both sides, or no source; "
             "set 'vocabulary.target_vectors'"
         )
     if model.decoder_only and config.data.word_dropout:
-        raise ValueError("'data.word_dropout' is of the source; a language model has none")
+        raise InputError("'data.word_dropout' is of the source; a language model has none")
     if config.vocabulary.kind == "char" and config.data.subword_dropout:
-        raise ValueError("'data.subword_dropout': a vocabulary of characters has nothing to cut")
+        raise InputError("'data.subword_dropout': a vocabulary of characters has nothing to cut")
     if model.decoder_only and config.vocabulary.languages:
-        raise ValueError(
+        raise InputError(
             "'vocabulary.languages': tags are of the source; a language model has none"
         )
     languages = config.vocabulary.languages
     if len(set(languages)) < len(languages):
-        raise ValueError(
+        raise InputError(
             f"'vocabulary.languages': each is named once. Received: {shown(languages)}"
         )
     for language in languages:
         try:
             language_tag(language)
         except ValueError as error:
-            raise ValueError(f"'vocabulary.languages': {error}") from error
+            raise InputError(f"'vocabulary.languages': {error}") from error
     needed = ["target_vectors"]
     if not model.decoder_only and model.tied_embeddings not in ("inputs", "all"):
         needed.append("source_vectors")
     for name in needed:
         if not model.trainable_embeddings and getattr(config.vocabulary, name) is None:
-            raise ValueError(
+            raise InputError(
                 f"'model.trainable_embeddings: false' would keep random embeddings; give them "
                 f"vectors with 'vocabulary.{name}'"
             )
@@ -143,7 +144,7 @@ def _validated(values):
     try:
         return _ADAPTER.validate_python(values)
     except pydantic.ValidationError as error:
-        raise ValueError(_explain(error)) from error
+        raise InputError(_explain(error)) from error
 
 
 def dump_config(config: TrainingConfig) -> dict[str, Any]:
@@ -170,7 +171,7 @@ def _replace(values: dict[str, Any], names: list[str], value: Any) -> None:
         if values is None:  # nothing but comments
             values = {}
         if not isinstance(values, dict):
-            raise ValueError(f"'{name}' is a single value and has no '{last}'")
+            raise InputError(f"'{name}' is a single value and has no '{last}'")
     if last in values:
         _validated(functools.reduce(lambda inner, name: {name: inner}, names[::-1], values[last]))
     values[last] = value

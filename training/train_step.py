@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from tf_transformer.errors import InputError
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.losses.fused_cross_entropy import projected_cross_entropy
 from tf_transformer.losses.label_smoothing import sum_over_replicas
@@ -44,7 +45,7 @@ class _Training(DecoderModel):
         """
         others = [metric for metric in metrics or () if not isinstance(metric, TokenMean)]
         if others:
-            raise ValueError(f"`metrics` must be `TokenMean`s. Received: {others}")
+            raise InputError(f"`metrics` must be `TokenMean`s. Received: {others}")
         with tracker_unlocked(self):  # metrics are variables, and the model is built
             self.token_metrics = list(metrics or ())
         super().compile(*arguments, **options)

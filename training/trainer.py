@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import locked
 from tf_transformer.storage.model_dir import (
     CONFIG_NAME,
@@ -115,11 +116,11 @@ def train(
     _check_keras()
     callbacks = check_callbacks(callbacks)
     if os.path.lexists(model_dir) and not model_dir.is_dir():
-        raise ValueError(f"{model_dir}: expected a folder, or a name that is free, for the model")
+        raise InputError(f"{model_dir}: expected a folder, or a name that is free, for the model")
     if (target is None) == (prepared is None) or (prepared and source):
-        raise ValueError("expected either `target`, with its `source`, or `prepared`")
+        raise InputError("expected either `target`, with its `source`, or `prepared`")
     if vocabulary and (prepared or init_from):
-        raise ValueError(
+        raise InputError(
             "`prepared` and `init_from` bring their vocabulary; leave out `vocabulary`"
         )
     has_source = prepared.has_source if prepared else source is not None
@@ -230,7 +231,7 @@ def _check_keras():
     """`fit` would end early, again and again, or validate on a part of the data."""
     for name in ("max_epochs", "max_steps_per_epoch"):
         if limit := getattr(keras.config, name)():
-            raise ValueError(
+            raise InputError(
                 f"Keras is set to {name}={limit}; training counts `optimization.steps`. Unset the "
                 f"environment variable KERAS_{name.upper()}, or call "
                 f"`keras.config.set_{name}(None)`"
@@ -240,7 +241,7 @@ def _check_keras():
 def _check_nothing_lost(model_dir):
     """A run without checkpoints begins; one that was judged had some."""
     if scores := read_validation_scores(model_dir):
-        raise ValueError(
+        raise InputError(
             f"{checkpoint_directory(model_dir)}: there is no checkpoint, though training got to "
             f"step {scores[-1]['step']}; put them back, or give another --model-dir"
         )
@@ -251,7 +252,7 @@ def _vocabularies(config, source, target, prepared, init_from):
     if init_from:
         models = [tokenizer and tokenizer.model for tokenizer in read_tokenizers(init_from)]
         if prepared and list(prepared.models) != models:
-            raise ValueError(
+            raise InputError(
                 f"the corpus is not prepared with the vocabulary of {init_from}; "
                 f"prepare it with --vocabulary {init_from}"
             )

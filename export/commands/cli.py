@@ -22,6 +22,7 @@ from tf_transformer.command_line.command_options import (
     text,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_folder
 
 
@@ -67,7 +68,7 @@ def _run_export(options):
     check_signatures(options.signatures or ())
     check_folder(options.output)
     if options.output.resolve() == options.model_dir.resolve():
-        raise ValueError(
+        raise InputError(
             f"--output {options.output}: is the model directory; expected another folder, for "
             "versions alone"
         )

@@ -15,6 +15,7 @@ from tf_transformer.command_line.command_options import (
     given_search,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.errors import InputError
 from tf_transformer.text.lines import one_line
 
 
@@ -44,7 +45,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _run_complete(options):
     given = given_search(options)
     if options.max_tokens < 1:
-        raise ValueError(f"--max-tokens {options.max_tokens}: expected at least 1")
+        raise InputError(f"--max-tokens {options.max_tokens}: expected at least 1")
     with open_lines(options.input) as lines, open_output(None) as output:
         check_output(None, lines)
         _check_model(options)
@@ -65,7 +66,7 @@ def _check_model(options):
 
     source, vocabulary = check_model_dir(options.model_dir)
     if source is not None:
-        raise ValueError(f"{options.model_dir} holds a model that translates; use `translate`")
+        raise InputError(f"{options.model_dir} holds a model that translates; use `translate`")
     vocabulary.end_ids(options.end_piece)
 
 

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from export.commands.line_batches import Lines
 from tf_transformer.command_line.standard_streams import STANDARD_OUTPUT, standard_output
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import bring_to_disk, check_writable, naming
 from tf_transformer.text.lines import for_terminal
 
@@ -36,7 +37,7 @@ def check_output(path: pathlib.Path | None, lines: Lines) -> None:
     if read and any(os.path.samestat(read, status) for status in written):
         # Standard output could be appended to it, without end.
         name = STANDARD_OUTPUT if path is None else f"--output {path}"
-        raise ValueError(f"{name} is the input; expected another file")
+        raise InputError(f"{name} is the input; expected another file")
 
 
 @contextlib.contextmanager

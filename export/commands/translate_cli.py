@@ -24,6 +24,7 @@ from tf_transformer.command_line.command_options import (
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, SEARCH_OPTIONS
+from tf_transformer.errors import InputError
 from tf_transformer.text.language_tags import check_language, check_tag, language_tag, tagged
 from tf_transformer.text.lines import one_line
 
@@ -112,14 +113,14 @@ def _check_options(options):
     """Refuses what is out of range, or does not fit together."""
     for name in ("n_best", "end_piece", "dtype"):
         if options.server and getattr(options, name):
-            raise ValueError(f"--{name.replace('_', '-')} needs a --model-dir, not a --server")
+            raise InputError(f"--{name.replace('_', '-')} needs a --model-dir, not a --server")
     for name in _CLIENT_OPTIONS:
         if not options.server and getattr(options, name) is not None:
-            raise ValueError(f"--{name.replace('_', '-')} is of a --server")
+            raise InputError(f"--{name.replace('_', '-')} is of a --server")
     beam_size = given_search(options).get("beam_size", DEFAULT_BEAM_SIZE)
     if options.n_best is not None and not 1 <= options.n_best <= beam_size:
         expected = "at least 1" if options.n_best < 1 else f"at most the --beam-size, {beam_size}"
-        raise ValueError(f"--n-best {options.n_best}: expected {expected}")
+        raise InputError(f"--n-best {options.n_best}: expected {expected}")
     if options.target_language is not None:
         language_tag(options.target_language)
 

@@ -4,6 +4,7 @@ import pathlib
 import re
 from typing import Any
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.score_log import read_scores
 
@@ -17,7 +18,7 @@ def training_facts(model_dir: pathlib.Path, languages: str | None) -> dict[str, 
     facts: dict[str, Any] = {}
     if languages:
         if not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)+", languages):
-            raise ValueError(f"--languages {languages}: expected FROM-TO, such as en-de")
+            raise InputError(f"--languages {languages}: expected FROM-TO, such as en-de")
         facts["languages"] = languages
     steps = [
         int(match[1])
@@ -37,7 +38,7 @@ def read_evaluation(path: pathlib.Path) -> dict[str, Any]:
     """
     scores = read_json(path)
     if "bleu" not in scores:
-        raise ValueError(f"{path}: not what `evaluate --json F` writes")
+        raise InputError(f"{path}: not what `evaluate --json F` writes")
     return scores
 
 

@@ -13,6 +13,7 @@ from export.saved_model.deployment import MODEL_NAME, write_deployment, write_mo
 from export.saved_model.signatures import ServedTranslator
 from export.saved_model.verification import sample_requests, sample_texts, verify, warm_up_texts
 from export.saved_model.warm_up import write_warm_up
+from tf_transformer.errors import InputError
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.files import bring_to_disk, is_found_by_tensorflow, remove_leftovers
 
@@ -46,7 +47,7 @@ def export_translator(
             such a directory can be loaded.
     """
     if not is_found_by_tensorflow(directory):
-        raise ValueError(
+        raise InputError(
             f"{directory}: TensorFlow loads nothing from a folder with [ or \\ in its name"
         )
     _log.info("Tracing the signatures")

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from tf_transformer.errors import InputError
+
 SIGNATURES = (
     *("serving_default", "translate_options", "nbest", "nbest_options", "align", "align_options"),
     *("complete", "complete_options", "tokens", "tokens_options", "score", "sample"),
@@ -16,4 +18,4 @@ def check_signatures(names: Iterable[str]) -> None:
     """
     for name in names:
         if name not in SIGNATURES:
-            raise ValueError(f"No signature {name!r}; there are {', '.join(SIGNATURES)}")
+            raise InputError(f"No signature {name!r}; there are {', '.join(SIGNATURES)}")

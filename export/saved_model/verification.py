@@ -14,6 +14,7 @@ import tensorflow as tf
 from export.saved_model.progress import counted
 from export.saved_model.signatures import ServedTranslator
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
+from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 
@@ -136,12 +137,12 @@ def run_in_fresh_process(
         printed.seek(0)
         reason = printed.read().decode(errors="replace").strip()[-400:]
     if process.returncode < 0:
-        raise ValueError(
+        raise InputError(
             "the fresh process that tries the SavedModel was ended by signal "
             f"{-process.returncode}, perhaps for want of memory: {reason}"
         )
     if process.returncode > 0 or len(answers) < len(requests):
-        raise ValueError(f"the SavedModel does not load in a fresh process: {reason}")
+        raise InputError(f"the SavedModel does not load in a fresh process: {reason}")
     return answers
 
 
@@ -156,7 +157,7 @@ def _compare(signature, output, theirs, ours):
         same = theirs == ours
     for place in np.argwhere(~same):
         row = int(place[0])
-        raise ValueError(
+        raise InputError(
             f"the SavedModel differs from the model: as {output} of row {row}, {signature} gives "
             f"{theirs[row]!r}, the model gives {ours[row]!r}"
         )

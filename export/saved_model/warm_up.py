@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from export.client.messages import PredictionLog, data_type_name, make_tensor
+from tf_transformer.errors import InputError
 
 # What a server does for the first time takes longest: one row, and a batch of other lengths.
 _BATCH_SIZES = (1, 8)
@@ -36,7 +37,7 @@ def write_warm_up(
         for signature, inputs in requests.items()
     ]
     if len(records) > _MOST_RECORDS:
-        raise ValueError(f"expected at most {_MOST_RECORDS} requests. Received: {len(records)}")
+        raise InputError(f"expected at most {_MOST_RECORDS} requests. Received: {len(records)}")
     with tf.io.TFRecordWriter(str(folder / "tf_serving_warmup_requests")) as writer:
         for record in records:
             writer.write(record)

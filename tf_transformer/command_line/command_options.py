@@ -12,6 +12,7 @@ from tf_transformer.decoding.search_options import (
     LARGEST_LENGTH_PENALTY,
     MAX_BEAM_SIZE,
 )
+from tf_transformer.errors import InputError
 
 if TYPE_CHECKING:  # `--help` does not wait for SentencePiece
     from tf_transformer.text.vocabulary import Vocabulary
@@ -53,9 +54,9 @@ def given_search(options: argparse.Namespace) -> dict[str, Any]:
     """
     beam_size, alpha = options.beam_size, options.length_penalty
     if beam_size is not None and not 1 <= beam_size <= MAX_BEAM_SIZE:
-        raise ValueError(f"--beam-size {beam_size}: expected 1 to {MAX_BEAM_SIZE}")
+        raise InputError(f"--beam-size {beam_size}: expected 1 to {MAX_BEAM_SIZE}")
     if alpha is not None and not 0 <= alpha <= LARGEST_LENGTH_PENALTY:
-        raise ValueError(f"--length-penalty {alpha:g}: expected 0 to {LARGEST_LENGTH_PENALTY:g}")
+        raise InputError(f"--length-penalty {alpha:g}: expected 0 to {LARGEST_LENGTH_PENALTY:g}")
     given = {"beam_size": beam_size, "length_penalty": alpha}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -75,7 +76,7 @@ def check_translator(
 
     source, target = check_model_dir(model_dir)
     if source is None:
-        raise ValueError(
+        raise InputError(
             f"{model_dir}: a LanguageModel has no source to translate; complete text with it"
         )
     target.end_ids(end_pieces)

@@ -18,6 +18,7 @@ from tf_transformer.decoding.logits_processing import (
     without_repeats,
 )
 from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY, MAX_BEAM_SIZE
+from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.text.special_ids import PAD_ID
 
@@ -144,17 +145,17 @@ def check_search_arguments(beam_size: int, num_best: int, alpha: float) -> None:
         ValueError: names the argument, what is expected and what came.
     """
     if not is_whole(beam_size) or not 1 <= beam_size <= MAX_BEAM_SIZE:
-        raise ValueError(
+        raise InputError(
             f"`beam_size` must be a whole number between 1 and {MAX_BEAM_SIZE}. "
             f"Received: beam_size={shown(beam_size)}"
         )
     if not is_whole(num_best) or not 1 <= num_best <= beam_size:
-        raise ValueError(
+        raise InputError(
             "`num_best` must be a whole number between 1 and `beam_size`. "
             f"Received: num_best={shown(num_best)}, beam_size={beam_size}"
         )
     if not is_number(alpha) or not 0 <= alpha <= LARGEST_LENGTH_PENALTY:
-        raise ValueError(
+        raise InputError(
             f"The length penalty's alpha must be between 0 and {LARGEST_LENGTH_PENALTY:g}. "
             f"Received: {shown(alpha)}"
         )

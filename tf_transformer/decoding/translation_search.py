@@ -21,6 +21,7 @@ from tf_transformer.decoding.search_options import (
     LARGEST_LENGTH_PENALTY,
     SEARCH_OPTIONS,
 )
+from tf_transformer.errors import InputError
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.transformer import Transformer
@@ -84,7 +85,7 @@ class TranslationSearch(tf.Module):
     ):
         super().__init__(name="translation_search")
         if not isinstance(model, Transformer):
-            raise ValueError(
+            raise InputError(
                 f"A {type(model).__name__} has no source to translate; complete text with it"
             )
         check_search_arguments(beam_size, 1, length_penalty)
@@ -93,7 +94,7 @@ class TranslationSearch(tf.Module):
             ("max_length_constant", max_length_constant),
         ):
             if not is_number(value) or not value >= 0:
-                raise ValueError(f"`{name}` must be at least 0. Received: {name}={shown(value)}")
+                raise InputError(f"`{name}` must be at least 0. Received: {name}={shown(value)}")
         self.model = model
         self.beam_size = beam_size
         self.length_penalty = length_penalty

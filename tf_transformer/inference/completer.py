@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_transformer.decoding.argument_types import is_whole
 from tf_transformer.decoding.beam_search import SearchOptions, beam_search, check_search_arguments
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
+from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.printable import shown
@@ -63,10 +64,10 @@ class Completer(tf.Module):
     ):
         super().__init__(name="completer")
         if not isinstance(model, LanguageModel):
-            raise ValueError(f"A {type(model).__name__} needs a source; translate with it")
+            raise InputError(f"A {type(model).__name__} needs a source; translate with it")
         check_search_arguments(beam_size, 1, length_penalty)
         if not is_whole(max_new_tokens) or max_new_tokens < 1:
-            raise ValueError(
+            raise InputError(
                 "`max_new_tokens` must be a whole number, at least 1. "
                 f"Received: {shown(max_new_tokens)}"
             )
@@ -131,7 +132,7 @@ class Completer(tf.Module):
         prompt = self.tokenizer.tokenize(tf.constant([text]))[0]
         limit = self.model.config.max_length - 1
         if len(prompt) > limit:
-            raise ValueError(f"{name} has {len(prompt)} tokens; the model holds {limit}")
+            raise InputError(f"{name} has {len(prompt)} tokens; the model holds {limit}")
         return prompt
 
     def _complete(self, prompt):

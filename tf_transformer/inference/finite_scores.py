@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from tf_transformer.errors import InputError
+
 
 def check_scores(scores: object) -> None:
     """Refuses scores of best outputs that are NaN or infinite: such a model finds no output.
@@ -15,7 +17,7 @@ def check_scores(scores: object) -> None:
     scores = np.asarray(scores, np.float64)
     number = scores.size - np.count_nonzero(np.isfinite(scores))
     if number:
-        raise ValueError(
+        raise InputError(
             f"the model's logits are NaN or infinite for {number:,} of {scores.size:,} inputs, as "
             "with weights that are too large after a training that diverged; expected finite ones. "
             "Take earlier weights"

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.models.states import AttentionWeights
@@ -42,7 +43,7 @@ def inspect_attention(translator: Translator, text: str) -> InspectedSentence:
     truncated = bool(source.row_lengths()[0] > translator.source_limit)
     source = source[:, : translator.source_limit]
     if source.row_lengths()[0] == 0:
-        raise ValueError(f"No words to look at in {text!r}")
+        raise InputError(f"No words to look at in {text!r}")
     found = translator.search.run(source)
     check_scores(found.scores[:, 0])
     target = found.ids[0, 0, : int(found.lengths[0, 0])]

@@ -12,6 +12,7 @@ from tf_transformer.decoding.argument_types import is_whole
 from tf_transformer.decoding.beam_search import check_search_arguments
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.translation_search import TranslationOptions, TranslationSearch
+from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.printable import shown
@@ -86,9 +87,9 @@ class Translator(tf.Module):
         )
         check_search_arguments(self.search.beam_size, num_best, 0.0)
         if source_tokenizer is None:
-            raise ValueError("`source_tokenizer` must be a `Tokenizer`. Received: None")
+            raise InputError("`source_tokenizer` must be a `Tokenizer`. Received: None")
         if not is_whole(chunk_size) or chunk_size < 1:
-            raise ValueError(
+            raise InputError(
                 "`chunk_size` must be a whole number, at least 1. "
                 f"Received: chunk_size={shown(chunk_size)}"
             )

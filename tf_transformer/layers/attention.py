@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.errors import InputError
 from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.dense import projection
 from tf_transformer.layers.dropout import Dropout
@@ -103,7 +104,7 @@ class MultiHeadAttention(CompositeLayer):
     def build(self, inputs_shape):
         self.d_model = inputs_shape[-1]
         if self.num_heads < 1 or self.d_model % self.num_heads:
-            raise ValueError(
+            raise InputError(
                 "`num_heads` must divide the width of the input. Received: "
                 f"num_heads={self.num_heads}, width={self.d_model}"
             )

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from tf_transformer.errors import InputError
 from tf_transformer.private_interfaces import tracker_unlocked
 
 
@@ -67,7 +68,7 @@ class TokenEmbedding(keras.layers.Layer):
         vectors = np.asarray(vectors, "float32")
         expected = (self.vocab_size, self.d_model)
         if vectors.shape != expected:
-            raise ValueError(f"Expected vectors of shape {expected}. Received: {vectors.shape}")
+            raise InputError(f"Expected vectors of shape {expected}. Received: {vectors.shape}")
         own = ops.convert_to_numpy(self.embeddings)
         self.embeddings.assign(np.where(np.isnan(vectors), own, vectors))
 

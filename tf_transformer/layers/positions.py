@@ -6,6 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.errors import InputError
+
 
 def sinusoidal_positions(positions, d_model: int, layout: str = "interleaved"):
     """Sinusoids of geometrically falling rates ("Attention Is All You Need", 3.5), in float32.
@@ -83,7 +85,7 @@ class PositionalEncoding(keras.layers.Layer):
         if self.kind != "learned":
             return sinusoidal_positions(positions, self.d_model, self.kind)
         if (positions.shape[0] or 0) > self.max_length:
-            raise ValueError(
+            raise InputError(
                 f"Learned positions end at `max_length={self.max_length}`. "
                 f"Received: {positions.shape[0]} positions"
             )

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from tf_transformer.config_checks import SWITCHES
+from tf_transformer.errors import InputError
 from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.normalization import make_norm
@@ -48,7 +49,7 @@ class Residual(CompositeLayer):
     ):
         super().__init__(**kwargs)
         if norm_position not in SWITCHES["norm_position"]:
-            raise ValueError(
+            raise InputError(
                 f"`norm_position` must be one of {SWITCHES['norm_position']}. "
                 f"Received: norm_position={norm_position!r}"
             )

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from tf_transformer.errors import InputError
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.text.special_ids import PAD_ID
 
@@ -124,7 +125,7 @@ def smoothed_cross_entropy(labels, logits, label_smoothing: float, smoothed_over
 def num_smoothed(vocab_size: int, smoothed_over: str) -> int:
     number = vocab_size - SMOOTHED_OVER.index(smoothed_over)
     if number < 1:
-        raise ValueError(
+        raise InputError(
             f"`smoothed_over={smoothed_over!r}` leaves no entry of a vocabulary of {vocab_size}"
         )
     return number
@@ -207,12 +208,12 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         **kwargs: Any,
     ):
         if not 0 <= label_smoothing < 1:
-            raise ValueError(
+            raise InputError(
                 "`label_smoothing` must be at least 0 and less than 1. "
                 f"Received: label_smoothing={label_smoothing!r}"
             )
         if smoothed_over not in SMOOTHED_OVER:
-            raise ValueError(
+            raise InputError(
                 f"`smoothed_over` must be one of {SMOOTHED_OVER}. "
                 f"Received: smoothed_over={smoothed_over!r}"
             )

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from tf_transformer.errors import InputError
+
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -40,10 +42,10 @@ class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
             ("factor", factor),
         ):
             if not value > 0:
-                raise ValueError(f"`{name}` must be positive. Received: {name}={value!r}")
+                raise InputError(f"`{name}` must be positive. Received: {name}={value!r}")
         for name, value in (("initial_rate", initial_rate), ("minimum_rate", minimum_rate)):
             if not value >= 0:
-                raise ValueError(f"`{name}` must not be negative. Received: {name}={value!r}")
+                raise InputError(f"`{name}` must not be negative. Received: {name}={value!r}")
         super().__init__()
         self.d_model = d_model
         self.warmup_steps = warmup_steps

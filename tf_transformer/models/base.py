@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from tf_transformer.config import TransformerConfig
+from tf_transformer.errors import InputError
 from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.dense import Projection
 from tf_transformer.layers.dropout import Dropout
@@ -41,10 +42,10 @@ class DecoderModel(keras.Model):
 
     def __init__(self, config: TransformerConfig, **kwargs: Any):
         if not isinstance(config, TransformerConfig):
-            raise ValueError(f"`config` must be a TransformerConfig. Received: {config!r}")
+            raise InputError(f"`config` must be a TransformerConfig. Received: {config!r}")
         super().__init__(**kwargs)
         if self.quantization_mode is not None:
-            raise ValueError(
+            raise InputError(
                 "`dtype` must be a floating-point policy; Keras' quantized ones are not supported. "
                 f"Received: dtype={self.dtype_policy.name!r}"
             )
@@ -147,7 +148,7 @@ class DecoderModel(keras.Model):
         """Returns the ids of each of `input_keys`, `(batch, length)` with one batch for all."""
         if not isinstance(inputs, Mapping) or not set(self.input_keys) <= set(inputs):
             keys = sorted(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
-            raise ValueError(
+            raise InputError(
                 f"`inputs` must be a dictionary with the keys {list(self.input_keys)}. "
                 f"Received: {keys}"
             )
@@ -156,7 +157,7 @@ class DecoderModel(keras.Model):
         rows = {shape[0] for shape, rank in zip(shapes.values(), ranks, strict=True) if rank}
         if set(ranks) - {2, None} or len(rows - {None}) > 1:
             received = ", ".join(f"{key} of {tuple(shape)}" for key, shape in shapes.items())
-            raise ValueError(
+            raise InputError(
                 f"`inputs` must be ids of the shape (batch, length). Received: {received}"
             )
         return [inputs[key] for key in self.input_keys]
@@ -237,7 +238,7 @@ class DecoderModel(keras.Model):
             ValueError: another name, or the model is quantized.
         """
         if pathlib.Path(filepath).suffix in (".h5", ".hdf5"):
-            raise ValueError(
+            raise InputError(
                 "`filepath` must end in .keras: Keras could not load the model from its former "
                 f"format. Received: {filepath}"
             )
@@ -255,7 +256,7 @@ class DecoderModel(keras.Model):
 
     def _check_not_quantized(self):
         if any(weight.dtype == "int8" for weight in self.weights):
-            raise ValueError(
+            raise InputError(
                 "A model with 8-bit products cannot be saved by Keras. Save it before it is "
                 "quantized, or use `tf-transformer export --dtype int8`"
             )

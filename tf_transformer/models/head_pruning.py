@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from tf_transformer.config import TransformerConfig
+from tf_transformer.errors import InputError
 
 
 class HeadMasks(NamedTuple):
@@ -38,9 +39,9 @@ class HeadMasks(NamedTuple):
             if mask is None:
                 continue
             if config.decoder_only and name != "decoder":
-                raise ValueError(f"A decoder-only model has no {name} heads to mask")
+                raise InputError(f"A decoder-only model has no {name} heads to mask")
             if ops.shape(mask) != shapes[name]:
-                raise ValueError(
+                raise InputError(
                     f"The {name} mask must have a value for every layer and head, "
                     f"{shapes[name]}. Received: {ops.shape(mask)}"
                 )
@@ -101,7 +102,7 @@ def _masked_kernels(model, masks) -> list[tuple[Any, Any]]:
         for layer_index, layer in enumerate(getattr(model, stack).stacked_layers):
             kernel = getattr(layer, attention).output_projection.kernel
             if kernel is None:
-                raise ValueError("Heads cannot be masked in a model that is quantized")
+                raise InputError("Heads cannot be masked in a model that is quantized")
             factors = ops.cast(mask[layer_index], kernel.dtype)
             rows = ops.repeat(factors, kernel.shape[0] // len(mask[layer_index]))
             kernels.append((kernel, ops.convert_to_tensor(kernel) * rows[:, None]))

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from tf_transformer.config import TransformerConfig
+from tf_transformer.errors import InputError
 from tf_transformer.layers.layout import Packed
 from tf_transformer.layers.masks import causal_attention_mask, padding_mask
 from tf_transformer.models.base import DecoderModel
@@ -34,7 +35,7 @@ class LanguageModel(DecoderModel):
     def __init__(self, config: TransformerConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         if not config.decoder_only:
-            raise ValueError("A `LanguageModel` needs a configuration with `decoder_only=True`")
+            raise InputError("A `LanguageModel` needs a configuration with `decoder_only=True`")
         self.build(self.input_shapes)
 
     def call(self, inputs, training=None):

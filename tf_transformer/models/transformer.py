@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from tf_transformer.config import TransformerConfig
+from tf_transformer.errors import InputError
 from tf_transformer.layers.encoder import Encoder
 from tf_transformer.layers.layout import PADDED, Packed, SentenceLayout
 from tf_transformer.layers.masks import causal_attention_mask, padding_attention_mask, padding_mask
@@ -42,7 +43,7 @@ class Transformer(DecoderModel):
     def __init__(self, config: TransformerConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         if config.source_vocab_size is None:
-            raise ValueError("A `decoder_only` configuration makes a `LanguageModel`")
+            raise InputError("A `decoder_only` configuration makes a `LanguageModel`")
         self.encoder = self._stack(Encoder, "encoder", num_layers=config.num_encoder_layers)
         self.source_embedding = (
             self.target_embedding

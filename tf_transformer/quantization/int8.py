@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.backend import require_tensorflow
+from tf_transformer.errors import InputError
 from tf_transformer.layers.dense import Projection
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import quantized_matmul, sublayers
@@ -169,12 +170,12 @@ def check_kernels() -> None:
     try:
         found = Int8Product(kernel)(inputs).numpy()
     except (tf.errors.OpError, ValueError) as error:
-        raise ValueError(
+        raise InputError(
             "int8 needs TensorFlow's oneDNN kernels, which builds for x86-64 have and "
             "this one lacks; float32 and bfloat16 need none"
         ) from error
     if not np.allclose(found, expected, atol=0.05 * np.abs(expected).max()):
-        raise ValueError(
+        raise InputError(
             "TensorFlow's int8 kernels compute something else here than where this was written; "
             "use float32 or bfloat16"
         )

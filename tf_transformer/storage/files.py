@@ -10,6 +10,8 @@ import stat
 import tempfile
 from collections.abc import Iterator
 
+from tf_transformer.errors import InputError
+
 _PREFIX = ".writing-"
 _NAME = re.compile(rf"{re.escape(_PREFIX)}([0-9]{{1,9}})(\..*)?", re.DOTALL)
 
@@ -79,7 +81,7 @@ def locked(folder: pathlib.Path, purpose: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise ValueError(f"{folder}: another process is {purpose}") from error
+            raise InputError(f"{folder}: another process is {purpose}") from error
         except OSError:  # no locks here
             pass
         yield

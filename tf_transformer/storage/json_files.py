@@ -5,6 +5,7 @@ import math
 import pathlib
 from typing import Any, NoReturn
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.regular_files import read_regular
 
 # Settings and descriptions are a thousandth of it.
@@ -38,27 +39,27 @@ def parse_json(content: bytes, where: object) -> dict[str, Any]:
             content.decode(), parse_constant=_refuse, parse_float=_finite, parse_int=_of_64_bits
         )
     except RecursionError as error:
-        raise ValueError(f"{where}: not JSON that can be read (nested too deeply)") from error
+        raise InputError(f"{where}: not JSON that can be read (nested too deeply)") from error
     except ValueError as error:
-        raise ValueError(f"{where}: not JSON ({error})") from error
+        raise InputError(f"{where}: not JSON ({error})") from error
     if not isinstance(value, dict):
-        raise ValueError(f"{where}: expected a JSON object, got {type(value).__name__}")
+        raise InputError(f"{where}: expected a JSON object, got {type(value).__name__}")
     return value
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
+    raise InputError(f"{constant} is no JSON number")
 
 
 def _of_64_bits(number: str) -> int:
     value = int(number)
     if not -(2**63) <= value < 2**63:
-        raise ValueError(f"an integer of {len(number)} characters is too large")
+        raise InputError(f"an integer of {len(number)} characters is too large")
     return value
 
 
 def _finite(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
-        raise ValueError(f"a number of {len(number)} characters is too large")
+        raise InputError(f"a number of {len(number)} characters is too large")
     return value

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tf_transformer.config import TransformerConfig, nearest
+from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.own_files import replacing_own
@@ -100,7 +101,7 @@ def _weights_there(model_dir: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise ValueError(
+        raise InputError(
             f"{model_dir}: no {WEIGHTS_NAME} yet; training has written no checkpoint"
         ) from error
 
@@ -150,28 +151,28 @@ def read_config(model_dir: pathlib.Path) -> TransformerConfig:
     try:
         description = read_json(path)
     except FileNotFoundError as error:
-        raise ValueError(
+        raise InputError(
             f"{model_dir} is not a model directory: it has no {CONFIG_NAME}"
         ) from error
     version = description.get("format_version")
     if version != FORMAT_VERSION:
-        raise ValueError(
+        raise InputError(
             f"{path}: this version reads model directories of format {FORMAT_VERSION}, "
             f"got format {reprlib.repr(version)}"
         )
     settings = description.get("model")
     known = {field.name for field in dataclasses.fields(TransformerConfig)}
     if not isinstance(settings, dict):
-        raise ValueError(f"{path}: expected the model's settings, got {reprlib.repr(settings)}")
+        raise InputError(f"{path}: expected the model's settings, got {reprlib.repr(settings)}")
     for name in settings:
         if name not in known:
-            raise ValueError(
+            raise InputError(
                 f"{path}: unknown setting of the model: {reprlib.repr(name)}{nearest(name, known)}"
             )
     try:
         return TransformerConfig(**settings)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {str(error)[:400]}") from error
+        raise InputError(f"{path}: {str(error)[:400]}") from error
 
 
 def read_vocabularies(model_dir: pathlib.Path) -> tuple[Vocabulary | None, Vocabulary]:
@@ -192,9 +193,9 @@ def _read_vocabulary(model_dir: pathlib.Path, side: str, size: int) -> Vocabular
     try:
         vocabulary = Vocabulary(read_regular(path, MAX_MODEL_BYTES))
     except (FileNotFoundError, ValueError) as error:
-        raise ValueError(f"{path}: missing or damaged ({error})") from error
+        raise InputError(f"{path}: missing or damaged ({error})") from error
     if vocabulary.vocab_size != size:
-        raise ValueError(
+        raise InputError(
             f"{model_dir}: {side}.spm must have {side}_vocab_size={size} pieces, "
             f"got {vocabulary.vocab_size}"
         )
@@ -268,7 +269,7 @@ def load_for_decoding(
         ValueError: as `load_model`, another dtype, or TensorFlow lacks the kernels for 8 bits.
     """
     if dtype not in DECODING_DTYPES:
-        raise ValueError(f"`dtype` must be one of {DECODING_DTYPES}. Received: {shown(dtype)}")
+        raise InputError(f"`dtype` must be one of {DECODING_DTYPES}. Received: {shown(dtype)}")
     from tf_transformer.quantization.int8 import quantize
     from tf_transformer.quantization.tiled_matmul import tile_weights
 
@@ -291,5 +292,5 @@ def load_with_digest(
     digest = weights_digest(model_dir) if (model_dir / WEIGHTS_NAME).is_file() else None
     model, source, target = load_for_decoding(model_dir, dtype)
     if digest is None or digest != weights_digest(model_dir):
-        raise ValueError(f"{model_dir}: the weights have changed while they were read; try again")
+        raise InputError(f"{model_dir}: the weights have changed while they were read; try again")
     return model, source, target, digest

@@ -11,6 +11,7 @@ import pathlib
 import stat
 from collections.abc import Iterator
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import replacing
 from tf_transformer.storage.regular_files import regular_size
 
@@ -36,7 +37,7 @@ def check_own_folder(path: pathlib.Path) -> None:
     if not os.path.lexists(path):
         return
     if not path.is_dir():
-        raise ValueError(f"{path}: expected a folder")
+        raise InputError(f"{path}: expected a folder")
     for folder, subfolders, files in os.walk(path):
         for name in subfolders:
             _refuse_link(pathlib.Path(folder, name))
@@ -74,7 +75,7 @@ def _refuse_link(path: pathlib.Path) -> None:
     except (FileNotFoundError, NotADirectoryError):
         return
     if is_link:
-        raise ValueError(
+        raise InputError(
             f"{path}: expected a file or folder of its own, got a symbolic link to "
             f"{os.readlink(path)!r}; nothing is written through it. Remove it, or put a copy there"
         )

@@ -5,6 +5,8 @@ import os
 import pathlib
 import stat
 
+from tf_transformer.errors import InputError
+
 
 def regular_size(path: pathlib.Path) -> int:
     """Returns the size of a regular file, in bytes.
@@ -18,7 +20,7 @@ def regular_size(path: pathlib.Path) -> int:
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise ValueError(f"{path}: expected a regular file, got {_kind(status.st_mode)}")
+        raise InputError(f"{path}: expected a regular file, got {_kind(status.st_mode)}")
     return status.st_size
 
 
@@ -39,7 +41,7 @@ def check_regular(path: pathlib.Path, max_bytes: int) -> None:
     """
     size = regular_size(path)
     if size > max_bytes:
-        raise ValueError(f"{path}: expected at most {max_bytes:,} bytes, got {size:,}")
+        raise InputError(f"{path}: expected at most {max_bytes:,} bytes, got {size:,}")
 
 
 def stored_bytes(path: pathlib.Path) -> int:

@@ -7,6 +7,7 @@ import os
 import pathlib
 from typing import Any
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.json_files import parse_json
 from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.regular_files import check_regular, read_regular
@@ -76,7 +77,7 @@ def read_scores(model_dir: pathlib.Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         score = _parse(line)
         if score is None:
-            raise ValueError(f"{path}:{number}: damaged; expected a JSON object")
+            raise InputError(f"{path}:{number}: damaged; expected a JSON object")
         scores.append(score)
     half = _parse(last)
     return scores if half is None else [*scores, half]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import keras
 import numpy as np
 
+from tf_transformer.errors import InputError
 from tf_transformer.layers.attention import MultiHeadAttention
 from tf_transformer.layers.stack import Stack
 from tf_transformer.models.base import DecoderModel
@@ -187,7 +188,7 @@ def translate_weights(
         parts = []
         for name, part in pieces:
             if name not in theirs:
-                raise ValueError(f"No weight {name!r} for {variable.path!r} among those given")
+                raise InputError(f"No weight {name!r} for {variable.path!r} among those given")
             used.add(name)
             array = np.asarray(theirs[name])
             array = array.T if transposed else array
@@ -196,14 +197,14 @@ def translate_weights(
         if array.ndim == 2 and array.shape[0] == 1:  # a bias kept as (1, width)
             array = array[0]
         if array.shape != tuple(variable.shape):
-            raise ValueError(
+            raise InputError(
                 f"{pieces[0][0]}: expected the shape {tuple(variable.shape)} for "
                 f"{variable.path!r}. Received: {array.shape}"
             )
         ours[variable.path] = array
     unused = [name for name in theirs if name not in used and not name.startswith(naming.ignored)]
     if unused:
-        raise ValueError(f"The model has no place for {', '.join(sorted(unused)[:5])}")
+        raise InputError(f"The model has no place for {', '.join(sorted(unused)[:5])}")
     return ours
 
 
@@ -217,7 +218,7 @@ def load_weights(model: DecoderModel, naming: Naming, theirs: Mapping[str, np.nd
     variables = [variable for variable in model.weights if "float" in variable.dtype]
     for variable in variables:
         if variable.path not in ours:
-            raise ValueError(f"The original has nothing for {variable.path!r}")
+            raise InputError(f"The original has nothing for {variable.path!r}")
     for variable in variables:
         variable.assign(ours[variable.path])
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 import h5py
 import numpy as np
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.storage.regular_files import regular_size, stored_bytes
 from tf_transformer.storage.weight_shapes import Shapes
@@ -65,7 +66,7 @@ def check_finite(name: str, array: np.ndarray, where: object) -> None:
     """
     number = array.size - np.count_nonzero(np.isfinite(array))
     if number:
-        raise ValueError(
+        raise InputError(
             f"{where}: {number:,} of the {array.size:,} numbers in {name} are NaN or infinite, "
             "as after a training that diverged; expected finite ones. Take earlier weights"
         )
@@ -79,13 +80,13 @@ def _opened(path: pathlib.Path, shapes: Shapes) -> Iterator[h5py.File]:
             _check(file, shapes)
             expected = _DTYPE.itemsize * sum(map(math.prod, shapes.values()))
             if size < expected:  # several names may stand for one place
-                raise ValueError(f"the weights need {expected:,} bytes, the file has {size:,}")
+                raise InputError(f"the weights need {expected:,} bytes, the file has {size:,}")
             if 2 * (stored := stored_bytes(path)) < expected:
-                raise ValueError(f"the weights need {expected:,} bytes, the file stores {stored:,}")
+                raise InputError(f"the weights need {expected:,} bytes, the file stores {stored:,}")
             yield file
     except (OSError, ValueError, TypeError, LookupError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"{path}: damaged, or of another model ({reason})") from error
+        raise InputError(f"{path}: damaged, or of another model ({reason})") from error
 
 
 def _check(file: h5py.File, shapes: Shapes) -> None:
@@ -96,24 +97,24 @@ def _check(file: h5py.File, shapes: Shapes) -> None:
         for key in file[f"/{folder}"]:
             name = f"{folder}/{key}" if folder else key
             if name not in shapes and name not in groups:
-                raise ValueError(f"{name!r} is not in this model")
+                raise InputError(f"{name!r} is not in this model")
             if not isinstance(file.get(name, getlink=True), h5py.HardLink):
-                raise ValueError(f"{name} is a link to elsewhere")
+                raise InputError(f"{name} is a link to elsewhere")
             if name in groups:
                 folders.append(name)
             else:
                 _check_dataset(name, file[name], shapes[name])
                 missing.remove(name)
     if missing:
-        raise ValueError(f"{min(missing)} is missing")
+        raise InputError(f"{min(missing)} is missing")
 
 
 def _check_dataset(name: str, item: object, shape: tuple[int, ...]) -> None:
     if not isinstance(item, h5py.Dataset):
-        raise ValueError(f"{name} is no array")
+        raise InputError(f"{name} is no array")
     if item.shape != shape:
-        raise ValueError(f"{name} has the shape {item.shape}, not {shape}")
+        raise InputError(f"{name} has the shape {item.shape}, not {shape}")
     if item.dtype != _DTYPE:
-        raise ValueError(f"{name} has the type {item.dtype}, not {_DTYPE}")
+        raise InputError(f"{name} has the type {item.dtype}, not {_DTYPE}")
     if item.id.get_offset() is None:  # in chunks, in another file, or nowhere
-        raise ValueError(f"{name} is compressed, incomplete or elsewhere")
+        raise InputError(f"{name} is compressed, incomplete or elsewhere")

@@ -7,6 +7,8 @@ the vocabulary, such as `<2de>`, that is never split.
 import re
 from collections.abc import Iterable, Sequence
 
+from tf_transformer.errors import InputError
+
 _TAG = re.compile(r"<2([A-Za-z][A-Za-z0-9_-]*)>")
 
 
@@ -18,7 +20,7 @@ def language_tag(language: str) -> str:
     """
     tag = f"<2{language}>"
     if not _TAG.fullmatch(tag):
-        raise ValueError(f"expected the name of a language, such as 'de'. Received: {language!r}")
+        raise InputError(f"expected the name of a language, such as 'de'. Received: {language!r}")
     return tag
 
 
@@ -40,7 +42,7 @@ def check_language(language: str, languages: Sequence[str]) -> None:
     """
     if language not in languages:
         has = f"only for {', '.join(languages)}" if languages else "for none"
-        raise ValueError(f"the model has no tag for the language {language!r}, {has}")
+        raise InputError(f"the model has no tag for the language {language!r}, {has}")
 
 
 def check_tag(line: str | bytes, languages: Sequence[str], where: str) -> None:
@@ -56,7 +58,7 @@ def check_tag(line: str | bytes, languages: Sequence[str], where: str) -> None:
     """
     tags = tuple(language_tag(language) for language in languages)
     if tags and lacks_tag(_decoded(line), tags):
-        raise ValueError(
+        raise InputError(
             f"{where}: a source for this vocabulary begins with the language that is "
             f"wanted, one of {', '.join(tags)}"
         )
@@ -80,7 +82,7 @@ def check_untagged(line: str | bytes, where: str) -> None:
         ValueError: it begins with a tag.
     """
     if _TAG.match(_decoded(line)):
-        raise ValueError(f"{where}: begins with a language already; leave the target language out")
+        raise InputError(f"{where}: begins with a language already; leave the target language out")
 
 
 def tagged(line: bytes, language: str, where: str) -> bytes:

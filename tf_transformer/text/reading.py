@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import zstandard
 
+from tf_transformer.errors import InputError
 from tf_transformer.text.zstd import ZstdFile
 
 # A longer line is no sentence; without line feeds a file, or a small compressed one, would fill
@@ -27,7 +28,7 @@ _OTHER_FORMATS = {
 }
 
 
-class NotTextError(ValueError):
+class NotTextError(InputError):
     """A line is not text in UTF-8."""
 
 
@@ -50,7 +51,7 @@ def split_name(name: str | os.PathLike, default_column: int = 1) -> tuple[pathli
         return pathlib.Path(name), None
     column = int(match["column"] or default_column)
     if column < 1:
-        raise ValueError(f"{name}: columns are counted from 1")
+        raise InputError(f"{name}: columns are counted from 1")
     return pathlib.Path(match["path"]), column
 
 
@@ -83,9 +84,9 @@ def damage_named(name: str | os.PathLike) -> Iterator[None]:
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{name}: not a whole gzip file ({error})") from error
+        raise InputError(f"{name}: not a whole gzip file ({error})") from error
     except zstandard.ZstdError as error:
-        raise ValueError(f"{name}: not a whole zstd file ({error})") from error
+        raise InputError(f"{name}: not a whole zstd file ({error})") from error
 
 
 def sentence(line: bytes, where: str, column: int | None = None) -> str:
@@ -113,7 +114,7 @@ def sentence(line: bytes, where: str, column: int | None = None) -> str:
         return text
     columns = text.split("\t")
     if len(columns) < column:
-        raise ValueError(
+        raise InputError(
             f"{where}: expected at least {column} columns separated by tabs, got {len(columns)}"
         )
     return columns[column - 1]
@@ -126,7 +127,7 @@ def check_length(num_bytes: int, where: str) -> None:
         ValueError: it has more than `MAX_LINE_BYTES`, without the line feed.
     """
     if num_bytes > MAX_LINE_BYTES:
-        raise ValueError(
+        raise InputError(
             f"{where}: expected a sentence, got more than {MAX_LINE_BYTES:,} bytes without a "
             "line feed"
         )

@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tf_transformer.errors import InputError
 from tf_transformer.text.reading import MAX_LINE_BYTES, open_text, sentence, split_name
 
 if TYPE_CHECKING:  # reading alone does not wait for it
@@ -35,9 +36,9 @@ class TextFile:
         """
         file = cls(*split_name(name, default_column))
         if not file.path.exists():
-            raise ValueError(f"{file.path}: no such file")
+            raise InputError(f"{file.path}: no such file")
         if not file.path.is_file():
-            raise ValueError(f"{file.path}: expected a file, as text is read more than once")
+            raise InputError(f"{file.path}: expected a file, as text is read more than once")
         return file
 
     def __str__(self) -> str:

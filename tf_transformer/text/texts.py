@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from tf_transformer.errors import InputError
+
 
 def list_of_texts(texts: Iterable[str | bytes], name: str) -> list[str | bytes]:
     """Returns the texts as a list.
@@ -15,19 +17,19 @@ def list_of_texts(texts: Iterable[str | bytes], name: str) -> list[str | bytes]:
             characters; or something among the texts that is no string.
     """
     if isinstance(texts, str | bytes):
-        raise ValueError(
+        raise InputError(
             f"`{name}` must be a list of strings. Received: a single string, {texts[:40]!r}; put "
             "it into a list"
         )
     try:
         texts = list(texts)
     except TypeError as error:  # a tensor of one string, among others
-        raise ValueError(
+        raise InputError(
             f"`{name}` must be a list of strings. Received: {type(texts).__name__}"
         ) from error
     for index, text in enumerate(texts):
         if not isinstance(text, str | bytes):
-            raise ValueError(
+            raise InputError(
                 f"`{name}` must be a list of strings. Received: {type(text).__name__} at index "
                 f"{index}"
             )

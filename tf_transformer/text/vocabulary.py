@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import sentencepiece
 
 from tf_transformer.config import nearest
+from tf_transformer.errors import InputError
 from tf_transformer.text.language_tags import language_tag, languages_of
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.text.texts import list_of_texts
@@ -32,15 +33,15 @@ class Vocabulary:
             processor.LoadFromSerializedProto(model)  # the constructor takes b"" for no model
             processor.id_to_piece(list(range(processor.vocab_size())))  # decodes them
         except UnicodeDecodeError as error:
-            raise ValueError(
+            raise InputError(
                 f"A SentencePiece model with pieces that are no UTF-8 ({error})."
             ) from error
         except RuntimeError as error:
-            raise ValueError(f"Not a SentencePiece model ({len(model)} bytes).") from error
+            raise InputError(f"Not a SentencePiece model ({len(model)} bytes).") from error
         ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
         expected = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
         if ids != expected:
-            raise ValueError(
+            raise InputError(
                 "The SentencePiece model must have (pad, unknown, begin, end) ids "
                 f"{expected}. Received: {ids}. Train it with --pad_id={PAD_ID} "
                 f"--unk_id={UNKNOWN_ID} --bos_id={BEGIN_ID} --eos_id={END_ID}"
@@ -57,7 +58,7 @@ class Vocabulary:
         pieces = list_of_texts(end_pieces, "end_pieces")
         for piece in map(str, pieces):
             if piece not in self.pieces:
-                raise ValueError(
+                raise InputError(
                     f"`end_pieces` must be pieces of the vocabulary. Received: {piece!r}"
                     + nearest(piece, self.pieces)
                 )

@@ -9,6 +9,7 @@ import time
 import tensorflow as tf
 import tqdm
 
+from tf_transformer.errors import InputError
 from training.callbacks.callbacks import StepCallback
 from training.callbacks.tensorboard_log import TensorBoardLog
 
@@ -127,7 +128,7 @@ class Report(StepCallback):
         if updates < _HOPELESS:
             return
         if self._skipped - self._checked_skipped == updates:
-            raise ValueError(
+            raise InputError(
                 f"none of the updates from {self._checked_step + 1} to {self.step} had a finite "
                 "gradient; lower optimization.learning_rate_factor or set optimization.clip_norm, "
                 "with another --model-dir"

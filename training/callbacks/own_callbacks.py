@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import keras
 
+from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 
 # Those of Keras that change the weights or the learning rate, and what does the same here.
@@ -30,25 +31,25 @@ def check_callbacks(
         ValueError: they are no list of callbacks, or one is known to change what is trained.
     """
     if isinstance(callbacks, keras.callbacks.Callback | str) or not isinstance(callbacks, Iterable):
-        raise ValueError(
+        raise InputError(
             "`callbacks` must be a list of `keras.callbacks.Callback` objects. "
             f"Received: {type(callbacks).__name__}"
         )
     callbacks = list(callbacks)
     for callback in callbacks:
         if not isinstance(callback, keras.callbacks.Callback):
-            raise ValueError(
+            raise InputError(
                 "`callbacks` must be objects of `keras.callbacks.Callback`. "
                 f"Received: {shown(callback)}"
             )
         for refused, instead in _REFUSED.items():
             if isinstance(callback, refused):
-                raise ValueError(
+                raise InputError(
                     f"`callbacks` must change neither weights nor learning rate: {instead}. "
                     f"Received: {refused.__name__}"
                 )
         if getattr(callback, "restore_best_weights", False):
-            raise ValueError(
+            raise InputError(
                 "`callbacks` must not change weights: the best checkpoints stay, see "
                 "`validation.keep_best` and `tf-transformer average --best`. Received: "
                 f"{type(callback).__name__} with restore_best_weights=True"

@@ -5,6 +5,7 @@ import pathlib
 import shutil
 from collections.abc import Iterable
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import remove_leftovers
 from tf_transformer.storage.own_files import check_own_folder, replacing_own
 from training.checkpointing.checkpoint_files import (
@@ -69,10 +70,10 @@ def best_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
             paths[step_of(path)] = path
     ranked = [step for step in ValidationScores(model_dir, best_by).ranked() if step in paths]
     if count < 1:
-        raise ValueError(f"--best {count}: expected at least 1")
+        raise InputError(f"--best {count}: expected at least 1")
     if count > len(ranked):
         name = {"bleu": "BLEU", "loss": "validation loss"}[best_by]
-        raise ValueError(
+        raise InputError(
             f"--best {count}: {model_dir} holds {len(ranked)} checkpoints with a {name} "
             "(validation.keep_best says how many of the best stay)"
         )

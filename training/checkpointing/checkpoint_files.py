@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import is_found_by_tensorflow
 from tf_transformer.storage.regular_files import regular_size
 
@@ -43,9 +44,9 @@ def last_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
     directory = checkpoint_directory(model_dir)
     paths = checkpoint_paths(directory)
     if count < 1:
-        raise ValueError(f"--last {count}: expected at least 1")
+        raise InputError(f"--last {count}: expected at least 1")
     if count > len(paths):
-        raise ValueError(f"--last {count}: {directory} holds {len(paths)} checkpoints")
+        raise InputError(f"--last {count}: {directory} holds {len(paths)} checkpoints")
     return paths[-count:]
 
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from tf_transformer.config import TransformerConfig
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import bring_to_disk
 from tf_transformer.storage.own_files import make_own_folder
 from tf_transformer.storage.regular_files import stored_bytes
@@ -142,7 +143,7 @@ class Checkpoints:
                 errors.append(_damaged(path, error))
         else:
             if errors:
-                raise ValueError(
+                raise InputError(
                     f"no checkpoint of {len(paths)} can be read; put one back, or give another "
                     f"--model-dir. {errors[0]}"
                 )
@@ -162,7 +163,7 @@ class Checkpoints:
             self._checkpoint.read(name).assert_consumed()
         done = int(self._optimizer.iterations.numpy())
         if done != step_of(path):
-            raise ValueError(f"its optimizer has done {done} steps, not {step_of(path)}")
+            raise InputError(f"its optimizer has done {done} steps, not {step_of(path)}")
 
     def _check_finite(self, path: str) -> None:
         """The norm of a gradient that was skipped may be infinite, and bears on nothing."""
@@ -183,7 +184,7 @@ def _check_entries(name: str, variables: Mapping[str, Sequence[tf.Variable]]) ->
     found = {key: (shape, dtypes[key]) for key, shape in shapes.items()}
     for key in sorted(expected.keys() | found.keys()):
         if found.get(key) != expected.get(key):
-            raise ValueError(
+            raise InputError(
                 f"{key}: expected {_describe(expected.get(key))}, got {_describe(found.get(key))}"
             )
 
@@ -220,11 +221,11 @@ def check_averageable(paths: list[str], config: TransformerConfig) -> None:
                 shapes = tf.train.load_checkpoint(name).get_variable_to_shape_map()
             found = sorted(tuple(s) for key, s in shapes.items() if key.startswith("weights/"))
             if found != expected:
-                raise ValueError(f"its {len(found)} weights have other shapes than the model's")
+                raise InputError(f"its {len(found)} weights have other shapes than the model's")
             files = checkpoint_files(pathlib.Path(path).parent, step_of(path))
             stored = sum(map(stored_bytes, files))
             if 2 * stored < needed:  # several names may stand for one place, or for holes
-                raise ValueError(f"the weights need {needed:,} bytes, it stores {stored:,}")
+                raise InputError(f"the weights need {needed:,} bytes, it stores {stored:,}")
         except _UNREADABLE as error:
             raise _damaged(path, error) from error
 
@@ -269,7 +270,7 @@ def _read_weight(reader, key, weight):
     shape = reader.get_variable_to_shape_map().get(key)
     dtype = reader.get_variable_to_dtype_map().get(key)
     if (shape, dtype) != (list(weight.shape), tf.as_dtype(weight.dtype)):
-        raise ValueError(
+        raise InputError(
             f"{key} is {dtype and dtype.name} of shape {shape}, not {weight.dtype} of shape "
             f"{list(weight.shape)}"
         )

@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import remove_leftovers
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.model_dir import CONFIG_NAME, WEIGHTS_NAME
@@ -88,13 +89,13 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
 
 def _check_trained_here(model_dir):
     if not (model_dir / TRAINING_NAME).exists():
-        raise ValueError(f"{model_dir} holds a model that this command did not train")
+        raise InputError(f"{model_dir} holds a model that this command did not train")
 
 
 def _check_steps(model_dir, steps):
     done = max(map(step_of, checkpoint_paths(checkpoint_directory(model_dir))), default=0)
     if done > steps:
-        raise ValueError(
+        raise InputError(
             f"{model_dir} has been trained for {done} steps; received optimization.steps={steps}. "
             "Give as many or more, or another --model-dir"
         )
@@ -147,11 +148,11 @@ def check_same_run(
     """
     former = _read_run(model_dir)
     if former["corpus"] != run["corpus"]:
-        raise ValueError(
+        raise InputError(
             f"{model_dir} was trained on another corpus; give the same files or another --model-dir"
         )
     if former.get("vocabulary") != run.get("vocabulary"):
-        raise ValueError(
+        raise InputError(
             f"{model_dir} was trained with another vocabulary; give the same --vocabulary, or none "
             "where it had none, or another --model-dir"
         )
@@ -168,14 +169,14 @@ def _read_run(model_dir):
             "corpus": run["corpus"],
         }
     except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(
+        raise InputError(
             f"{path}: damaged; it should say what this model is trained on ({repr(error)[:400]})"
         ) from error
 
 
 def _check_same_settings(model_dir, former, run, free):
     if former.get("init_from") != run.get("init_from"):
-        raise ValueError(
+        raise InputError(
             f"{model_dir} was trained with init_from={former.get('init_from')!r}; received "
             f"{run.get('init_from')!r}. Give the same or another --model-dir"
         )
@@ -183,7 +184,7 @@ def _check_same_settings(model_dir, former, run, free):
     now = flatten(run["settings"])
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name) and name not in free:
-            raise ValueError(
+            raise InputError(
                 f"{model_dir} was trained with {name}={before.get(name)!r}; "
                 f"received {now.get(name)!r}. Give the same settings or another --model-dir"
             )

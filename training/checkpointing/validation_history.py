@@ -5,6 +5,7 @@ import math
 import pathlib
 from typing import Any
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.own_files import replacing_own
 
@@ -121,7 +122,7 @@ def _read(path):
     except FileNotFoundError:
         return []
     except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(
+        raise InputError(
             f"{path}: damaged; it should hold the scores of validations ({error!r})"
         ) from error
     return records
@@ -129,10 +130,10 @@ def _read(path):
 
 def _check(record):
     if type(record["step"]) is not int or record["step"] < 0:
-        raise ValueError(f"expected the number of a step, got {record['step']!r}")
+        raise InputError(f"expected the number of a step, got {record['step']!r}")
     for name in _NUMBERS:
         if name in record and type(record[name]) not in (int, float, type(None)):
-            raise ValueError(f"expected a number for {name}, got {record[name]!r}")
+            raise InputError(f"expected a number for {name}, got {record[name]!r}")
     record["made_by"], record["loss"]
 
 
@@ -155,9 +156,9 @@ def read_best_by(model_dir: pathlib.Path) -> str:
     try:
         best_by = read_json(path, _MAX_BYTES)["best_by"]
     except FileNotFoundError as error:
-        raise ValueError(f"{model_dir} has no {SCORES_NAME}: no checkpoint was judged") from error
+        raise InputError(f"{model_dir} has no {SCORES_NAME}: no checkpoint was judged") from error
     except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path}: damaged ({error!r})") from error
+        raise InputError(f"{path}: damaged ({error!r})") from error
     if best_by not in ("bleu", "loss"):
-        raise ValueError(f"{path}: expected best_by bleu or loss, got {best_by!r}")
+        raise InputError(f"{path}: expected best_by bleu or loss, got {best_by!r}")
     return best_by

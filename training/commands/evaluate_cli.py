@@ -15,6 +15,7 @@ from tf_transformer.command_line.command_options import (
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.standard_streams import standard_output
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.score_log import SCORES_NAME, append_score
@@ -54,7 +55,7 @@ def _run_evaluate(options):
     for name in ("output", "compare", "target_language"):
         if options.source is None and getattr(options, name):
             option = name.replace("_", "-")
-            raise ValueError(f"--{option} takes translations, which need a --source")
+            raise InputError(f"--{option} takes translations, which need a --source")
     for output in (options.output, options.json):
         if output:
             check_writable(output)
@@ -103,7 +104,7 @@ def _check_model(options):
     if options.source is None:
         source, _ = check_model_dir(options.model_dir)
         if source is not None:
-            raise ValueError(
+            raise InputError(
                 f"{options.model_dir} holds a model that translates; give it a --source"
             )
         return []
@@ -136,11 +137,11 @@ def _check_outputs(options, read):
             continue
         real = path.resolve()
         if real in {other.resolve() for other in read}:
-            raise ValueError(f"--{name} {path} is a file that is read; expected another one")
+            raise InputError(f"--{name} {path} is a file that is read; expected another one")
         if real.parent == options.model_dir.resolve() and path.exists():
-            raise ValueError(f"--{name} {path} is a file of the model; expected another one")
+            raise InputError(f"--{name} {path} is a file of the model; expected another one")
         if real in written:
-            raise ValueError(f"--{name} {path} is --{written[real]} too; expected another one")
+            raise InputError(f"--{name} {path} is --{written[real]} too; expected another one")
         written[real] = name
 
 

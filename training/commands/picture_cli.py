@@ -12,6 +12,7 @@ from tf_transformer.command_line.command_options import (
     text,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable, replacing
 
 _LAYOUTS = ("interleaved", "concatenated", "marian")
@@ -123,13 +124,13 @@ def _pictures():
 
 def _draw_masks(options):
     if min(options.lengths) < 1:
-        raise ValueError(f"--lengths: expected positive numbers, got {options.lengths}")
+        raise InputError(f"--lengths: expected positive numbers, got {options.lengths}")
     return _pictures().draw_masks(options.lengths)
 
 
 def _draw_positions(options):
     if options.length < 1 or options.d_model < 2 or options.d_model % 2:
-        raise ValueError(
+        raise InputError(
             "--length must be positive and --d-model even. "
             f"Received: {options.length}, {options.d_model}"
         )
@@ -138,7 +139,7 @@ def _draw_positions(options):
 
 def _draw_products(options):
     if options.shift < 0:
-        raise ValueError(f"--shift must not be negative. Received: {options.shift}")
+        raise InputError(f"--shift must not be negative. Received: {options.shift}")
     return _pictures().draw_position_products(shift=options.shift)
 
 
@@ -148,11 +149,11 @@ def _draw_learning_rate(options):
         if any(len(setting) != 2 for setting in settings):
             raise ValueError
     except ValueError as error:
-        raise ValueError(
+        raise InputError(
             f"--settings: expected D_MODEL:WARMUP pairs, got {' '.join(options.settings)}"
         ) from error
     if not 1 <= options.steps <= 10_000_000:
-        raise ValueError(f"--steps must be between 1 and 10,000,000. Received: {options.steps}")
+        raise InputError(f"--steps must be between 1 and 10,000,000. Received: {options.steps}")
     return _pictures().draw_learning_rate(settings, options.steps, options.factor)
 
 
@@ -170,7 +171,7 @@ def _draw_overconfidence(options):
 
 def _check_label_smoothing(value):
     if not 0 <= value < 1:
-        raise ValueError(f"--label-smoothing must be at least 0 and below 1. Received: {value}")
+        raise InputError(f"--label-smoothing must be at least 0 and below 1. Received: {value}")
 
 
 def _draw_training(options):
@@ -190,7 +191,7 @@ def _draw_search(options):
 def _load_translator(options):
     given = given_search(options)
     if not options.text.strip():
-        raise ValueError(f"--text {options.text!r}: expected a sentence")
+        raise InputError(f"--text {options.text!r}: expected a sentence")
     check_translator(options.model_dir)
     import_tensorflow()
     from tf_transformer.inference.translator import Translator
@@ -209,7 +210,7 @@ def _add_output(parser, default, summary):
 def _check_output(output, more=()):
     allowed = (".png", ".svg", ".pdf", *more)
     if output.suffix not in allowed:
-        raise ValueError(f"--output {output}: expected a name that ends in {', '.join(allowed)}")
+        raise InputError(f"--output {output}: expected a name that ends in {', '.join(allowed)}")
     check_writable(output)
 
 

@@ -6,6 +6,7 @@ import pathlib
 import time
 
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_folder
 
 
@@ -68,7 +69,7 @@ def _run_prepare(options):
     for name in ("processes", "shard_pairs"):
         value = getattr(options, name)
         if value is not None and value < 1:
-            raise ValueError(f"--{name.replace('_', '-')} {value}: expected at least 1")
+            raise InputError(f"--{name.replace('_', '-')} {value}: expected at least 1")
     size = {} if options.vocab_size is None else {"vocabulary.size": options.vocab_size}
     settings = read_settings(options.config, *map(parse_setting, options.set), size)
     if options.vocabulary:
@@ -76,7 +77,7 @@ def _run_prepare(options):
         check_vocabulary(settings.get("vocabulary", {}), vocabulary, options.vocabulary)
     sources = options.source or [None] * len(options.target)
     if len(sources) != len(options.target):
-        raise ValueError(
+        raise InputError(
             f"expected as many files for --source as for --target, got {len(sources)} and "
             f"{len(options.target)}"
         )

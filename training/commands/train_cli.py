@@ -14,6 +14,7 @@ import sys
 
 from tf_transformer.command_line.command_options import add_model_dir
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 from tf_transformer.storage.files import check_folder, locked
 from tf_transformer.storage.own_files import check_own_file, replacing_own
@@ -182,7 +183,7 @@ def _lost_terminal_ignored():
 def _parse_profile(text: str, steps: int) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+):(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]) <= steps:
-        raise ValueError(
+        raise InputError(
             f"--profile {text}: expected FIRST:LAST, two of the steps 1 to {steps}, as in 100:110"
         )
     return int(match[1]), int(match[2])
@@ -201,7 +202,7 @@ def _check_early(options, config, folders, vocabulary, texts):
     from training.prepared.existing_vocabulary import with_vocabulary
 
     if options.devices is not None and options.devices < 1:
-        raise ValueError(f"--devices {options.devices}: expected at least 1")
+        raise InputError(f"--devices {options.devices}: expected at least 1")
     cluster = read_cluster(os.environ.get("TF_CONFIG", ""))
     choose_strategy(options.strategy, options.devices, cluster)
     if not cluster.addresses:  # of several workers, one writes; others need only read
@@ -221,10 +222,10 @@ def _check_early(options, config, folders, vocabulary, texts):
 def _prepared_folders(options):
     if not options.prepared:
         if options.data_service:
-            raise ValueError("--data-service reads prepared folders; give them with --prepared")
+            raise InputError("--data-service reads prepared folders; give them with --prepared")
         return None
     if options.source is not None:
-        raise ValueError("--prepared takes the place of --source")
+        raise InputError("--prepared takes the place of --source")
     from training.prepared.prepared_folder import PreparedFolder, read_description
 
     folders = [PreparedFolder.parse(name) for name in options.prepared]
@@ -243,7 +244,7 @@ def _given_vocabulary(options, settings, folders):
     if options.vocabulary is not None:
         for name in ("prepared", "init_from"):
             if getattr(options, name):
-                raise ValueError(
+                raise InputError(
                     f"--{name.replace('_', '-')} brings its vocabulary; leave out --vocabulary"
                 )
     elif not folders:
@@ -283,7 +284,7 @@ def _load_train_config(options, settings, folders):
     try:
         return make_config(settings | {"model": model})
     except ValueError as error:
-        raise ValueError(f"{error} (without --source, a language model is trained)") from error
+        raise InputError(f"{error} (without --source, a language model is trained)") from error
 
 
 def _add_average(commands):

@@ -1,5 +1,6 @@
 """Texts that are read again and again while a model is trained must stay what they were."""
 
+from tf_transformer.errors import InputError
 from tf_transformer.text.text_file import TextFile
 from training.data.corpus import check_parallel, digest, file_state
 
@@ -42,7 +43,7 @@ class TextWatch:
         except (OSError, ValueError):
             is_same = False
         if not is_same:
-            raise ValueError(
+            raise InputError(
                 f"{changed[0]} has changed while it was trained with; bring it back, and the same "
                 "command goes on"
             )

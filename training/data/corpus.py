@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import pathlib
 
+from tf_transformer.errors import InputError
 from tf_transformer.text.text_file import TextFile
 
 
@@ -50,10 +51,10 @@ def check_counts(source: TextFile, target: TextFile, num_sources: int, num_targe
         ValueError: they differ in length or are empty.
     """
     if num_sources != num_targets:
-        raise ValueError(
+        raise InputError(
             "source and target must have one line for each other: "
             f"{source} has {num_sources} lines, {target} has {num_targets}"
         )
     if num_sources == 0:
         both = f"{source} and {target} are" if source != target else f"{source} is"
-        raise ValueError(f"{both} empty")
+        raise InputError(f"{both} empty")

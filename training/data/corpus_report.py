@@ -2,6 +2,7 @@
 
 import logging
 
+from tf_transformer.errors import InputError
 from training.data.pipeline import ParallelText
 
 _log = logging.getLogger(__name__)
@@ -19,7 +20,7 @@ def report_corpus(name: str, corpus: ParallelText) -> None:
     """
     statistics = corpus.statistics(f"reading the {name} corpus")
     if statistics.kept == 0:
-        raise ValueError(
+        raise InputError(
             f"no pair of the {name} corpus {corpus.source or ''}, {corpus.target} is left: "
             f"{statistics.empty} have an empty side, {statistics.too_long} are longer than "
             f"data.max_length={corpus.config.max_length} tokens"

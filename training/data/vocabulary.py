@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import sentencepiece
 
+from tf_transformer.errors import InputError
 from tf_transformer.text.language_tags import language_tag
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.text.text_file import TextFile
@@ -85,7 +86,7 @@ def train_sentencepiece(
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise ValueError(_explain(error, config)) from error
+        raise InputError(_explain(error, config)) from error
     return model.getvalue()
 
 

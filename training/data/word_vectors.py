@@ -5,6 +5,7 @@ import logging
 import numpy as np
 import tqdm
 
+from tf_transformer.errors import InputError
 from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 
@@ -49,7 +50,7 @@ def read_vectors(file: TextFile, tokenizer: Tokenizer, d_model: int) -> np.ndarr
             vectors[ids[beginning]] = vector
     found = int(np.isfinite(vectors[:, 0]).sum())
     if found == 0:
-        raise ValueError(f"{file}: no word in it is a piece of the vocabulary")
+        raise InputError(f"{file}: no word in it is a piece of the vocabulary")
     _log.info("%s: vectors for %s of %s pieces", file, f"{found:,}", f"{tokenizer.vocab_size:,}")
     return vectors
 
@@ -60,7 +61,7 @@ def _parse(values: list[str], d_model: int, where: str) -> np.ndarray:
     except ValueError:
         vector = np.zeros(0)
     if len(vector) != d_model or not np.isfinite(vector).all():
-        raise ValueError(
+        raise InputError(
             f"{where}: expected a word and {d_model} numbers (the model's width), "
             f"got {' '.join(values)[:60]!r} after the word ({len(values)} values)"
         )

@@ -15,6 +15,8 @@ from babel.dates import format_date, format_time
 from babel.numbers import format_decimal
 from num2words import num2words
 
+from tf_transformer.errors import InputError
+
 MAX_PAIRS = 100_000  # well below what the templates give: with more, the small ones fade away
 FIRST_DATE, NUM_DATES = datetime.date(1950, 1, 1), 36_525  # to the end of 2049
 Pair = tuple[str, str]  # the same words in English and in German
@@ -212,7 +214,7 @@ def generate_pairs(num_pairs: int, seed: int) -> list[Pair]:
         ValueError: If `num_pairs` is out of range.
     """
     if not 1 <= num_pairs <= MAX_PAIRS:
-        raise ValueError(f"expected 1 <= `num_pairs` <= {MAX_PAIRS}. Received: {num_pairs=}")
+        raise InputError(f"expected 1 <= `num_pairs` <= {MAX_PAIRS}. Received: {num_pairs=}")
     rng = random.Random(seed)
     pairs: dict[str, str] = {}
     while len(pairs) < num_pairs:
@@ -240,7 +242,7 @@ def write_demonstration(
     """
     sizes = {"train": num_train, "validation": num_validation, "test": num_test}
     if min(sizes.values()) < 1:
-        raise ValueError(f"expected at least 1 sentence in each set. Received: {sizes}")
+        raise InputError(f"expected at least 1 sentence in each set. Received: {sizes}")
     pairs = generate_pairs(sum(sizes.values()), seed)
     directory.mkdir(parents=True, exist_ok=True)
     for name, size in sizes.items():

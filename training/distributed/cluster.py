@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 
 EXAMPLE = '{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}'
@@ -34,7 +35,7 @@ def read_cluster(tf_config: str) -> Cluster:
     try:
         return _cluster(json.loads(tf_config or "{}"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(
+        raise InputError(
             f"the environment variable TF_CONFIG: {error}. Expected something like {EXAMPLE}. "
             f"Received: {printable(tf_config)}"
         ) from error
@@ -58,16 +59,16 @@ def choose_strategy(kind: str, num_devices: int | None, cluster: Cluster) -> tup
         return ("multi_worker" if num_workers > 1 else "mirrored"), num_devices
     if kind == "multi_worker":
         if num_workers == 0:
-            raise ValueError(
+            raise InputError(
                 "--strategy multi_worker: expected the workers' addresses in the environment "
                 f"variable TF_CONFIG, as in {EXAMPLE}"
             )
         return kind, num_devices
     if num_workers > 1:
-        raise ValueError(f"--strategy {kind}: TF_CONFIG names {num_workers} workers")
+        raise InputError(f"--strategy {kind}: TF_CONFIG names {num_workers} workers")
     if kind == "one_device":
         if num_devices not in (None, 1):
-            raise ValueError(f"--strategy one_device: received --devices {num_devices}")
+            raise InputError(f"--strategy one_device: received --devices {num_devices}")
         return kind, 1
     return kind, num_devices
 
@@ -101,4 +102,4 @@ def _cluster(config: Any) -> Cluster:
 
 def _check(is_right: Any, fault: str) -> None:
     if not is_right:
-        raise ValueError(fault)
+        raise InputError(fault)

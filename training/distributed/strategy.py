@@ -8,6 +8,7 @@ import threading
 
 import tensorflow as tf
 
+from tf_transformer.errors import InputError
 from training.distributed.cluster import choose_strategy, read_cluster
 
 _log = logging.getLogger(__name__)
@@ -70,9 +71,9 @@ def _devices(number):
     if number is None:
         number = max(1, len(gpus))
     if gpus and number > len(gpus):
-        raise ValueError(f"--devices {number}: this machine has {len(gpus)} GPUs")
+        raise InputError(f"--devices {number}: this machine has {len(gpus)} GPUs")
     if not gpus and number > _MAX_LOGICAL_DEVICES:
-        raise ValueError(
+        raise InputError(
             f"--devices {number}: without GPUs, expected at most {_MAX_LOGICAL_DEVICES} logical "
             "CPU devices; batches have too few rows for more"
         )

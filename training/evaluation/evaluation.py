@@ -6,6 +6,7 @@ import math
 import pathlib
 from collections.abc import Sequence
 
+from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.losses.metrics import Perplexity
@@ -176,7 +177,7 @@ def evaluate_language_model(
     watch = TextWatch(None, text)
     model, source_tokenizer, tokenizer, digest = load_with_digest(model_dir, dtype)
     if source_tokenizer is not None:
-        raise ValueError(f"{model_dir} holds a model that translates; give it a --source")
+        raise InputError(f"{model_dir} holds a model that translates; give it a --source")
     config = DataConfig(max_length=model.config.max_length)
     corpus = ParallelText(None, text, None, tokenizer, config, watch)
     statistics = corpus.statistics(f"reading {text}")
@@ -185,7 +186,7 @@ def evaluate_language_model(
         f"{config.max_length} tokens"
     )
     if statistics.kept == 0:
-        raise ValueError(f"{text}: no sentence is left to judge: {left_out}")
+        raise InputError(f"{text}: no sentence is left to judge: {left_out}")
     if statistics.kept < statistics.pairs:
         _log.warning("%s: %s", text, left_out)
     value = perplexity(model, corpus)

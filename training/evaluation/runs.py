@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 from tf_transformer.storage.model_dir import (
     WEIGHTS_NAME,
@@ -73,7 +74,7 @@ def find_model_dirs(roots: Sequence[pathlib.Path]) -> Iterator[pathlib.Path]:
     seen = set()
     for root in roots:
         if not root.is_dir():
-            raise ValueError(f"{root}: no such folder")
+            raise InputError(f"{root}: no such folder")
         for folder, subfolders, files in os.walk(root):
             subfolders.sort()
             path = pathlib.Path(folder)
@@ -159,10 +160,10 @@ def _check_score(where, score):
     """Refuses what cannot be shown in a table, or would control the terminal."""
     for name in _NUMBERS:
         if type(score.get(name)) not in (int, float, type(None)):
-            raise ValueError(f"{where}: expected a number for {name}, got {score[name]!r}")
+            raise InputError(f"{where}: expected a number for {name}, got {score[name]!r}")
     reference = score.get("reference")
     texts = {name: score.get(name) for name in _TEXTS}
     texts["reference.file"] = reference.get("file") if isinstance(reference, dict) else None
     for name, text in texts.items():
         if text is not None and not (isinstance(text, str) and text.isprintable()):
-            raise ValueError(f"{where}: expected printable text for {name}, got {text!r}")
+            raise InputError(f"{where}: expected printable text for {name}, got {text!r}")

@@ -8,6 +8,8 @@ from typing import Any
 import sacrebleu
 from sacrebleu.significance import PairedTest
 
+from tf_transformer.errors import InputError
+
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
@@ -56,10 +58,10 @@ def check_systems(systems: dict[str, Sequence[str]], sentences: int) -> None:
     """
     seed = os.environ.get("SACREBLEU_SEED", "none")
     if systems and seed.lower() != "none" and not seed.isdigit():
-        raise ValueError(f"SACREBLEU_SEED: expected a number, or none. Received: {seed!r}")
+        raise InputError(f"SACREBLEU_SEED: expected a number, or none. Received: {seed!r}")
     for name, hypotheses in systems.items():
         if len(hypotheses) != sentences:
-            raise ValueError(
+            raise InputError(
                 f"{name} must have one line for each of the {sentences} sentences of the test set. "
                 f"Received: {len(hypotheses)} lines"
             )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from tf_transformer.errors import InputError
 from tf_transformer.inference.inspection import InspectedSentence
 from training.plots.fonts import font_families
 
@@ -33,12 +34,12 @@ def draw_attention(
         ValueError: no such part or layer.
     """
     if part not in PARTS:
-        raise ValueError(f"`part` must be one of {tuple(PARTS)}. Received: part={part!r}")
+        raise InputError(f"`part` must be one of {tuple(PARTS)}. Received: part={part!r}")
     weights = getattr(sentence.attention, part)
     layers = range(len(weights)) if layers is None else layers
     for layer in layers:
         if not 0 <= layer < len(weights):
-            raise ValueError(
+            raise InputError(
                 f"Layers are numbered 0 to {len(weights) - 1}. Received: layer={layer}"
             )
     rows, columns = (getattr(sentence, side) for side in PARTS[part])

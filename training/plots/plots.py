@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.util.tensor_util import make_ndarray
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.regular_files import regular_size
 
 
@@ -19,7 +20,7 @@ def plot_training(log_dir: pathlib.Path) -> Figure:
         ValueError: there are no such files, or one is no regular file.
     """
     if not any(log_dir.glob("training/events*")):
-        raise ValueError(f"{log_dir}: no files of TensorBoard there; training writes them")
+        raise InputError(f"{log_dir}: no files of TensorBoard there; training writes them")
     figure = Figure(figsize=(10, 6), layout="constrained")
     panels = (
         ("loss", "label-smoothed loss (nats a token)", "linear"),

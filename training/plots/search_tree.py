@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from tf_transformer.decoding.beam_search import beam_search
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
+from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.text.framing import end_and_pad
@@ -41,7 +42,7 @@ def record_search(translator: Translator, text: str) -> SearchTree:
     source = translator.source_tokenizer.tokenize(tf.constant([text]))
     source = source[:, : translator.source_limit]
     if source.row_lengths()[0] == 0:
-        raise ValueError(f"No words to look at in {text!r}")
+        raise InputError(f"No words to look at in {text!r}")
     decoder, state, arguments = translator.search.start(end_and_pad(source))
     recorder = _Recorder(decoder, translator.model.config.target_vocab_size)
     found = beam_search(

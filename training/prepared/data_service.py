@@ -13,6 +13,7 @@ import tensorflow as tf
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from tf_transformer.errors import InputError
 from training.prepared.loopback import loopback_only
 from training.prepared.ports import bracketed, check_host, check_port
 
@@ -69,7 +70,7 @@ def check_service(address: str, seconds: float = 10.0) -> None:
     """
     match = re.fullmatch(r"grpc://((?:\[[^/\[\]]+\]|[^/:\[\]]+):(\d{1,5}))", address)
     if not match or int(match[2]) > 65535:
-        raise ValueError(
+        raise InputError(
             f"data service {address}: expected grpc://HOST:PORT, an IPv6 address in brackets"
         )
     deadline = time.monotonic() + seconds

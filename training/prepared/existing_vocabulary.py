@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from tf_transformer.errors import InputError
 from tf_transformer.text.vocabulary import Vocabulary
 from training.config import TrainingConfig, VocabularyConfig
 from training.prepared.prepared_folder import (
@@ -38,7 +39,7 @@ def read_vocabulary(path: pathlib.Path) -> tuple[VocabularyConfig, Models]:
         source = None if models[0] is None else Vocabulary(models[0])
         target = Vocabulary(models[1])
     except ValueError as error:
-        raise ValueError(
+        raise InputError(
             f"{path}: its vocabulary is no SentencePiece model that can be used ({error})"
         ) from error
     trained = trained_config(path)
@@ -63,7 +64,7 @@ def vocabulary_for(path: pathlib.Path, has_source: bool) -> tuple[VocabularyConf
     if not has_source:
         return dataclasses.replace(settings, joint=True, languages=[]), (None, target)
     if source is None:
-        raise ValueError(f"{path}: its vocabulary is a language model's and has no source side")
+        raise InputError(f"{path}: its vocabulary is a language model's and has no source side")
     return settings, (source, target)
 
 
@@ -84,7 +85,7 @@ def _settings_of(vocabulary: Vocabulary, path: pathlib.Path) -> VocabularyConfig
     spec = ModelProto.FromString(vocabulary.model).trainer_spec
     kind = TrainerSpec.ModelType.Name(spec.model_type).lower()
     if kind not in ("bpe", "unigram", "char"):
-        raise ValueError(
+        raise InputError(
             f"{path}: expected a SentencePiece model of the type bpe, unigram or char. "
             f"Received: {kind}"
         )
@@ -114,7 +115,7 @@ def check_vocabulary(
     for name, value in given.items():
         has = getattr(vocabulary, name, value)
         if has != value and not name.endswith("_vectors"):
-            raise ValueError(
+            raise InputError(
                 f"{owner} has a vocabulary with {name}={has!r} and keeps it; leave out "
                 f"vocabulary.{name}={value!r}"
             )

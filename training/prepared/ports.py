@@ -3,6 +3,8 @@
 import ipaddress
 import socket
 
+from tf_transformer.errors import InputError
+
 
 def check_port(port: int) -> None:
     """Refuses a port that cannot be listened on; 0 stands for any that is free.
@@ -14,7 +16,7 @@ def check_port(port: int) -> None:
         OSError: it is taken.
     """
     if not 0 <= port < 65536:
-        raise ValueError(f"port {port}: expected 0 to 65535")
+        raise InputError(f"port {port}: expected 0 to 65535")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -34,7 +36,7 @@ def check_host(host: str, trusts_network: bool) -> None:
         ValueError: the name is not one of the loopback interface, and the network is not trusted.
     """
     if not (trusts_network or _is_loopback(host)):
-        raise ValueError(
+        raise InputError(
             f"host {host}: expected a name of the loopback interface, as in localhost: whoever "
             "can connect to a data service can run code as this user; give --trust-network where "
             "every machine that can reach this one may"

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import tqdm
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import locked, remove_leftovers
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.own_files import make_own_folder, replacing_own
@@ -126,10 +127,10 @@ def _own(output: pathlib.Path) -> Iterator[pathlib.Path]:
     """Makes the folder and the one for work in it, for this process alone."""
     work = output / WORK_NAME
     if output.exists() and not output.is_dir():
-        raise ValueError(f"{output}: not a folder")
+        raise InputError(f"{output}: not a folder")
     is_ours = work.is_dir() or (output / DESCRIPTION_NAME).exists()
     if output.exists() and any(output.iterdir()) and not is_ours:
-        raise ValueError(f"{output}: holds other files; give a folder that is new or empty")
+        raise InputError(f"{output}: holds other files; give a folder that is new or empty")
     output.mkdir(parents=True, exist_ok=True)
     with locked(output, "preparing it"):
         try:
@@ -154,9 +155,9 @@ def _begin_or_continue(output: pathlib.Path, work: pathlib.Path, request: dict) 
         before = {name: former[name] for name in request}
         difference = _difference(before, request)
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise ValueError(f"{begun}: damaged; remove {output} to begin anew ({error!r})") from error
+        raise InputError(f"{begun}: damaged; remove {output} to begin anew ({error!r})") from error
     if difference:
-        raise ValueError(
+        raise InputError(
             f"{output} was begun with {difference}; give the same files and settings, or another "
             "--output"
         )
@@ -255,7 +256,7 @@ def _read_sides(
                     positions[side] = end
                 for file in files:
                     if file and file_state(file.path) != counts[file.path].state:
-                        raise ValueError(
+                        raise InputError(
                             f"{file.path} has changed while it was read; bring it back, and the "
                             "same command goes on"
                         )
@@ -299,7 +300,7 @@ def _statistics(shards: Sequence[Shard]) -> dict[str, Any]:
     lines = sum(shard.num_lines for shard in shards)
     if pairs == 0:
         reasons = ", ".join(f"{number} are {kind}" for kind, number in faults.items() if number)
-        raise ValueError(f"no pair is left of {lines}: {reasons}")
+        raise InputError(f"no pair is left of {lines}: {reasons}")
     return {"lines": lines, "faults": faults, "examples": examples, "duplicates": 0, "kept": pairs}
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
+from tf_transformer.errors import InputError
 from tf_transformer.text.framing import shift_right
 from tf_transformer.text.special_ids import PAD_ID
 from tf_transformer.text.vocabulary import Vocabulary
@@ -58,7 +59,7 @@ class PreparedText:
         descriptions = [read_description(folder.path) for folder in folders]
         for folder, description in zip(folders, descriptions, strict=True):
             if description["tokenizers"] != descriptions[0]["tokenizers"]:
-                raise ValueError(
+                raise InputError(
                     f"{folder.path} has another vocabulary than {folders[0].path}; prepare it "
                     f"with --vocabulary {folders[0].path}"
                 )
@@ -90,14 +91,14 @@ class PreparedText:
         self._shards_in_block = max(1, round(config.shuffle_buffer / largest))
         for path, shard in shards:
             if not path.is_file():
-                raise ValueError(f"{path}: no such file; {remedy(path.parent)}")
+                raise InputError(f"{path}: no such file; {remedy(path.parent)}")
             if (size := path.stat().st_size) != shard["bytes"]:
-                raise ValueError(
+                raise InputError(
                     f"{path}: damaged, it has {size:,} bytes, and should have {shard['bytes']:,}; "
                     f"{remedy(path.parent)}"
                 )
         if not self._bucket_sizes.any():
-            raise ValueError(
+            raise InputError(
                 f"no pair of {folders[0].path} is as short as data.max_length={config.max_length}"
             )
 
@@ -115,7 +116,7 @@ class PreparedText:
         """
         models = read_models(self.folders[0].path)
         if [model and digest_of(model) for model in models] != self._descriptions[0]["tokenizers"]:
-            raise ValueError(
+            raise InputError(
                 f"{self.folders[0].path}: its vocabulary is not the one it was prepared with"
             )
         return models

@@ -9,6 +9,7 @@ import re
 import reprlib
 from typing import Any
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.regular_files import read_regular
 from training.config import VocabularyConfig
@@ -58,9 +59,9 @@ class PreparedFolder:
         except ValueError:
             value = -1.0
         if not 0 < value < float("inf"):
-            raise ValueError(f"{name}: expected DIR=WEIGHT with a weight above 0")
+            raise InputError(f"{name}: expected DIR=WEIGHT with a weight above 0")
         if not pathlib.Path(folder).is_dir():
-            raise ValueError(f"{folder}: no such folder")
+            raise InputError(f"{folder}: no such folder")
         return cls(pathlib.Path(folder), value)
 
 
@@ -77,14 +78,14 @@ def read_description(folder: pathlib.Path) -> dict[str, Any]:
             if (folder / WORK_NAME).is_dir()
             else (f"is not a prepared folder: it has no {DESCRIPTION_NAME}")
         )
-        raise ValueError(f"{folder} {reason}")
+        raise InputError(f"{folder} {reason}")
     try:
         description = read_json(path, MAX_BYTES)
         version = description["format_version"]
     except (ValueError, KeyError) as error:
-        raise ValueError(f"{path}: damaged ({' '.join(repr(error).split())[:400]})") from error
+        raise InputError(f"{path}: damaged ({' '.join(repr(error).split())[:400]})") from error
     if version != FORMAT_VERSION:
-        raise ValueError(
+        raise InputError(
             f"{path}: this version reads prepared folders of format {FORMAT_VERSION}, "
             f"got format {reprlib.repr(version)}"
         )
@@ -96,33 +97,33 @@ def _check_description(path: pathlib.Path, description: dict[str, Any]) -> None:
     missing = _KEYS - description.keys()
     shards = description.get("shards", [])
     if not isinstance(shards, list) or not all(isinstance(shard, dict) for shard in shards):
-        raise ValueError(f"{path}: damaged, its shards are no list of objects")
+        raise InputError(f"{path}: damaged, its shards are no list of objects")
     for shard in shards:
         missing |= _SHARD_KEYS - shard.keys()
     if missing:
-        raise ValueError(f"{path}: damaged, it lacks {', '.join(sorted(missing))}")
+        raise InputError(f"{path}: damaged, it lacks {', '.join(sorted(missing))}")
     tokenizers = description["tokenizers"]
     if not isinstance(tokenizers, list) or len(tokenizers) != 2:
-        raise ValueError(f"{path}: damaged, expected two tokenizers, of source and target")
+        raise InputError(f"{path}: damaged, expected two tokenizers, of source and target")
     for shard in shards:
         _check_shard(path, shard)
     if not any(shard["pairs"] for shard in shards):
-        raise ValueError(f"{path}: damaged, there is no pair in its shards")
+        raise InputError(f"{path}: damaged, there is no pair in its shards")
 
 
 def _check_shard(path: pathlib.Path, shard: dict[str, Any]) -> None:
     """Refuses files elsewhere, and numbers that cannot be."""
     name, lengths = shard["name"], shard["lengths"]
     if not isinstance(name, str) or not _SHARD_NAME.fullmatch(name):
-        raise ValueError(
+        raise InputError(
             f"{path}: damaged, expected shards such as shard-00000.tfrecord, "
             f"got {reprlib.repr(name)}"
         )
     numbers = [shard["pairs"], shard["bytes"], *(lengths if isinstance(lengths, list) else [None])]
     if any(type(number) is not int or number < 0 for number in numbers):
-        raise ValueError(f"{path}: damaged, {name} has counts that are no counts")
+        raise InputError(f"{path}: damaged, {name} has counts that are no counts")
     if sum(lengths) != shard["pairs"] or shard["pairs"] * _RECORD_BYTES > shard["bytes"]:
-        raise ValueError(
+        raise InputError(
             f"{path}: damaged, the {shard['pairs']:,} pairs of {name} are not {sum(lengths):,} "
             f"lengths in {shard['bytes']:,} bytes"
         )
@@ -137,7 +138,7 @@ def vocabulary_settings(folder: pathlib.Path, description: dict[str, Any]) -> Vo
     try:
         return make_config({"vocabulary": description["vocabulary"]}).vocabulary
     except ValueError as error:
-        raise ValueError(f"{folder / DESCRIPTION_NAME}: damaged ({str(error)[:400]})") from error
+        raise InputError(f"{folder / DESCRIPTION_NAME}: damaged ({str(error)[:400]})") from error
 
 
 def read_models(folder: pathlib.Path) -> Models:
@@ -156,7 +157,7 @@ def read_models(folder: pathlib.Path) -> Models:
         return model, model
     source, target = (folder / name for name in SPM_NAMES)
     if not target.exists():
-        raise ValueError(f"{folder}: has no vocabulary ({target.name})")
+        raise InputError(f"{folder}: has no vocabulary ({target.name})")
     return (
         read_regular(source, MAX_BYTES) if source.exists() else None,
         read_regular(target, MAX_BYTES),

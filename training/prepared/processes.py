@@ -12,6 +12,8 @@ from typing import Any
 
 import tqdm
 
+from tf_transformer.errors import InputError
+
 
 class Processes:
     """Processes that run functions; a context manager, which ends them.
@@ -54,7 +56,7 @@ class Processes:
             while running:
                 yield _result(*running.popleft(), progress)
         except BrokenProcessPool as error:
-            raise ValueError(
+            raise InputError(
                 "a process was killed, perhaps for want of memory; the same command goes on, and "
                 "fewer --processes need less"
             ) from error
@@ -79,7 +81,7 @@ def _result(future: concurrent.futures.Future, size: int, progress: tqdm.tqdm) -
     try:
         result = future.result()
     except ValueError as error:
-        raise ValueError(str(error)) from error  # here, not in the executor's code
+        raise InputError(str(error)) from error  # here, not in the executor's code
     progress.update(size)
     return result
 

@@ -13,6 +13,8 @@ import google_crc32c
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
+from tf_transformer.errors import InputError
+
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
 
@@ -86,19 +88,19 @@ def checked_pairs(file: BinaryIO, num_bytes: int) -> Iterator[dict[str, Sequence
     """
     while header := file.read(_LENGTH.size + _CHECKSUM.size):
         if len(header) < _LENGTH.size + _CHECKSUM.size:
-            raise ValueError("the file ends within it")
+            raise InputError("the file ends within it")
         size = _LENGTH.unpack_from(header)[0]
         if _checksum(header[: _LENGTH.size]) != header[_LENGTH.size :]:
-            raise ValueError("its length has another check sum")
+            raise InputError("its length has another check sum")
         if file.tell() + size + _CHECKSUM.size > num_bytes:
-            raise ValueError("the file ends within it")
+            raise InputError("the file ends within it")
         record = file.read(size)
         if _checksum(record) != file.read(_CHECKSUM.size):
-            raise ValueError("it has another check sum")
+            raise InputError("it has another check sum")
         try:
             feature = _Example.FromString(record).features.feature
         except DecodeError as error:
-            raise ValueError("it is no tf.train.Example") from error
+            raise InputError("it is no tf.train.Example") from error
         yield {name: list(entry.int64_list.value) for name, entry in feature.items()}
 
 

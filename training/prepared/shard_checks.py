@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tf_transformer.errors import InputError
 from training.prepared.prepared_folder import DESCRIPTION_NAME, digest_of_file
 from training.prepared.records import checked_pairs
 
@@ -21,7 +22,7 @@ def check_digest(path: pathlib.Path, shard: Mapping[str, Any]) -> None:
         OSError: it cannot be read.
     """
     if digest_of_file(path) != shard["digest"]:
-        raise ValueError(f"{path}: damaged; {remedy(path.parent)}")
+        raise InputError(f"{path}: damaged; {remedy(path.parent)}")
 
 
 def check_records(
@@ -47,14 +48,14 @@ def check_records(
                     break
                 length = max(_length(pair.get(name), size) for name, size in vocab_sizes.items())
                 if length >= len(shard["lengths"]):
-                    raise ValueError(f"{length:,} tokens, more than {DESCRIPTION_NAME} says of any")
+                    raise InputError(f"{length:,} tokens, more than {DESCRIPTION_NAME} says of any")
             except ValueError as error:
-                raise ValueError(
+                raise InputError(
                     f"{path}: record {number}: {error}; {remedy(path.parent)}"
                 ) from error
             lengths[length] += 1
     if any(lengths[length] != count for length, count in enumerate(shard["lengths"])):
-        raise ValueError(
+        raise InputError(
             f"{path}: its records have other lengths than {DESCRIPTION_NAME} says; "
             f"{remedy(path.parent)}"
         )
@@ -62,10 +63,10 @@ def check_records(
 
 def _length(ids: Sequence[int] | None, vocab_size: int) -> int:
     if not ids:
-        raise ValueError("expected ids of each side, got none")
+        raise InputError("expected ids of each side, got none")
     for token in ids:
         if not 0 < token < vocab_size:
-            raise ValueError(f"expected ids from 1 to {vocab_size - 1}, got {token}")
+            raise InputError(f"expected ids from 1 to {vocab_size - 1}, got {token}")
     return len(ids)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import sentencepiece
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.text.language_tags import lacks_tag, language_tag
 from tf_transformer.text.reading import NotTextError
@@ -166,7 +167,7 @@ def _readable_pairs(shard, sides, leave_out) -> Iterator[tuple[int, str, str]]:
     lines = (_split_lines(sides[0]) if shard.source else target, target)
     for file, side in zip(files, lines, strict=True):
         if len(side) != shard.num_lines:
-            raise ValueError(f"{file.path} has changed while it was read")
+            raise InputError(f"{file.path} has changed while it was read")
     for line, pair in enumerate(zip(*lines, strict=True), shard.first_line):
         sentences = []
         for file, text in zip(files, pair, strict=True):
