@@ -79,8 +79,11 @@ def _is_expected(error: Exception) -> bool:
     """
     if isinstance(error, UnicodeEncodeError):
         return "surrogates" in error.reason
-    is_exhausted = type(error).__name__ == "ResourceExhaustedError"
-    return isinstance(error, InputError | OSError) or is_exhausted
+    if isinstance(error, InputError | OSError):
+        return True
+    from export.client.errors import RequestError  # the client stands alone, without this package
+
+    return isinstance(error, RequestError) or type(error).__name__ == "ResourceExhaustedError"
 
 
 def _in_one_line(error: Exception) -> str:
