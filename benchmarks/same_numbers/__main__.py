@@ -1,0 +1,87 @@
+"""Whether this version computes the same numbers as another commit.
+
+    python -m benchmarks.same_numbers --against 1c712d8 [--model-dir DIR ...]
+
+Takes the packages of the other commit out of git. Its version writes models, weights, checkpoints
+and a prepared folder of a small corpus that is made here; then the same program (`worker.py`) runs
+with each of the two versions, reads these files and writes down what it computes: initial weights,
+logits, losses, gradients, weights after training, translations, and what exports answer. Prints a
+table in Markdown; the status is 1 where a difference exceeds 1e-6 and no change on purpose
+(`CHANGED` in `comparison.py`) explains it.
+"""
+
+import argparse
+import io
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+from benchmarks.same_numbers.comparison import compare, details, table
+from benchmarks.same_numbers.numbers import read_numbers
+
+ROOT = pathlib.Path(__file__).parents[2]
+PACKAGES = ("tf_transformer", "training", "export")
+
+
+def take_out(commit: str, directory: pathlib.Path) -> None:
+    """Writes the packages as they were at a commit."""
+    words = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, *PACKAGES]
+    archive = subprocess.run(words, stdout=subprocess.PIPE)
+    if archive.returncode:  # git has said why
+        raise SystemExit(2)
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        files.extractall(directory, filter="data")
+
+
+def run_worker(version: pathlib.Path, name: str, *words: str | pathlib.Path) -> None:
+    """Runs the worker with the packages in `version`; shows what it printed where it fails."""
+    print(f"{name}: {words[0]} ...", file=sys.stderr, flush=True)
+    # The worker itself is this version's: the other folder has no benchmarks.
+    environment = os.environ | {
+        "PYTHONPATH": f"{version}{os.pathsep}{ROOT}",
+        "KERAS_BACKEND": "tensorflow",
+        "CUDA_VISIBLE_DEVICES": "",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+    module = ["-P", "-m", "benchmarks.same_numbers.worker", str(version)]
+    done = subprocess.run(
+        [sys.executable, *module, *map(str, words)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    if done.returncode:
+        raise SystemExit(f"{done.stdout}\n{name}: {words[0]} failed, see above")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--against", required=True, metavar="COMMIT")
+    parser.add_argument(
+        "--model-dir", nargs="+", type=pathlib.Path, default=[], metavar="DIR",
+        help="trained models whose translations and exports are compared too",
+    )  # fmt: skip
+    options = parser.parse_args()
+    models = [path.resolve() for path in options.model_dir]
+    with tempfile.TemporaryDirectory() as directory:
+        work = pathlib.Path(directory)
+        files, other = work / "files", work / "version"
+        take_out(options.against, other)
+        run_worker(other, options.against, "write", files)
+        numbers = []
+        for version, name in ((other, options.against), (ROOT, "this version")):
+            output = work / f"numbers-{len(numbers)}"
+            run_worker(version, name, "dump", files, output, *models)
+            numbers.append(read_numbers(output))
+    comparisons = compare(*numbers)
+    print("\n".join([*table(comparisons), "", *details(comparisons)]))
+    sys.exit(any(comparison.is_wrong for comparison in comparisons))
+
+
+if __name__ == "__main__":
+    main()
