@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test docs format clean always
 
 $(VENV)/installed-%: setup.py pyproject.toml $(VENV)/pyvenv.cfg
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[$*]"
 	touch $@
 
 # Looked after in every call; the file gets newer, and all is installed again, only if it is made.

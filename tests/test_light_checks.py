@@ -287,6 +287,7 @@ WRONG = {
     "runs, folder": ("runs {none}", "none: no such folder"),
     "runs, output": ("runs {model} --json {none}/x", "there is no folder"),
     "demo, output": ("demo --out {text}", "text: expected a folder"),
+    "demo, seed": ("demo --out {new} --seed -1", "--seed -1: expected 0 to 4294967295"),
 }
 
 

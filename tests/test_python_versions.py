@@ -208,6 +208,7 @@ def test_make_installs_once_and_again_into_a_new_environment(machine):
     first, second = (machine.run("make", "demo") for _ in range(2))
     assert (first.returncode, first.stderr) == (second.returncode, second.stderr) == (0, "")
     assert "python3.13 (Python 3.13)" in first.stdout and "installing" in first.stdout
+    assert "--quiet" not in first.stdout  # pip shows its progress
     assert first.stdout.endswith("\ntf-transformer demo\n")
     assert second.stdout == ".venv/bin/tf-transformer demo\ntf-transformer demo\n"
 

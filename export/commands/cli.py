@@ -94,9 +94,8 @@ def _run_export(options):
     version = export_translator(translator, options.output, options.signatures, facts)
     names = json.loads((version / "model.json").read_text())["signatures"]
     print(
-        f"{version}: moved and loaded in a fresh process, each of its {len(names)} signatures "
-        "gives what the model gives here, and nothing is traced between requests: "
-        + ", ".join(names)
+        f"{version}: moved and loaded in a fresh process, every signature gives what the model "
+        f"gives here, and nothing is traced between requests: {', '.join(names)}"
     )
     for line in describe_deployment(options.output):
         print(line)

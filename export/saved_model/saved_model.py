@@ -58,7 +58,7 @@ def export_translator(
     # Verified in another place than it was written to: what is in it must not name the place.
     temporary = directory / f".writing-{os.getpid()}.moved"
     try:
-        _log.info("Saving the %d signatures", len(served.functions))
+        _log.info("Saving the SavedModel")
         _save(served, written)
         written.rename(temporary)
         texts = sample_texts(translator)

@@ -48,7 +48,7 @@ def verify(served: ServedTranslator, texts: list[bytes], saved_model: pathlib.Pa
         ValueError: the process failed, any answer differs, or the model computes no numbers.
     """
     requests = sample_requests(served, texts)
-    _log.info("Asking the %d signatures of the SavedModel in a fresh process", len(requests))
+    _log.info("Asking the SavedModel in a fresh process")
     answers = run_in_fresh_process(saved_model, requests)
     _log.info("Comparing the answers with the model's")
     for name in counted(requests, "comparing"):

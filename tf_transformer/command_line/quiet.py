@@ -1,4 +1,4 @@
-"""Keeps TensorFlow's start-up notices out of a command's output."""
+"""Keeps TensorFlow's start-up notices out of a command's output, and says that it is loading."""
 
 import contextlib
 import logging
@@ -14,9 +14,15 @@ def import_tensorflow() -> None:
     Keras, which TensorFlow imports, is left without the user's own settings.
 
     The notices come from C++ before any log level is read. Faults still show: they are exceptions.
+    Takes seconds, so a terminal shows a line meanwhile.
     """
+    import tqdm
+
     ignore_limits()
-    with _standard_error_closed():
+    progress = tqdm.tqdm(
+        desc="loading TensorFlow", bar_format="{desc} ...", leave=False, disable=None
+    )
+    with progress, _standard_error_closed():
         import absl.logging
         import tensorflow as tf
         import tensorflow_text  # noqa: F401

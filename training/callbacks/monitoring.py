@@ -68,6 +68,8 @@ class Report(StepCallback):
         self._start_clock({})
         self._start_anew = False
         self._progress = self._bar(f"from step {self.step}", " steps", self.params["steps"])
+        if not self._has_traced:
+            self._progress.set_postfix_str("building the graph")
 
     def _start_clock(self, results):
         """Speeds are measured from here; `results` is what the metrics have counted before."""
@@ -90,6 +92,7 @@ class Report(StepCallback):
             self._start_anew = True
         elif not self._has_traced:
             self._start_clock(self._results())
+            self._progress.set_postfix_str("")
         self._has_traced = True
 
     def _results(self):

@@ -6,78 +6,95 @@ import subprocess
 import sys
 import time
 
+import tqdm
+
 from training.demo.corpus import write_demonstration
 
-# Settings of the small model that learns the demonstration's language.
+# What differs from the defaults, so that the small model learns the demonstration's language fast.
 _SETTINGS = (
     "model.num_encoder_layers=2",
     "model.num_decoder_layers=2",
-    "model.d_ff=512",
-    "model.dropout_rate=0.0",
-    "vocabulary.kind=unigram",
-    "vocabulary.split_digits=true",
-    "vocabulary.character_coverage=1.0",
-    "optimization.warmup_steps=300",
-    "optimization.learning_rate_factor=0.5",
-    "optimization.checkpoint_every=250",
-    "data.batch_tokens=1500",
+    "model.dropout_rate=0",
+    "data.batch_tokens=640",
+    "optimization.warmup_steps=200",
+    "optimization.learning_rate_factor=0.6",
+    "optimization.checkpoint_every=100",
+    "validation.translate_every=6",
 )
-_STEPS = 2500
+_STEPS = 1200
 _NUM_AVERAGED = 3
-_VOCAB_SIZE = 500
+_VOCAB_SIZE = 1200
 _NUM_SHOWN = 5
+_SIGNATURE = "serving_default"
 
 # What a user of the SavedModel writes, and nothing of this project.
-_FIVE_LINES = """\
+_PROGRAM = """\
 import tensorflow as tf, tensorflow_text
-translate = tf.saved_model.load({saved_model!r}).signatures["serving_default"]
+translate = tf.saved_model.load({saved_model!r}).signatures[{signature!r}]
 english = {sentences!r}
 for source, german in zip(english, translate(text=tf.constant(english))["translation"].numpy()):
     print(source, "->", german.decode())
 """
 
 
-def run_demo(directory: pathlib.Path) -> None:
+def run_demo(directory: pathlib.Path, seed: int = 1) -> None:
     """Makes the corpus, then trains, averages, evaluates, exports and translates with the export.
 
-    Each stage is a command that the user could type; it is printed before it runs.
+    Each stage after the corpus is a command that the user could type; it is printed before it runs.
 
     Args:
         directory: where everything is written; a demonstration that was interrupted goes on.
+        seed: of the corpus, the weights and the order of the data.
 
     Raises:
         SystemExit: a command failed; it has said why.
     """
     started = time.monotonic()
     data, model, served = directory / "data", directory / "model", directory / "served"
-    print(f"Writing an English-German corpus of dates, times, amounts and counts to {data}")
-    write_demonstration(data)
+    _announce(1, f"Write an English-German corpus of dates, times, amounts and counts to {data}")
+    write_demonstration(data, seed=seed)
+    _announce(2, "Train a small Transformer on it")
     _run(
         "train",
         *("--source", data / "train.en", "--target", data / "train.de"),
         *("--validation-source", data / "validation.en"),
         *("--validation-target", data / "validation.de"),
-        *("--model-dir", model, "--steps", _STEPS, "--vocab-size", _VOCAB_SIZE),
+        *("--model-dir", model, "--steps", _STEPS, "--vocab-size", _VOCAB_SIZE, "--seed", seed),
         *("--set", *_SETTINGS),
     )
+    _announce(3, f"Make the mean of the last {_NUM_AVERAGED} checkpoints the model's weights")
     _run("average", "--model-dir", model, "--last", _NUM_AVERAGED)
+    _announce(4, "Translate sentences that training has not seen, and compare with the reference")
     _run(
         "evaluate",
         *("--model-dir", model, "--source", data / "test.en", "--reference", data / "test.de"),
         *("--json", directory / "evaluation.json"),
     )
-    _run("export", "--model-dir", model, "--output", served)
-    minutes = (time.monotonic() - started) / 60
-    print(f"\nAll that took {minutes:.1f} minutes. Watch the training's curves with")
-    print(f"  tensorboard --logdir {model / 'logs'}")
+    _announce(5, "Export a SavedModel for TF Serving, and compare its answers with the model's")
+    _run("export", "--model-dir", model, "--output", served, "--signatures", _SIGNATURE)
+    _announce(6, "Translate unseen sentences with the SavedModel, without this project")
     sentences = (data / "test.en").read_text(encoding="utf-8").splitlines()[:_NUM_SHOWN]
-    newest = max(int(entry.name) for entry in served.iterdir() if entry.name.isdigit())
-    _translate_with(served / str(newest), sentences)
+    _translate_with(_newest_version(served), sentences, directory / "translate.py")
+    minutes = (time.monotonic() - started) / 60
+    print(
+        f"\nAll that took {minutes:.1f} minutes. See how training went, and export everything that"
+    )
+    print("a SavedModel can answer (n best, alignments, scores, samples, options), with")
+    _print_command("tensorboard", "--logdir", model / "logs")
+    _print_command("tf-transformer", "export", "--model-dir", model, "--output", served)
+
+
+def _announce(stage: int, what: str) -> None:
+    print(f"\n[{stage}/6] {what}", flush=True)
+
+
+def _print_command(*words: object) -> None:
+    print(f"$ {shlex.join(map(str, words))}", flush=True)
 
 
 def _run(*command: object) -> None:
     words = [str(word) for word in command]
-    print(f"\n$ {shlex.join(['tf-transformer', *words])}", flush=True)
+    _print_command("tf-transformer", *words)
     process = subprocess.Popen([sys.executable, "-m", "tf_transformer", *words])
     while True:
         try:
@@ -89,11 +106,31 @@ def _run(*command: object) -> None:
         raise SystemExit(status)
 
 
-def _translate_with(saved_model: pathlib.Path, sentences: list[str]) -> None:
-    print("Unseen sentences, translated by the SavedModel in a fresh process:", flush=True)
-    program = _FIVE_LINES.format(saved_model=str(saved_model), sentences=sentences)
-    process = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True)
+def _newest_version(served: pathlib.Path) -> pathlib.Path:
+    return served / str(max(int(entry.name) for entry in served.iterdir() if entry.name.isdigit()))
+
+
+def _translate_with(saved_model: pathlib.Path, sentences: list[str], program: pathlib.Path) -> None:
+    text = _PROGRAM.format(saved_model=str(saved_model), signature=_SIGNATURE, sentences=sentences)
+    program.write_text(text, encoding="utf-8")
+    _print_command("python", "-I", program)
+    with subprocess.Popen(
+        [sys.executable, "-I", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        output, errors = _communicate(process)
     if process.returncode != 0:
-        sys.stderr.write(process.stderr)
+        sys.stderr.write(errors)  # among TensorFlow's notices
         raise SystemExit(process.returncode)
-    print(process.stdout, end="")
+    print(output, end="")
+
+
+def _communicate(process: subprocess.Popen) -> tuple[str, str]:
+    """Waits for what a program prints, and shows on a terminal that it is running."""
+    with tqdm.tqdm(
+        desc="loading the SavedModel", bar_format="{desc}: {elapsed}", leave=False, disable=None
+    ) as progress:
+        while True:
+            try:
+                return process.communicate(timeout=1)
+            except subprocess.TimeoutExpired:
+                progress.refresh()

@@ -236,8 +236,8 @@ def test_tokens_alone_need_no_text_ops(translator, tmp_path):
 
 STAGES = [
     "Tracing the signatures",
-    "Saving the 2 signatures",
-    "Asking the 2 signatures of the SavedModel in a fresh process",
+    "Saving the SavedModel",
+    "Asking the SavedModel in a fresh process",
     "Comparing the answers with the model's",
     "Writing the warm-up requests and the settings of the server",
 ]

@@ -360,3 +360,12 @@ def test_steps_between_reports_read_nothing_from_the_device(corpus, tmp_path, mo
         train(config, model_dir=tmp_path / str(steps), **corpus.arguments)
         counts.append(len(fetched))
     assert counts[0] == counts[1] > 20
+
+
+def test_a_terminal_shows_why_the_first_step_takes_long(corpus, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    train(small_config(optimization__steps=2), model_dir=tmp_path, **corpus.arguments)
+    shown = capsys.readouterr().err.split("\r")
+    bars = [line for line in shown if line.startswith("from step 0:")]
+    assert " 0/" in bars[0] and "building the graph" in bars[0]
+    assert " 2/" in bars[-1] and "building the graph" not in bars[-1]

@@ -1,28 +1,85 @@
 """The demonstration's stages fit together; how well it learns is measured by running it."""
 
 import functools
+import json
+import re
+import shlex
+import subprocess
+import sys
 
 import pytest
 
+from tf_transformer.__main__ import main
 from training.demo import demo
 from training.demo.corpus import write_demonstration
+from training.settings import make_config, parse_setting, read_settings
+
+_write_small = functools.partial(
+    write_demonstration, num_train=2000, num_validation=20, num_test=20
+)
 
 
 @pytest.mark.slow
 def test_goes_the_whole_way_and_ends_with_translations(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(demo, "_STEPS", 4)
     monkeypatch.setattr(demo, "_NUM_AVERAGED", 1)
-    small = functools.partial(write_demonstration, num_train=2000, num_validation=20, num_test=20)
-    monkeypatch.setattr(demo, "write_demonstration", small)
+    monkeypatch.setattr(demo, "write_demonstration", _write_small)
     demo.run_demo(tmp_path)
     output = capfd.readouterr().out
     for command in ("train", "average", "evaluate", "export"):
         assert f"\n$ tf-transformer {command} " in output
     assert "BLEU" in output and "exact" in output and "tensorboard --logdir" in output
     sentences = (tmp_path / "data" / "test.en").read_text(encoding="utf-8").splitlines()[:5]
-    for line, sentence in zip(output.splitlines()[-5:], sentences, strict=True):
+    program = str(tmp_path / "translate.py")
+    _, _, shown = output.partition(f"\n$ python -I {program}\n")
+    for line, sentence in zip(shown.splitlines()[:5], sentences, strict=True):
         assert line.startswith(f"{sentence} -> ")
-    assert (tmp_path / "served" / "1" / "saved_model.pb").exists()
+    assert re.findall(r"^\[(\d)/6\] [A-Z]", output, re.MULTILINE) == list("123456")
+    card = json.loads((tmp_path / "served" / "1" / "model.json").read_text())
+    assert card["signatures"] == ["serving_default"]
+    # The program stands by itself, and the commands of the last lines can be typed as they are.
+    again = subprocess.run([sys.executable, "-I", program], capture_output=True, text=True)
+    assert again.stdout.splitlines() == shown.splitlines()[:5]
+    *_, board, export = output.splitlines()
+    assert board == f"$ tensorboard --logdir {tmp_path / 'model' / 'logs'}"
+    assert main([*shlex.split(export)[2:], "--signatures", "tokens"]) == 0
+    card = json.loads((tmp_path / "served" / "2" / "model.json").read_text())
+    assert card["signatures"] == ["tokens"]
+
+
+def test_the_seed_is_of_corpus_and_training(tmp_path, monkeypatch):
+    """And the same one of both, in a demonstration that ends before it trains."""
+    commands = []
+
+    def refuse(*command):
+        commands.append(command)
+        raise SystemExit(1)
+
+    monkeypatch.setattr(demo, "_run", refuse)
+    monkeypatch.setattr(demo, "write_demonstration", _write_small)
+    texts = {}
+    for seed in (1, 7):
+        with pytest.raises(SystemExit):
+            demo.run_demo(tmp_path / str(seed), seed)
+        texts[seed] = (tmp_path / str(seed) / "data" / "train.en").read_bytes()
+        assert commands[-1][commands[-1].index("--seed") + 1] == seed
+    assert texts[1] != texts[7]
+
+
+def test_its_settings_are_settings():
+    """A setting that has its default anyway is left out of what a newcomer reads."""
+    settings = read_settings(None, *map(parse_setting, demo._SETTINGS))
+    config = make_config(settings)
+    model = config.transformer_config(8, 8)
+    presets = make_config({}).transformer_config(8, 8)
+    for section, values in settings.items():
+        here, default = (
+            (model, presets)
+            if section == "model"
+            else (getattr(config, section), getattr(make_config({}), section))
+        )
+        for name in values:
+            assert getattr(here, name) != getattr(default, name), f"{section}.{name}"
 
 
 def test_a_failing_command_ends_the_demonstration(tmp_path):
