@@ -79,11 +79,8 @@ def _is_expected(error: Exception) -> bool:
     """
     if isinstance(error, UnicodeEncodeError):
         return "surrogates" in error.reason
-    if isinstance(error, InputError | OSError):
-        return True
-    from export.client.errors import RequestError  # the client stands alone, without this package
-
-    return isinstance(error, RequestError) or type(error).__name__ == "ResourceExhaustedError"
+    is_exhausted = type(error).__name__ == "ResourceExhaustedError"
+    return isinstance(error, InputError | OSError) or is_exhausted
 
 
 def _in_one_line(error: Exception) -> str:

@@ -10,8 +10,8 @@ import re
 
 from google.protobuf.descriptor import Descriptor
 
-from export.client.errors import RequestError
 from export.client.signature import Signature
+from tf_transformer.errors import InputError
 
 # Of one row, in an output whose signature leaves a size open.
 _OPEN_VALUES = 2**16
@@ -59,7 +59,7 @@ def check_json(body: bytes, max_tokens: int) -> None:
         ValueError: there are more.
     """
     if next(itertools.islice(_JSON_TOKEN.finditer(body), max_tokens, None), None) is not None:
-        raise RequestError(f"more than {max_tokens} strings, values or lists")
+        raise InputError(f"more than {max_tokens} strings, values or lists")
 
 
 def check_message(body: bytes, descriptor: Descriptor, max_fields: int) -> None:
@@ -80,11 +80,11 @@ def check_message(body: bytes, descriptor: Descriptor, max_fields: int) -> None:
         while position < end:
             num_fields += 1
             if num_fields > max_fields:
-                raise RequestError(f"more than {max_fields} fields")
+                raise InputError(f"more than {max_fields} fields")
             tag, position = _read_varint(body, position)
             begin, position = position, _skip(body, position, tag & 7)
             if position > end:
-                raise RequestError("a field is cut off")
+                raise InputError("a field is cut off")
             field = descriptor.fields_by_number.get(tag >> 3)
             if tag & 7 == _SIZED and field is not None and field.message_type is not None:
                 rests.append((position, end, descriptor))
@@ -101,7 +101,7 @@ def _skip(body, position, kind):
         return position + size
     if kind in (_EIGHT_BYTES, _FOUR_BYTES):
         return position + (8 if kind == _EIGHT_BYTES else 4)
-    raise RequestError(f"a field of kind {kind}")
+    raise InputError(f"a field of kind {kind}")
 
 
 def _read_varint(body, position):
@@ -111,4 +111,4 @@ def _read_varint(body, position):
         number |= (byte & 127) << (7 * index)
         if byte < 128:
             return number, position + index + 1
-    raise RequestError("a number without end")
+    raise InputError("a number without end")

@@ -15,7 +15,6 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from export.client.answer_size import check_json, check_message
-from export.client.errors import RequestError
 from export.client.messages import (
     MAX_AXES,
     GetModelMetadataResponse,
@@ -26,6 +25,7 @@ from export.client.messages import (
     read_tensor,
 )
 from export.client.signature import Signature, TensorSpec
+from tf_transformer.errors import InputError
 
 _MAX_RANK = 254  # TensorFlow's own
 # Of an answer about a model, or of an error; the 12 signatures of an export take about 2,000.
@@ -86,7 +86,7 @@ def signatures_from_proto(body: bytes) -> dict[str, Signature]:
     """Returns the signatures by name from gRPC's answer about a model."""
     packed = _parse_proto(GetModelMetadataResponse, body, _MAX_TOKENS).metadata
     if "signature_def" not in packed:
-        raise RequestError("no 'signature_def'")
+        raise InputError("no 'signature_def'")
     definition = packed["signature_def"].value
     found = _parse_proto(SignatureDefMap, definition, _MAX_TOKENS).signature_def
     return {
@@ -113,9 +113,9 @@ def outputs_from_proto(body: bytes, signature: Signature, max_tokens: int) -> di
     outputs = {}
     for key, spec in signature.outputs.items():
         if key not in tensors:
-            raise RequestError(f"no {key!r}")
+            raise InputError(f"no {key!r}")
         if (found := data_type_name(tensors[key].dtype)) != spec.data_type:
-            raise RequestError(f"{found} for output {key!r} of type {spec.data_type}")
+            raise InputError(f"{found} for output {key!r} of type {spec.data_type}")
         outputs[key] = read_tensor(tensors[key], max_tokens)
     return outputs
 
@@ -126,7 +126,7 @@ def _parse_json(body, max_tokens):
         # A string of the model may hold bytes that are not UTF-8.
         return json.loads(body.decode(errors="replace"))
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"not JSON: {error}") from error
+        raise InputError(f"not JSON: {error}") from error
 
 
 def _parse_proto(message_class, body, max_fields):
@@ -134,20 +134,20 @@ def _parse_proto(message_class, body, max_fields):
     try:
         return message_class.FromString(body)
     except DecodeError as error:
-        raise RequestError(f"no {message_class.DESCRIPTOR.name}") from error
+        raise InputError(f"no {message_class.DESCRIPTOR.name}") from error
 
 
 def _entry(value, key, kind):
     """An entry of a JSON object, if it is there and of that type."""
     if not isinstance(value, dict) or key not in value or not isinstance(value[key], kind):
-        raise RequestError(f"no {key!r} as expected")
+        raise InputError(f"no {key!r} as expected")
     return value[key]
 
 
 def _spec_from_json(info):
     data_type = _entry(info, "dtype", str)
     if not re.fullmatch(r"DT_[A-Z0-9_]{1,40}", data_type):
-        raise RequestError("no data type")
+        raise InputError("no data type")
     shape = _entry(info, "tensor_shape", dict)
     if shape.get("unknown_rank"):
         return TensorSpec(data_type, None)
@@ -155,7 +155,7 @@ def _spec_from_json(info):
         str(_entry(dim, "size", str | int)) for dim in _entry({"dim": []} | shape, "dim", list)
     ]
     if not all(re.fullmatch(r"-?[0-9]{1,19}", size) for size in sizes):
-        raise RequestError("no sizes in a shape")
+        raise InputError("no sizes in a shape")
     return TensorSpec(data_type, _shape(map(int, sizes)))
 
 
@@ -170,7 +170,7 @@ def _spec_from_proto(info):
 def _shape(sizes: Iterable[int]) -> tuple[int | None, ...]:
     shape = tuple(None if size < 0 else size for size in sizes)
     if len(shape) > _MAX_RANK:
-        raise RequestError(f"a shape of {len(shape)} sizes")
+        raise InputError(f"a shape of {len(shape)} sizes")
     return shape
 
 
@@ -178,11 +178,11 @@ def _array_from_json(name, values, data_type):
     dtype = numpy_type(data_type)
     array = np.array(values, np.object_)  # a list stays one where the next has another length
     if array.ndim > MAX_AXES:  # NumPy makes such arrays, and cannot go through them
-        raise RequestError(f"more than {MAX_AXES} lists in each other in output {name!r}")
+        raise InputError(f"more than {MAX_AXES} lists in each other in output {name!r}")
     types = set(map(type, array.flat))
     if not types <= _JSON_TYPES[dtype.kind]:
         found = ", ".join(sorted(kind.__name__ for kind in types))
-        raise RequestError(f"{found} in output {name!r} of type {data_type}")
+        raise InputError(f"{found} in output {name!r} of type {data_type}")
     if dtype.kind == "O":
         flat = np.empty(array.size, np.object_)
         flat[:] = [_string_from_json(value) for value in array.flat]
@@ -191,7 +191,7 @@ def _array_from_json(name, values, data_type):
         with np.errstate(over="ignore"):
             return array.astype(dtype)
     except OverflowError as error:
-        raise RequestError(f"output {name!r} of type {data_type}: {error}") from error
+        raise InputError(f"output {name!r} of type {data_type}: {error}") from error
 
 
 def _string_from_json(value):

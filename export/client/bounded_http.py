@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import urllib3
 
-from export.client.errors import RequestError
+from tf_transformer.errors import InputError
 
 _PIECE = 2**16  # bytes of a body to ask for at once: a server's own sizes are not trusted
 
@@ -35,7 +35,7 @@ class BoundedPool:
     def __init__(self, address: str, num_connections: int, max_response_bytes: int):
         url = urllib3.util.parse_url(f"http://{address}")
         if url.host is None:
-            raise RequestError(f"`address` must be HOST:PORT. Received: {address!r}")
+            raise InputError(f"`address` must be HOST:PORT. Received: {address!r}")
         self._pool = _Pool(
             url.host, url.port, maxsize=num_connections, max_response_bytes=max_response_bytes
         )

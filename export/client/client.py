@@ -15,11 +15,11 @@ import numpy as np
 import tqdm
 import urllib3
 
-from export.client.errors import RequestError
 from export.client.messages import numpy_type
 from export.client.protocol import SERVERS, MergedBatchError
 from export.client.rows import check_names, count_rows, listed, to_array, to_rows
 from export.client.signature import Signature, TensorSpec
+from tf_transformer.errors import InputError
 
 # The first contact fails soon if there is no server; one that has answered may be restarting.
 _FIRST_RETRIES = 5
@@ -101,26 +101,26 @@ class Client:
         max_response_bytes: int = 2**27,
     ):
         if protocol not in SERVERS:
-            raise RequestError(f"`protocol` must be rest or grpc. Received: protocol={protocol!r}")
+            raise InputError(f"`protocol` must be rest or grpc. Received: protocol={protocol!r}")
         for name, value, least in (
             ("max_batch_size", max_batch_size, 1),
             ("concurrency", concurrency, 1),
             ("retries", retries, 0),
         ):
             if value < least:
-                raise RequestError(f"`{name}` must be at least {least}. Received: {name}={value}")
+                raise InputError(f"`{name}` must be at least {least}. Received: {name}={value}")
         if not 0 < max_response_bytes < 2**31:
-            raise RequestError(
+            raise InputError(
                 "`max_response_bytes` must be above 0 and below 2 GiB. "
                 f"Received: max_response_bytes={max_response_bytes}"
             )
         if not 0 < deadline <= threading.TIMEOUT_MAX:
-            raise RequestError(
+            raise InputError(
                 "`deadline` must be above 0 and at most "
                 f"{threading.TIMEOUT_MAX:.0f} seconds. Received: deadline={deadline}"
             )
         if version is not None and version < 0:
-            raise RequestError(f"`version` must not be negative. Received: version={version}")
+            raise InputError(f"`version` must not be negative. Received: version={version}")
         _check_address(address)
         self.max_batch_size = max_batch_size
         self.concurrency = concurrency
@@ -278,17 +278,17 @@ class Client:
         found = self._find_signature(signature).outputs
         where = f"signature {signature!r} of the {self._place}"
         if missing := _TRANSLATION.keys() - found.keys():
-            raise RequestError(f"{where} gives no {listed(missing)}; it gives {listed(found)}")
+            raise InputError(f"{where} gives no {listed(missing)}; it gives {listed(found)}")
         for name, data_type in _TRANSLATION.items():
             if found[name] != TensorSpec(data_type, (None,)):
-                raise RequestError(
+                raise InputError(
                     f"{where} gives {name!r} as {found[name].data_type} of shape "
                     f"{found[name].shape}; expected {data_type} of shape (None,), one for each row"
                 )
 
     def _find_signature(self, name):
         if name not in self.signatures:
-            raise RequestError(
+            raise InputError(
                 f"the {self._place} has no signature {name!r}; it has {listed(self.signatures)}"
             )
         return self.signatures[name]
@@ -388,9 +388,9 @@ def _check_address(address):
     except urllib3.exceptions.LocationParseError:
         url = urllib3.util.Url()
     if not url.host or not url.port or url.netloc != address.lower():
-        raise RequestError(f"`address` must be HOST:PORT. Received: address={address!r}")
+        raise InputError(f"`address` must be HOST:PORT. Received: address={address!r}")
     if _is_ambiguous(url.host):
-        raise RequestError(
+        raise InputError(
             "`address` must be HOST:PORT, an IPv4 address as four decimal numbers. "
             f"Received: address={address!r}"
         )

@@ -12,7 +12,7 @@ import numpy as np
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2
 from google.protobuf.message import Message
 
-from export.client.errors import RequestError
+from tf_transformer.errors import InputError
 
 # Number, NumPy type, and the field of `TensorProto` that holds the values one by one.
 _DATA_TYPES = {
@@ -158,7 +158,7 @@ def numpy_type(data_type: str) -> np.dtype:
         ValueError: the type is none of those that strings, numbers and truth values need.
     """
     if data_type not in _DATA_TYPES:
-        raise RequestError(f"expected one of {', '.join(_DATA_TYPES)}. Received: {data_type}")
+        raise InputError(f"expected one of {', '.join(_DATA_TYPES)}. Received: {data_type}")
     return np.dtype(_DATA_TYPES[data_type][1])
 
 
@@ -201,26 +201,24 @@ def read_tensor(tensor: Message, max_values: int = 2**25) -> np.ndarray:
     if tensor.tensor_content:
         if dtype.kind == "O" or len(tensor.tensor_content) != count * dtype.itemsize:
             num_bytes = len(tensor.tensor_content)
-            raise RequestError(f"expected {count} values of {name}. Received: {num_bytes} bytes")
+            raise InputError(f"expected {count} values of {name}. Received: {num_bytes} bytes")
         return np.frombuffer(tensor.tensor_content, dtype).reshape(shape)
     found = getattr(tensor, _DATA_TYPES[name][2])
     if len(found) > count:
-        raise RequestError(f"expected {count} values of {name}. Received: {len(found)}")
+        raise InputError(f"expected {count} values of {name}. Received: {len(found)}")
     values = list(found)
     last = values[-1] if values else b"" if name == "DT_STRING" else 0
     values += [last] * (count - len(values))
     try:
         return np.array(values, dtype).reshape(shape)
     except OverflowError as error:
-        raise RequestError(f"expected values of {name}. Received: {error}") from error
+        raise InputError(f"expected values of {name}. Received: {error}") from error
 
 
 def _read_shape(shape, max_values):
     if shape.unknown_rank or len(shape.dim) > MAX_AXES:
-        raise RequestError(
-            f"expected a shape of at most {MAX_AXES} axes. Received: {len(shape.dim)}"
-        )
+        raise InputError(f"expected a shape of at most {MAX_AXES} axes. Received: {len(shape.dim)}")
     sizes = [dim.size for dim in shape.dim]
     if min(sizes, default=0) < 0 or math.prod(max(size, 1) for size in sizes) > max_values:
-        raise RequestError(f"expected at most {max_values} values. Received: shape {sizes}")
+        raise InputError(f"expected at most {max_values} values. Received: shape {sizes}")
     return sizes

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from export.client.errors import RequestError
 from export.client.messages import numpy_type
 from export.client.signature import Signature, TensorSpec
+from tf_transformer.errors import InputError
 
 _MAX_NAMES = 20  # of a message
 _MAX_NAME_LENGTH = 100
@@ -20,12 +20,10 @@ def count_rows(inputs: Mapping[str, Sequence]) -> int:
     """
     for name, values in inputs.items():
         if isinstance(values, str | bytes):
-            raise RequestError(
-                f"input {name!r} must have one entry a row. Received: {values[:80]!r}"
-            )
+            raise InputError(f"input {name!r} must have one entry a row. Received: {values[:80]!r}")
     counts = {name: len(values) for name, values in inputs.items()}
     if len(set(counts.values())) != 1:
-        raise RequestError(f"every input must have one entry a row. Received: {counts} entries")
+        raise InputError(f"every input must have one entry a row. Received: {counts} entries")
     return next(iter(counts.values()))
 
 
@@ -40,7 +38,7 @@ def check_names(inputs: Mapping[str, Sequence], name: str, signature: Signature)
         ("also needs the input", set(signature.inputs) - set(inputs)),
     ):
         if names:
-            raise RequestError(
+            raise InputError(
                 f"signature {name!r} {what} {listed(names)}; its inputs are "
                 f"{listed(signature.inputs)}"
             )
@@ -68,7 +66,7 @@ def to_array(name: str, spec: TensorSpec, values: Sequence, first_row: int) -> n
             request without any.
     """
     if not len(values):
-        raise RequestError(
+        raise InputError(
             f"input {name!r} must have one entry a row. Received: none in row {first_row + 1}"
         )
     if spec.data_type == "DT_STRING":
@@ -77,19 +75,19 @@ def to_array(name: str, spec: TensorSpec, values: Sequence, first_row: int) -> n
     try:
         found = np.asarray(values, dtype if dtype.kind == "O" else None)
     except ValueError as error:
-        raise RequestError(
+        raise InputError(
             f"input {name!r} takes lists of one width. Received: several widths in "
             f"{_described(values, first_row)}"
         ) from error
     if not found.size:
-        raise RequestError(
+        raise InputError(
             f"input {name!r} takes at least one value a row. Received: {_shown(found.shape)}, in "
             f"{_described(values, first_row)}"
         )
     array = _cast(found, dtype)
     if array is None or not _fits(found.shape, spec.shape):
         wanted = f"{spec.data_type.removeprefix('DT_').lower()}, {_shown(spec.shape)}"
-        raise RequestError(
+        raise InputError(
             f"input {name!r} takes {wanted}. Received: {found.dtype}, {_shown(found.shape)}, in "
             f"{_described(values, first_row)}"
         )
@@ -127,11 +125,11 @@ def _to_bytes(name, value, row):
     if isinstance(value, bytes):
         return value
     if not isinstance(value, str):
-        raise RequestError(f"input {name!r} takes strings. Received: {value!r} in row {row + 1}")
+        raise InputError(f"input {name!r} takes strings. Received: {value!r} in row {row + 1}")
     try:
         return value.encode()
     except UnicodeEncodeError as error:
-        raise RequestError(f"input {name!r}, row {row + 1}: not Unicode text: {error}") from error
+        raise InputError(f"input {name!r}, row {row + 1}: not Unicode text: {error}") from error
 
 
 def to_rows(name: str, spec: TensorSpec, array: np.ndarray, num_rows: int) -> list:

@@ -586,7 +586,7 @@ def test_imports_no_tensorflow():
     assert done.returncode == 0, done.stderr
     imported = {name.partition(".")[0] for name in done.stdout.split()}
     assert "grpc" in imported
-    assert not imported & {"tensorflow", "tensorflow_text", "keras", "tf_transformer", "training"}
+    assert not imported & {"tensorflow", "tensorflow_text", "keras", "training"}
 
 
 def test_abandoned_requests_do_not_keep_the_process(protocol_name, behaviour):
