@@ -22,6 +22,7 @@ from export.client.answers import (
 from export.client.bounded_http import BoundedPool, ResponseTooLargeError
 from export.client.messages import GetModelMetadataRequest, PredictRequest, make_tensor
 from export.client.signature import Signature
+from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 
 SERVICE = "tensorflow.serving.PredictionService"
@@ -224,13 +225,13 @@ def _error(place: str, code: str, message: str) -> Exception:
     if code == "DEADLINE_EXCEEDED":
         return TimeoutError(shown)
     if code == "NOT_FOUND":
-        return ValueError(f"the server does not have the {place}: {shown}")
+        return InputError(f"the server does not have the {place}: {shown}")
     if limit := re.search(_TOO_MANY_ROWS, message):
-        return ValueError(
+        return InputError(
             f"the {place} takes at most {limit[1]} rows a request: set `max_batch_size` to that"
         )
     if code in ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE"):
-        reason: Exception = ValueError(f"the {place} refuses the request: {shown}")
+        reason: Exception = InputError(f"the {place} refuses the request: {shown}")
     else:
         reason = OSError(f"the {place} failed: {shown} ({code})")
     if code not in _MERGED_CODES or re.search(_NO_SIGNATURE, message):

@@ -293,6 +293,6 @@ def _without(variables: list[tf.Variable], others: list[tf.Variable]) -> list[tf
     return [variable for variable in variables if id(variable) not in ids]
 
 
-def _damaged(path: str, error: Exception) -> ValueError:
+def _damaged(path: str, error: Exception) -> InputError:
     reason = " ".join(str(error).split())[:200]
-    return ValueError(f"{path}: damaged, or of another model ({reason})")
+    return InputError(f"{path}: damaged, or of another model ({reason})")

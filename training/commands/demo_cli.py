@@ -4,6 +4,7 @@ import argparse
 import pathlib
 
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_folder
 
 
@@ -33,7 +34,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 def _run_demo(options):
     if not 0 <= options.seed < 2**32:
-        raise ValueError(f"--seed {options.seed}: expected 0 to {2**32 - 1}")
+        raise InputError(f"--seed {options.seed}: expected 0 to {2**32 - 1}")
     if options.task == "copy":
         import_tensorflow()
         from training.demo.copy_task import run_copy_task
