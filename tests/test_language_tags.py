@@ -144,7 +144,7 @@ def test_misuse(files, corpus, trained, tmp_path, capsys):
         small_config(vocabulary__languages=["de"], model__decoder_only=True)
     command = ["train", *corpus.options, "--model-dir", str(tmp_path / "m")]
     assert main([*command, "--set", "vocabulary.languages=[de]"]) == 2
-    assert "train.en:1: a source for this vocabulary begins with" in capsys.readouterr().err
+    assert ".en:1: a source for this vocabulary begins with" in capsys.readouterr().err
     assert not (tmp_path / "m").exists()
     command = ["evaluate", "--model-dir", str(trained), "--target-language", "de"]
     command += ["--reference", corpus.path("validation.de")]

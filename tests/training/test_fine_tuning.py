@@ -71,7 +71,7 @@ def test_training_starts_from_the_weights(other, base, tmp_path, capsys):
     capsys.readouterr()
     assert main([*other, "--model-dir", str(model_dir), "--init-from", str(model_dir),
                  "--set", rates, "model.dropout_rate=0.0"]) == 2  # fmt: skip
-    assert "was trained with init_from=" in capsys.readouterr().err
+    assert "is the --model-dir" in capsys.readouterr().err
 
 
 def test_the_average_starts_from_the_weights(base, corpus, tmp_path):
