@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from tf_transformer.errors import InputError
 from tf_transformer.text.language_tags import check_tags
+from tf_transformer.text.text_file import TextFile
 from training.config import TrainingConfig
-from training.data.corpus import TextFile, check_parallel
+from training.data.corpus import check_parallel
 from training.prepared.line_count import count_lines
 
 # Lines of a training corpus that are looked at for their tags here; all are later.
