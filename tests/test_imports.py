@@ -152,7 +152,7 @@ def test_no_cycles():
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
 
 

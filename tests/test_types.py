@@ -1,0 +1,58 @@
+"""What a type checker makes of the packages, for those who write programs with them."""
+
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+PROGRAM = """\
+import export
+import tf_transformer
+import training
+from tf_transformer import Encoder, Translator, beam_search
+from training import TrainingConfig, train
+
+translator = Translator.load("model", beam_size=4)
+number: int = translator(["A sentence."])
+text: str = TrainingConfig().optimization.steps
+export.Client(8500)
+tf_transformer.Tranformer
+training.trian
+export.Cleint
+tf_transformer.NoamSchedule("512", 4000)
+"""
+FOUND = [
+    'expression has type "list[str]", variable has type "int"',
+    'expression has type "int", variable has type "str"',
+    '"Client" has incompatible type "int"; expected "str"',
+    'Module has no attribute "Tranformer"',
+    'Module has no attribute "trian"',
+    'Module has no attribute "Cleint"',
+    '"NoamSchedule" has incompatible type "str"; expected "int"',
+]
+
+
+@pytest.mark.slow
+def test_a_program_is_checked(tmp_path, monkeypatch):
+    api = pytest.importorskip("mypy.api")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    monkeypatch.chdir(ROOT)
+    output, errors, status = api.run(
+        [
+            *(
+                "--config-file",
+                str(ROOT / "pyproject.toml"),
+                "--cache-dir",
+                str(tmp_path / "cache"),
+            ),
+            *("--python-executable", sys.executable, str(program)),
+        ]
+    )
+    assert (status, errors) == (1, "")
+    lines = [line for line in output.splitlines() if "program.py" in line]
+    assert len(lines) == len(FOUND), output
+    for line, expected in zip(lines, FOUND, strict=True):
+        assert expected in line
