@@ -89,7 +89,10 @@ def test_presets(name):
     assert (config.num_encoder_layers, config.num_decoder_layers) == (expected["N"],) * 2
     del expected["N"]
     expected.setdefault("tied_embeddings", "all")
-    assert expected.items() <= dataclasses.asdict(config).items()
+    actual = dataclasses.asdict(config)
+    for part in ("attention", "feed_forward"):
+        actual[f"{part}_dropout_rate"] = config.dropout_rate_of(part)
+    assert {setting: actual[setting] for setting in expected} == expected
 
 
 def test_preset_with_overrides():
