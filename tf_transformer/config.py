@@ -4,7 +4,25 @@ import dataclasses
 import difflib
 from typing import Any, NamedTuple
 
-from tf_transformer.config_checks import check_config
+from tf_transformer.config_checks import (
+    Activation,
+    DropoutRate,
+    Epsilon,
+    InnerWidth,
+    ModelWidth,
+    NormPosition,
+    NormType,
+    NumHeads,
+    NumLayers,
+    NumPositions,
+    Positions,
+    RelativePositions,
+    Switch,
+    TiedEmbeddings,
+    VocabSize,
+    check_fields,
+    check_relations,
+)
 from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 from tf_transformer.printable import shown
@@ -18,7 +36,7 @@ def nearest(name: str, known: Any) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SideConfig:
-    """What encoder or decoder have of their own; None stands for the model's common value.
+    """Per-side overrides for the encoder or the decoder; None stands for the model's value.
 
     Args:
         d_model, d_ff, num_heads, norm_position, final_norm, norm_type, layer_history: see
@@ -26,32 +44,32 @@ class SideConfig:
         cross_num_heads: heads of the decoder's cross-attention; its `num_heads` when None.
     """
 
-    d_model: int | None = None
-    d_ff: int | None = None
-    num_heads: int | None = None
-    cross_num_heads: int | None = None
-    norm_position: str | None = None
-    final_norm: bool | None = None
-    norm_type: str | None = None
-    layer_history: bool | None = None
+    d_model: ModelWidth | None = None
+    d_ff: InnerWidth | None = None
+    num_heads: NumHeads | None = None
+    cross_num_heads: NumHeads | None = None
+    norm_position: NormPosition | None = None
+    final_norm: Switch | None = None
+    norm_type: NormType | None = None
+    layer_history: Switch | None = None
 
 
 class ResolvedSide(NamedTuple):
-    """What holds for encoder or decoder; the fields of `SideConfig`, all with a value."""
+    """The settings of the encoder or the decoder: the fields of `SideConfig`, each with a value."""
 
-    d_model: int
-    d_ff: int
-    num_heads: int
-    cross_num_heads: int
-    norm_position: str
-    final_norm: bool
-    norm_type: str
-    layer_history: bool
+    d_model: ModelWidth
+    d_ff: InnerWidth
+    num_heads: NumHeads
+    cross_num_heads: NumHeads
+    norm_position: NormPosition
+    final_norm: Switch
+    norm_type: NormType
+    layer_history: Switch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """Everything that decides the weights and the equations of a model.
+    """The settings that determine the weights and the equations of a model.
 
     Args:
         source_vocab_size: number of source token ids, the special ones included; None for a
@@ -83,57 +101,59 @@ class TransformerConfig:
             logits (the paper, section 3.4), "target" shares the latter two, "inputs" the former
             two, "none" shares nothing. None stands for "all" where both vocabularies have one
             size, else for "target".
-        trainable_embeddings: False keeps embeddings as they start, for vectors that are given.
+        trainable_embeddings: False freezes the embeddings, for pretrained vectors.
         logits_bias: adds a bias to the logits; None stands for True where nothing else ties them.
         depth_scaled_initialization: weights of layer l start smaller by 1 / sqrt(l) (Zhang et al.,
             2019).
         layer_norm_epsilon: of every norm.
         max_length: the longest source or target that a translator handles, in tokens; at most
-            2**20. All sizes end somewhere, see `config_checks`.
+            2**20. Every size has an upper limit, see `config_checks`.
         decoder_only: a language model: no encoder, no cross-attention.
-        encoder, decoder: what differs on one side, a `SideConfig` or its fields in a dictionary.
+        encoder, decoder: per-side overrides, a `SideConfig` or a dictionary of its fields.
 
     Raises:
-        ValueError: a value is out of range or contradicts another one.
+        InputError: a value has the wrong type, is out of range or contradicts another one.
     """
 
-    source_vocab_size: int | None = None
-    target_vocab_size: int
-    num_encoder_layers: int = 6
-    num_decoder_layers: int = 6
-    d_model: int = 512
-    d_ff: int = 2048
-    num_heads: int = 8
-    dropout_rate: float = 0.1
-    attention_dropout_rate: float | None = None
-    feed_forward_dropout_rate: float | None = None
-    norm_position: str = "post"
-    final_norm: bool | None = None
-    norm_type: str = "layer"
-    positions: str = "interleaved"
-    relative_positions: str = "none"
-    max_relative_distance: int = 16
-    activation: str = "relu"
-    layer_history: bool = False
-    tied_embeddings: str | None = None
-    trainable_embeddings: bool = True
-    logits_bias: bool | None = None
-    depth_scaled_initialization: bool = False
-    layer_norm_epsilon: float = 1e-6
-    max_length: int = 256
-    decoder_only: bool = False
+    source_vocab_size: VocabSize | None = None
+    target_vocab_size: VocabSize
+    num_encoder_layers: NumLayers = 6
+    num_decoder_layers: NumLayers = 6
+    d_model: ModelWidth = 512
+    d_ff: InnerWidth = 2048
+    num_heads: NumHeads = 8
+    dropout_rate: DropoutRate = 0.1
+    attention_dropout_rate: DropoutRate | None = None
+    feed_forward_dropout_rate: DropoutRate | None = None
+    norm_position: NormPosition = "post"
+    final_norm: Switch | None = None
+    norm_type: NormType = "layer"
+    positions: Positions = "interleaved"
+    relative_positions: RelativePositions = "none"
+    max_relative_distance: NumPositions = 16
+    activation: Activation = "relu"
+    layer_history: Switch = False
+    tied_embeddings: TiedEmbeddings | None = None
+    trainable_embeddings: Switch = True
+    logits_bias: Switch | None = None
+    depth_scaled_initialization: Switch = False
+    layer_norm_epsilon: Epsilon = 1e-6
+    max_length: NumPositions = 256
+    decoder_only: Switch = False
     encoder: SideConfig = SideConfig()
     decoder: SideConfig = SideConfig()
 
     def __post_init__(self):
         for name in ("encoder", "decoder"):
             object.__setattr__(self, name, _side_config(name, getattr(self, name)))
+            check_fields(getattr(self, name), f"{name}.")
+        check_fields(self)
         if self.tied_embeddings is None:
             tied = "all" if self._sides_can_share() else "target"
             object.__setattr__(self, "tied_embeddings", tied)
         if self.logits_bias is None:
             object.__setattr__(self, "logits_bias", not self.logits_tied)
-        check_config(self)
+        check_relations(self)
 
     def _sides_can_share(self) -> bool:
         encoder, decoder = self.side("encoder"), self.side("decoder")
@@ -153,7 +173,7 @@ class TransformerConfig:
         """Returns the named preset, such as "tiny" or "base", with single values replaced.
 
         Raises:
-            ValueError: no such preset, or no such value to replace.
+            InputError: there is no such preset, or no setting of that name.
         """
         if name not in PRESETS:
             raise InputError(
@@ -171,7 +191,7 @@ class TransformerConfig:
         )
 
     def side(self, name: str) -> ResolvedSide:
-        """What holds for the "encoder" or the "decoder", with every common value filled in."""
+        """Returns the settings of the "encoder" or the "decoder", defaults filled in."""
         own = getattr(self, name)
         values: dict[str, Any] = {
             field.name: getattr(self, field.name, None)
@@ -186,7 +206,7 @@ class TransformerConfig:
         return ResolvedSide(**values)
 
     def dropout_rate_of(self, part: str) -> float:
-        """The dropout rate of the "attention" weights or of the "feed_forward" activations."""
+        """Returns the dropout rate of the "attention" weights or "feed_forward" activations."""
         rate = getattr(self, f"{part}_dropout_rate")
         return self.dropout_rate if rate is None else rate
 

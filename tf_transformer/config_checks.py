@@ -1,114 +1,86 @@
-"""What a `TransformerConfig` refuses, with the reason."""
+"""The type and range of each setting of a `TransformerConfig`, and what must hold between them."""
 
-from typing import Any
+import functools
+import typing
+from typing import Annotated, Any, Literal
+
+import pydantic
 
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 
 SIDES = ("encoder", "decoder")
 
-# The largest sizes: above those of any model that is known, and small enough to compute with. Known
-# are vocabularies of 256,000 pieces (NLLB), 1,000 layers (DeepNet), and of dense models a d_model
-# of 20,480, a d_ff of 81,920 and 128 heads (Megatron-Turing).
-LARGEST: dict[str, int] = {
-    "source_vocab_size": 2**24,
-    "target_vocab_size": 2**24,
-    "num_encoder_layers": 2**10,
-    "num_decoder_layers": 2**10,
-    "d_model": 2**16,
-    "d_ff": 2**18,
-    "num_heads": 2**10,
-    "cross_num_heads": 2**10,
-    "max_length": 2**20,
-    "max_relative_distance": 2**20,
-}
+# The largest sizes: above those of any known model, and small enough to compute with. Known are
+# vocabularies of 256,000 pieces (NLLB), 1,000 layers (DeepNet), and of dense models a d_model of
+# 20,480, a d_ff of 81,920 and 128 heads (Megatron-Turing).
+VocabSize = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**24)]
+NumLayers = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**10)]
+ModelWidth = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**16)]
+InnerWidth = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**18)]
+NumHeads = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**10)]
+NumPositions = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**20)]
 
-SWITCHES: dict[str, tuple[str, ...]] = {
-    "norm_position": ("post", "pre"),
-    "norm_type": ("layer", "sample_std", "l1", "rms"),
-    "positions": ("interleaved", "concatenated", "marian", "learned", "none"),
-    "relative_positions": ("none", "keys", "keys_values"),
-    "activation": ("relu", "gelu", "swish", "glu", "reglu", "geglu", "swiglu"),
-    "tied_embeddings": ("none", "target", "inputs", "all"),
-}
+Switch = Annotated[bool, pydantic.Field(strict=True)]
+DropoutRate = Annotated[float, pydantic.Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
+Epsilon = Annotated[float, pydantic.Field(strict=True, gt=0, le=1, allow_inf_nan=False)]
+
+NormPosition = Literal["post", "pre"]
+NormType = Literal["layer", "sample_std", "l1", "rms"]
+Positions = Literal["interleaved", "concatenated", "marian", "learned", "none"]
+RelativePositions = Literal["none", "keys", "keys_values"]
+Activation = Literal["relu", "gelu", "swish", "glu", "reglu", "geglu", "swiglu"]
+TiedEmbeddings = Literal["none", "target", "inputs", "all"]
 
 
-def check_config(config: Any) -> None:
-    """Checks every value of a `TransformerConfig`, then what they mean together.
+def check_fields(config: Any, prefix: str = "") -> None:
+    """Checks each field of a dataclass against its type annotation.
+
+    Args:
+        config: the dataclass; a field that holds another dataclass is skipped.
+        prefix: what a message puts before the field's name, such as `encoder.`.
 
     Raises:
-        ValueError: names the setting, what is expected and what came.
+        InputError: names the field, what is expected and what came.
     """
-    _check_sizes(config)
-    _check_rates(config)
-    _check_switches(config)
+    for name, adapter in _adapters(config.__class__).items():
+        value = getattr(config, name)
+        try:
+            adapter.validate_python(value)
+        except pydantic.ValidationError as error:
+            expected = error.errors()[0]["msg"]
+            raise InputError(
+                f"`{prefix}{name}` {expected.replace('Input should', 'must', 1)}. "
+                f"Received: {prefix}{name}={shown(value)}"
+            ) from error
+
+
+@functools.cache
+def _adapters(config_class):
+    hints = typing.get_type_hints(config_class, include_extras=True)
+    return {
+        name: pydantic.TypeAdapter(kind)
+        for name, kind in hints.items()
+        if not hasattr(kind, "__dataclass_fields__")
+    }
+
+
+def check_relations(config: Any) -> None:
+    """Checks what must hold between the settings of a `TransformerConfig`.
+
+    Raises:
+        InputError: names the settings, what is expected and what came.
+    """
+    if config.source_vocab_size is None and not config.decoder_only:
+        raise InputError(
+            "`source_vocab_size` is needed unless the model is `decoder_only`. "
+            "Received: source_vocab_size=None"
+        )
     _check_widths(config)
     _check_sharing(config)
     _check_meaning(config)
     if config.decoder_only:
         _check_decoder_only(config)
-
-
-def _given(config, name):
-    """The value of `name` and of each side that has one of its own, by the name of the setting."""
-    values = {name: getattr(config, name)} if hasattr(config, name) else {}
-    for side in SIDES:
-        value = getattr(getattr(config, side), name, None)
-        if value is not None:
-            values[f"{side}.{name}"] = value
-    return values
-
-
-def _check_sizes(config):
-    for setting, largest in LARGEST.items():
-        if setting == "source_vocab_size" and config.decoder_only:
-            continue
-        for name, value in _given(config, setting).items():
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(
-                    f"`{name}` must be a positive integer. Received: {name}={shown(value)}"
-                )
-            if value > largest:
-                raise InputError(
-                    f"`{name}` must be at most {largest}. Received: {name}={shown(value)}"
-                )
-
-
-def _check_rates(config):
-    for name in ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"):
-        value = getattr(config, name)
-        if value is None and name != "dropout_rate":
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-            raise InputError(
-                f"`{name}` must be at least 0 and less than 1. Received: {name}={shown(value)}"
-            )
-    epsilon = config.layer_norm_epsilon
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon <= 1:
-        raise InputError(
-            "`layer_norm_epsilon` must be a number above 0 and at most 1. "
-            f"Received: layer_norm_epsilon={shown(epsilon)}"
-        )
-
-
-def _check_switches(config):
-    for setting, allowed in SWITCHES.items():
-        for name, value in _given(config, setting).items():
-            if value not in allowed:
-                raise InputError(
-                    f"`{name}` must be one of {allowed}. Received: {name}={shown(value)}"
-                )
-    for setting in (
-        "final_norm",
-        "layer_history",
-        "trainable_embeddings",
-        "logits_bias",
-        "depth_scaled_initialization",
-        "decoder_only",
-    ):
-        for name, value in _given(config, setting).items():
-            if not isinstance(value, bool) and (name, value) != ("final_norm", None):
-                raise InputError(f"`{name}` must be true or false. Received: {name}={shown(value)}")
 
 
 def _check_widths(config):

@@ -2,12 +2,13 @@
 
 import dataclasses
 import re
+import typing
 
 import pytest
 
 from tf_transformer import TransformerConfig
 from tf_transformer.config import SideConfig
-from tf_transformer.config_checks import LARGEST
+from tf_transformer.errors import InputError
 
 VOCABULARIES = dict(source_vocab_size=100, target_vocab_size=100)
 # Vaswani et al., 2017, table 3 (base, big); Wu et al., 2021, appendix (tiny).
@@ -76,6 +77,32 @@ PRESETS = {
         max_length=200,
     ),
 }
+
+
+# The settings whose upper limit is tested.
+LARGEST = {
+    "source_vocab_size": 2**24,
+    "target_vocab_size": 2**24,
+    "num_encoder_layers": 2**10,
+    "num_decoder_layers": 2**10,
+    "d_model": 2**16,
+    "d_ff": 2**18,
+    "num_heads": 2**10,
+    "cross_num_heads": 2**10,
+    "max_length": 2**20,
+    "max_relative_distance": 2**20,
+}
+
+
+def choices() -> dict[str, tuple[str, ...]]:
+    """Returns each setting that is one of several words, with these words, for other tests too."""
+    hints = typing.get_type_hints(TransformerConfig)
+    found = {}
+    for name, hint in hints.items():
+        for kind in (hint, *typing.get_args(hint)):  # a type, and those of an optional one
+            if typing.get_origin(kind) is typing.Literal:
+                found[name] = typing.get_args(kind)
+    return found
 
 
 def make_config(**settings):
@@ -158,15 +185,18 @@ SIZES = [
 @pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize("value", [0, -2, 2.0, "8", True, None])
 def test_sizes_must_be_positive_integers(name, value):
-    message = f"`{name}` must be a positive integer. Received: {name}={value!r}"
-    with pytest.raises(ValueError, match=re.escape(message)):
+    expected = "greater than or equal to 1" if type(value) is int else "a valid integer"
+    message = f"`{name}` must be {expected}. Received: {name}={value!r}"
+    if (name, value) == ("source_vocab_size", None):
+        message = "`source_vocab_size` is needed unless the model is `decoder_only`. "
+    with pytest.raises(InputError, match=re.escape(message)):
         make_config(**{name: value})
 
 
 @pytest.mark.parametrize("name", LARGEST)
 def test_sizes_end_somewhere(name):
     side = {"decoder": {name: LARGEST[name] + 1}} if name == "cross_num_heads" else {}
-    message = f"must be at most {LARGEST[name]}. Received: "
+    message = f"must be less than or equal to {LARGEST[name]}. Received: "
     with pytest.raises(ValueError, match=re.escape(message)):
         make_config(**(side or {name: LARGEST[name] + 1}))
 
@@ -184,16 +214,26 @@ def test_the_largest_known_models_fit():
 
 def test_sizes_of_any_type_are_refused():
     for value in ([], {}, [8], "8"):
-        with pytest.raises(ValueError, match=r"`d_model` must be a positive integer"):
+        with pytest.raises(ValueError, match=r"`d_model` must be a valid integer\. Received"):
             make_config(d_model=value)
 
 
 @pytest.mark.parametrize(
     "name", ["dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"]
 )
-@pytest.mark.parametrize("value", [-0.1, 1, 1.5, "0.1", float("nan")])
-def test_rates_must_be_shares(name, value):
-    message = f"`{name}` must be at least 0 and less than 1. Received: {name}={value!r}"
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (-0.1, "greater than or equal to 0"),
+        (1, "less than 1"),
+        (1.5, "less than 1"),
+        ("0.1", "a valid number"),
+        (True, "a valid number"),
+        (float("nan"), "a finite number"),
+    ],
+)
+def test_rates_must_be_shares(name, value, expected):
+    message = f"`{name}` must be {expected}. Received: {name}={value!r}"
     with pytest.raises(ValueError, match=re.escape(message)):
         make_config(**{name: value})
 
@@ -211,19 +251,19 @@ def test_rates_must_be_shares(name, value):
         ),
         (
             dict(layer_norm_epsilon=0.0),
-            "`layer_norm_epsilon` must be a number above 0 and at most 1. Received: ",
+            "`layer_norm_epsilon` must be greater than 0. Received: ",
         ),
         (
             dict(layer_norm_epsilon=float("nan")),
-            "`layer_norm_epsilon` must be a number above 0 and at most 1. Received: ",
+            "`layer_norm_epsilon` must be a finite number. Received: layer_norm_epsilon=nan",
         ),
         (
             dict(norm_position="middle"),
-            "`norm_position` must be one of ('post', 'pre'). Received: norm_position='middle'",
+            "`norm_position` must be 'post' or 'pre'. Received: norm_position='middle'",
         ),
         (
             dict(tied_embeddings="source"),
-            "`tied_embeddings` must be one of ('none', 'target', 'inputs', 'all'). "
+            "`tied_embeddings` must be 'none', 'target', 'inputs' or 'all'. "
             "Received: tied_embeddings='source'",
         ),
         (
@@ -277,12 +317,12 @@ def test_sides_of_two_widths_share_nothing():
         (dict(encoder={"cross_num_heads": 2}), "Only the decoder has cross-attention"),
         (dict(decoder={"num_heads": 5}), "`decoder.num_heads` must divide `d_model`"),
         (dict(decoder={"cross_num_heads": 7}), "`decoder.cross_num_heads` must divide `d_model`"),
-        (dict(encoder={"d_ff": 0}), "`encoder.d_ff` must be a positive integer"),
-        (dict(encoder={"norm_position": "mid"}), "`encoder.norm_position` must be one of"),
+        (dict(encoder={"d_ff": 0}), "`encoder.d_ff` must be greater than or equal to 1"),
+        (dict(encoder={"norm_position": "mid"}), "`encoder.norm_position` must be 'post' or 'pre'"),
         (dict(encoder={"heads": 4}), "'encoder.heads'; did you mean 'num_heads'?"),
         (dict(encoder=4), "`encoder` must hold settings of one side. Received: encoder=4"),
-        (dict(final_norm="yes"), "`final_norm` must be true or false"),
-        (dict(layer_history=1), "`layer_history` must be true or false"),
+        (dict(final_norm="yes"), "`final_norm` must be a valid boolean"),
+        (dict(layer_history=1), "`layer_history` must be a valid boolean"),
         (
             dict(encoder={"d_model": 64}, tied_embeddings="inputs"),
             "`tied_embeddings='inputs'` needs one width for both sides. "

@@ -329,15 +329,15 @@ def test_unknown_preset(load):
         ),
         (
             {"model.d_model": "8"},
-            "`d_model` must be a positive integer. Received: d_model='8'",
+            "`d_model` must be a valid integer. Received: d_model='8'",
         ),
         (
             {"model.dropout_rate": 1},
-            "`dropout_rate` must be at least 0 and less than 1. Received: dropout_rate=1",
+            "`dropout_rate` must be less than 1. Received: dropout_rate=1",
         ),
         (
             {"model.norm_position": "mid"},
-            "`norm_position` must be one of ('post', 'pre'). Received: norm_position='mid'",
+            "`norm_position` must be 'post' or 'pre'. Received: norm_position='mid'",
         ),
     ],
 )

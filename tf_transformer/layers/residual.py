@@ -1,10 +1,10 @@
 """The residual connection around each sublayer, with its dropout and layer norm."""
 
-from typing import Any
+from typing import Any, get_args
 
 import keras
 
-from tf_transformer.config_checks import SWITCHES
+from tf_transformer.config_checks import NormPosition
 from tf_transformer.errors import InputError
 from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.dropout import Dropout
@@ -48,9 +48,9 @@ class Residual(CompositeLayer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if norm_position not in SWITCHES["norm_position"]:
+        if norm_position not in get_args(NormPosition):
             raise InputError(
-                f"`norm_position` must be one of {SWITCHES['norm_position']}. "
+                f"`norm_position` must be one of {get_args(NormPosition)}. "
                 f"Received: norm_position={norm_position!r}"
             )
         self.norm_position = norm_position

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tests.stepping import step_by_step
 from tests.tf_transformer.models.variant_reference import VariantReference
+from tests.tf_transformer.test_config import choices
 from tf_transformer.config import TransformerConfig
-from tf_transformer.config_checks import SWITCHES
 from tf_transformer.layers import attention
 from tf_transformer.models.head_pruning import HeadMasks, masked_heads, prune_heads
 from tf_transformer.models.language_model import LanguageModel
@@ -34,7 +34,7 @@ SIZES = dict(
 SOURCE = np.array([[4, 5, 6, 7, 3], [8, 3, 0, 0, 0]], "int32")
 TARGET = np.array([[2, 9, 8, 7, 6, 5], [2, 4, 4, 0, 0, 0]], "int32")
 BOOLEANS = (False, True)
-SPACE: dict[str, tuple] = SWITCHES | {
+SPACE: dict[str, tuple] = choices() | {
     "final_norm": BOOLEANS,
     "layer_history": BOOLEANS,
     "depth_scaled_initialization": BOOLEANS,

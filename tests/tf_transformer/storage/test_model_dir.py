@@ -220,8 +220,8 @@ def test_config_without_settings(model_dir, settings):
         ({"d_modl": 8}, r"unknown setting of the model: 'd_modl'; did you mean 'd_model'\?$"),
         ({"xyzzy": 8}, "unknown setting of the model: 'xyzzy'$"),
         ({"d_model": 7}, r"`num_heads` must divide `d_model`\. Received: num_heads=2, d_model=7$"),
-        ({"d_ff": "12"}, r"`d_ff` must be a positive integer\. Received: d_ff='12'$"),
-        ({"norm_position": "mid"}, "`norm_position` must be one of "),
+        ({"d_ff": "12"}, r"`d_ff` must be a valid integer\. Received: d_ff='12'$"),
+        ({"norm_position": "mid"}, "`norm_position` must be 'post' or 'pre'"),
         ({"layer_norm_epsilon": "small"}, ""),
     ],
 )

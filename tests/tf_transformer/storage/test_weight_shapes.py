@@ -4,9 +4,8 @@ import itertools
 
 import pytest
 
-from tests.tf_transformer.test_config import PRESETS
+from tests.tf_transformer.test_config import PRESETS, choices
 from tf_transformer import TransformerConfig
-from tf_transformer.config_checks import SWITCHES
 from tf_transformer.storage.model_dir import make_model
 from tf_transformer.storage.weight_shapes import weight_shapes
 
@@ -14,7 +13,7 @@ SIZES = dict(num_encoder_layers=2, num_decoder_layers=3, d_model=8, d_ff=12, num
 VOCABULARIES = dict(source_vocab_size=10, target_vocab_size=10)
 SWITCHED = [
     {"relative_positions": "keys", name: value}
-    for name, values in SWITCHES.items()
+    for name, values in choices().items()
     for value in values
 ]
 
@@ -32,7 +31,7 @@ def check(config: TransformerConfig) -> None:
         dict(final_norm=True, norm_type="rms"),
         *(
             dict(tied_embeddings=tied, logits_bias=bias)
-            for tied, bias in itertools.product(SWITCHES["tied_embeddings"], (False, True))
+            for tied, bias in itertools.product(choices()["tied_embeddings"], (False, True))
         ),
         dict(source_vocab_size=11),
         dict(layer_history=True),
