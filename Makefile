@@ -5,7 +5,7 @@ EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test docs format clean always
+.PHONY: demo test docs format protos clean always
 
 $(VENV)/installed-%: setup.py pyproject.toml $(VENV)/pyvenv.cfg
 	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[$*]"
@@ -30,6 +30,13 @@ docs: $(VENV)/installed-docs
 format: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Generates the *_pb2 modules. This version of protoc fits every protobuf that TensorFlow accepts.
+protos:
+	python3 -m venv build/protoc
+	build/protoc/bin/pip install --quiet grpcio-tools==1.75.1
+	build/protoc/bin/python -m grpc_tools.protoc --proto_path=. --python_out=. --pyi_out=. \
+		export/client/serving.proto training/prepared/example.proto
 
 clean:
 	rm -rf $(VENV) build *.egg-info demo-out site

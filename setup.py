@@ -40,7 +40,7 @@ setup(
         "matplotlib>=3.9",
         "num2words>=0.5.14",
         "numpy",
-        "protobuf",
+        "protobuf>=6.31.1,<8",  # see `make protos`
         "pydantic>=2.11",
         "pyyaml>=6",
         "sacrebleu>=2.6",

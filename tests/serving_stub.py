@@ -19,7 +19,7 @@ from typing import Any
 import grpc
 import numpy as np
 
-from export.client import messages, protocol
+from export.client import messages, protocol, serving_pb2
 
 MODEL = "translator"
 
@@ -339,13 +339,13 @@ def _serve_grpc(behaviour, port):
             {
                 "Predict": grpc.unary_unary_rpc_method_handler(
                     _answering(_predict, behaviour),
-                    messages.PredictRequest.FromString,
-                    messages.PredictResponse.SerializeToString,
+                    serving_pb2.PredictRequest.FromString,
+                    serving_pb2.PredictResponse.SerializeToString,
                 ),
                 "GetModelMetadata": grpc.unary_unary_rpc_method_handler(
                     _answering(_metadata, behaviour),
-                    messages.GetModelMetadataRequest.FromString,
-                    messages.GetModelMetadataResponse.SerializeToString,
+                    serving_pb2.GetModelMetadataRequest.FromString,
+                    serving_pb2.GetModelMetadataResponse.SerializeToString,
                 ),
             },
         )
@@ -374,7 +374,7 @@ def _answering(function, behaviour):
 def _predict(request, behaviour, spec, version):
     inputs = {key: messages.read_tensor(t).tolist() for key, t in request.inputs.items()}
     name = spec.signature_name
-    response = messages.PredictResponse()
+    response = serving_pb2.PredictResponse()
     for key, values in behaviour.predict(spec.name, version, name, inputs).items():
         data_type = SIGNATURES[name][1][key][0]
         array = np.array(values, messages.numpy_type(data_type))
@@ -399,7 +399,7 @@ def _write_one_by_one(tensor, array, data_type):
 
 def _metadata(request, behaviour, spec, version):
     assert list(request.metadata_field) == ["signature_def"]
-    found = messages.SignatureDefMap()
+    found = serving_pb2.SignatureDefMap()
     for name, sides in behaviour.signatures(spec.name, version).items():
         signature = found.signature_def[name]
         for infos, specs in zip((signature.inputs, signature.outputs), sides, strict=True):
@@ -408,13 +408,13 @@ def _metadata(request, behaviour, spec, version):
                 for size in (-1, *shape):
                     infos[key].tensor_shape.dim.add(size=size)
     found.signature_def["__saved_model_init_op"].SetInParent()
-    response = messages.GetModelMetadataResponse()
+    response = serving_pb2.GetModelMetadataResponse()
     response.metadata["signature_def"].value = found.SerializeToString()
     return response
 
 
 def _number(data_type):
-    return messages.TensorProto(dtype=data_type).dtype
+    return serving_pb2.TensorProto(dtype=data_type).dtype
 
 
 @contextlib.contextmanager

@@ -15,15 +15,8 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from export.client.answer_size import check_json, check_message
-from export.client.messages import (
-    MAX_AXES,
-    GetModelMetadataResponse,
-    PredictResponse,
-    SignatureDefMap,
-    data_type_name,
-    numpy_type,
-    read_tensor,
-)
+from export.client.messages import MAX_AXES, data_type_name, numpy_type, read_tensor
+from export.client.serving_pb2 import GetModelMetadataResponse, PredictResponse, SignatureDefMap
 from export.client.signature import Signature, TensorSpec
 from tf_transformer.errors import InputError
 

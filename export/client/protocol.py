@@ -20,7 +20,8 @@ from export.client.answers import (
     signatures_from_proto,
 )
 from export.client.bounded_http import BoundedPool, ResponseTooLargeError
-from export.client.messages import GetModelMetadataRequest, PredictRequest, make_tensor
+from export.client.messages import make_tensor
+from export.client.serving_pb2 import GetModelMetadataRequest, PredictRequest
 from export.client.signature import Signature
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable

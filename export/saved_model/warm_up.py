@@ -5,7 +5,8 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from export.client.messages import PredictionLog, data_type_name, make_tensor
+from export.client.messages import data_type_name, make_tensor
+from export.client.serving_pb2 import PredictionLog
 from tf_transformer.errors import InputError
 
 # What a server does for the first time takes longest: one row, and a batch of other lengths.

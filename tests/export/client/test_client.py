@@ -13,7 +13,7 @@ import traceback
 import numpy as np
 import pytest
 
-from export.client import Client, Translation, messages, protocol
+from export.client import Client, Translation, messages, protocol, serving_pb2
 from export.client import client as client_module
 from tests.serving_stub import Behaviour, serve
 
@@ -609,18 +609,18 @@ def test_abandoned_requests_do_not_keep_the_process(protocol_name, behaviour):
 
 
 def test_few_values_stand_for_all():
-    tensor = messages.TensorProto(dtype="DT_INT32", int_val=[1, 2])
+    tensor = serving_pb2.TensorProto(dtype="DT_INT32", int_val=[1, 2])
     tensor.tensor_shape.dim.add(size=4)
     assert messages.read_tensor(tensor).tolist() == [1, 2, 2, 2]
     tensor.int_val.clear()
     assert messages.read_tensor(tensor).tolist() == [0, 0, 0, 0]
-    strings = messages.TensorProto(dtype="DT_STRING", tensor_shape=tensor.tensor_shape)
+    strings = serving_pb2.TensorProto(dtype="DT_STRING", tensor_shape=tensor.tensor_shape)
     assert messages.read_tensor(strings).tolist() == [b""] * 4
 
 
 def test_unknown_data_types():
     with raises(ValueError, "expected one of DT_FLOAT, .* Received: data type 14"):
-        messages.read_tensor(messages.TensorProto(dtype=14))
+        messages.read_tensor(serving_pb2.TensorProto(dtype=14))
     with raises(ValueError, "Received: DT_HALF"):
         messages.numpy_type("DT_HALF")
 
@@ -643,14 +643,14 @@ class TestTensorFlowServingsOwnMessages:
     def test_fields(self, theirs):
         compared = set()
         for name, their_class in theirs.items():
-            self._compare(getattr(messages, name).DESCRIPTOR, their_class.DESCRIPTOR, compared)
-        assert {"tensorflow.TensorProto", "tensorflow.SignatureDef"} <= compared
+            self._compare(getattr(serving_pb2, name).DESCRIPTOR, their_class.DESCRIPTOR, compared)
+        assert {"TensorProto", "SignatureDef"} <= compared
 
     def _compare(self, ours, theirs, compared):
-        assert ours.full_name == theirs.full_name
-        if ours.full_name in compared:
+        assert ours.name == theirs.name
+        if ours.name in compared:
             return
-        compared.add(ours.full_name)
+        compared.add(ours.name)
         for field in ours.fields:
             other = theirs.fields_by_name[field.name]
             assert (field.number, field.type, field.is_repeated) == (
@@ -682,7 +682,7 @@ class TestTensorFlowServingsOwnMessages:
         import tensorflow as tf
 
         array = np.array(values, messages.numpy_type(data_type))
-        request = messages.PredictRequest(
+        request = serving_pb2.PredictRequest(
             model_spec={"name": "m", "version": {"value": 3}, "signature_name": "s"}
         )
         request.inputs["x"].CopyFrom(messages.make_tensor(array, data_type))
@@ -699,9 +699,9 @@ class TestTensorFlowServingsOwnMessages:
         one_by_one = response.outputs["one_by_one"]
         one_by_one.CopyFrom(as_bytes)
         one_by_one.tensor_content = b""
-        field = getattr(one_by_one, messages._DATA_TYPES[data_type][2])
+        field = getattr(one_by_one, messages._DATA_TYPES[data_type][1])
         field[:] = array.ravel().tolist()
-        ours = messages.PredictResponse.FromString(response.SerializeToString())
+        ours = serving_pb2.PredictResponse.FromString(response.SerializeToString())
         for tensor in ours.outputs.values():
             found = messages.read_tensor(tensor)
             assert found.dtype == array.dtype
@@ -714,13 +714,13 @@ class TestTensorFlowServingsOwnMessages:
         info.tensor_shape.dim.add(size=-1)
         metadata = theirs["GetModelMetadataResponse"]()
         metadata.metadata["signature_def"].Pack(signatures)
-        answer = messages.GetModelMetadataResponse.FromString(metadata.SerializeToString())
-        found = messages.SignatureDefMap.FromString(answer.metadata["signature_def"].value)
+        answer = serving_pb2.GetModelMetadataResponse.FromString(metadata.SerializeToString())
+        found = serving_pb2.SignatureDefMap.FromString(answer.metadata["signature_def"].value)
         info = found.signature_def["serving_default"].inputs["text"]
         assert messages.data_type_name(info.dtype) == "DT_STRING"
         assert [dim.size for dim in info.tensor_shape.dim] == [-1]
 
-        request = messages.GetModelMetadataRequest(
+        request = serving_pb2.GetModelMetadataRequest(
             model_spec={"name": "m"}, metadata_field=["signature_def"]
         )
         read = theirs["GetModelMetadataRequest"].FromString(request.SerializeToString())

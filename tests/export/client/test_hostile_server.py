@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.client import Client, answers, messages
+from export.client import Client, answers, messages, serving_pb2
 from export.client import client as client_module
 from export.client.answer_size import check_json, check_message, most_tokens
 from export.client.signature import Signature, TensorSpec
@@ -369,14 +369,14 @@ def test_outputs_of_unknown_types():
 
 
 def tensor(sizes, data_type="DT_STRING", **values):
-    made = messages.TensorProto(dtype=data_type, **values)
+    made = serving_pb2.TensorProto(dtype=data_type, **values)
     for size in sizes:
         made.tensor_shape.dim.add(size=size)
     return made
 
 
 def prediction(**changes) -> bytes:
-    response = messages.PredictResponse()
+    response = serving_pb2.PredictResponse()
     tensors = {
         "translation": tensor([1], string_val=[b"A"]),
         "score": tensor([1], "DT_FLOAT", float_val=[0.5]),
@@ -388,7 +388,7 @@ def prediction(**changes) -> bytes:
 
 
 def metadata(value: bytes) -> bytes:
-    response = messages.GetModelMetadataResponse()
+    response = serving_pb2.GetModelMetadataResponse()
     response.metadata["signature_def"].value = value
     return response.SerializeToString()
 
@@ -520,7 +520,7 @@ def test_reads_no_json_but_answers(body):
 def every_tensor() -> bytes:
     values = {"DT_FLOAT": "float_val", "DT_DOUBLE": "double_val", "DT_STRING": "string_val"}
     values |= {"DT_INT64": "int64_val", "DT_BOOL": "bool_val"}
-    response = messages.PredictResponse()
+    response = serving_pb2.PredictResponse()
     for name, spec in EVERY_TYPE.outputs.items():
         field = values.get(spec.data_type, "int_val")
         value = b"A" if field == "string_val" else 1
@@ -529,7 +529,7 @@ def every_tensor() -> bytes:
 
 
 def every_signature() -> bytes:
-    signatures = messages.SignatureDefMap()
+    signatures = serving_pb2.SignatureDefMap()
     for name, made in (("x", tensor([-1, 3])), ("y", tensor([]))):
         info = signatures.signature_def["s"].inputs[name]
         info.dtype = made.dtype
@@ -604,7 +604,7 @@ def test_values_that_nobody_asked_for(values):
 
 def in_tensor(content: bytes) -> bytes:
     """A response with one output, whose tensor has these bytes."""
-    response = messages.PredictResponse()
+    response = serving_pb2.PredictResponse()
     response.outputs["score"].MergeFromString(content)
     return response.SerializeToString()
 
@@ -663,10 +663,10 @@ def test_tokens_of_json_are_counted(value, as_ascii):
 
 def test_fields_of_a_message_are_counted():
     """Of two outputs: entry, key, tensor; type, shape, two axes with their sizes; values."""
-    response = messages.PredictResponse()
+    response = serving_pb2.PredictResponse()
     response.outputs["a"].CopyFrom(tensor([1, 2], "DT_STRING", string_val=[b"A", b"B"]))
     response.outputs["b"].CopyFrom(tensor([1, 2], "DT_FLOAT", float_val=[1, 2]))
-    body, kind = response.SerializeToString(), messages.PredictResponse.DESCRIPTOR
+    body, kind = response.SerializeToString(), serving_pb2.PredictResponse.DESCRIPTOR
     check_message(body, kind, 2 * 9 + 3)
     with pytest.raises(ValueError, match=r"^more than 20 fields$"):
         check_message(body, kind, 20)

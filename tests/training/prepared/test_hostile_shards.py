@@ -127,9 +127,9 @@ def test_lengths_that_are_not_those_of_the_records(folder, length, lengths, reas
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda data: data[:12] + b"\xff" * (len(data) - 12), "record 1: it has another check sum"),
-        (lambda data: b"\xff" * len(data), "record 1: its length has another check sum"),
-        (lambda data: data[:-3], "record 20: the file ends within it"),
+        (lambda data: data[:12] + b"\xff" * (len(data) - 12), "record 1: its checksum is wrong"),
+        (lambda data: b"\xff" * len(data), "record 1: the checksum of its length is wrong"),
+        (lambda data: data[:-3], "record 20: the file ends before it is complete"),
     ],
 )
 def test_files_that_hold_no_records(folder, change, reason):
@@ -143,14 +143,14 @@ def test_files_that_hold_no_records(folder, change, reason):
 
 
 def test_a_record_that_claims_to_be_huge(folder):
-    """With a check sum of its own, as somebody would write it."""
+    """With a valid checksum, as an attacker would write it."""
     from training.prepared.records import _LENGTH, _checksum
 
     path = write_shard(folder, [encode_pair(*PAIR)] * 20)
     length = _LENGTH.pack(2**62)
     path.write_bytes(path.read_bytes() + length + _checksum(length) + b"x" * 100)
     describe(folder, [0, 0, 0, 0, 20])
-    with pytest.raises(ValueError, match="record 21: the file ends within it"):
+    with pytest.raises(ValueError, match="record 21: the file ends before it is complete"):
         PreparedText([PreparedFolder(folder)], DATA).check_records()
 
 
@@ -158,7 +158,7 @@ def test_garbage_in_a_record(folder):
     path = write_shard(folder, [encode_pair(*PAIR), b"\xff" * 40])
     with pytest.raises((tf.errors.OpError, UnicodeDecodeError)):
         read_all(folder)
-    with pytest.raises(ValueError, match=f"{path}: record 2: it is no tf.train.Example"):
+    with pytest.raises(ValueError, match=f"{path}: record 2: it is not a tf.train.Example"):
         PreparedText([PreparedFolder(folder)], DATA).check_records()
 
 
@@ -177,7 +177,7 @@ def errors(capsys, *command) -> str:
     ("record", "reason"),
     [
         (encode_pair([5, 2**62, 3], PAIR[1]), f"expected ids from 1 to 399, got {2**62}"),
-        (b"\xff" * 40, "it is no tf.train.Example"),
+        (b"\xff" * 40, "it is not a tf.train.Example"),
     ],
     ids=["id", "garbage"],
 )
