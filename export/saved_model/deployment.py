@@ -1,7 +1,6 @@
 """What lies beside a SavedModel so that it can be served: settings, a guide, a model card."""
 
 import dataclasses
-import json
 import pathlib
 import string
 
@@ -13,6 +12,7 @@ from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.inference.translator import Translator
 from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.storage.files import replacing
+from tf_transformer.storage.json_files import write_json
 
 MODEL_NAME = "translator"
 MAX_BATCH_SIZE = 32
@@ -45,7 +45,7 @@ def write_model_card(
         **facts,
     }
     with replacing(version / CARD_NAME) as path:
-        path.write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_json(path, card)
 
 
 def _weights(model):

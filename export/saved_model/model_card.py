@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from tf_transformer.errors import InputError
+from tf_transformer.storage.checkpoint_names import CHECKPOINTS_NAME, checkpoint_steps
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.score_log import read_scores
 
@@ -20,13 +21,8 @@ def training_facts(model_dir: pathlib.Path, languages: str | None) -> dict[str, 
         if not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)+", languages):
             raise InputError(f"--languages {languages}: expected FROM-TO, such as en-de")
         facts["languages"] = languages
-    steps = [
-        int(match[1])
-        for path in (model_dir / "checkpoints").glob("step-*.index")
-        if (match := re.fullmatch(r"step-([0-9]{1,18})\.index", path.name))
-    ]
-    if steps:
-        facts["training_steps"] = max(steps)
+    if steps := checkpoint_steps(model_dir / CHECKPOINTS_NAME):
+        facts["training_steps"] = steps[-1]
     return facts
 
 

@@ -1,4 +1,4 @@
-"""JSON from files that came from elsewhere: objects of a limited size, with ordinary numbers."""
+"""JSON files: how all are written, and how untrusted ones are read."""
 
 import json
 import math
@@ -45,6 +45,23 @@ def parse_json(content: bytes, where: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{where}: expected a JSON object, got {type(value).__name__}")
     return value
+
+
+def write_json(path: pathlib.Path, value: Any, indent: int | None = 2) -> None:
+    """Writes a value as JSON, in UTF-8, so that `read_json` can read it.
+
+    Args:
+        path: the file to write or to overwrite.
+        value: dictionaries, lists, strings, finite numbers, booleans and None. Strings may hold
+            bytes of file names that are not UTF-8, as `os.fsdecode` gives them.
+        indent: spaces for each level; None writes a single line.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    # A lone surrogate, which stands for such a byte, becomes JSON's escape for it.
+    path.write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
 
 
 def _refuse(constant: str) -> NoReturn:

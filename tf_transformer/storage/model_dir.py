@@ -12,7 +12,6 @@ and renamed.
 import contextlib
 import dataclasses
 import hashlib
-import json
 import math
 import os
 import pathlib
@@ -25,7 +24,7 @@ import numpy as np
 from tf_transformer.config import TransformerConfig, nearest
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
-from tf_transformer.storage.json_files import read_json
+from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.storage.weight_shapes import weight_shapes
@@ -67,7 +66,7 @@ def describe_model(
             path.write_bytes(model)
     description = {"format_version": FORMAT_VERSION, "model": dataclasses.asdict(config)}
     with replacing_own(model_dir / CONFIG_NAME) as path:
-        path.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+        write_json(path, description)
 
 
 def write_weights(model_dir: pathlib.Path, model: "keras.Model") -> None:

@@ -3,36 +3,27 @@
 import contextlib
 import os
 import pathlib
-import re
 import tempfile
 from collections.abc import Iterator
 
 from tf_transformer.errors import InputError
+from tf_transformer.storage.checkpoint_names import (
+    CHECKPOINT_FILE,
+    CHECKPOINTS_NAME,
+    checkpoint_steps,
+)
 from tf_transformer.storage.files import is_found_by_tensorflow
 from tf_transformer.storage.regular_files import regular_size
-
-# Ends the name of an empty file beside a checkpoint that lies between two regular steps.
-BETWEEN = ".between"
-
-# As they are written: without leading zeros, and in ASCII's digits alone.
-_NAME = re.compile(
-    rf"step-(0|[1-9][0-9]{{0,17}})(\.index|\.data-[0-9]{{5}}-of-[0-9]{{5}}|{re.escape(BETWEEN)})"
-)
 
 
 def checkpoint_directory(model_dir: pathlib.Path) -> pathlib.Path:
     """Where the checkpoints of a model directory lie."""
-    return model_dir / "checkpoints"
+    return model_dir / CHECKPOINTS_NAME
 
 
 def checkpoint_paths(directory: pathlib.Path) -> list[str]:
     """The checkpoints in a folder, oldest first, without their endings."""
-    steps = [
-        int(match[1])
-        for path in directory.glob("step-*.index")
-        if (match := _NAME.fullmatch(path.name))
-    ]
-    return [str(directory / f"step-{step}") for step in sorted(steps)]
+    return [str(directory / f"step-{step}") for step in checkpoint_steps(directory)]
 
 
 def last_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
@@ -52,7 +43,9 @@ def last_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
 
 def checkpoint_files(directory: pathlib.Path, step: int) -> list[pathlib.Path]:
     """The files of a checkpoint; the index, with which it is there for readers, is last."""
-    files = (path for path in directory.glob(f"step-{step}.*") if _NAME.fullmatch(path.name))
+    files = (
+        path for path in directory.glob(f"step-{step}.*") if CHECKPOINT_FILE.fullmatch(path.name)
+    )
     return sorted(files, key=lambda path: (path.suffix == ".index", path.name))
 
 
@@ -61,7 +54,7 @@ def files_without_index(directory: pathlib.Path) -> list[pathlib.Path]:
     return [
         path
         for path in directory.glob("step-*.*")
-        if (match := _NAME.fullmatch(path.name))
+        if (match := CHECKPOINT_FILE.fullmatch(path.name))
         and not path.is_dir()
         and not os.path.lexists(directory / f"step-{match[1]}.index")
     ]

@@ -15,13 +15,13 @@ from google.protobuf.message import DecodeError
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
+from tf_transformer.storage.checkpoint_names import BETWEEN
 from tf_transformer.storage.files import bring_to_disk
 from tf_transformer.storage.own_files import make_own_folder
 from tf_transformer.storage.regular_files import stored_bytes
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import check_finite
 from training.checkpointing.checkpoint_files import (
-    BETWEEN,
     checkpoint_directory,
     checkpoint_files,
     checkpoint_paths,

@@ -1,14 +1,13 @@
 """What a model directory says of the run that trains it, so that two runs are never mixed up."""
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Callable
 from typing import Any
 
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import remove_leftovers
-from tf_transformer.storage.json_files import read_json
+from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.model_dir import CONFIG_NAME, WEIGHTS_NAME
 from tf_transformer.storage.own_files import replacing_own
 from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
@@ -82,7 +81,7 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
     model_dir.mkdir(parents=True, exist_ok=True)
     remove_leftovers(model_dir)
     with replacing_own(model_dir / TRAINING_NAME) as temporary:
-        temporary.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
+        write_json(temporary, run)
     if not has_begun:
         begin()
 

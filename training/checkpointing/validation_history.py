@@ -1,12 +1,11 @@
 """The scores of every validation of a run, on disk, and what follows from them."""
 
-import json
 import math
 import pathlib
 from typing import Any
 
 from tf_transformer.errors import InputError
-from tf_transformer.storage.json_files import read_json
+from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import replacing_own
 
 SCORES_NAME = "validation_scores.json"
@@ -58,8 +57,7 @@ class ValidationScores:
         records = sorted([*others, record], key=lambda record: record["step"])
         with replacing_own(self._path) as temporary:
             plain = [_without_nan(record) for record in records]
-            text = json.dumps({"best_by": self.best_by, "scores": plain}, indent=1, allow_nan=False)
-            temporary.write_text(text + "\n", encoding="utf-8")
+            write_json(temporary, {"best_by": self.best_by, "scores": plain}, indent=1)
         self._records = records
 
     def find(self, step: int) -> dict[str, Any] | None:

@@ -1,7 +1,6 @@
 """The command `evaluate`."""
 
 import argparse
-import json
 import pathlib
 import sys
 
@@ -17,6 +16,7 @@ from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.standard_streams import standard_output
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable, replacing
+from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.score_log import SCORES_NAME, append_score
 from tf_transformer.text.language_tags import check_language, check_tags
@@ -149,7 +149,7 @@ def _store_scores(options, scores):
     """A model directory that is not ours to write in can still be judged."""
     if options.json:
         with replacing(options.json) as path:
-            path.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+            write_json(path, scores)
     try:
         append_score(options.model_dir, scores)
     except OSError as error:

@@ -1,11 +1,11 @@
 """The command that tabulates model directories: runs."""
 
 import argparse
-import json
 import pathlib
 
 from tf_transformer.command_line.standard_streams import standard_output
 from tf_transformer.storage.files import check_writable, replacing
+from tf_transformer.storage.json_files import write_json
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -37,7 +37,7 @@ def _run(options):
     runs = [read_run(path) for path in tqdm.tqdm(paths, leave=False, disable=None)]
     if options.json:
         with replacing(options.json) as path:
-            path.write_text(json.dumps([run.as_dict() for run in runs], indent=2) + "\n")
+            write_json(path, [run.as_dict() for run in runs])
     if not runs:
         print(f"No model directory in {', '.join(map(str, options.folders))}")
         return

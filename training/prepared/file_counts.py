@@ -1,11 +1,10 @@
 """The lines of all files of a preparation, counted in parallel processes."""
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Sequence
 
-from tf_transformer.storage.json_files import read_json
+from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.text.text_file import TextFile
 from training.data.corpus import check_counts, file_state
@@ -47,7 +46,7 @@ def count_files(
             for path, count in zip(missing, processes.run(tasks, progress), strict=True):
                 notes[str(path)] = {"every": every, "count": dataclasses.asdict(count)}
         with replacing_own(notes_path) as temporary:
-            temporary.write_text(json.dumps(notes), encoding="utf-8")
+            write_json(temporary, notes, indent=None)
     counts = {path: LineCount(**notes[str(path)]["count"]) for path in paths}
     for pair in files:
         _check_pair(*pair, counts)

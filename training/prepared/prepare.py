@@ -13,7 +13,6 @@ import contextlib
 import dataclasses
 import io
 import itertools
-import json
 import os
 import pathlib
 import shutil
@@ -25,7 +24,7 @@ import tqdm
 
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import locked, remove_leftovers
-from tf_transformer.storage.json_files import read_json
+from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import make_own_folder, replacing_own
 from tf_transformer.text.reading import open_text
 from tf_transformer.text.text_file import TextFile
@@ -149,7 +148,7 @@ def _begin_or_continue(output: pathlib.Path, work: pathlib.Path, request: dict) 
     begun = path if path.exists() else work / "request.json"
     if begun != path and not (output / SPM_NAMES[1]).exists():  # nothing follows from it so far
         with replacing_own(begun) as temporary:
-            temporary.write_text(json.dumps(request), encoding="utf-8")
+            write_json(temporary, request)
     try:
         former = read_json(begun, MAX_BYTES)
         before = {name: former[name] for name in request}
@@ -351,5 +350,5 @@ def _describe(output, request, models, statistics, shards) -> dict[str, Any]:
         "shards": described,
     }
     with replacing_own(output / DESCRIPTION_NAME) as path:
-        path.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
+        write_json(path, description, indent=1)
     return description

@@ -14,6 +14,7 @@ import numpy as np
 import sentencepiece
 
 from tf_transformer.errors import InputError
+from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.text.language_tags import lacks_tag, language_tag
 from tf_transformer.text.reading import NotTextError
@@ -257,7 +258,7 @@ def finish_shard(shard: Shard, keep: np.ndarray) -> None:
         "lengths": np.bincount(lengths.max(axis=1, initial=0)).tolist() if len(lengths) else [],
     }
     with replacing_own(shard.description_path) as path:
-        path.write_text(json.dumps(description), encoding="utf-8")
+        write_json(path, description, indent=None)
 
 
 def _copy_records(shard: Shard, keep: np.ndarray) -> None:
