@@ -26,7 +26,7 @@ def scaled_dot_product_attention(
     relative_keys: Any = None,
     relative_values: Any = None,
 ) -> tuple[Any, Any]:
-    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V   (equation 1).
+    """Computes Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V   (equation 1).
 
     With relative positions, Q K^T becomes q_i (k_j + a_ij)^T, and the sum over the values becomes
     sum_j weights_ij (v_j + b_ij)   (Shaw et al., 2018, equations 3 and 4).
@@ -38,16 +38,17 @@ def scaled_dot_product_attention(
         attention_mask: boolean, True = may attend, broadcasts to
             `(..., query_length, key_length)`; None lets every query attend to every key.
         dropout: callable applied to the attention weights, or None.
-        relative_keys, relative_values: a and b, `(query_length, key_length, head_dim)`, or None.
+        relative_keys: a, `(query_length, key_length, head_dim)`, or None.
+        relative_values: b, `(query_length, key_length, head_dim)`, or None.
 
     Returns:
         The attended values, `(..., query_length, head_dim)`, and the attention weights before
         dropout, `(..., query_length, key_length)`, both in the dtype of `query`. The softmax is
         computed in float32.
     """
-    # The queries are scaled, not the scores: there are fewer of them.
+    # Scaling the queries is cheaper than scaling the scores: there are fewer of them.
     query = query * ops.cast(1.0 / math.sqrt(query.shape[-1]), query.dtype)
-    # An einsum, since TensorFlow would write the transposed keys, and their gradient, to memory.
+    # With `ops.matmul`, TensorFlow would copy the transposed keys and their gradient in memory.
     scores = ops.einsum("...qd,...kd->...qk", query, key)
     if relative_keys is not None:
         scores = scores + ops.einsum("...qd,qkd->...qk", query, relative_keys)
@@ -63,18 +64,18 @@ def scaled_dot_product_attention(
 
 
 class MultiHeadAttention(CompositeLayer):
-    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O   (section 3.2.2).
+    """Base class of self-attention and cross-attention   (section 3.2.2).
 
-    What self-attention and cross-attention share: the heads and the output projection. The
-    projections have biases, as in the Annotated Transformer; the paper's formula has none.
+    MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O. The projections have biases, as in the
+    Annotated Transformer; the paper's formula has none.
 
     Args:
         num_heads: h; must divide the width of the input.
-        dropout_rate: on the attention weights.
-        initial_gain: scales the initial weights, see `dense`.
+        dropout_rate: dropout rate of the attention weights.
+        initial_gain: factor of the initial weights, see `dense.projection`.
 
     Raises:
-        ValueError: when built, if `num_heads` does not divide the width of the input.
+        InputError: when built, if `num_heads` does not divide the width of the input.
     """
 
     def __init__(
@@ -113,11 +114,11 @@ class MultiHeadAttention(CompositeLayer):
         self.dropout.build((None, self.num_heads, None, None))
 
     def _split_heads(self, vectors, num_parts: int, layout: Layout):
-        """`num_parts` projections side by side to as many `(batch, heads, length, head_dim)`."""
+        """Splits the outputs of `projection` into parts of `(batch, heads, length, head_dim)`."""
         return ops.unstack(layout.split_heads(vectors, num_parts, self.num_heads), num_parts)
 
     def _join_heads(self, attended, layout: Layout):
-        """Concat(head_1, ..., head_h) W^O, in the layout of the inputs."""
+        """Computes Concat(head_1, ..., head_h) W^O, in the layout of the inputs."""
         return self.output_projection(layout.join_heads(attended, self.d_model))
 
     def get_config(self):
@@ -133,20 +134,25 @@ class SelfAttention(MultiHeadAttention):
     """Multi-head attention of a sequence to itself, with queries, keys and values in one product.
 
     Args:
-        num_heads, dropout_rate, initial_gain: see `MultiHeadAttention`.
+        num_heads: h; must divide `d_model`.
+        dropout_rate: dropout rate of the attention weights.
+        initial_gain: factor of the initial weights, see `dense.projection`.
         relative_positions: "none", "keys" or "keys_values": where vectors of relative positions
             are added (Shaw et al., 2018).
-        max_relative_distance: see `RelativePositions`.
+        max_relative_distance: positions that are further apart use the vector of this distance.
 
     Call arguments:
         inputs: `(batch, length, d_model)`.
         attention_mask: boolean, True = may attend, broadcasts to
             `(batch, num_heads, length, length)`.
         training: True applies dropout.
-        layout: how `inputs` and outputs lie in memory, see `layers.layout`.
+        layout: layout of `inputs` and outputs, see `layers.layout`.
 
     Returns:
         `(batch, length, d_model)`.
+
+    Raises:
+        InputError: when built, if `num_heads` does not divide `d_model`.
     """
 
     def __init__(
@@ -183,7 +189,7 @@ class SelfAttention(MultiHeadAttention):
         return self.attend(inputs, attention_mask, training, layout)[0]
 
     def attend(self, inputs, attention_mask=None, training=None, layout: SentenceLayout = PADDED):
-        """Computes `call`; returns the attention weights as well.
+        """Computes `call`, and returns the attention weights as well.
 
         Returns:
             `(batch, length, d_model)` and the weights `(batch, num_heads, length, length)`.
@@ -201,7 +207,7 @@ class SelfAttention(MultiHeadAttention):
         return self._join_heads(attended, layout), weights
 
     def _relative_vectors(self, positions):
-        """The vectors of the distances between `positions`, where relative positions are used."""
+        """Returns the vectors of the distances between `positions`, if the layer has any."""
         vectors = {}
         if self.relative_positions != "none":
             vectors["relative_keys"] = self.relative_keys(positions, positions)
@@ -213,12 +219,12 @@ class SelfAttention(MultiHeadAttention):
         return inputs_shape
 
     def step(self, inputs, layer_cache, step):
-        """Attends from the newest token of every hypothesis to all its tokens so far.
+        """Computes attention from the newest token of every hypothesis to all its tokens so far.
 
         Args:
-            inputs: `(rows * beam, d_model)`, one token a hypothesis.
+            inputs: `(rows * beam, d_model)`, one token per hypothesis.
             layer_cache: this layer's part of a `KVCache`.
-            step: `CacheStep`.
+            step: the `CacheStep` of the decoding step.
 
         Returns:
             `(rows * beam, d_model)`, and the layer's cache with the keys and values of this step.
@@ -228,11 +234,11 @@ class SelfAttention(MultiHeadAttention):
         projected = layout.split_heads(self.query_key_value(inputs), 3, self.num_heads)
         layer_cache = step.write(layer_cache, projected[1:])
         query, key, value = projected[0], layer_cache[0], layer_cache[1]
-        # All queries stand at the newest position, so that a_ij depends on the key alone.
+        # All queries are at the newest position, so a_ij depends only on the key.
         if self.relative_positions != "none":
-            key = key + self.relative_keys.at(step.distances)[:, None]
+            key = key + self.relative_keys.vectors_at(step.distances)[:, None]
         if self.relative_positions == "keys_values":
-            value = value + self.relative_values.at(step.distances)[:, None]
+            value = value + self.relative_values.vectors_at(step.distances)[:, None]
         attended, _ = scaled_dot_product_attention(query, key, value, step.attention_mask)
         return self._join_heads(attended, layout), layer_cache
 
@@ -247,10 +253,13 @@ class SelfAttention(MultiHeadAttention):
 class CrossAttention(MultiHeadAttention):
     """Multi-head attention from the decoder to the encoder's output, the memory.
 
-    Keys and values depend on the memory alone, so decoding computes them once per sentence with
+    Keys and values depend only on the memory, so decoding computes them once per sentence with
     `project_memory` and passes them to `attend_projected` at every step.
 
-    Args: those of `MultiHeadAttention`.
+    Args:
+        num_heads: h; must divide `d_model`.
+        dropout_rate: dropout rate of the attention weights.
+        initial_gain: factor of the initial weights, see `dense.projection`.
 
     Call arguments:
         inputs: `(batch, target_length, d_model)`.
@@ -258,10 +267,13 @@ class CrossAttention(MultiHeadAttention):
         attention_mask: boolean, True = may attend, broadcasts to
             `(batch, num_heads, target_length, source_length)`.
         training: True applies dropout.
-        layout: how `inputs` and outputs lie in memory; `layout.memory` is that of `memory`.
+        layout: layout of `inputs` and outputs; `layout.memory` is the layout of `memory`.
 
     Returns:
         `(batch, target_length, d_model)`.
+
+    Raises:
+        InputError: when built, if `num_heads` does not divide `d_model`.
     """
 
     def build(self, inputs_shape, memory_shape=None):
@@ -289,7 +301,7 @@ class CrossAttention(MultiHeadAttention):
         training=None,
         layout: SentenceLayout = PADDED,
     ):
-        """Computes `call`; returns the attention weights as well.
+        """Computes `call`, and returns the attention weights as well.
 
         Returns:
             `(batch, target_length, d_model)` and the weights
@@ -302,20 +314,35 @@ class CrossAttention(MultiHeadAttention):
         return inputs_shape
 
     def project_memory(self, memory, layout: SentenceLayout = PADDED):
-        """Keys and values of the memory: two of `(batch, num_heads, source_length, head_dim)`."""
+        """Computes the keys and values of the memory.
+
+        Args:
+            memory: `(batch, source_length, memory_width)`.
+            layout: layout of `memory`.
+
+        Returns:
+            A dictionary of "key" and "value", each
+            `(batch, num_heads, source_length, head_dim)`.
+        """
         key, value = self._split_heads(self.key_value(memory), 2, layout)
         return {"key": key, "value": value}
 
     def attend_projected(
         self, inputs, projected, attention_mask=None, training=None, layout: Layout = PADDED
     ):
-        """Computes `attend` of memory that is projected already.
+        """Computes `attend` with keys and values from `project_memory`.
 
         Args:
-            inputs: `(batch, target_length, d_model)`, or one token per hypothesis where the layout
-                is a `Beam`.
-            projected: of `project_memory`.
-            attention_mask, training, layout: see `CrossAttention`.
+            inputs: `(batch, target_length, d_model)`, or one token per hypothesis,
+                `(rows * beam, d_model)`, with the layout `Beam`.
+            projected: the result of `project_memory`.
+            attention_mask: boolean, True = may attend, broadcasts to
+                `(batch, num_heads, target_length, source_length)`.
+            training: True applies dropout.
+            layout: layout of `inputs` and outputs.
+
+        Returns:
+            Those of `attend`.
         """
         (query,) = self._split_heads(self.query(inputs), 1, layout)
         attended, weights = scaled_dot_product_attention(

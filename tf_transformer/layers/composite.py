@@ -1,4 +1,4 @@
-"""What every layer that is made of layers shares."""
+"""The base class of layers that hold sublayers."""
 
 import keras
 
@@ -6,10 +6,10 @@ from tf_transformer.private_interfaces import sublayers
 
 
 class CompositeLayer(keras.layers.Layer):
-    """A layer whose sublayers `Model.summary(expand_nested=True)` shows.
+    """Base class of layers whose sublayers `Model.summary(expand_nested=True)` shows.
 
     Attributes:
-        layers: the sublayers, in the order in which they were made.
+        layers: the sublayers, in order of creation.
     """
 
     @property
@@ -17,6 +17,6 @@ class CompositeLayer(keras.layers.Layer):
         return sublayers(self, recursive=False)
 
     def __dir__(self):
-        # Keras names the weights in a file after the attributes listed here; each sublayer has one
-        # of its own already.
+        # Keras names the weights in a file after the attributes listed here. Every sublayer
+        # already is an attribute, so `layers` would list it twice.
         return [name for name in super().__dir__() if name != "layers"]

@@ -1,4 +1,4 @@
-"""The decoder ("Attention Is All You Need", 3.1), all positions at once or token by token."""
+"""The decoder ("Attention Is All You Need", 3.1), for all positions at once or token by token."""
 
 from typing import Any, NamedTuple
 
@@ -6,19 +6,20 @@ import keras
 
 from tf_transformer.layers.attention import CrossAttention
 from tf_transformer.layers.layout import PADDED, Beam, SentenceLayout
-from tf_transformer.layers.stack import Stack, SublayeredLayer
+from tf_transformer.layers.stack import Stack, TransformerLayer
 
 
 class DecoderStates(NamedTuple):
     """Intermediate results of a decoder of N layers.
 
     Attributes:
-        hidden: the embedding and the output of every layer, N + 1 of
+        hidden: the embedding and the output of every layer, N + 1 tensors of
             `(batch, target_length, d_model)`.
-        self_attention: weights of every layer, N of
+        self_attention: self-attention weights of every layer, N tensors of
             `(batch, num_heads, target_length, target_length)`.
-        cross_attention: N of `(batch, cross_num_heads, target_length, source_length)`; empty in a
-            decoder without cross-attention.
+        cross_attention: cross-attention weights of every layer, N tensors of
+            `(batch, cross_num_heads, target_length, source_length)`; empty without
+            cross-attention.
     """
 
     hidden: list[Any]
@@ -27,12 +28,24 @@ class DecoderStates(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
-class DecoderLayer(SublayeredLayer):
+class DecoderLayer(TransformerLayer):
     """Masked self-attention, cross-attention and feed-forward, each in a residual connection.
 
-    Args: those of `SublayeredLayer`, and
-        cross_attention: False leaves it out, as in a language model.
-        cross_num_heads: heads of the cross-attention; `num_heads` when None.
+    Args:
+        cross_attention: whether there is cross-attention; False in a language model.
+        cross_num_heads: number of heads of the cross-attention; None means `num_heads`.
+        num_heads: number of heads of the self-attention.
+        d_ff: inner width of the feed-forward sublayer.
+        activation: activation of the feed-forward sublayer, see `FeedForward`.
+        dropout_rate: dropout rate of each sublayer's output.
+        attention_dropout_rate: dropout rate of attention weights.
+        feed_forward_dropout_rate: dropout rate of the feed-forward sublayer's inner activations.
+        norm_position: "post" or "pre", see `Residual`.
+        norm_type: type of the norms, see `make_norm`.
+        layer_norm_epsilon: epsilon of the norms.
+        relative_positions: relative positions in self-attention: "none", "keys" or "keys_values".
+        max_relative_distance: positions that are further apart use the vector of this distance.
+        initial_gain: factor of the initial weights, see `dense.projection`.
 
     Call arguments:
         inputs: `(batch, target_length, d_model)`.
@@ -40,9 +53,9 @@ class DecoderLayer(SublayeredLayer):
         attention_mask: for self-attention; boolean, True = may attend, broadcasts to
             `(batch, num_heads, target_length, target_length)`.
         cross_attention_mask: for cross-attention, broadcasts to
-            `(batch, num_heads, target_length, source_length)`.
+            `(batch, cross_num_heads, target_length, source_length)`.
         training: True applies dropout.
-        layout: how `inputs` and outputs lie in memory; `layout.memory` is that of `memory`.
+        layout: layout of `inputs` and outputs; `layout.memory` is the layout of `memory`.
 
     Returns:
         `(batch, target_length, d_model)`.
@@ -91,7 +104,7 @@ class DecoderLayer(SublayeredLayer):
         training=None,
         layout: SentenceLayout = PADDED,
     ):
-        """Computes `call`; returns the attention weights as well.
+        """Computes `call`, and returns the attention weights as well.
 
         Returns:
             `(batch, target_length, d_model)` and the weights of self-attention,
@@ -108,29 +121,34 @@ class DecoderLayer(SublayeredLayer):
         )
 
     def step(self, inputs, layer_cache, step, projected_memory=None, memory_mask=None):
-        """Computes the newest token of every hypothesis alone.
+        """Computes the layer for the newest token of every hypothesis.
 
         Args:
             inputs: `(rows * beam, d_model)`.
-            layer_cache, step: see `SelfAttention.step`.
-            projected_memory: of `CrossAttention.project_memory`; None without cross-attention.
+            layer_cache: this layer's part of a `KVCache`.
+            step: the `CacheStep` of the decoding step.
+            projected_memory: the result of `CrossAttention.project_memory`; None without
+                cross-attention.
             memory_mask: `(rows, 1, 1, source_length)` bool, True = may attend.
 
         Returns:
             `(rows * beam, d_model)`, the layer's cache with the keys and values of this step, and
-            the weights of cross-attention, `(rows, num_heads, beam, source_length)`, or None.
+            the weights of cross-attention, `(rows, cross_num_heads, beam, source_length)`, or None.
         """
         return self._run_sublayers(
             inputs,
             lambda x: self.self_attention.step(x, layer_cache, step),
-            # The hypotheses of a row are its queries, all to one memory.
+            # The hypotheses of a row are queries of the same memory.
             lambda x: self.cross_attention.attend_projected(
                 x, projected_memory, memory_mask, layout=Beam(step.beam_size)
             ),
         )
 
     def _run_sublayers(self, inputs, attend_to_self, attend_to_memory, training=None):
-        """The three sublayers; each `attend` returns its output and something to hand on."""
+        """Runs the three sublayers.
+
+        Each `attend` function returns the sublayer's output and a second result, which is returned.
+        """
         # 1. masked self-attention
         attended, from_self = attend_to_self(self.self_attention_residual.sublayer_inputs(inputs))
         hidden = self.self_attention_residual(inputs, attended, training=training)
@@ -155,9 +173,27 @@ class DecoderLayer(SublayeredLayer):
 class Decoder(Stack):
     """A stack of `DecoderLayer`s.
 
-    Args: those of `Stack` and of `DecoderLayer`.
+    Args:
+        num_layers: N.
+        norm_position: "post" or "pre", see `Residual`.
+        final_norm: whether to normalize the output; None means only with `norm_position="pre"`.
+        norm_type: type of the norms, see `make_norm`.
+        layer_norm_epsilon: epsilon of the norms.
+        layer_history: whether each layer's input is a learned combination of the outputs of all
+            layers below it, see `LayerHistory`.
+        depth_scaled_initialization: whether the initial weights of layer l, counted from 1, are
+            scaled by 1 / sqrt(l)   (Zhang et al., 2019, equation 9, with alpha = 1).
+        **layer_arguments: the other arguments of `DecoderLayer`.
 
-    Call arguments: those of `DecoderLayer`; the inputs are the embedded target.
+    Call arguments:
+        inputs: embedded target, `(batch, target_length, d_model)`.
+        memory: `(batch, source_length, memory_width)`; None without cross-attention.
+        attention_mask: for self-attention; boolean, True = may attend, broadcasts to
+            `(batch, num_heads, target_length, target_length)`.
+        cross_attention_mask: for cross-attention, broadcasts to
+            `(batch, cross_num_heads, target_length, source_length)`.
+        training: True applies dropout.
+        layout: layout of `inputs` and outputs; `layout.memory` is the layout of `memory`.
 
     Returns:
         `(batch, target_length, d_model)`.
@@ -198,7 +234,7 @@ class Decoder(Stack):
         cross_attention_mask=None,
         training=None,
     ) -> tuple[Any, DecoderStates]:
-        """Computes `call`; returns the intermediate results as well."""
+        """Computes `call`, and returns the intermediate results as well."""
         attention, cross_attention = [], []
 
         def run_layer(layer_index, hidden):
@@ -214,22 +250,22 @@ class Decoder(Stack):
         return outputs, DecoderStates(hidden, attention, cross_attention)
 
     def project_memory(self, memory):
-        """One pair of cross-attention keys and values per layer."""
+        """Returns the cross-attention keys and values of every layer."""
         return [layer.cross_attention.project_memory(memory) for layer in self.stacked_layers]
 
     def step(self, inputs, caches, step, projected_memory=(), memory_mask=None):
-        """Runs `DecoderLayer.step` through the stack.
+        """Runs `DecoderLayer.step` of every layer.
 
         Args:
             inputs: `(rows * beam, d_model)`.
-            caches: of the self-attention, one per layer.
-            step: `CacheStep`.
-            projected_memory: of `project_memory`; empty without cross-attention.
+            caches: self-attention caches, one per layer.
+            step: the `CacheStep` of the decoding step.
+            projected_memory: the result of `project_memory`; empty without cross-attention.
             memory_mask: `(rows, 1, 1, source_length)` bool, True = may attend.
 
         Returns:
-            `(rows * beam, d_model)`, the new caches, and the last layer's weights of
-            cross-attention, or None.
+            `(rows * beam, d_model)`, the new caches, and the last layer's cross-attention weights
+            or None.
         """
         new_caches, weights = [], []
 

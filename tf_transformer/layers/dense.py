@@ -13,12 +13,13 @@ from tf_transformer.private_interfaces import remove_weights, tracker_unlocked
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Projection(keras.layers.Dense):
-    """x W + b, in floating point or, once it is given one, by another product.
+    """Dense layer x W + b whose product can be replaced, for example by an 8-bit one.
 
-    Args: those of `keras.layers.Dense`.
+    Takes the arguments of `keras.layers.Dense`.
 
     Attributes:
-        product: computes the layer in place of its weights, see `replace_product`, or None.
+        product: function that computes the layer instead of its weights (see `replace_product`),
+            or None.
     """
 
     product: Callable[[Any], Any] | None = None
@@ -27,7 +28,7 @@ class Projection(keras.layers.Dense):
         if self.product is not None:
             return self.product(inputs)
         if len(inputs.shape) > 2:
-            # One product of two matrices: TensorFlow adds the bias in the same kernel.
+            # As a single product of two matrices, TensorFlow adds the bias in the same kernel.
             rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
             outputs = self.call(rows, training)
             return ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
@@ -45,7 +46,11 @@ class Projection(keras.layers.Dense):
         )
 
     def replace_product(self, product: Callable[[Any], Any]) -> None:
-        """Computes with `product`, `(..., inputs)` to `(..., outputs)`; forgets the weights."""
+        """Replaces the layer's computation and removes its weights.
+
+        Args:
+            product: function from `(..., inputs)` to `(..., outputs)`.
+        """
         remove_weights(self, ["_kernel", "bias"])
         with tracker_unlocked(self):
             self.product = product
@@ -60,16 +65,19 @@ def projection(
     dtype: Any = None,
     name: str | None = None,
 ) -> Projection:
-    """`num_parts` dense layers of the same input side by side, as one product.
+    """Builds `num_parts` dense layers of the same input as one layer with concatenated outputs.
 
-    Each starts Xavier-uniform by itself, W ~ U(-a, a) with a = gain sqrt(6 / (inputs + outputs))
-    (Glorot and Bengio, 2010), and has a bias, which starts at 0.
+    The weights of each part are initialized separately, Xavier-uniform:
+    W ~ U(-a, a) with a = gain sqrt(6 / (inputs + outputs))   (Glorot and Bengio, 2010). The biases
+    start at 0.
 
     Args:
         num_inputs: width of the input.
         num_outputs: width of each part's output.
-        num_parts: how many parts.
-        gain: scales the initial weights.
+        num_parts: number of parts.
+        gain: factor of the initial weights.
+        dtype: dtype or dtype policy of the layer.
+        name: name of the layer.
 
     Returns:
         A built layer from `(..., num_inputs)` to `(..., num_parts * num_outputs)`.

@@ -1,4 +1,4 @@
-"""Dropout with a mask of its own on every replica."""
+"""Dropout that draws a separate mask on every replica."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tf_transformer.layers.kernels import dropout_factors, is_tensorflow, scaled
 
 
 def _replica_id() -> Any:
-    """Index of the `tf.distribute` replica that runs this code; 0 where there is none."""
+    """Returns the index of the current `tf.distribute` replica, or 0 outside a replica context."""
     if not is_tensorflow():
         return 0
     import tensorflow as tf
@@ -20,19 +20,22 @@ def _replica_id() -> Any:
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Dropout(keras.layers.Layer):
-    """Zeroes a share of its input while training and scales the rest by `1 / (1 - rate)`.
+    """Zeroes a fraction of its input in training and scales the rest by `1 / (1 - rate)`.
 
-    Differs from `keras.layers.Dropout` in two points. Under `tf.distribute`, that layer draws one
-    mask for all replicas; this one mixes the replica's index into the seed. And the mask is drawn
-    from 16 random bits an entry, so that the rate is rounded to a multiple of 2^-16.
+    Differs from `keras.layers.Dropout` in two ways. Under `tf.distribute`, the Keras layer draws
+    the same mask on all replicas; this layer adds an offset per replica to the seed. And the mask
+    is drawn from 16 random bits per entry, so the rate is rounded to a multiple of 2^-16.
 
     Args:
-        rate: share of entries set to zero, in [0, 1).
-        seed: start of the random sequence; drawn at random when None.
+        rate: fraction of entries set to zero, in [0, 1).
+        seed: seed of the random numbers; None draws one at random.
 
     Call arguments:
         inputs: tensor of any shape.
         training: True applies dropout; otherwise the input is returned unchanged.
+
+    Returns:
+        Tensor of the shape and dtype of `inputs`.
     """
 
     def __init__(self, rate: float, *, seed: int | None = None, **kwargs: Any):
@@ -50,8 +53,8 @@ class Dropout(keras.layers.Layer):
             return keras.random.dropout(inputs, self.rate, seed=self.seed_generator)
         return inputs * self._factors(inputs)
 
-    def of_relu(self, inputs, training=None):
-        """Of max(0, x), with less memory than of the ReLU's output."""
+    def relu_then_dropout(self, inputs, training=None):
+        """Applies dropout to max(0, x), with less memory than the two operations in sequence."""
         if not training or self.rate == 0 or not is_tensorflow():
             return self(ops.relu(inputs), training=training)
         return scaled_relu(inputs, self._factors(inputs), 1.0 / (1.0 - self.rate))
@@ -59,7 +62,9 @@ class Dropout(keras.layers.Layer):
     def _factors(self, inputs):
         seed = self.seed_generator.next()
         return dropout_factors(
-            inputs, self.rate, ops.stack([seed[0], seed[1] + _spread(_replica_id(), seed.dtype)])
+            inputs,
+            self.rate,
+            ops.stack([seed[0], seed[1] + _seed_offset(_replica_id(), seed.dtype)]),
         )
 
     def compute_output_shape(self, input_shape):
@@ -69,6 +74,6 @@ class Dropout(keras.layers.Layer):
         return super().get_config() | {"rate": self.rate, "seed": self.seed}
 
 
-def _spread(replica_id: Any, dtype: Any) -> Any:
-    """Offset of the seed of replica r: r * 2^24, more calls than a training has."""
+def _seed_offset(replica_id: Any, dtype: Any) -> Any:
+    """Returns the seed offset of replica r, r * 2^24: larger than the calls of a training run."""
     return ops.cast(replica_id, dtype) * ops.cast(1 << 24, dtype)

@@ -1,4 +1,4 @@
-"""Token embedding, and its transpose as the projection to logits."""
+"""Token embedding, whose transpose can project to logits."""
 
 import math
 from collections.abc import Callable
@@ -16,10 +16,10 @@ from tf_transformer.private_interfaces import tracker_unlocked
 class TokenEmbedding(keras.layers.Layer):
     """Looks up token vectors and multiplies them by sqrt(d_model)   (section 3.4).
 
-    The matrix starts from a normal distribution of variance 1 / d_model, as in the paper's own
-    code, so that scaled vectors and positions are of one size. Xavier-uniform, as in the Annotated
-    Transformer, is several times smaller and learned more slowly here. Look-up and logits are
-    float32 under every dtype policy.
+    The matrix is initialized from a normal distribution of variance 1 / d_model, as in the paper's
+    own code, so that scaled token vectors and position vectors have similar magnitudes.
+    Xavier-uniform, as in the Annotated Transformer, is several times smaller and trained more
+    slowly here. Look-up and logits are float32 under every dtype policy.
 
     Args:
         vocab_size: number of token ids.
@@ -32,11 +32,11 @@ class TokenEmbedding(keras.layers.Layer):
         `(batch, length, d_model)` float32.
 
     Raises:
-        tf.errors.InvalidArgumentError: an id is out of range; on the CPU, without XLA. Elsewhere,
-            and on other backends, nobody looks: a GPU takes zeros there.
+        tf.errors.InvalidArgumentError: an id is out of range, with TensorFlow on the CPU and
+            without XLA. Ids are not checked elsewhere; a GPU returns zeros for them.
 
     Attributes:
-        product: computes the logits in place of the table, or None.
+        product: function that computes the logits instead of the embedding matrix, or None.
     """
 
     product: Callable[[Any], Any] | None = None
@@ -57,28 +57,32 @@ class TokenEmbedding(keras.layers.Layer):
         self.built = True
 
     def set_vectors(self, vectors):
-        """Starts from given vectors.
+        """Assigns pretrained vectors.
 
         Args:
-            vectors: `(vocab_size, d_model)`; rows of NaN leave their token as it is.
+            vectors: `(vocab_size, d_model)`; tokens whose row is NaN keep their vector.
 
         Raises:
-            ValueError: the shape is another.
+            InputError: the shape is wrong.
         """
         vectors = np.asarray(vectors, "float32")
         expected = (self.vocab_size, self.d_model)
         if vectors.shape != expected:
             raise InputError(f"Expected vectors of shape {expected}. Received: {vectors.shape}")
-        own = ops.convert_to_numpy(self.embeddings)
-        self.embeddings.assign(np.where(np.isnan(vectors), own, vectors))
+        current = ops.convert_to_numpy(self.embeddings)
+        self.embeddings.assign(np.where(np.isnan(vectors), current, vectors))
 
     def set_product(self, product: Callable[[Any], Any]) -> None:
-        """Computes the logits with `product`, `(..., d_model)` to `(..., vocab_size)`."""
+        """Replaces the computation of the logits; the embedding matrix stays.
+
+        Args:
+            product: function from `(..., d_model)` to `(..., vocab_size)`.
+        """
         with tracker_unlocked(self):
             self.product = product
 
     def call(self, ids):
-        return _rows(self.embeddings, ids) * math.sqrt(self.d_model)
+        return _look_up(self.embeddings, ids) * math.sqrt(self.d_model)
 
     def compute_output_shape(self, ids_shape):
         return (*ids_shape, self.d_model)
@@ -87,7 +91,7 @@ class TokenEmbedding(keras.layers.Layer):
         return keras.KerasTensor(self.compute_output_shape(ids.shape), "float32")
 
     def logits(self, hidden):
-        """`hidden E^T`: `(..., d_model)` to `(..., vocab_size)` float32."""
+        """Returns `hidden E^T`: `(..., d_model)` to `(..., vocab_size)` float32."""
         if self.product is not None:
             return self.product(hidden)
         return ops.matmul(ops.cast(hidden, "float32"), ops.transpose(self.embeddings))
@@ -96,8 +100,8 @@ class TokenEmbedding(keras.layers.Layer):
         return super().get_config() | {"vocab_size": self.vocab_size, "d_model": self.d_model}
 
 
-def _rows(table, ids):
-    """Rows of a table; `ops.take` would count negative ids from its end."""
+def _look_up(table, ids):
+    """Returns rows of a table. `ops.take` would count negative ids from the end of the table."""
     if keras.backend.backend() != "tensorflow":
         return ops.take(table, ids, axis=0)
     import tensorflow as tf

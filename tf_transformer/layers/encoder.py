@@ -5,16 +5,17 @@ from typing import Any, NamedTuple
 import keras
 
 from tf_transformer.layers.layout import PADDED, SentenceLayout
-from tf_transformer.layers.stack import Stack, SublayeredLayer
+from tf_transformer.layers.stack import Stack, TransformerLayer
 
 
 class EncoderStates(NamedTuple):
     """Intermediate results of an encoder of N layers.
 
     Attributes:
-        hidden: the embedding and the output of every layer, N + 1 of
+        hidden: the embedding and the output of every layer, N + 1 tensors of
             `(batch, source_length, d_model)`.
-        attention: weights of every layer, N of `(batch, num_heads, source_length, source_length)`.
+        attention: attention weights of every layer, N tensors of
+            `(batch, num_heads, source_length, source_length)`.
     """
 
     hidden: list[Any]
@@ -22,17 +23,29 @@ class EncoderStates(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
-class EncoderLayer(SublayeredLayer):
+class EncoderLayer(TransformerLayer):
     """Self-attention and feed-forward, each in a residual connection.
 
-    Args: those of `SublayeredLayer`.
+    Args:
+        num_heads: number of heads of the self-attention.
+        d_ff: inner width of the feed-forward sublayer.
+        activation: activation of the feed-forward sublayer, see `FeedForward`.
+        dropout_rate: dropout rate of each sublayer's output.
+        attention_dropout_rate: dropout rate of attention weights.
+        feed_forward_dropout_rate: dropout rate of the feed-forward sublayer's inner activations.
+        norm_position: "post" or "pre", see `Residual`.
+        norm_type: type of the norms, see `make_norm`.
+        layer_norm_epsilon: epsilon of the norms.
+        relative_positions: relative positions in self-attention: "none", "keys" or "keys_values".
+        max_relative_distance: positions that are further apart use the vector of this distance.
+        initial_gain: factor of the initial weights, see `dense.projection`.
 
     Call arguments:
         inputs: `(batch, source_length, d_model)`.
         attention_mask: boolean, True = may attend, broadcasts to
             `(batch, num_heads, source_length, source_length)`.
         training: True applies dropout.
-        layout: how `inputs` and outputs lie in memory, see `layers.layout`.
+        layout: layout of `inputs` and outputs, see `layers.layout`.
 
     Returns:
         `(batch, source_length, d_model)`.
@@ -42,7 +55,7 @@ class EncoderLayer(SublayeredLayer):
         return self.attend(inputs, attention_mask, training, layout)[0]
 
     def attend(self, inputs, attention_mask=None, training=None, layout: SentenceLayout = PADDED):
-        """Computes `call`; returns the attention weights as well.
+        """Computes `call`, and returns the attention weights as well.
 
         Returns:
             `(batch, source_length, d_model)` and the weights
@@ -59,11 +72,26 @@ class EncoderLayer(SublayeredLayer):
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Encoder(Stack):
-    """A stack of `EncoderLayer`s; its output is the memory that the decoder attends to.
+    """A stack of `EncoderLayer`s, whose output is the memory to which the decoder attends.
 
-    Args: those of `Stack` and of `EncoderLayer`.
+    Args:
+        num_layers: N.
+        norm_position: "post" or "pre", see `Residual`.
+        final_norm: whether to normalize the output; None means only with `norm_position="pre"`.
+        norm_type: type of the norms, see `make_norm`.
+        layer_norm_epsilon: epsilon of the norms.
+        layer_history: whether each layer's input is a learned combination of the outputs of all
+            layers below it, see `LayerHistory`.
+        depth_scaled_initialization: whether the initial weights of layer l, counted from 1, are
+            scaled by 1 / sqrt(l)   (Zhang et al., 2019, equation 9, with alpha = 1).
+        **layer_arguments: the other arguments of `EncoderLayer`.
 
-    Call arguments: those of `EncoderLayer`; the inputs are the embedded source.
+    Call arguments:
+        inputs: embedded source, `(batch, source_length, d_model)`.
+        attention_mask: boolean, True = may attend, broadcasts to
+            `(batch, num_heads, source_length, source_length)`.
+        training: True applies dropout.
+        layout: layout of `inputs` and outputs, see `layers.layout`.
 
     Returns:
         The memory, `(batch, source_length, d_model)`.
@@ -79,7 +107,7 @@ class Encoder(Stack):
         return self._run(inputs, run_layer)[0]
 
     def states(self, inputs, attention_mask=None, training=None) -> tuple[Any, EncoderStates]:
-        """Computes `call`; returns the intermediate results as well."""
+        """Computes `call`, and returns the intermediate results as well."""
         attention = []
 
         def run_layer(layer_index, hidden):

@@ -15,7 +15,7 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "gelu": lambda x: ops.gelu(x, approximate=False),
     "swish": ops.silu,
 }
-# Of the gate (Shazeer, 2020).
+# The activation of the gate in gated variants (Shazeer, 2020).
 GATES: dict[str, Callable[[Any], Any]] = {
     "glu": ops.sigmoid,
     "reglu": ACTIVATIONS["relu"],
@@ -26,17 +26,18 @@ GATES: dict[str, Callable[[Any], Any]] = {
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class FeedForward(CompositeLayer):
-    """FFN(x) = act(x W_1 + b_1) W_2 + b_2   (equation 2, with act = max(0, .))
+    """Position-wise feed-forward network.
 
-    or, gated, FFN(x) = (act(x W_1 + b_1) * (x V + c)) W_2 + b_2   (Shazeer, 2020, with biases).
+    FFN(x) = act(x W_1 + b_1) W_2 + b_2   (equation 2, with act = max(0, .)), or, gated,
+    FFN(x) = (act(x W_1 + b_1) * (x V + c)) W_2 + b_2   (Shazeer, 2020, with biases).
 
     Deviation from the paper: dropout also after the activation, as in the paper's own code.
 
     Args:
         d_ff: inner width.
         activation: "relu", "gelu" (exact), "swish"; gated: "glu", "reglu", "geglu", "swiglu".
-        dropout_rate: after the activation.
-        initial_gain: scales the initial weights, see `dense`.
+        dropout_rate: dropout rate after the activation.
+        initial_gain: factor of the initial weights, see `dense.projection`.
 
     Call arguments:
         inputs: `(batch, length, d_model)`.
@@ -65,7 +66,7 @@ class FeedForward(CompositeLayer):
     def build(self, inputs_shape):
         d_model = inputs_shape[-1]
         options = dict(gain=self.initial_gain, dtype=self.dtype_policy)
-        # Gate and value side by side.
+        # Gated variants compute the gate and the value in one product.
         num_parts = 2 if self.activation in GATES else 1
         self.inner = projection(d_model, self.d_ff, num_parts=num_parts, name="inner", **options)
         self.outer = projection(self.d_ff, d_model, name="outer", **options)
@@ -74,12 +75,12 @@ class FeedForward(CompositeLayer):
 
     def call(self, inputs, training=None):
         if len(inputs.shape) > 2:
-            # As a matrix: TensorFlow does product, bias and activation in one kernel.
+            # On a matrix, TensorFlow fuses product, bias and activation into one kernel.
             rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
             return ops.reshape(self.call(rows, training), ops.shape(inputs))
         inner = self.inner(inputs)
         if self.activation == "relu":
-            return self.outer(self.dropout.of_relu(inner, training=training))
+            return self.outer(self.dropout.relu_then_dropout(inner, training=training))
         if self.activation in GATES:
             gate, value = ops.split(inner, 2, axis=-1)
             activated = GATES[self.activation](gate) * value

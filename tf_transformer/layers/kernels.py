@@ -1,7 +1,7 @@
-"""Faster forms of small functions for training: hand-written gradients and TensorFlow kernels.
+"""Faster versions of small functions for training: hand-written gradients, TensorFlow kernels.
 
-Nothing here changes what is computed: beside each function stands its plain form, `plain_...`, in
-`keras.ops` alone, and the tests compare values and gradients of the two.
+The results are the same. Next to each function is its plain version in `keras.ops`, `plain_...`,
+and the tests compare the values and gradients of the two.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from keras import ops
 
 
 def is_tensorflow() -> bool:
-    """Whether Keras computes with TensorFlow, whose kernels this module calls."""
+    """Returns whether the Keras backend is TensorFlow, whose kernels this module calls."""
     return keras.backend.backend() == "tensorflow"
 
 
@@ -19,7 +19,7 @@ def is_tensorflow() -> bool:
 
 
 def plain_layer_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    """y = gamma x' + beta,  x' = (x - mean(x)) / sqrt(variance(x) + epsilon), in float32."""
+    """Computes gamma x' + beta,  x' = (x - mean(x)) / sqrt(variance(x) + epsilon), in float32."""
     rows = ops.cast(inputs, "float32")
     rows = rows - ops.mean(rows, axis=-1, keepdims=True)
     variance = ops.mean(ops.square(rows), axis=-1, keepdims=True)
@@ -28,16 +28,20 @@ def plain_layer_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
 
 
 def layer_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    """`plain_layer_norm` with its gradient written out.
+    """Computes `plain_layer_norm` with a hand-written gradient.
 
     dx = (g - mean(g) - x' mean(g x')) / sqrt(variance(x) + epsilon),  g = gamma dy
 
-    The derived gradient goes over the array about twice as often.
+    The gradient of automatic differentiation reads the array about twice as often.
 
     Args:
         inputs: x, `(..., width)`.
-        gamma, beta: `(width,)`; computed with in float32.
+        gamma: `(width,)`, cast to float32.
+        beta: `(width,)`, cast to float32.
         epsilon: added to the variance.
+
+    Returns:
+        Tensor of the shape and dtype of `inputs`.
     """
     import tensorflow as tf
 
@@ -55,7 +59,7 @@ def layer_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
         def gradient(upstream):
             upstream = tf.reshape(tf.cast(upstream, tf.float32), [-1, width])
             products = upstream * rows
-            # Products with a vector: means that need no scaled copy.
+            # The means as products with a vector, which need no scaled copy of the matrix.
             weights = gamma[:, tf.newaxis] / width
             means = tf.matmul(upstream, weights) + rows * tf.matmul(products, weights)
             d_inputs = tf.cast((upstream * gamma - means) * inverse, dtype)
@@ -74,23 +78,35 @@ def layer_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
 
 
 def plain_affine(inputs: Any, kernel: Any, bias: Any) -> Any:
-    """x W + b: `(rows, inputs)`, `(inputs, outputs)` and `(outputs,)` to `(rows, outputs)`."""
+    """Computes x W + b, `(rows, outputs)`.
+
+    Args:
+        inputs: x, `(rows, inputs)`.
+        kernel: W, `(inputs, outputs)`.
+        bias: b, `(outputs,)`.
+    """
     return ops.matmul(inputs, kernel) + bias
 
 
 def affine(inputs: Any, kernel: Any, bias: Any) -> Any:
-    """`plain_affine` whose gradient dx = dy W^T is computed with a copy of W^T.
+    """Computes `plain_affine`; the gradient dx = dy W^T uses a copy of W^T.
 
-    Where y is wider than x, TensorFlow's product of float32 matrices takes a quarter longer with
-    the transpose of W than with a copy.
+    If y is wider than x, TensorFlow's product of float32 matrices takes a quarter longer with
+    `transpose_b` than with a transposed copy.
+
+    Args:
+        inputs: x, `(rows, inputs)`.
+        kernel: W, `(inputs, outputs)`.
+        bias: b, `(outputs,)`.
     """
     import tensorflow as tf
 
     @tf.custom_gradient
     def product(inputs, kernel, bias):
         def gradient(upstream):
-            # By way of three axes, or TensorFlow would make it one product again; and not before
-            # it is needed, or the copies of all layers would exist at once.
+            # The third axis keeps TensorFlow from fusing the transpose into the product. The
+            # control dependency delays the copy until it is needed; otherwise the copies of all
+            # layers would exist at the same time.
             with tf.control_dependencies([upstream]):
                 transposed = tf.transpose(kernel[:, :, tf.newaxis], (1, 0, 2))
             transposed = tf.reshape(transposed, kernel.shape[::-1])
@@ -103,7 +119,7 @@ def affine(inputs: Any, kernel: Any, bias: Any) -> Any:
 
         return tf.nn.bias_add(tf.matmul(inputs, kernel), bias), gradient
 
-    # Tensors, not variables: the gradient is that of the weights as they are now.
+    # Tensors, not variables: the gradient must use the weights of the forward pass.
     return product(inputs, tf.convert_to_tensor(kernel), tf.convert_to_tensor(bias))
 
 
@@ -111,12 +127,12 @@ def affine(inputs: Any, kernel: Any, bias: Any) -> Any:
 
 
 def dropout_factors(inputs: Any, rate: float, seed: Any) -> Any:
-    """0 or `1 / (1 - rate)` for each entry, drawn from 16 random bits each.
+    """Draws 0 or `1 / (1 - rate)` for each entry, from 16 random bits each.
 
-    TensorFlow's own takes 32 bits. The rate is rounded to a multiple of 2^-16.
+    TensorFlow's dropout uses 32 bits. The rate is rounded to a multiple of 2^-16.
 
     Args:
-        inputs: tensor of any shape, of the dtype of the result.
+        inputs: tensor that gives the shape and dtype of the result.
         rate: probability of 0, in [0, 1).
         seed: two integers.
     """
@@ -134,14 +150,19 @@ def dropout_factors(inputs: Any, rate: float, seed: Any) -> Any:
 
 
 def plain_scaled_relu(inputs: Any, factors: Any) -> Any:
-    """max(0, x) f of each entry."""
+    """Computes max(0, x) f for each entry x of `inputs` and f of `factors`."""
     return ops.relu(inputs) * factors
 
 
 def scaled_relu(inputs: Any, factors: Any, scale: float) -> Any:
-    """`plain_scaled_relu` of factors that are 0 or `scale`, without an array of its own.
+    """Computes `plain_scaled_relu`, and keeps only its output for the gradient.
 
-    The gradient passes where the output is above 0, so that only the output is kept for it.
+    The gradient is `scale` where the output is above 0.
+
+    Args:
+        inputs: x, tensor of any shape.
+        factors: f, tensor of the same shape whose entries are 0 or `scale`.
+        scale: the factor of entries that are not dropped.
     """
     import tensorflow as tf
 
@@ -157,49 +178,55 @@ def scaled_relu(inputs: Any, factors: Any, scale: float) -> Any:
     return product(inputs)
 
 
-# Rows of a matrix, taken in another order
+# Permuting and selecting rows of a matrix
 
 
-def plain_take_rows(rows: Any, source: Any) -> Any:
-    """`rows[source]`: `(n, width)` and `(m,)` to `(m, width)`."""
-    return ops.take(rows, source, axis=0)
+def plain_take_rows(rows: Any, indices: Any) -> Any:
+    """Returns `rows[indices]`: `(n, width)` and `(m,)` to `(m, width)`."""
+    return ops.take(rows, indices, axis=0)
 
 
-def permute_rows(rows: Any, source: Any, target: Any) -> Any:
-    """`plain_take_rows` whose gradient is taken from where each row went.
+def permute_rows(rows: Any, indices: Any, inverse: Any) -> Any:
+    """Computes `plain_take_rows`; the gradient is a look-up, too.
 
-    The derived gradient would add rows one by one.
+    The gradient of automatic differentiation would scatter and add the rows.
 
     Args:
         rows: `(n, width)`.
-        source: `(m,)`, the row that each output is.
-        target: `(n,)`, the output that takes the gradient of each row; outputs beside it must have
-            no gradient.
+        indices: `(m,)`, the index of the row to copy to each output.
+        inverse: `(n,)`, the index of the output from which each row takes its gradient. Outputs
+            whose index is not in `inverse` must have a gradient of 0.
+
+    Returns:
+        `(m, width)`.
     """
 
     @ops.custom_gradient
     def permute(rows):
-        return plain_take_rows(rows, source), lambda upstream: ops.take(upstream, target, axis=0)
+        return plain_take_rows(rows, indices), lambda upstream: ops.take(upstream, inverse, axis=0)
 
     return permute(rows)
 
 
-def select_rows(rows: Any, source: Any, target: Any, num_padding: int = 1) -> Any:
-    """`plain_take_rows` of some of the rows; the gradient of all others is 0.
+def select_rows(rows: Any, indices: Any, inverse: Any, num_padding: int = 1) -> Any:
+    """Computes `plain_take_rows` for a subset of the rows; the gradient of other rows is 0.
 
     Args:
         rows: `(n, width)`.
-        source: `(m,)`, the row that each output is.
-        target: `(n,)`, the output that each row became; from m to `m + num_padding - 1` for rows
-            that were not selected.
-        num_padding: see `target`.
+        indices: `(m,)`, the index of the row to copy to each output.
+        inverse: `(n,)`, the index of the output to which each row was copied, or an index from m
+            to `m + num_padding - 1` for rows that were not selected.
+        num_padding: number of indices for rows that were not selected.
+
+    Returns:
+        `(m, width)`.
     """
 
     @ops.custom_gradient
     def select(rows):
         def gradient(upstream):
-            return ops.take(ops.pad(upstream, ((0, num_padding), (0, 0))), target, axis=0)
+            return ops.take(ops.pad(upstream, ((0, num_padding), (0, 0))), inverse, axis=0)
 
-        return plain_take_rows(rows, source), gradient
+        return plain_take_rows(rows, indices), gradient
 
     return select(rows)

@@ -11,28 +11,28 @@ from tf_transformer.layers.normalization import make_norm
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class LayerHistory(CompositeLayer):
-    """Feeds layer l + 1 with a learned mix of the embedding y_0 and all outputs y_1 ... y_l.
+    """Computes the input of layer l + 1 from the embedding y_0 and all outputs y_1 ... y_l.
 
     "pre":     x_(l+1) = w_(l,0) y_0 + sum_(k = 1 ... l) w_(l,k) norm_k(y_k)
     "post":    x_(l+1) = norm_l(sum_(k = 0 ... l) w_(l,k) y_k)
 
-    All weights w_(l,k) start at 1 / (l + 1). The last mix, x_(N+1), is the stack's output. One
-    deviation: the first layer sees y_0 as it is, x_1 = y_0, where Wang et al. and NiuTensor's
-    program weigh and normalise it too.
+    The weights w_(l,k) are learned and start at 1 / (l + 1). The last combination, x_(N+1), is the
+    stack's output. Deviation: the first layer's input is x_1 = y_0, which Wang et al. and NiuTensor
+    weight and normalize as well.
 
     Args:
         num_layers: N.
         norm_position: "post" or "pre".
-        norm_type: see `make_norm`.
-        epsilon: of the norms.
+        norm_type: type of the norms, see `make_norm`.
+        epsilon: epsilon of the norms.
 
     Call arguments:
-        states: the embedding, what earlier calls returned second, and the last layer's output, each
-            `(batch, length, d_model)`.
+        states: list of the embedding, the second results of all earlier calls, and the last
+            layer's output, each `(batch, length, d_model)`.
 
     Returns:
-        The input of the next layer, and what to keep of the last layer's output (its norm where
-        norms come first), both `(batch, length, d_model)`.
+        The input of the next layer, and the last layer's output to put in `states` in later calls
+        (normalized with "pre"), both `(batch, length, d_model)`.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class LayerHistory(CompositeLayer):
         self.norm_type = norm_type
         self.epsilon = epsilon
         self.norms = [
-            make_norm(norm_type, epsilon, self.dtype_policy, f"norm_{number}")
-            for number in range(num_layers)
+            make_norm(norm_type, epsilon, self.dtype_policy, f"norm_{layer_index}")
+            for layer_index in range(num_layers)
         ]
 
     def build(self, states_shape):
@@ -59,17 +59,17 @@ class LayerHistory(CompositeLayer):
             norm.build(states_shape[-1])
         self.mixes = [
             self.add_weight(
-                name=f"mix_{number}",
-                shape=(number + 2,),
-                initializer=keras.initializers.Constant(1.0 / (number + 2)),
+                name=f"mix_{layer_index}",
+                shape=(layer_index + 2,),
+                initializer=keras.initializers.Constant(1.0 / (layer_index + 2)),
             )
-            for number in range(self.num_layers)
+            for layer_index in range(self.num_layers)
         ]
         self.built = True
 
     def call(self, states):
-        number = len(states) - 2
-        norm, mix = self.norms[number], self.mixes[number]
+        layer_index = len(states) - 2
+        norm, mix = self.norms[layer_index], self.mixes[layer_index]
         if self.norm_position == "pre":
             states = [*states[:-1], norm(states[-1])]
         mixed = sum(ops.cast(mix[k], state.dtype) * state for k, state in enumerate(states))

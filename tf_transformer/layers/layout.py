@@ -1,8 +1,8 @@
-"""How a batch of vectors lies in memory: padded, packed without padding, or one token a hypothesis.
+"""Layouts of a batch of vectors: padded, packed without padding, or one token per hypothesis.
 
-Embedding, dense layers, norms and dropout work on the last axis alone, whatever the layout. Only
-attention needs sentences and heads as axes, `(batch, num_heads, length, head_dim)`; each layout
-knows the way there (`split_heads`) and back (`join_heads`).
+Embedding, dense layers, norms and dropout work on the last axis, with any layout. Only attention
+needs axes for sentences and heads, `(batch, num_heads, length, head_dim)`; each layout converts to
+this shape (`split_heads`) and back (`join_heads`).
 """
 
 import dataclasses
@@ -14,11 +14,11 @@ from tf_transformer.layers.kernels import permute_rows, select_rows
 
 
 class Padded:
-    """`(batch, length, width)`: every sentence is padded to the longest of the batch."""
+    """The layout `(batch, length, width)`, padded to the longest sentence of the batch."""
 
     @property
     def memory(self) -> "Padded":
-        """The layout of the memory that a decoder attends to."""
+        """The layout of the memory to which a decoder attends."""
         return self
 
     def pack(self, vectors: Any) -> Any:
@@ -26,12 +26,12 @@ class Padded:
         return vectors
 
     def split_heads(self, vectors: Any, num_parts: int, num_heads: int) -> Any:
-        """Reads several projections side by side.
+        """Splits concatenated projections into parts and heads.
 
         Args:
             vectors: `(batch, length, num_parts * d_model)`.
-            num_parts: how many projections lie side by side.
-            num_heads: heads of each.
+            num_parts: number of concatenated projections.
+            num_heads: number of heads of each projection.
 
         Returns:
             `(num_parts, batch, num_heads, length, head_dim)`.
@@ -42,7 +42,15 @@ class Padded:
         return ops.transpose(vectors, (2, 0, 3, 1, 4))
 
     def join_heads(self, attended: Any, d_model: int) -> Any:
-        """Concat(head_1, ..., head_h): `(batch, num_heads, length, head_dim)` to three axes."""
+        """Computes Concat(head_1, ..., head_h).
+
+        Args:
+            attended: `(batch, num_heads, length, head_dim)`.
+            d_model: `num_heads * head_dim`.
+
+        Returns:
+            `(batch, length, d_model)`.
+        """
         batch, _, length, _ = ops.shape(attended)
         # (batch, num_heads, length, head_dim) -> (batch, length, d_model)
         return ops.reshape(ops.transpose(attended, (0, 2, 1, 3)), (batch, length, d_model))
@@ -53,104 +61,116 @@ PADDED = Padded()
 
 @dataclasses.dataclass(frozen=True)
 class Beam:
-    """`(rows * beam, width)`: the newest token of every hypothesis of every row.
+    """The layout `(rows * beam, width)`, with the newest token of every hypothesis of every row.
 
     Attributes:
-        beam_size: hypotheses of each row.
+        beam_size: number of hypotheses per row.
     """
 
     beam_size: int
 
     def split_heads(self, vectors: Any, num_parts: int, num_heads: int) -> Any:
-        """`(rows * beam, parts * d_model)` to `(parts, rows, num_heads, beam, head_dim)`."""
+        """Splits `(rows * beam, parts * d_model)` to `(parts, rows, num_heads, beam, head_dim)`."""
         head_dim = vectors.shape[-1] // (num_parts * num_heads)
         vectors = ops.reshape(vectors, (-1, self.beam_size, num_parts, num_heads, head_dim))
         return ops.transpose(vectors, (2, 0, 3, 1, 4))
 
     def join_heads(self, attended: Any, d_model: int) -> Any:
-        """`(rows, num_heads, beam, head_dim)` to `(rows * beam, d_model)`."""
+        """Joins `(rows, num_heads, beam, head_dim)` to `(rows * beam, d_model)`."""
         return ops.reshape(ops.transpose(attended, (0, 2, 1, 3)), (-1, d_model))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Packed:
-    """`(tokens, width)`: the real tokens alone, one sentence after the other.
+    """The layout `(tokens, width)`, with the real tokens of all sentences in sequence.
 
     Attributes:
-        positions: `(tokens,)` int32, where each real token is among the `batch * length` entries of
-            the padded batch.
-        indices: `(batch, length)` int32, the token at each entry of the padded batch; the number of
-            tokens at padding.
-        memory: the layout of the memory that a decoder attends to.
+        padded_indices: `(tokens,)` int32, the index of each real token in the flattened padded
+            batch, of `batch * length` entries.
+        packed_indices: `(batch, length)` int32, the index of the token at each entry of the padded
+            batch; `tokens` at padding.
+        memory: the layout of the memory to which a decoder attends.
     """
 
-    positions: Any
-    indices: Any
+    padded_indices: Any
+    packed_indices: Any
     memory: "SentenceLayout" = PADDED
 
     @classmethod
-    def of_sentences(cls, mask: Any, memory: "SentenceLayout" = PADDED) -> "Packed":
-        """Packs the tokens of sentences.
+    def from_padding_mask(cls, mask: Any, memory: "SentenceLayout" = PADDED) -> "Packed":
+        """Returns the layout of the real tokens of a padded batch.
 
-        A sentence without any token keeps its first entry, so that it has something to compute
-        with.
+        A sentence without tokens keeps its first entry, since attention needs at least one.
 
         Args:
             mask: `(batch, length)` bool, True at real tokens.
             memory: the layout of the memory.
         """
         is_first = ops.arange(ops.shape(mask)[1], dtype="int32") == 0
-        return cls.of(ops.logical_or(mask, is_first), memory)
+        return cls.from_mask(ops.logical_or(mask, is_first), memory)
 
     @classmethod
-    def of(cls, mask: Any, memory: "SentenceLayout" = PADDED) -> "Packed":
-        """Packs the entries where the mask, `(batch, length)` bool, is True."""
+    def from_mask(cls, mask: Any, memory: "SentenceLayout" = PADDED) -> "Packed":
+        """Returns the layout of the entries where the mask, `(batch, length)` bool, is True."""
         is_real = ops.reshape(mask, (-1,))
-        (positions,) = ops.nonzero(is_real)
-        indices = ops.cumsum(ops.cast(is_real, "int32")) - 1
-        indices = ops.where(is_real, indices, ops.size(positions))
-        return cls(ops.cast(positions, "int32"), ops.reshape(indices, ops.shape(mask)), memory)
+        (padded_indices,) = ops.nonzero(is_real)
+        packed_indices = ops.cumsum(ops.cast(is_real, "int32")) - 1
+        packed_indices = ops.where(is_real, packed_indices, ops.size(padded_indices))
+        return cls(
+            ops.cast(padded_indices, "int32"),
+            ops.reshape(packed_indices, ops.shape(mask)),
+            memory,
+        )
 
     def pack(self, vectors: Any) -> Any:
-        """`(batch, length, width)` to `(tokens, width)`."""
+        """Packs `(batch, length, width)` to `(tokens, width)`."""
         rows = ops.reshape(vectors, (-1, vectors.shape[-1]))
-        return select_rows(rows, self.positions, ops.reshape(self.indices, (-1,)))
+        return select_rows(rows, self.padded_indices, ops.reshape(self.packed_indices, (-1,)))
 
     def select(self, tokens: Any, mask: Any) -> Any:
-        """The tokens `(tokens, width)` at the entries where `mask`, `(batch, length)`, is True."""
-        selected = ops.take(ops.reshape(mask, (-1,)), self.positions)
-        return Packed.of(selected[None]).pack(tokens[None])
+        """Returns the packed tokens at the entries where a mask is True.
+
+        Args:
+            tokens: `(tokens, width)`.
+            mask: `(batch, length)` bool.
+
+        Returns:
+            `(selected, width)`.
+        """
+        selected = ops.take(ops.reshape(mask, (-1,)), self.padded_indices)
+        return Packed.from_mask(selected[None]).pack(tokens[None])
 
     def split_heads(self, vectors: Any, num_parts: int, num_heads: int) -> Any:
-        """`(tokens, parts * d_model)` to `(parts, batch, num_heads, length, head_dim)`.
+        """Splits `(tokens, parts * d_model)` to `(parts, batch, num_heads, length, head_dim)`.
 
-        Every vector moves once, straight to its sentence and head. The entries of padding hold some
-        other token's vectors: the attention mask must hide them.
+        Every vector is copied once, to its sentence and head. The entries of padding hold the
+        vectors of other tokens: the attention mask must hide them.
         """
         head_dim = vectors.shape[-1] // (num_parts * num_heads)
         rows = ops.reshape(vectors, (-1, head_dim))
         parts, heads = (ops.arange(n, dtype="int32") for n in (num_parts, num_heads))
-        batch, length = ops.shape(self.indices)
-        row, column = self.positions // length, self.positions % length
-        # (parts, batch, heads, length), and (tokens, parts, heads)
-        indices = ops.minimum(self.indices, ops.size(self.positions) - 1)[:, None, :]
-        source = (indices * num_parts + parts[:, None, None, None]) * num_heads + heads[:, None]
-        target = parts[:, None] * batch + row[:, None, None]
-        target = (target * num_heads + heads) * length + column[:, None, None]
-        split = permute_rows(rows, ops.reshape(source, (-1,)), ops.reshape(target, (-1,)))
+        batch, length = ops.shape(self.packed_indices)
+        row, column = self.padded_indices // length, self.padded_indices % length
+        # (parts, batch, heads, length)
+        tokens = ops.minimum(self.packed_indices, ops.size(self.padded_indices) - 1)[:, None, :]
+        indices = (tokens * num_parts + parts[:, None, None, None]) * num_heads + heads[:, None]
+        # (tokens, parts, heads)
+        inverse = parts[:, None] * batch + row[:, None, None]
+        inverse = (inverse * num_heads + heads) * length + column[:, None, None]
+        split = permute_rows(rows, ops.reshape(indices, (-1,)), ops.reshape(inverse, (-1,)))
         return ops.reshape(split, (num_parts, batch, num_heads, length, head_dim))
 
     def join_heads(self, attended: Any, d_model: int) -> Any:
-        """`(batch, num_heads, length, head_dim)` to `(tokens, d_model)`."""
+        """Joins `(batch, num_heads, length, head_dim)` to `(tokens, d_model)`."""
         _, num_heads, length, head_dim = ops.shape(attended)
         heads = ops.arange(num_heads, dtype="int32")
-        row, column = self.positions // length, self.positions % length
+        row, column = self.padded_indices // length, self.padded_indices % length
         # (tokens, heads), and (batch, heads, length)
-        source = (row[:, None] * num_heads + heads) * length + column[:, None]
-        target = self.indices[:, None, :] * num_heads + heads[:, None]
+        indices = (row[:, None] * num_heads + heads) * length + column[:, None]
+        inverse = self.packed_indices[:, None, :] * num_heads + heads[:, None]
         rows = ops.reshape(attended, (-1, head_dim))
-        source, target = ops.reshape(source, (-1,)), ops.reshape(target, (-1,))
-        joined = select_rows(rows, source, target, num_heads)
+        indices, inverse = ops.reshape(indices, (-1,)), ops.reshape(inverse, (-1,))
+        joined = select_rows(rows, indices, inverse, num_heads)
         return ops.reshape(joined, (-1, d_model))
 
 

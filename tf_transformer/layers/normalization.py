@@ -1,4 +1,4 @@
-"""Normalisation of every position's vector by itself."""
+"""Normalization of the last axis."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from tf_transformer.layers.kernels import is_tensorflow, layer_norm
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class DeviationNormalization(keras.layers.Layer):
-    """y = gamma (x - mean(x)) / (deviation(x) + epsilon) + beta
+    """Layer normalization with another measure of spread, for parity with two of the sources.
 
-    Layer normalization with another measure of spread, for parity with two of the sources:
+    y = gamma (x - mean(x)) / (deviation(x) + epsilon) + beta, where deviation(x) is
 
     "sample_std": sqrt(sum (x - mean)^2 / (d - 1)), as in the Annotated Transformer, which also adds
         epsilon outside the root.
@@ -26,7 +26,7 @@ class DeviationNormalization(keras.layers.Layer):
         inputs: `(..., d_model)`.
 
     Returns:
-        Of the same shape. Computed in float32.
+        Tensor of the shape of `inputs`. Computed in float32, returned in the compute dtype.
     """
 
     def __init__(self, *, deviation: str, epsilon: float = 1e-6, **kwargs: Any):
@@ -47,7 +47,7 @@ class DeviationNormalization(keras.layers.Layer):
         if self.deviation == "l1":
             deviation = ops.mean(ops.abs(centred), axis=-1, keepdims=True)
         else:
-            # A root has no gradient at 0: a constant vector keeps a tiny deviation.
+            # The square root has no gradient at 0, so the variance is kept above it.
             variance = ops.sum(ops.square(centred), axis=-1, keepdims=True) / (width - 1)
             deviation = ops.sqrt(ops.maximum(variance, 1e-30))
         outputs = self.gamma * centred / (deviation + self.epsilon) + self.beta
@@ -62,10 +62,19 @@ class DeviationNormalization(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class LayerNormalization(keras.layers.LayerNormalization):
-    """y = gamma x' + beta,  x' = (x - mean(x)) / sqrt(variance(x) + epsilon)   (Ba et al., 2016)
+    """Layer normalization of the last axis   (Ba et al., 2016).
 
-    `keras.layers.LayerNormalization` of the last axis, with a faster gradient in training, see
-    `kernels.layer_norm`. Args and shapes: those of Keras.
+    y = gamma x' + beta,  x' = (x - mean(x)) / sqrt(variance(x) + epsilon)
+
+    Equal to `keras.layers.LayerNormalization`, whose arguments it takes, with a faster gradient in
+    training, see `kernels.layer_norm`.
+
+    Call arguments:
+        inputs: `(..., d_model)`.
+        training: True uses the faster gradient.
+
+    Returns:
+        Tensor of the shape of `inputs`.
     """
 
     def call(self, inputs, training=None):
@@ -74,16 +83,18 @@ class LayerNormalization(keras.layers.LayerNormalization):
         return layer_norm(inputs, self.gamma.value, self.beta.value, self.epsilon)
 
 
-def make_norm(kind: str, epsilon: float, dtype: Any, name: str) -> keras.layers.Layer:
-    """A layer that normalises the last axis.
+def make_norm(norm_type: str, epsilon: float, dtype: Any, name: str) -> keras.layers.Layer:
+    """Returns a layer that normalizes the last axis.
 
     Args:
-        kind: "layer" (Ba et al., 2016), "rms" (Zhang and Sennrich, 2019: no mean, no bias),
+        norm_type: "layer" (Ba et al., 2016), "rms" (Zhang and Sennrich, 2019: no mean, no bias),
             "sample_std" or "l1" (`DeviationNormalization`).
         epsilon: added to the variance, or to the deviation.
+        dtype: dtype or dtype policy of the layer.
+        name: name of the layer.
     """
-    if kind == "layer":
+    if norm_type == "layer":
         return LayerNormalization(epsilon=epsilon, dtype=dtype, name=name)
-    if kind == "rms":
+    if norm_type == "rms":
         return keras.layers.RMSNormalization(epsilon=epsilon, dtype=dtype, name=name)
-    return DeviationNormalization(deviation=kind, epsilon=epsilon, dtype=dtype, name=name)
+    return DeviationNormalization(deviation=norm_type, epsilon=epsilon, dtype=dtype, name=name)

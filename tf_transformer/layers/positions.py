@@ -1,4 +1,4 @@
-"""What tells positions apart: sinusoids, learned vectors, vectors of relative positions."""
+"""Positional encodings: sinusoidal, learned, and relative."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from tf_transformer.errors import InputError
 
 
 def sinusoidal_positions(positions, d_model: int, layout: str = "interleaved"):
-    """Sinusoids of geometrically falling rates ("Attention Is All You Need", 3.5), in float32.
+    """Computes sinusoidal position vectors ("Attention Is All You Need", 3.5), in float32.
 
     For i = 0 ... d_model / 2 - 1, at position pos:
 
@@ -32,36 +32,36 @@ def sinusoidal_positions(positions, d_model: int, layout: str = "interleaved"):
     """
     positions = ops.cast(positions, "float32")
     exponents = ops.arange(0, d_model, 2, dtype="float32")
-    # At d_model = 2 there is one rate, 1, whatever it is divided by.
+    # At d_model = 2 the only exponent is 0; `max` avoids a division by 0.
     divisor = max(d_model - 2, 1) if layout == "concatenated" else d_model
     rates = ops.exp(exponents * (-math.log(10000.0) / divisor))
     angles = positions[:, None] * rates[None, :]
     sines_and_cosines = [ops.sin(angles), ops.cos(angles)]
     if layout != "interleaved":
         return ops.concatenate(sines_and_cosines, axis=-1)
-    # (length, d_model / 2, 2) -> (length, d_model): sine and cosine of one rate side by side.
+    # (length, d_model / 2, 2) -> (length, d_model): each sine is followed by its cosine.
     return ops.reshape(ops.stack(sines_and_cosines, axis=-1), (-1, d_model))
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class PositionalEncoding(keras.layers.Layer):
-    """What is added to the token vectors to tell positions apart.
+    """Returns the position vectors that are added to the token vectors.
 
-    Learned vectors start normal with variance 1 / d_model.
+    Learned vectors are initialized from a normal distribution of variance 1 / d_model.
 
     Args:
-        kind: a layout of `sinusoidal_positions`, or "learned" for one learned vector a position.
+        kind: a layout of `sinusoidal_positions`, or "learned" for one learned vector per position.
         d_model: width of the vectors.
-        max_length: how many positions can be learned.
+        max_length: number of learned positions.
 
     Call arguments:
-        positions: `(length,)` integers, counted from 0; below `max_length` where learned.
+        positions: `(length,)` integers, counted from 0; below `max_length` with learned vectors.
 
     Returns:
         `(length, d_model)` float32.
 
     Raises:
-        ValueError: there are more positions than were learned.
+        InputError: there are more positions than learned vectors.
     """
 
     def __init__(self, *, kind: str, d_model: int, max_length: int, **kwargs: Any):
@@ -86,8 +86,8 @@ class PositionalEncoding(keras.layers.Layer):
             return sinusoidal_positions(positions, self.d_model, self.kind)
         if (positions.shape[0] or 0) > self.max_length:
             raise InputError(
-                f"Learned positions end at `max_length={self.max_length}`. "
-                f"Received: {positions.shape[0]} positions"
+                f"A sequence must have at most max_length={self.max_length} positions, since the "
+                f"model learns one vector per position. Received: {positions.shape[0]} positions"
             )
         return ops.take(self.vectors, positions, axis=0)
 
@@ -107,12 +107,12 @@ class PositionalEncoding(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class RelativePositions(keras.layers.Layer):
-    """One learned vector for each distance from query to key   (Shaw et al., 2018, section 3.2).
+    """One learned vector per distance from query to key   (Shaw et al., 2018, section 3.2).
 
     a_ij = w_clip(j - i, k), the same for all heads, with k = max_distance.
 
     Args:
-        max_distance: k; keys further away share the vector of this distance.
+        max_distance: k; keys that are further away use the vector of this distance.
         head_dim: width of the vectors.
 
     Call arguments:
@@ -137,10 +137,10 @@ class RelativePositions(keras.layers.Layer):
         self.built = True
 
     def call(self, query_positions, key_positions):
-        return self.at(key_positions[None, :] - query_positions[:, None])
+        return self.vectors_at(key_positions[None, :] - query_positions[:, None])
 
-    def at(self, distances):
-        """The vectors at any distances, key minus query: `(..., head_dim)`."""
+    def vectors_at(self, distances):
+        """Returns the vectors of distances, key minus query: `(...)` to `(..., head_dim)`."""
         clipped = ops.clip(distances, -self.max_distance, self.max_distance)
         vectors = ops.cast(self.vectors, self.compute_dtype)
         return ops.take(vectors, clipped + self.max_distance, axis=0)

@@ -13,18 +13,18 @@ from tf_transformer.layers.normalization import make_norm
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Residual(CompositeLayer):
-    """Joins a sublayer's output to its input.
+    """Adds a sublayer's output to its input, with dropout and normalization.
 
     "post", the paper (section 3.1):      y = norm(x + dropout(sublayer(x)))
     "pre", the Annotated Transformer:     y = x + dropout(sublayer(norm(x)))
 
-    Used in two parts: `y = residual(x, sublayer(residual.sublayer_inputs(x)))`.
+    Call it in two parts: `y = residual(x, sublayer(residual.sublayer_inputs(x)))`.
 
     Args:
         norm_position: "post" or "pre".
-        norm_type: which norm, see `make_norm`.
-        dropout_rate: on the sublayer's output.
-        epsilon: of the norm.
+        norm_type: type of the norm, see `make_norm`.
+        dropout_rate: dropout rate of the sublayer's output.
+        epsilon: epsilon of the norm.
 
     Call arguments:
         inputs: x, `(batch, length, d_model)`.
@@ -35,7 +35,7 @@ class Residual(CompositeLayer):
         `(batch, length, d_model)`.
 
     Raises:
-        ValueError: `norm_position` is neither.
+        InputError: `norm_position` is neither "post" nor "pre".
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class Residual(CompositeLayer):
         self.dropout = Dropout(dropout_rate, dtype=self.dtype_policy, name="dropout")
 
     def build(self, inputs_shape):
-        if not self.norm.built:  # `sublayer_inputs` may have been called before
+        if not self.norm.built:  # an earlier call of `sublayer_inputs` builds the norm
             self.norm.build(inputs_shape)
         self.dropout.build(inputs_shape)
         self.built = True
 
     def sublayer_inputs(self, inputs):
-        """The sublayer's input: norm(x) where the norm comes first, else x."""
+        """Returns the sublayer's input: norm(x) with `norm_position="pre"`, else x."""
         return self.norm(inputs) if self.norm_position == "pre" else inputs
 
     def call(self, inputs, sublayer_outputs, training=None):

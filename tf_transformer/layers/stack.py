@@ -1,4 +1,4 @@
-"""What encoder and decoder share: a layer made of sublayers, and a stack of such layers."""
+"""Base classes of encoder and decoder: a layer, and a stack of layers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,21 +11,22 @@ from tf_transformer.layers.normalization import make_norm
 from tf_transformer.layers.residual import Residual
 
 
-class SublayeredLayer(CompositeLayer):
-    """A layer of self-attention and feed-forward, and what lies between, each in a `Residual`.
+class TransformerLayer(CompositeLayer):
+    """Base class of encoder and decoder layers: their self-attention and feed-forward sublayers.
 
     Args:
-        num_heads: heads of the self-attention.
+        num_heads: number of heads of the self-attention.
         d_ff: inner width of the feed-forward sublayer.
-        activation: of the feed-forward sublayer, see `FeedForward`.
-        dropout_rate: on each sublayer's output.
-        attention_dropout_rate: on attention weights.
-        feed_forward_dropout_rate: on the inner activations of the feed-forward sublayer.
+        activation: activation of the feed-forward sublayer, see `FeedForward`.
+        dropout_rate: dropout rate of each sublayer's output.
+        attention_dropout_rate: dropout rate of attention weights.
+        feed_forward_dropout_rate: dropout rate of the feed-forward sublayer's inner activations.
         norm_position: "post" or "pre", see `Residual`.
-        norm_type: see `make_norm`.
-        layer_norm_epsilon: of every norm.
-        relative_positions, max_relative_distance: see `SelfAttention`.
-        initial_gain: scales the initial weights, see `dense`.
+        norm_type: type of the norms, see `make_norm`.
+        layer_norm_epsilon: epsilon of the norms.
+        relative_positions: relative positions in self-attention: "none", "keys" or "keys_values".
+        max_relative_distance: positions that are further apart use the vector of this distance.
+        initial_gain: factor of the initial weights, see `dense.projection`.
     """
 
     def __init__(
@@ -120,23 +121,27 @@ class SublayeredLayer(CompositeLayer):
 
 
 class Stack(CompositeLayer):
-    """N identical layers one above the other, with an optional norm at the end.
+    """Base class of encoder and decoder: N identical layers, with an optional norm at the end.
 
-    Post-norm layers end in a norm of their own, so the paper's stacks need no final one.
+    Post-norm layers end with a norm, so the paper's stacks need no final norm.
 
     Args:
         num_layers: N.
         norm_position: "post" or "pre", see `Residual`.
-        final_norm: one more norm at the end; None stands for True where norms come first.
-        norm_type: see `make_norm`.
-        layer_norm_epsilon: of every norm.
-        layer_history: feeds every layer with a mix of all below it, see `LayerHistory`.
-        depth_scaled_initialization: the weights of layer l, counted from 1, start scaled by
-            1 / sqrt(l)   (Zhang et al., 2019, equation 9, with alpha = 1).
-        layer_arguments: the other arguments of the stacked layers.
+        final_norm: whether to normalize the output; None means only with `norm_position="pre"`.
+        norm_type: type of the norms, see `make_norm`.
+        layer_norm_epsilon: epsilon of the norms.
+        layer_history: whether each layer's input is a learned combination of the outputs of all
+            layers below it, see `LayerHistory`.
+        depth_scaled_initialization: whether the initial weights of layer l, counted from 1, are
+            scaled by 1 / sqrt(l)   (Zhang et al., 2019, equation 9, with alpha = 1).
+        name: name of the stack.
+        dtype: dtype or dtype policy.
+        trainable: whether the weights are trained.
+        **layer_arguments: the other arguments of `layer_class`.
     """
 
-    layer_class: type[SublayeredLayer]
+    layer_class: type[TransformerLayer]
 
     def __init__(
         self,
@@ -198,11 +203,11 @@ class Stack(CompositeLayer):
         self.built = True
 
     def _run(self, hidden, run_layer: Callable[[int, Any], Any]):
-        """Runs all layers, each on the output of the layer below or a mix of all below.
+        """Runs all layers.
 
         Args:
             hidden: `(batch, length, d_model)`.
-            run_layer: computes the output of a layer from its index and input.
+            run_layer: function from a layer's index and input to its output.
 
         Returns:
             The stack's output, and the list of the embedding and all layers' outputs.

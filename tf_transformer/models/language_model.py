@@ -61,7 +61,7 @@ class LanguageModel(DecoderModel):
     def hidden_at(self, inputs, positions_mask, training=None):
         (target,) = self._ids(inputs)
         mask = padding_mask(target)
-        layout = Packed.of_sentences(ops.logical_or(mask, positions_mask))
+        layout = Packed.from_padding_mask(ops.logical_or(mask, positions_mask))
         hidden = self.decoder(
             self._embed_target(target, training, layout),
             attention_mask=causal_attention_mask(mask),

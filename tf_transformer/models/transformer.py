@@ -114,8 +114,10 @@ class Transformer(DecoderModel):
     def hidden_at(self, inputs, positions_mask, training=None):
         source, target = self._ids(inputs)
         source_mask, target_mask = padding_mask(source), padding_mask(target)
-        source_layout = Packed.of_sentences(source_mask)
-        layout = Packed.of_sentences(ops.logical_or(target_mask, positions_mask), source_layout)
+        source_layout = Packed.from_padding_mask(source_mask)
+        layout = Packed.from_padding_mask(
+            ops.logical_or(target_mask, positions_mask), source_layout
+        )
         memory = self.encoder(
             self._embed_source(source, training, source_layout),
             padding_attention_mask(source_mask),

@@ -419,7 +419,7 @@ def test_dropout_share_and_scale():
     assert abs(output.mean() - 1) < 0.014
 
 
-def test_dropout_of_relu(rng):
+def test_relu_then_dropout(rng):
     """Output and gradient are those of ReLU, then dropout with the same draws."""
     inputs = tf.constant(rng.normal(size=(20, 30)), tf.float32)
     upstream = tf.constant(rng.normal(size=(20, 30)), tf.float32)
@@ -430,11 +430,11 @@ def test_dropout_of_relu(rng):
             outputs = function(Dropout(0.3, seed=1))
         return outputs, tape.gradient(outputs, inputs, upstream)
 
-    found = outputs_and_gradient(lambda layer: layer.of_relu(inputs, training=True))
+    found = outputs_and_gradient(lambda layer: layer.relu_then_dropout(inputs, training=True))
     expected = outputs_and_gradient(lambda layer: layer(tf.nn.relu(inputs), training=True))
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-6)
-    np.testing.assert_array_equal(Dropout(0.3).of_relu(inputs), tf.nn.relu(inputs))
+    np.testing.assert_array_equal(Dropout(0.3).relu_then_dropout(inputs), tf.nn.relu(inputs))
 
 
 def test_dropout_draws_anew_at_each_call_and_again_from_its_seed():

@@ -43,7 +43,7 @@ def test_pack():
     vectors, upstream = normal(*MASK.shape, 5), normal(MASK.sum(), 5)
     with tf.GradientTape() as tape:
         tape.watch(vectors)
-        tokens = Packed.of(MASK).pack(vectors)
+        tokens = Packed.from_mask(MASK).pack(vectors)
     np.testing.assert_array_equal(tokens, vectors.numpy()[MASK])
     gradient = tape.gradient(tokens, vectors, output_gradients=upstream)
     np.testing.assert_array_equal(gradient, padded(upstream.numpy()))
@@ -56,7 +56,7 @@ def test_split_heads(num_parts):
     tokens, other = normal(MASK.sum(), width), normal(MASK.sum(), width)
     with tf.GradientTape() as tape:
         tape.watch(tokens)
-        parts = Packed.of(MASK).split_heads(tokens, num_parts, HEADS)
+        parts = Packed.from_mask(MASK).split_heads(tokens, num_parts, HEADS)
     is_real = np.broadcast_to(MASK[None, :, None, :, None], parts.shape)
     expected = split(padded(tokens.numpy()), num_parts)
     np.testing.assert_array_equal(np.where(is_real, parts, 0), expected)
@@ -69,7 +69,7 @@ def test_join_heads():
     attended, upstream = normal(4, HEADS, 4, HEAD_DIM), normal(MASK.sum(), HEADS * HEAD_DIM)
     with tf.GradientTape() as tape:
         tape.watch(attended)
-        tokens = Packed.of(MASK).join_heads(attended, HEADS * HEAD_DIM)
+        tokens = Packed.from_mask(MASK).join_heads(attended, HEADS * HEAD_DIM)
     expected = attended.numpy().transpose(0, 2, 1, 3).reshape(*MASK.shape, -1)[MASK]
     np.testing.assert_array_equal(tokens, expected)
     gradient = tape.gradient(tokens, attended, output_gradients=upstream)
