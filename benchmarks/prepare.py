@@ -139,11 +139,11 @@ def train_tiny(prepared) -> Iterable:
     import tensorflow as tf
 
     from tf_transformer.text.tokenizer import Tokenizer
-    from training.initial_model import compiled_model
+    from training.initial_model import build_model
     from training.settings import make_config
 
     config = make_config({"preset": "tiny"})
-    model = compiled_model(config, *(Tokenizer(model).vocab_size for model in prepared.models))
+    model = build_model(config, *(Tokenizer(model).vocab_size for model in prepared.models))
     step = tf.function(model.train_step, reduce_retracing=True)
     for batch in prepared.training_batches(1):
         step(batch)

@@ -70,11 +70,11 @@ class Own(Fit):
     """This project's training step."""
 
     def __init__(self, settings, batches):
-        from training.malloc import keep_memory
+        from training.malloc import keep_freed_memory
 
-        keep_memory()
+        keep_freed_memory()
         tf = _tensorflow(settings)
-        from training.initial_model import compiled_model
+        from training.initial_model import build_model
         from training.settings import make_config
 
         config = make_config(
@@ -84,7 +84,7 @@ class Own(Fit):
             }
         )
         vocab_size = settings["vocab_size"]
-        super().__init__(tf, compiled_model(config, vocab_size, vocab_size), batches)
+        super().__init__(tf, build_model(config, vocab_size, vocab_size), batches)
 
 
 class KerasHub(Fit):

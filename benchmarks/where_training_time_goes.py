@@ -25,11 +25,11 @@ def make_fit(options):
     """A function that trains a step with every batch, and how many there are."""
     import tensorflow as tf
 
-    from training.initial_model import compiled_model
-    from training.malloc import keep_memory
+    from training.initial_model import build_model
+    from training.malloc import keep_freed_memory
     from training.settings import make_config
 
-    keep_memory()
+    keep_freed_memory()
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.keras.utils.set_random_seed(1)
@@ -41,7 +41,7 @@ def make_fit(options):
             sys.exit(2)
         batches = read_batches(pathlib.Path(directory))
     settings = {"preset": options.preset, "optimization": {"dtype": options.dtype}}
-    model = compiled_model(make_config(settings), options.vocab_size, options.vocab_size)
+    model = build_model(make_config(settings), options.vocab_size, options.vocab_size)
 
     def examples():
         for source, target, labels in batches:

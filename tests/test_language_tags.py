@@ -138,9 +138,9 @@ def test_a_server_gets_the_tag_in_the_text(tmp_path):
 def test_misuse(files, corpus, trained, tmp_path, capsys):
     with pytest.raises(ValueError, match=r"'vocabulary.languages': expected the name"):
         small_config(vocabulary__languages=["d e"])
-    with pytest.raises(ValueError, match=r"'vocabulary.languages': each is named once"):
+    with pytest.raises(ValueError, match=r"'vocabulary.languages': expected each language once"):
         small_config(vocabulary__languages=["de", "de"])
-    with pytest.raises(ValueError, match=r"'vocabulary.languages': tags are of the source"):
+    with pytest.raises(ValueError, match=r"'vocabulary.languages' are tags of the source"):
         small_config(vocabulary__languages=["de"], model__decoder_only=True)
     command = ["train", *corpus.options, "--model-dir", str(tmp_path / "m")]
     assert main([*command, "--set", "vocabulary.languages=[de]"]) == 2

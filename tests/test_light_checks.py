@@ -113,8 +113,8 @@ WRONG = {
     ),
     "train, validation source": (
         "train --source {text} --target {text} --validation-target {text} --model-dir {new}",
-        "no validation source is given, which only a language model (model.decoder_only) lacks; "
-        "give it as --validation-source",
+        "no validation source is given, which every model but a language model "
+        "(model.decoder_only) needs; give it as --validation-source",
     ),
     "train, source too many": (
         "train --target {text} --validation-source {text} --validation-target {text} "

@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # for editors and type checkers
+if TYPE_CHECKING:  # gives editors and type checkers the real names
     from tf_transformer.text.text_file import TextFile
     from training.config import (
         DataConfig,
@@ -18,10 +18,10 @@ if TYPE_CHECKING:  # for editors and type checkers
     from training.prepared.prepared_folder import PreparedFolder
     from training.settings import make_config, read_settings
     from training.trainer import train
-else:  # not for them: every name would be one of this package
+else:  # hidden from type checkers, which would otherwise accept any name of this package
 
     def __getattr__(name: str) -> Any:
-        """Imports TensorFlow only once something needs it."""
+        """Imports a public name on first use, so that `import training` loads no TensorFlow."""
         if name not in _MODULES:
             raise AttributeError(f"module 'training' has no attribute {name!r}")
         return getattr(importlib.import_module(_MODULES[name]), name)

@@ -10,14 +10,14 @@ from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY
 from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 
-# TensorFlow counts most of what they stand for in 32 bits.
+# TensorFlow holds most of these values in 32 bits.
 Positive = Annotated[int, pydantic.Field(gt=0, le=2**30, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, lt=2**32, strict=True)]
 PositiveFloat = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, pydantic.Field(ge=0, lt=1)]
 
-if TYPE_CHECKING:  # which know no literals that are computed
+if TYPE_CHECKING:  # type checkers do not accept computed literals
     Preset = str
 else:
     Preset = Literal[tuple(PRESETS)]
@@ -27,22 +27,23 @@ _STRICT = pydantic.ConfigDict(extra="forbid")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyConfig:
-    """How SentencePiece cuts text into pieces.
+    """Settings of the SentencePiece vocabulary.
 
     Args:
-        size: pieces, the special ones included.
+        size: number of pieces, including the special ones.
         kind: "bpe", "unigram" or "char".
-        joint: one vocabulary for both sides, which lets all embeddings be tied.
-        byte_fallback: spells characters outside the vocabulary as bytes instead of losing them.
-        split_digits: cuts numbers into single digits.
-        character_coverage: share of the corpus's characters that become pieces of their own.
-        normalization: SentencePiece's rule; "identity" keeps full-width forms, which matters when
-            the target is Chinese or Japanese.
-        languages: target languages of one model; each sentence of the source begins with the tag of
-            its own, such as `<2de>`, which is a piece that is never split.
-        source_vectors, target_vectors: files of word vectors that the embeddings start from, see
-            `read_vectors`; a matrix that both sides share takes `target_vectors`. They stay as they
-            are with `model.trainable_embeddings: false`.
+        joint: whether both sides share one vocabulary, which tying all embeddings requires.
+        byte_fallback: encodes characters outside the vocabulary as bytes, not as the unknown piece.
+        split_digits: splits numbers into single digits.
+        character_coverage: share of the corpus's characters that get a piece of their own.
+        normalization: name of a SentencePiece normalization rule; "identity" keeps full-width
+            forms, which matters for Chinese and Japanese targets.
+        languages: target languages of a multilingual model; each source sentence begins with a tag
+            such as `<2de>`, a piece that is never split.
+        source_vectors: file of word vectors to initialize the source embedding, see
+            `read_vectors`; not used where both sides share one matrix.
+        target_vectors: file of word vectors to initialize the target embedding, or the shared one.
+            `model.trainable_embeddings: false` freezes all embeddings.
     """
 
     __pydantic_config__ = _STRICT
@@ -61,17 +62,18 @@ class VocabularyConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """How text becomes batches.
+    """Settings that turn text into batches.
 
     Args:
-        batch_tokens: a batch holds as many pairs as fit into this many tokens when each counts
-            with the upper end of its length bucket, for the longer of its two sides.
-        batch_sentences: a batch holds this many pairs instead, however long they are.
-        max_length: pairs with a side of more tokens, its end token included, are dropped.
-        shuffle_buffer: pairs among which the next one is drawn.
-        subword_dropout: in training, a piece is cut into its two parts with this probability, and
-            these again (subword regularization; see `split_pieces`).
-        word_dropout: in training, a source token becomes the unknown id with this probability.
+        batch_tokens: token budget of a batch: number of pairs times the upper bound of their length
+            bucket, which is chosen by the longer side of a pair.
+        batch_sentences: fixed number of pairs per batch, which replaces `batch_tokens`.
+        max_length: maximum number of tokens of a side, including the end token; longer pairs are
+            dropped.
+        shuffle_buffer: number of pairs in the shuffle buffer.
+        subword_dropout: probability, in training, of splitting a piece into its two parts, and
+            those again (subword regularization; see `split_pieces`).
+        word_dropout: probability, in training, of replacing a source token by the unknown id.
     """
 
     __pydantic_config__ = _STRICT
@@ -86,24 +88,25 @@ class DataConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OptimizationConfig:
-    """How the weights are trained.
+    """Settings of the optimizer, the loss and the checkpoints.
 
     Args:
-        steps: optimizer updates in all.
-        warmup_steps: updates until the learning rate's peak.
-        learning_rate_factor, initial_rate, minimum_rate: see `NoamSchedule`.
-        label_smoothing: mass of the label distribution spread over the vocabulary.
-        smoothed_over: which entries share it, see `smoothed_cross_entropy`.
-        checkpoint_every: updates between two checkpoints, each followed by a validation.
-        keep_checkpoints: how many of the last checkpoints stay.
-        micro_batches: a device's batch goes through the model in so many parts, which needs less
+        steps: total number of optimizer updates.
+        warmup_steps: updates until the peak of the learning rate.
+        learning_rate_factor: `factor` of `NoamSchedule`.
+        initial_rate: learning rate at which the warm-up starts, see `NoamSchedule`.
+        minimum_rate: lower bound of the learning rate, see `NoamSchedule`.
+        label_smoothing: probability mass of the label that is spread over the vocabulary.
+        smoothed_over: the entries that receive it, see `smoothed_cross_entropy`.
+        checkpoint_every: updates between two checkpoints; each is followed by a validation.
+        keep_checkpoints: number of most recent checkpoints to keep.
+        micro_batches: number of parts in which a device's batch passes through the model, to save
             memory; the update is that of the whole batch.
-        clip_norm: largest global norm of the gradient; None sets no limit, as in the paper.
-        average_decay: training also keeps an exponential moving average of the weights, see `Adam`,
-            which is validated and becomes the model; None keeps none.
-        dtype: "float32", "mixed_bfloat16", or "mixed_float16", which is for GPUs and scales the
-            loss.
-        seed: of weights, dropout and the order of the data.
+        clip_norm: maximum global norm of the gradient; None sets no limit, as in the paper.
+        average_decay: decay of an exponential moving average of the weights, see `Adam`. The
+            average is validated and becomes the model. None keeps no average.
+        dtype: "float32", "mixed_bfloat16", or "mixed_float16" (for GPUs, with loss scaling).
+        seed: random seed of the weights, dropout and the order of the data.
     """
 
     __pydantic_config__ = _STRICT
@@ -126,21 +129,23 @@ class OptimizationConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ValidationConfig:
-    """How the model is judged and watched while it is trained; none of it changes the weights.
+    """Settings of validation and monitoring; none of them changes the weights of an update.
 
     Args:
-        translate_every: the validation set is translated at every so many checkpoints and at the
-            end, for BLEU and chrF; 0 never does. A language model never translates.
-        sentences: so many of the first are translated; None takes all.
-        beam_size, length_penalty: of this search; 1 is greedy.
-        bleu_tokenizer: sacreBLEU's name of it.
-        best_by: which checkpoint is better, "bleu" or "loss"; None takes "bleu" where there are
-            translations, else "loss".
-        keep_best: so many of the best checkpoints stay beside the last ones.
-        patience: training ends once so many judged checkpoints in a row were not better than the
-            best; None never ends it early.
+        translate_every: number of checkpoints between two translations of the validation set for
+            BLEU and chrF; the last checkpoint is always translated. 0 translates never, and a
+            language model never translates.
+        sentences: number of sentences to translate, from the start; None translates all.
+        beam_size: beam size of this search; 1 is greedy.
+        length_penalty: length penalty of this search.
+        bleu_tokenizer: sacreBLEU's name of the tokenizer for BLEU.
+        best_by: what the best checkpoint is chosen by, "bleu" or "loss"; None means "bleu" where
+            there are translations, else "loss".
+        keep_best: number of best checkpoints to keep in addition to the most recent ones.
+        patience: number of consecutive scored checkpoints without improvement after which training
+            stops early; None never stops early.
         report_every: steps between two reports to TensorBoard.
-        histograms: also writes the distribution of every weight, at each checkpoint.
+        histograms: whether to write a histogram of every weight at each checkpoint.
     """
 
     __pydantic_config__ = _STRICT
@@ -159,12 +164,15 @@ class ValidationConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """All settings of a run, as the YAML file nests them.
+    """All settings of a training run, nested as in the YAML file.
 
     Args:
-        preset: where the model's sizes start from.
-        model: settings of `TransformerConfig` that replace the preset's.
-        vocabulary, data, optimization, validation: see their classes.
+        preset: name of the preset that gives the model's sizes.
+        model: settings of `TransformerConfig` that override the preset's.
+        vocabulary: see `VocabularyConfig`.
+        data: see `DataConfig`.
+        optimization: see `OptimizationConfig`.
+        validation: see `ValidationConfig`.
     """
 
     __pydantic_config__ = _STRICT
@@ -179,22 +187,24 @@ class TrainingConfig:
     def transformer_config(
         self, source_vocab_size: int | None, target_vocab_size: int
     ) -> TransformerConfig:
-        """The preset with its replacements, for vocabularies of these sizes.
+        """Returns the preset with `model` applied, for vocabularies of these sizes.
 
         Raises:
-            ValueError: the settings contradict each other.
+            ValueError: the settings contradict each other, or `model` sets a vocabulary size.
         """
         for name in ("source_vocab_size", "target_vocab_size"):
             if name in self.model:
-                raise InputError(f"'model.{name}' follows from the corpus; set 'vocabulary.size'")
+                raise InputError(
+                    f"'model.{name}' is derived from the vocabulary; set 'vocabulary.size' instead"
+                )
         if not self.vocabulary.joint and self.model.get("tied_embeddings") in ("inputs", "all"):
             raise InputError(
                 f"'model.tied_embeddings: {self.model['tied_embeddings']}' needs "
                 "'vocabulary.joint: true'"
             )
-        # Two vocabularies may have one size and still nothing to share.
-        shares_nothing = not self.vocabulary.joint and "tied_embeddings" not in PRESETS[self.preset]
-        defaults = {"tied_embeddings": "target"} if shares_nothing else {}
+        # Separate vocabularies cannot share embeddings, even when they have the same size.
+        is_separate = not self.vocabulary.joint and "tied_embeddings" not in PRESETS[self.preset]
+        defaults = {"tied_embeddings": "target"} if is_separate else {}
         return TransformerConfig.preset(
             self.preset,
             source_vocab_size=None if self.is_language_model else source_vocab_size,
@@ -204,11 +214,11 @@ class TrainingConfig:
 
     @property
     def is_language_model(self) -> bool:
-        """Whether the model is a decoder alone, which is trained on a target without a source."""
+        """Whether the model is decoder-only, which is trained on a target without a source."""
         return bool(self.model.get("decoder_only", False))
 
     @property
     def best_by(self) -> str:
-        """By what checkpoints are judged, "bleu" or "loss"."""
+        """The score that the best checkpoints are chosen by, "bleu" or "loss"."""
         translates = self.validation.translate_every > 0 and not self.is_language_model
         return self.validation.best_by or ("bleu" if translates else "loss")

@@ -1,4 +1,4 @@
-"""What `train` refuses before TensorFlow is imported or anything is written."""
+"""Checks of the `train` command that run before TensorFlow is imported or files are written."""
 
 import itertools
 import pathlib
@@ -11,17 +11,17 @@ from training.config import TrainingConfig
 from training.data.corpus import check_parallel
 from training.prepared.line_count import count_lines
 
-# Lines of a training corpus that are looked at for their tags here; all are later.
-_TAGGED_LINES = 10_000
-# No place of a line is wanted.
-_NEVER = 2**62
+# Training lines whose language tags are checked here; `train` checks all of them later.
+_CHECKED_TAG_LINES = 10_000
+# `count_lines` records the offset of every n-th line; this n records none but the first.
+_NO_OFFSETS = 2**62
 
 
 def check_sources(config: TrainingConfig, has_source: bool, has_validation_source: bool) -> None:
-    """Refuses a source without a use for it, and a model without its source.
+    """Checks that sources are given for a translation model, and none for a language model.
 
     Raises:
-        ValueError: says which one.
+        ValueError: a source is missing or superfluous; names its option.
     """
     for name, given in (("source", has_source), ("validation source", has_validation_source)):
         if given == config.is_language_model:
@@ -29,13 +29,13 @@ def check_sources(config: TrainingConfig, has_source: bool, has_validation_sourc
             raise InputError(
                 f"a language model (model.decoder_only) has no {name}; leave out {option}"
                 if given
-                else f"no {name} is given, which only a language model (model.decoder_only) lacks; "
-                f"give it as {option}"
+                else f"no {name} is given, which every model but a language model "
+                f"(model.decoder_only) needs; give it as {option}"
             )
 
 
-def check_first_model(model_dir: pathlib.Path, init_from: pathlib.Path | None) -> None:
-    """Refuses a model that would start from itself.
+def check_initial_model(model_dir: pathlib.Path, init_from: pathlib.Path | None) -> None:
+    """Checks that the model is not initialized from its own directory.
 
     Raises:
         ValueError: `init_from` is `model_dir`.
@@ -43,18 +43,18 @@ def check_first_model(model_dir: pathlib.Path, init_from: pathlib.Path | None) -
     if init_from is not None and init_from.resolve() == model_dir.resolve():
         raise InputError(
             f"--init-from {init_from} is the --model-dir; give another --model-dir for the new "
-            "model, or leave out --init-from to go on training this one"
+            "model, or leave out --init-from to resume training this one"
         )
 
 
 def check_lengths(source: TextFile | None, target: TextFile) -> None:
-    """Refuses two files of different lengths or without lines, in a quick pass over their bytes.
+    """Checks in a fast pass over the bytes that both files have the same number of lines, not 0.
 
     Raises:
-        ValueError: as `check_parallel`, or a compressed file is not whole.
+        ValueError: as `check_parallel`, or a compressed file is truncated.
     """
     files = {file.path: file for file in (source, target) if file}
-    lines = {count_lines(path, _NEVER).lines for path in files}
+    lines = {count_lines(path, _NO_OFFSETS).lines for path in files}
     if len(lines) > 1 or lines == {0}:
         check_parallel(source or target, target)
 
@@ -62,13 +62,13 @@ def check_lengths(source: TextFile | None, target: TextFile) -> None:
 def check_language_tags(
     languages: Sequence[str], source: TextFile | None, validation_source: TextFile | None
 ) -> None:
-    """Refuses sources without the tags that the vocabulary needs, of the corpus where it begins.
+    """Checks the language tags of the validation source and of the first training sources.
 
     Raises:
-        ValueError: names file and line.
+        ValueError: a tag is missing or superfluous; names file and line.
     """
     if validation_source is not None:
         check_tags(validation_source.lines(), languages, str(validation_source))
     if source is not None:
-        lines = itertools.islice(source.lines(), _TAGGED_LINES)
+        lines = itertools.islice(source.lines(), _CHECKED_TAG_LINES)
         check_tags(lines, languages, str(source))

@@ -1,4 +1,4 @@
-"""The model that training starts with: loss, metrics, optimizer and vectors of words."""
+"""Building and compiling the model to train, and initializing its embeddings."""
 
 from typing import Any
 
@@ -10,15 +10,18 @@ from tf_transformer.text.tokenizer import Tokenizer
 from training.config import TrainingConfig, VocabularyConfig
 from training.data.word_vectors import read_vectors
 from training.optimizer import Adam
-from training.train_step import TrainedLanguageModel, TrainedTransformer
+from training.train_step import TrainableLanguageModel, TrainableTransformer
 
 
-def compiled_model(
+def build_model(
     config: TrainingConfig, source_vocab_size: int | None, target_vocab_size: int
-) -> TrainedTransformer | TrainedLanguageModel:
-    """The model with its loss, metrics and optimizer; call it in the strategy's scope."""
+) -> TrainableTransformer | TrainableLanguageModel:
+    """Returns the built model, compiled with its loss, metrics and optimizer.
+
+    Call it in the scope of the distribution strategy.
+    """
     optimization = config.optimization
-    model_class = TrainedLanguageModel if config.is_language_model else TrainedTransformer
+    model_class = TrainableLanguageModel if config.is_language_model else TrainableTransformer
     model = model_class(
         config.transformer_config(source_vocab_size, target_vocab_size), dtype=optimization.dtype
     )
@@ -40,26 +43,26 @@ def compiled_model(
             scales_loss=optimization.dtype == "mixed_float16",
         ),
         loss=LabelSmoothedCrossEntropy(**smoothing),
-        # In place of Keras' own loss, which the training step does not compute.
+        # Replaces Keras' loss metric, which the training step does not update.
         metrics=[SmoothedLoss(**smoothing, name="loss"), Perplexity(), TokenAccuracy()],
-        auto_scale_loss=False,  # Adam does
-        jit_compile=False,  # XLA would compile anew for every shape of batch
+        auto_scale_loss=False,  # our Adam scales it
+        jit_compile=False,  # XLA would recompile for every batch shape
     )
     model.optimizer.build(model.trainable_variables)
     model.num_micro_batches = optimization.micro_batches
     return model
 
 
-def give_vectors(
-    model: TrainedTransformer | TrainedLanguageModel,
+def set_word_vectors(
+    model: TrainableTransformer | TrainableLanguageModel,
     vocabulary: VocabularyConfig,
     source_tokenizer: Tokenizer | None,
     target_tokenizer: Tokenizer,
 ) -> None:
-    """Lets embeddings start from the files of vectors, where there are any."""
+    """Initializes the embeddings from the vocabulary's files of word vectors, if any."""
     for name, tokenizer in (("source", source_tokenizer), ("target", target_tokenizer)):
         path = getattr(vocabulary, f"{name}_vectors")
-        if path is not None and tokenizer is not None:  # settings.py refuses one without the other
+        if path is not None and tokenizer is not None:  # make_config refuses vectors without a side
             embedding = getattr(model, f"{name}_embedding")
             file = TextFile.parse(path)
             embedding.set_vectors(read_vectors(file, tokenizer, embedding.d_model))

@@ -1,4 +1,4 @@
-"""The training loop: calls of Keras' `fit`, with an epoch from checkpoint to checkpoint."""
+"""The training loop: calls of Keras' `fit`, where an epoch lasts from checkpoint to checkpoint."""
 
 import contextlib
 import dataclasses
@@ -33,19 +33,19 @@ from training.data.pipeline import ParallelText
 from training.distributed.workers import Workers
 from training.prepared.data_service import STREAM_LOST, service_watched
 from training.prepared.prepared import PreparedText
-from training.train_step import TrainedLanguageModel, TrainedTransformer
+from training.train_step import TrainableLanguageModel, TrainableTransformer
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingResult:
-    """How a training run ended.
+    """The result of a training run.
 
     Args:
-        step: optimizer updates done in all.
-        stopped_by: the signal that ended it early, or None.
+        step: number of optimizer updates done, including those of resumed runs.
+        stopped_by: the signal that stopped training early, or None.
         is_chief: whether this process wrote the model, see `Workers`.
-        early_stop: why it ended early otherwise, with the model no longer becoming better or by a
-            callback, or None.
+        early_stop: why training stopped early without a signal (no improvement, or a callback), or
+            None.
     """
 
     step: int
@@ -55,7 +55,7 @@ class TrainingResult:
 
 
 def run_loop(
-    model: TrainedTransformer | TrainedLanguageModel,
+    model: TrainableTransformer | TrainableLanguageModel,
     config: TrainingConfig,
     corpus: ParallelText | PreparedText,
     validation: ParallelText,
@@ -63,78 +63,85 @@ def run_loop(
     checkpoints: Checkpoints,
     workers: Workers,
     profile: tuple[int, int] | None,
-    callers: Sequence[keras.callbacks.Callback] = (),
+    user_callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> TrainingResult:
-    """Trains to the last step, an early stop or a signal.
+    """Trains until the last step, an early stop or a signal.
 
     Args:
-        model: as a checkpoint or the run's begin has left it.
+        model: the initialized model, or one restored from a checkpoint.
         config: settings of the run.
-        corpus, validation: texts to train and to judge with.
-        model_dir, checkpoints: where the model is written.
-        workers: that train together.
-        profile: first and last step that TensorBoard gets a profile of.
-        callers: callbacks of the caller's, see `train`.
+        corpus: training corpus.
+        validation: validation set.
+        model_dir: directory of the model, its logs and its scores.
+        checkpoints: writer of the checkpoints.
+        workers: the workers that train together.
+        profile: first and last step of the profile for TensorBoard; None writes none.
+        user_callbacks: the `callbacks` of `train`.
+
+    Returns:
+        The step that training reached, and why it stopped.
 
     Raises:
         ValueError: a text has changed, or no update is finite.
+        OSError: the data service was lost.
     """
     watch = None if isinstance(corpus, PreparedText) else corpus.watch
     texts = WatchTexts([watch for watch in (watch, validation.watch) if watch is not None])
     validation_batches = workers.shares(_countable(validation.batches()))
     log = TensorBoardLog(model_dir / LOGS_NAME if workers.is_chief else None, current_step(model))
-    with StopOnSignal(workers) as stop, contextlib.ExitStack() as at_the_end:
-        judge = Validation(
+    with StopOnSignal(workers) as stop_on_signal, contextlib.ExitStack() as exit_stack:
+        validator = Validation(
             corpus=validation,
             batches=validation_batches,
             config=config,
             model_dir=model_dir,
             log=log,
             workers=workers,
-            stop=stop,
+            stop=stop_on_signal,
         )
-        asked = StopOnCallback(workers)
+        stop_on_callback = StopOnCallback(workers)
         callbacks = [
             texts,
-            *([*callers, asked] if callers else []),
+            *([*user_callbacks, stop_on_callback] if user_callbacks else []),
             StopAtStep(config.optimization.steps),
-            stop,
+            stop_on_signal,
             Report(log, config.validation.report_every),
             *([SaveCheckpoints(model_dir, checkpoints, watch)] if workers.is_chief else []),
             ValidateAverage(),
-            judge,
+            validator,
         ]
         if isinstance(corpus, PreparedText) and corpus.service:
-            at_the_end.enter_context(service_watched(corpus.service))
+            exit_stack.enter_context(service_watched(corpus.service))
         if workers.is_chief:
             if profile is not None:
                 capture = Profile(model_dir / LOGS_NAME / "training", *profile)
-                callbacks.append(at_the_end.enter_context(contextlib.closing(capture)))
+                callbacks.append(exit_stack.enter_context(contextlib.closing(capture)))
             describe_run(log, config, model, model_dir)
-        judge.begin(model)
-        # What ends the loop is the same for all workers, who must call `fit` together.
+        validator.begin(model)
+        # All workers must call `fit` equally often, so the conditions are the same for all of them.
         while (
             current_step(model) < config.optimization.steps
-            and not judge.early_stop
-            and not stop.agree()
-            and not (callers and asked.agree())
+            and not validator.early_stop
+            and not stop_on_signal.agree()
+            and not (user_callbacks and stop_on_callback.agree())
         ):
-            with _damage_named(corpus, texts):
+            with _file_errors_explained(corpus, texts):
                 _fit(model, config, corpus, validation, validation_batches, workers, callbacks)
     if workers.is_chief and current_step(model) and not (model_dir / WEIGHTS_NAME).exists():
         write_trained_weights(model_dir, model)
     workers.wait()  # the chief may still be writing
-    early_stop = judge.early_stop or (None if stop.agreed else "a callback has stopped it")
+    stopped_by = stop_on_signal.agreed
+    early_stop = validator.early_stop or (None if stopped_by else "a callback has stopped it")
     if current_step(model) >= config.optimization.steps:
         early_stop = None
-    return TrainingResult(current_step(model), stop.agreed, workers.is_chief, early_stop)
+    return TrainingResult(current_step(model), stopped_by, workers.is_chief, early_stop)
 
 
 def _fit(model, config, corpus, validation, validation_batches, workers, callbacks):
-    """One call of `fit`.
+    """Calls `fit` once.
 
-    After a stop between two checkpoints, the first call only catches up with the next multiple of
-    `checkpoint_every`, so that checkpoints lie at the same steps as without the stop.
+    If training was stopped between two checkpoints, the first call ends at the next multiple of
+    `checkpoint_every`, so that checkpoints have the same steps as without the stop.
     """
     optimization, step = config.optimization, current_step(model)
     every = optimization.checkpoint_every
@@ -160,17 +167,17 @@ def _fit(model, config, corpus, validation, validation_batches, workers, callbac
 
 
 def _countable(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """A dataset of unknown cardinality makes `fit` warn that it ended."""
-    number = sum(1 for _ in batches)
-    return batches.apply(tf.data.experimental.assert_cardinality(number))
+    """Gives a dataset its cardinality, without which `fit` warns that the dataset ended."""
+    num_batches = sum(1 for _ in batches)
+    return batches.apply(tf.data.experimental.assert_cardinality(num_batches))
 
 
 @contextlib.contextmanager
-def _damage_named(corpus, texts):
-    """TensorFlow's errors over files do not say, in one line, which one they are about.
+def _file_errors_explained(corpus, texts):
+    """Turns TensorFlow's errors about damaged or changed files into one line that names the file.
 
-    It puts the bytes of a record that it cannot parse into its message, whether they are UTF-8 or
-    not.
+    TensorFlow's messages name no file, and contain the bytes of a record that it cannot parse,
+    which need not be UTF-8.
     """
     try:
         yield
@@ -182,8 +189,7 @@ def _damage_named(corpus, texts):
         texts.check()
         if is_prepared and corpus.service and isinstance(error, STREAM_LOST):
             raise OSError(
-                f"data service {corpus.service}: it has lost this training's stream, as when it is "
-                "started again; run the same command again: training goes on from the newest "
-                "checkpoint"
+                f"data service {corpus.service}: it has lost this training's stream, as after a "
+                "restart; run the same command again to resume from the newest checkpoint"
             ) from error
         raise

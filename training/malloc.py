@@ -1,19 +1,19 @@
-"""Memory that one training step leaves to the next."""
+"""Settings of glibc's memory allocator for training."""
 
 import ctypes
 import sys
 
-# Of mallopt(3).
+# Parameters of mallopt(3).
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8
 
 
-def keep_memory() -> None:
-    """Keeps what is freed instead of giving it back to the system.
+def keep_freed_memory() -> None:
+    """Configures malloc to reuse freed memory instead of returning it to the system.
 
-    A step's activations are gigabytes, in arrays that glibc maps anew each time; the system then
-    fills every page with zeros. Memory that was freed is reused instead: steps took 4 to 10 % less
-    time, and the process at its peak 1 % more memory. Does nothing where malloc is not glibc's.
-    Call it before TensorFlow starts its threads.
+    The activations of a step are gigabytes in arrays that glibc would map anew each time, and the
+    system zeros every page it maps. Reusing freed memory reduced the time of a step by 4 to 10 %
+    and raised peak memory by 1 %. A no-op where malloc is not glibc's. Call it before TensorFlow
+    starts its threads.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -1,4 +1,4 @@
-"""Adam that clips and checks the gradient of the whole batch, under every strategy."""
+"""Adam with clipping, loss scaling and weight averages, for every distribution strategy."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,42 +9,43 @@ import tensorflow as tf
 
 from tf_transformer.private_interfaces import merge_call
 
-# Of the loss in float16: Keras' numbers.
-_FIRST_SCALE = 2.0**15
-_RAISE_AFTER = 2000
+# Loss scaling in float16, with the constants of Keras' `LossScaleOptimizer`.
+_INITIAL_SCALE = 2.0**15
+_SCALE_GROWTH_STEPS = 2000
 
 
 class Adam(keras.optimizers.Adam):
-    """Adam (Kingma and Ba, 2015) with beta and epsilon of the paper, section 5.3.
+    """Adam (Kingma and Ba, 2015) with the betas and epsilon of the paper, section 5.3.
 
-    Gradients are summed over the replicas first. Then, with g that sum and |g| its global norm,
+    Gradients are first summed over the replicas. With g that sum and |g| its global norm,
 
-    g is not finite:  the update is skipped and counted; weights and moments stay as they are
+    g is not finite:  the update is skipped and counted; weights and moments are unchanged
     otherwise:        g * min(1, clip_norm / |g|) is applied
 
-    A skipped update counts as a step for the learning rate, so that steps and batches stay in line.
-    (Keras clips each replica's share before the sum, and lets an infinite gradient through.) Each
-    variable is updated by one fused kernel.
+    A skipped update counts as a step of the schedule, so that steps and batches correspond. (Keras
+    clips each replica's gradient before the sum, and applies infinite gradients.) Each variable is
+    updated by one fused kernel.
 
-    With an average, a copy w' of each variable w follows it, after update t with
+    With `average_decay`, each variable w has an average w', which update t changes to
 
     w' <- d w' + (1 - d) w,    d = min(average_decay, (1 + t) / (10 + t))
 
-    In float16, gradients below 6e-8 vanish: the caller multiplies the loss by `loss_scale`, and
-    gradients are divided by it here. It is halved with every update that is not finite, and doubled
-    after 2,000 finite ones (Micikevicius et al., 2018, section 3.2).
+    In float16, gradients below 6e-8 underflow to zero: the caller multiplies the loss by
+    `loss_scale`, and the optimizer divides the gradients by it. The scale is halved after every
+    update that is not finite, and doubled after 2,000 finite ones in a row (Micikevicius et al.,
+    2018, section 3.2).
 
     Args:
         learning_rate: a number or a schedule.
-        clip_norm: largest global norm of an applied gradient; None sets no limit.
-        average_decay: see above; None keeps no average.
-        scales_loss: whether `loss_scale` moves; otherwise it stays 1.
+        clip_norm: maximum global norm of the applied gradient; None sets no limit.
+        average_decay: upper bound of d in the equation above; None keeps no averages.
+        scales_loss: whether `loss_scale` is adapted; otherwise it is always 1.
 
     Attributes:
-        gradient_norm: |g| of the newest update, before clipping.
-        skipped: updates skipped so far.
-        averages: w' of each variable; empty without an average.
-        loss_scale: what the loss of the next update is to be multiplied by.
+        gradient_norm: |g| of the most recent update, before clipping.
+        skipped: number of updates skipped so far.
+        averages: w' of each variable; empty without `average_decay`.
+        loss_scale: factor by which to multiply the loss of the next update.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Adam(keras.optimizers.Adam):
         self.skipped = self._scalar("skipped", "int64")
         if self.scales_loss:
             self.loss_scale = self._scalar("loss_scale", "float32")
-            self.loss_scale.assign(_FIRST_SCALE)
+            self.loss_scale.assign(_INITIAL_SCALE)
             self._finite_in_a_row = self._scalar("finite_in_a_row", "int64")
         else:
             self.loss_scale = 1.0
@@ -78,31 +79,31 @@ class Adam(keras.optimizers.Adam):
                 self.add_variable_from_reference(variable, "average", initializer="zeros")
                 for variable in variables
             ]
-        self.restart_averages(variables)
+        self.reset_averages(variables)
 
     def _scalar(self, name, dtype):
         return self.add_variable((), dtype=dtype, name=name, aggregation="only_first_replica")
 
-    def restart_averages(self, variables: list[keras.Variable]) -> None:
-        """Lets the averages, if there are any, start from what the variables are now."""
+    def reset_averages(self, variables: list[keras.Variable]) -> None:
+        """Sets the averages, if any, to the current values of the variables."""
         for variable, average in zip(variables, self.averages, strict=bool(self.averages)):
             average.assign(variable)
 
     @contextlib.contextmanager
     def averaged_weights(self, variables: list[keras.Variable]) -> Iterator[None]:
-        """Gives the variables their averages for a while, if there are any."""
-        kept = [tf.identity(variable.value) for variable in variables] if self.averages else []
-        for variable, average in zip(variables, self.averages, strict=bool(kept)):
+        """Sets the variables to their averages, if any, and restores them on exit."""
+        saved = [tf.identity(variable.value) for variable in variables] if self.averages else []
+        for variable, average in zip(variables, self.averages, strict=bool(saved)):
             variable.assign(average)
         try:
             yield
         finally:
-            for variable, value in zip(variables, kept, strict=bool(kept)):
+            for variable, value in zip(variables, saved, strict=bool(saved)):
                 variable.assign(value)
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
         variables = [variable.value for variable in trainable_variables]
-        grads = [tf.convert_to_tensor(grad) for grad in grads]  # those of look-ups are sparse
+        grads = [tf.convert_to_tensor(grad) for grad in grads]  # look-ups have `IndexedSlices`
         pairs = self._all_reduce_sum_gradients(zip(grads, variables, strict=True))
         norm = tf.linalg.global_norm([grad for grad, _ in pairs]) / self.loss_scale
         is_finite = tf.math.is_finite(norm)
@@ -111,15 +112,15 @@ class Adam(keras.optimizers.Adam):
         scale = 1.0 if self.clip_norm is None else self.clip_norm / tf.maximum(norm, self.clip_norm)
         scale = tf.where(is_finite, scale / self.loss_scale, 0.0)
         if self.scales_loss:
-            self._move_scale(is_finite)
+            self._update_loss_scale(is_finite)
         pairs = [(tf.math.multiply_no_nan(grad, scale), variable) for grad, variable in pairs]
         merge_call(self._update_all, self._distribution_strategy, pairs, learning_rate, is_finite)
 
-    def _move_scale(self, is_finite):
+    def _update_loss_scale(self, is_finite):
         in_a_row = tf.where(is_finite, self._finite_in_a_row + 1, 0)
-        is_time = in_a_row >= _RAISE_AFTER
-        self._finite_in_a_row.assign(tf.where(is_time, tf.zeros_like(in_a_row), in_a_row))
-        factor = tf.where(is_finite, tf.where(is_time, 2.0, 1.0), 0.5)
+        grows = in_a_row >= _SCALE_GROWTH_STEPS
+        self._finite_in_a_row.assign(tf.where(grows, tf.zeros_like(in_a_row), in_a_row))
+        factor = tf.where(is_finite, tf.where(grows, 2.0, 1.0), 0.5)
         self.loss_scale.assign(tf.maximum(self.loss_scale * factor, 1.0))
 
     def _update_all(self, strategy, pairs, learning_rate, is_finite):
@@ -129,7 +130,10 @@ class Adam(keras.optimizers.Adam):
             )
 
     def _update(self, variable, gradient, learning_rate, is_finite):
-        """With rate 0, betas 1 and gradient 0, what a skipped update gets, nothing moves."""
+        """Applies Adam to one variable.
+
+        A skipped update gets learning rate 0, betas 1 and gradient 0, which change nothing.
+        """
         index = self._get_variable_index(variable)
         beta_1, beta_2 = (tf.where(is_finite, beta, 1.0) for beta in (self.beta_1, self.beta_2))
         updates = tf.cast(self.iterations.value, tf.float32) + 1.0

@@ -1,4 +1,4 @@
-"""Plain data from YAML 1.2, which may come from anywhere."""
+"""Reading plain data from untrusted YAML 1.2."""
 
 import re
 from typing import Any, ClassVar
@@ -8,15 +8,15 @@ import yaml
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 
-# Settings have four levels and a hundred values. An alias counts as all that it stands for.
+# Settings have four levels and a hundred values. An alias counts as many as the node it refers to.
 _MAX_DEPTH = 20
 _MAX_NODES = 10_000
 _MAX_DIGITS = 40
 
 _TAG = "tag:yaml.org,2002:"
-# The core schema, https://yaml.org/spec/1.2.2/#103-core-schema, and two things of YAML 1.1: digits
-# may be grouped, as in 10_000, and `<<` merges mappings. `no` is a word (Norwegian), 1e-5 a number,
-# and 2020-13-45 no date.
+# The core schema, https://yaml.org/spec/1.2.2/#103-core-schema, and two features of YAML 1.1: digit
+# groups as in 10_000, and `<<`, which merges mappings. Unlike in YAML 1.1, `no` is a string
+# (Norwegian), 1e-5 a number, and 2020-13-45 not a date.
 _CORE_SCHEMA = {
     "null": (r"(~|null|Null|NULL|)$", ["~", "n", "N", ""]),
     "bool": (r"(true|True|TRUE|false|False|FALSE)$", list("tTfF")),
@@ -34,11 +34,11 @@ def read_yaml(text: str, where: object) -> Any:
 
     Args:
         text: one document.
-        where: it stands, for the message.
+        where: source of the text, for the error message.
 
     Raises:
-        ValueError: not YAML; a name that is given twice, a tag, or data that is nested too deeply
-            or larger than settings are.
+        ValueError: not YAML; a duplicate name, a tag, or data that is nested too deeply or has too
+            many values.
     """
     try:
         return yaml.load(text, _Loader)
@@ -53,10 +53,10 @@ def read_yaml(text: str, where: object) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses what YAML allows and settings have no use for.
+    """A safe loader that limits depth and size, and refuses tags and duplicate names.
 
-    PyYAML calls itself for each level, shares what aliases stand for, so that a few lines may be
-    billions of values for whoever shows or copies them, and keeps the last of two equal names.
+    PyYAML recurses for each level; shares the nodes of aliases, so that a few lines can expand to
+    billions of values when they are printed or copied; and keeps the last of two equal names.
     """
 
     yaml_implicit_resolvers: ClassVar[dict] = {}
@@ -95,7 +95,7 @@ class _Loader(yaml.SafeLoader):
                 continue  # the constructor refuses it
             name, line = (key.tag, key.value), key.start_mark.line + 1
             if name in lines:
-                self._refuse(key, f"{key.value!r} is given twice, first in line {lines[name]}")
+                self._refuse(key, f"duplicate name {key.value!r}, first in line {lines[name]}")
             lines[name] = line
         return node
 

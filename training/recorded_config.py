@@ -1,4 +1,4 @@
-"""What a model directory says of how its model was trained."""
+"""The training settings that a model directory records."""
 
 import pathlib
 
@@ -10,11 +10,11 @@ from training.settings import make_config
 TRAINING_NAME = "training.json"
 
 
-def trained_config(model_dir: pathlib.Path) -> TrainingConfig | None:
-    """The settings of the run that trains a model; None for a model from elsewhere.
+def read_training_config(model_dir: pathlib.Path) -> TrainingConfig | None:
+    """Returns the settings that a model was trained with; None if the directory records none.
 
     Raises:
-        ValueError: the file that says so is damaged.
+        ValueError: the file of settings is damaged.
     """
     path = model_dir / TRAINING_NAME
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Settings from YAML files and the command line: read, checked, explained, written."""
+"""Reading and checking settings from YAML files and the command line."""
 
 import dataclasses
 import difflib
@@ -18,7 +18,7 @@ from tf_transformer.text.language_tags import language_tag
 from training.config import TrainingConfig
 from training.plain_yaml import read_yaml
 
-# A settings file is a thousandth of it.
+# A thousand times the size of a usual settings file.
 _MAX_BYTES = 2**20
 _ADAPTER = pydantic.TypeAdapter(TrainingConfig)
 
@@ -26,19 +26,19 @@ _ADAPTER = pydantic.TypeAdapter(TrainingConfig)
 def read_settings(
     path: str | os.PathLike | None = None, *overrides: dict[str, Any]
 ) -> dict[str, Any]:
-    """Reads the YAML file, if any, and replaces single values in it, for `make_config`.
+    """Reads the YAML file, if any, and applies overrides to it.
 
     Args:
         path: a YAML file with the nesting of `TrainingConfig`.
-        overrides: dotted names and their values, as in `{"optimization.steps": 4000}`; later ones
-            replace earlier ones.
+        *overrides: dotted names and their values, as in `{"optimization.steps": 4000}`; later ones
+            win.
 
     Returns:
-        What is given, and nothing else.
+        The given settings without any defaults, for `make_config`.
 
     Raises:
-        ValueError: no regular file, too large, not YAML, or not nested so, or a value that is
-            replaced is wrong by itself.
+        ValueError: the file is missing, not regular, too large or not YAML, its nesting is wrong,
+            or an overridden value is invalid.
     """
     values: dict[str, Any] = {}
     if path is not None:
@@ -62,19 +62,19 @@ def _read_file(path):
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not YAML (not UTF-8: {error.reason})") from error
     values = read_yaml(text, path)
-    if values is None:  # nothing but comments
+    if values is None:  # the file holds only comments
         return {}
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected `name: value` lines, got {shown(values)}")
-    # Without sections of nothing but comments.
+    # A section that holds only comments is read as None.
     return {name: value for name, value in values.items() if value is not None}
 
 
 def parse_setting(setting: str) -> dict[str, Any]:
-    """A dotted name and its value, as `--set` has them, for `read_settings`.
+    """Parses the NAME=VALUE of a `--set` option into an override for `read_settings`.
 
     Raises:
-        ValueError: no name, or a value that is not YAML.
+        ValueError: there is no `=`, or the value is not YAML.
     """
     name, equals, value = setting.partition("=")
     if not equals:
@@ -83,10 +83,11 @@ def parse_setting(setting: str) -> dict[str, Any]:
 
 
 def make_config(values: dict[str, Any]) -> TrainingConfig:
-    """Checks plain values, nested as `TrainingConfig` is; what is missing takes its default.
+    """Makes a checked `TrainingConfig` from nested plain values; missing ones take their defaults.
 
     Raises:
-        ValueError: an unknown name, or a value of the wrong type or range.
+        ValueError: an unknown name, a value of the wrong type or range, or settings that contradict
+            each other.
     """
     config = _validated(values)
     if config.validation.best_by == "bleu" and (
@@ -96,31 +97,38 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
             "'validation.best_by: bleu' needs translations; set it to loss"
             + ("" if config.is_language_model else ", or 'validation.translate_every' above 0")
         )
-    model = config.transformer_config(8, 8)  # its own checks, before anything is read or written
+    model = config.transformer_config(8, 8)  # checks the model's settings before anything is read
     if model.positions == "learned" and config.data.max_length > model.max_length:
         raise InputError(
-            f"'data.max_length: {config.data.max_length}' is more than the model's learned "
-            f"positions; set 'model.max_length' to as much, it is {model.max_length}"
+            f"'data.max_length: {config.data.max_length}' exceeds the number of learned positions, "
+            f"'model.max_length: {model.max_length}'; lower the former or raise the latter"
         )
     if config.vocabulary.source_vectors and (
         model.decoder_only or model.tied_embeddings in ("inputs", "all")
     ):
         raise InputError(
             "'vocabulary.source_vectors': this model has one matrix for both sides, or no source; "
-            "set 'vocabulary.target_vectors'"
+            "set 'vocabulary.target_vectors' instead"
         )
     if model.decoder_only and config.data.word_dropout:
-        raise InputError("'data.word_dropout' is of the source; a language model has none")
+        raise InputError(
+            "'data.word_dropout' applies to the source, which a language model does not have; "
+            "leave it out"
+        )
     if config.vocabulary.kind == "char" and config.data.subword_dropout:
-        raise InputError("'data.subword_dropout': a vocabulary of characters has nothing to cut")
+        raise InputError(
+            "'data.subword_dropout': the pieces of 'vocabulary.kind: char' cannot be split; "
+            "set it to 0"
+        )
     if model.decoder_only and config.vocabulary.languages:
         raise InputError(
-            "'vocabulary.languages': tags are of the source; a language model has none"
+            "'vocabulary.languages' are tags of the source, which a language model does not have; "
+            "leave them out"
         )
     languages = config.vocabulary.languages
     if len(set(languages)) < len(languages):
         raise InputError(
-            f"'vocabulary.languages': each is named once. Received: {shown(languages)}"
+            f"'vocabulary.languages': expected each language once. Received: {shown(languages)}"
         )
     for language in languages:
         try:
@@ -133,27 +141,27 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
     for name in needed:
         if not model.trainable_embeddings and getattr(config.vocabulary, name) is None:
             raise InputError(
-                f"'model.trainable_embeddings: false' would keep random embeddings; give them "
+                f"'model.trainable_embeddings: false' would freeze random embeddings; give word "
                 f"vectors with 'vocabulary.{name}'"
             )
     return config
 
 
 def _validated(values):
-    """Each value checked by itself; those of the model in `TrainingConfig.transformer_config`."""
+    """Checks single values, but those of `model`: `TrainingConfig.transformer_config` does."""
     try:
         return _ADAPTER.validate_python(values)
     except pydantic.ValidationError as error:
         raise InputError(_explain(error)) from error
 
 
-def dump_config(config: TrainingConfig) -> dict[str, Any]:
-    """The settings as plain values, for `make_config` to read again."""
+def config_to_dict(config: TrainingConfig) -> dict[str, Any]:
+    """Returns the settings as nested plain values, the inverse of `make_config`."""
     return dataclasses.asdict(config)
 
 
 def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by their dotted names."""
+    """Returns nested settings under their dotted names, each beginning with `prefix`."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, dict):
@@ -164,25 +172,25 @@ def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _replace(values: dict[str, Any], names: list[str], value: Any) -> None:
-    """Replaces one value, and does not let it hide a wrong one."""
+    """Replaces one value in place, and checks the replaced one: an override hides no error."""
     *sections, last = names
     for name in sections:
         values = values.setdefault(name, {})
-        if values is None:  # nothing but comments
+        if values is None:  # a section that holds only comments
             values = {}
         if not isinstance(values, dict):
-            raise InputError(f"'{name}' is a single value and has no '{last}'")
+            raise InputError(f"'{name}' is a single value and has no setting '{last}'")
     if last in values:
         _validated(functools.reduce(lambda inner, name: {name: inner}, names[::-1], values[last]))
     values[last] = value
 
 
 def _explain(error: pydantic.ValidationError) -> str:
-    """One line on the first fault, with the nearest valid name where a name is unknown."""
+    """Returns one line about the first error, with a suggestion where a name is unknown."""
     fault = error.errors()[0]
     name = printable(".".join(str(part) for part in fault["loc"]), 100)
     if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        hint = _nested(name) if len(fault["loc"]) == 1 else _nearest_setting(name)
+        hint = _suggest_nesting(name) if len(fault["loc"]) == 1 else _suggest_setting(name)
         return f"unknown setting '{name}'{hint}"
     message = fault["msg"][0].lower() + fault["msg"][1:]
     value = shown(fault["input"])
@@ -190,16 +198,16 @@ def _explain(error: pydantic.ValidationError) -> str:
     return f"setting '{name}': {message}. Received: {value}{suggestion}"
 
 
-def _nested(name: str) -> str:
-    """A suggestion for a key at the top; a dotted name that is right otherwise is to be nested."""
+def _suggest_nesting(name: str) -> str:
+    """Suggests a setting for an unknown top-level name, such as a dotted one instead of nesting."""
     section, _, leaf = name.partition(".")
     if leaf and name in _known_names():
         return f"; settings are nested: did you mean {{'{section}': {{'{leaf}': ...}}}}?"
-    return _nearest_setting(name)
+    return _suggest_setting(name)
 
 
-def _nearest_setting(name: str) -> str:
-    """A suggestion: the same name in another section first, then names that look alike."""
+def _suggest_setting(name: str) -> str:
+    """Suggests the same name in another section, or else a similar name."""
     leaf = name.rpartition(".")[2]
     known = _known_names()
     elsewhere = [full for full in known if full.rpartition(".")[2] == leaf]

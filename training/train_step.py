@@ -1,4 +1,4 @@
-"""Models as they are trained: the training step, and what it counts."""
+"""Models with the custom training step: micro-batches, token counts and token metrics."""
 
 import os
 from collections.abc import Sequence
@@ -19,18 +19,23 @@ from tf_transformer.models.transformer import Transformer
 from tf_transformer.private_interfaces import tracker_unlocked
 
 
-class _Training(DecoderModel):
-    """A training step over micro-batches; counts tokens and entries, padding included.
+class _TrainableModel(DecoderModel):
+    """Base of models with a training step over micro-batches.
 
-    A batch may be cut by rows into micro-batches, one after the other through the model: their
-    gradients of `loss sum / tokens of the global batch` add up to the whole batch's, in the memory
-    that one of them needs. Compiled with a `LabelSmoothedCrossEntropy`. Training never holds the
-    logits of the whole batch, see `projected_cross_entropy`, so its metrics must be such as follow
-    from `TokenLosses`.
+    The rows of a batch can be split into micro-batches that pass through the model one after the
+    other. Their gradients of `loss sum / tokens of the global batch` add up to the gradient of the
+    whole batch, in the memory of one micro-batch. Compile the model with a
+    `LabelSmoothedCrossEntropy`. Training never materializes the logits of the whole batch, see
+    `projected_cross_entropy`; its metrics are therefore `TokenMean`s, which are updated from
+    `TokenLosses`.
 
     Attributes:
-        num_micro_batches: how many a replica's batch is cut into.
-        plain_class: the class of the model that is trained.
+        num_micro_batches: number of micro-batches per replica's batch.
+        plain_class: class of the model without training, which `save` writes.
+        token_metrics: metrics given to `compile`.
+        entries: metric that counts the entries of source and target, padding included.
+        target_tokens: metric that counts target tokens.
+        source_tokens: metric that counts source tokens; absent for a language model.
     """
 
     num_micro_batches = 1
@@ -38,15 +43,15 @@ class _Training(DecoderModel):
     token_metrics: Sequence[TokenMean] = ()
 
     def compile(self, *arguments, metrics=(), **options):
-        """Keras' own, for metrics that are `TokenMean`s.
+        """Does the same as `keras.Model.compile`, for metrics of class `TokenMean` only.
 
         Raises:
-            ValueError: a metric is another.
+            ValueError: a metric is not a `TokenMean`.
         """
         others = [metric for metric in metrics or () if not isinstance(metric, TokenMean)]
         if others:
             raise InputError(f"`metrics` must be `TokenMean`s. Received: {others}")
-        with tracker_unlocked(self):  # metrics are variables, and the model is built
+        with tracker_unlocked(self):  # a built model tracks no new metrics otherwise
             self.token_metrics = list(metrics or ())
         super().compile(*arguments, **options)
 
@@ -89,27 +94,32 @@ class _Training(DecoderModel):
     def _accumulated_gradients(self, inputs, labels, tokens):
         rows = tf.shape(labels)[0]
 
-        def add_micro_batch(number, totals):
-            start = rows * number // self.num_micro_batches
-            stop = rows * (number + 1) // self.num_micro_batches
+        def add_micro_batch(index, totals):
+            start = rows * index // self.num_micro_batches
+            stop = rows * (index + 1) // self.num_micro_batches
             part = tf.nest.map_structure(lambda ids: ids[start:stop], (inputs, labels))
             gradients = self._gradients(part[0], part[1], tokens)
-            return number + 1, [
+            return index + 1, [
                 total + gradient for total, gradient in zip(totals, gradients, strict=True)
             ]
 
         zeros = [tf.zeros(variable.shape) for variable in self.trainable_variables]
         return tf.while_loop(
-            lambda number, _: number < self.num_micro_batches,
+            lambda index, _: index < self.num_micro_batches,
             add_micro_batch,
             (tf.constant(0), zeros),
-            parallel_iterations=1,  # together they would need the memory of all
+            parallel_iterations=1,  # in parallel, all would be in memory at once
         )[1]
 
     def save(self, filepath: str | os.PathLike, overwrite: bool = True, **options: Any) -> None:
-        """Keras' own, of the model without its training.
+        """Saves the model as a `plain_class`, without optimizer, loss and metrics.
 
-        Any program that imports `tf_transformer` can load it; the optimizer's state is not in it.
+        Any program that imports `tf_transformer` can load it with `keras.models.load_model`.
+
+        Args:
+            filepath: see `keras.Model.save`.
+            overwrite: see `keras.Model.save`.
+            **options: see `keras.Model.save`.
         """
         model = self.plain_class(self.config, dtype=self.dtype_policy)
         for weight, trained in zip(model.weights, self.weights, strict=True):
@@ -135,13 +145,13 @@ def _count_tokens(labels):
     return ops.sum(ops.cast(padding_mask(labels), "float32"))
 
 
-class TrainedTransformer(_Training, Transformer):
-    """A `Transformer` that is trained."""
+class TrainableTransformer(_TrainableModel, Transformer):
+    """A `Transformer` with the training step."""
 
     plain_class = Transformer
 
 
-class TrainedLanguageModel(_Training, LanguageModel):
-    """A `LanguageModel` that is trained."""
+class TrainableLanguageModel(_TrainableModel, LanguageModel):
+    """A `LanguageModel` with the training step."""
 
     plain_class = LanguageModel

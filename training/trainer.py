@@ -41,13 +41,13 @@ from training.data.pipeline import ParallelText
 from training.data.vocabulary import train_vocabularies
 from training.distributed.strategy import make_strategy
 from training.distributed.workers import Workers
-from training.early_checks import check_first_model, check_sources
-from training.fine_tuning import INITIAL_NAME, copy_weights, describe_fit
-from training.initial_model import compiled_model, give_vectors
+from training.early_checks import check_initial_model, check_sources
+from training.fine_tuning import INITIAL_NAME, copy_weights, describe_coverage
+from training.initial_model import build_model, set_word_vectors
 from training.loop import TrainingResult, run_loop
 from training.prepared.existing_vocabulary import vocabulary_for, with_vocabulary
 from training.prepared.prepared import PreparedText
-from training.settings import dump_config, make_config
+from training.settings import config_to_dict, make_config
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def train(
     Raises:
         ValueError: an argument or the corpus is faulty, or `model_dir` belongs to another run.
     """
-    config = make_config(dump_config(config))  # which may have been made without any checks
+    config = make_config(config_to_dict(config))  # which may have been made without any checks
     model_dir = pathlib.Path(model_dir)
     init_from = init_from and pathlib.Path(init_from)
     source, validation_source = (_text(name, 1) for name in (source, validation_source))
@@ -133,7 +133,7 @@ def train(
         config = with_vocabulary(config, own)
     elif prepared and not init_from:
         config = with_vocabulary(config, prepared.vocabulary)
-    check_first_model(model_dir, init_from)
+    check_initial_model(model_dir, init_from)
     check_continuation(model_dir, config, init_from)
     devices = make_strategy(strategy, num_devices)
     workers = Workers(devices)
@@ -191,7 +191,7 @@ def train(
         if workers.is_chief:
             report_corpus("validation", validation)
         with devices.scope():
-            model = compiled_model(
+            model = build_model(
                 config, *(tokenizer and tokenizer.vocab_size for tokenizer in tokenizers)
             )
         checkpoints = Checkpoints(
@@ -208,13 +208,13 @@ def train(
             _check_nothing_lost(model_dir)
             if init_from:
                 read_weights(model_dir / INITIAL_NAME, model)
-                covered = "" if prepared else f": {describe_fit(corpus)}"
+                covered = "" if prepared else f": {describe_coverage(corpus)}"
                 _log.info("Starting from %s%s", init_from, covered)
             else:
                 if vocabulary:
-                    _log.info("vocabulary of %s: %s", vocabulary, describe_fit(corpus))
-                give_vectors(model, config.vocabulary, *tokenizers)
-            model.optimizer.restart_averages(model.trainable_variables)
+                    _log.info("vocabulary of %s: %s", vocabulary, describe_coverage(corpus))
+                set_word_vectors(model, config.vocabulary, *tokenizers)
+            model.optimizer.reset_averages(model.trainable_variables)
         result = run_loop(
             model, config, corpus, validation, model_dir, checkpoints, workers, profile, callbacks
         )

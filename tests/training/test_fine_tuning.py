@@ -19,8 +19,8 @@ from tf_transformer.text.text_file import TextFile
 from training.checkpointing.checkpoint_files import checkpoint_paths
 from training.data.pipeline import ParallelText
 from training.demo.corpus import write_demonstration
-from training.fine_tuning import INITIAL_NAME, config_like, describe_fit
-from training.settings import dump_config
+from training.fine_tuning import INITIAL_NAME, config_like, describe_coverage
+from training.settings import config_to_dict
 from training.trainer import train
 
 
@@ -62,7 +62,7 @@ def test_training_starts_from_the_weights(other, base, tmp_path, capsys):
     for number in range(10):
         name = f"weights/{number}/.ATTRIBUTES/VARIABLE_VALUE"
         np.testing.assert_allclose(*(reader.get_tensor(name) for reader in readers), atol=1e-6)
-    # The same command goes on even if the first model is gone by now; another start is refused.
+    # The same command resumes even without the initial model; another initial model is refused.
     run = json.loads((model_dir / "training.json").read_text())
     assert run["init_from"] == str(base.resolve())
     moved = base.rename(base.with_name("moved"))
@@ -160,10 +160,13 @@ def test_what_does_not_fit_is_refused_in_one_line(other, base, tmp_path, capsys)
         (["--set", "vocabulary.knd=bpe"], "unknown setting 'vocabulary.knd'; did you mean"),
         (["--set", "model.dropuot_rate=0.2"], "'dropuot_rate'; did you mean 'dropout_rate'?"),
         (["--set", "model.encoder={dropout_rate: 0.2}"], "dropout_rate"),
-        (["--set", "model.encoder={d_ff: 8}"], "keeps its sizes; model.encoder={'d_ff': 8} does"),
-        (["--set", "model.target_vocab_size=7"], "follows from the corpus"),
-        (["--preset", "base"], "keeps its sizes; the preset's"),
-        (["--set", "model.d_ff=128"], "has d_ff=64 and keeps its sizes; model.d_ff=128 does not"),
+        (
+            ["--set", "model.encoder={d_ff: 8}"],
+            "cannot change; leave out model.encoder={'d_ff': 8}",
+        ),
+        (["--set", "model.target_vocab_size=7"], "is derived from the vocabulary"),
+        (["--preset", "base"], "cannot change; leave out the preset's"),
+        (["--set", "model.d_ff=128"], "has d_ff=64, which cannot change; leave out model.d_ff=128"),
     ):
         assert main([*command, *options]) == 2
         error = capsys.readouterr().err
@@ -180,7 +183,7 @@ def test_settings_that_repeat_the_model(base):
     assert config.transformer_config(400, 400) == read_config(base)
     assert config.vocabulary.size == small.vocabulary.size and config.vocabulary.joint
     # All that the first run was given: a preset with other sizes, and what replaces them.
-    given = dump_config(small)
+    given = config_to_dict(small)
     config = config_like(base, given)
     assert dataclasses.replace(config, model=small.model) == small
     assert config.transformer_config(400, 400) == read_config(base)
@@ -245,7 +248,7 @@ def test_share_of_unknown_and_byte_pieces(base, tmp_path):
     (tmp_path / "target").write_text("zehn\nPferde\n", encoding="utf-8")
     tokenizers = read_tokenizers(base)
     files = (TextFile(tmp_path / "source"), TextFile(tmp_path / "target"))
-    line = describe_fit(ParallelText(*files, *tokenizers, small_config().data))
+    line = describe_coverage(ParallelText(*files, *tokenizers, small_config().data))
     ids = tokenizers[0].tokenize(tf.constant(["我", "ten horses"])).flat_values
     # 我 is three bytes; nothing is unknown to a vocabulary with bytes.
     share = 100 * 3 / len(ids)

@@ -7,7 +7,7 @@ import pytest
 from tf_transformer import LanguageModel, Transformer, TransformerConfig
 from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
 from tf_transformer.losses.metrics import Perplexity, SmoothedLoss, TokenAccuracy
-from training.train_step import TrainedLanguageModel, TrainedTransformer
+from training.train_step import TrainableLanguageModel, TrainableTransformer
 
 VOCAB = 13
 SIZES = dict(
@@ -71,7 +71,7 @@ def test_step_is_that_of_the_plain_loss(switches, dtype):
         **SIZES, **switches, source_vocab_size=None if is_language_model else VOCAB
     )
     plain = LanguageModel if is_language_model else Transformer
-    trained = TrainedLanguageModel if is_language_model else TrainedTransformer
+    trained = TrainableLanguageModel if is_language_model else TrainableTransformer
     expected, expected_metrics = train(plain, config, dtype)
     # bfloat16 rounds what lies below the logits, in another order: 8 bits.
     tolerance = 1e-5 if dtype == "float32" else 2e-2
@@ -90,6 +90,6 @@ def test_step_is_that_of_the_plain_loss(switches, dtype):
 
 
 def test_other_metrics_are_refused():
-    model = TrainedTransformer(TransformerConfig(**SIZES, source_vocab_size=VOCAB))
+    model = TrainableTransformer(TransformerConfig(**SIZES, source_vocab_size=VOCAB))
     with pytest.raises(ValueError, match="must be `TokenMean`s"):
         model.compile(loss=LabelSmoothedCrossEntropy(), metrics=[keras.metrics.Mean()])

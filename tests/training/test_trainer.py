@@ -22,7 +22,7 @@ from tf_transformer.text.text_file import TextFile
 from training.checkpointing.checkpoints import Checkpoints
 from training.data.pipeline import ParallelText
 from training.evaluation.evaluation import evaluate
-from training.initial_model import compiled_model
+from training.initial_model import build_model
 from training.plots.plots import plot_training, read_scalars
 from training.trainer import train
 
@@ -135,7 +135,7 @@ def _validation_losses(model_dir):
 def test_the_average_is_validated_and_becomes_the_model(corpus, tmp_path):
     config = small_config(optimization__average_decay=0.8)
     train(config, model_dir=tmp_path, **corpus.arguments)
-    model = compiled_model(config, 400, 400)
+    model = build_model(config, 400, 400)
     assert Checkpoints(tmp_path, model, keep=3, every=10).restore()
     variables = model.trainable_variables
     trained = [variable.numpy() for variable in variables]

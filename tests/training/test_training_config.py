@@ -13,7 +13,7 @@ import yaml
 from tf_transformer import TransformerConfig
 from tf_transformer.__main__ import main
 from training.config import DataConfig, OptimizationConfig, TrainingConfig, VocabularyConfig
-from training.settings import dump_config, make_config, read_settings
+from training.settings import config_to_dict, make_config, read_settings
 
 ALL_SETTINGS = """
 preset: base
@@ -143,12 +143,12 @@ def test_overrides_win(load):
         "vocabulary.kind": "char",
     }
     config = load(ALL_SETTINGS, **overrides)
-    expected = dump_config(load(ALL_SETTINGS))
+    expected = config_to_dict(load(ALL_SETTINGS))
     expected["preset"] = "big"
     expected["optimization"]["steps"] = 5
     expected["model"]["d_ff"] = 99
     expected["vocabulary"]["kind"] = "char"
-    assert dump_config(config) == expected
+    assert config_to_dict(config) == expected
 
 
 def test_overrides_without_a_file():
@@ -165,7 +165,7 @@ def test_nothing_of_an_override_stays_behind():
 @pytest.mark.parametrize("text", ["", ALL_SETTINGS])
 def test_dumped_settings_load_again(load, text):
     config = load(text)
-    dumped = dump_config(config)
+    dumped = config_to_dict(config)
     assert make_config(dumped) == config
     assert load(yaml.safe_dump(dumped)) == config
     assert json.loads(json.dumps(dumped)) == dumped
@@ -473,9 +473,9 @@ def test_no_such_file(tmp_path):
 
 
 def test_overrides_of_values_that_hold_no_others(load):
-    message = "'preset' is a single value and has no 'size'"
+    message = "'preset' is a single value and has no setting 'size'"
     assert_refused(message, load, "preset: tiny", **{"preset.size": 3})
-    message = "'data' is a single value and has no 'max_length'"
+    message = "'data' is a single value and has no setting 'max_length'"
     assert_refused(message, load, "data: 3", **{"data.max_length": 3})
 
 
@@ -560,7 +560,9 @@ def test_true_is_no_number(name):
 
 def test_learned_positions_must_reach():
     settings = {"model.positions": "learned", "model.max_length": 64}
-    message = "'data.max_length: 128' is more than the model's learned positions"
+    message = (
+        "'data.max_length: 128' exceeds the number of learned positions, 'model.max_length: 64'"
+    )
     with pytest.raises(ValueError, match=message):
         load_config(None, settings)
     assert load_config(None, settings | {"data.max_length": 64})

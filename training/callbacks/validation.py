@@ -23,7 +23,7 @@ from training.data.pipeline import ParallelText
 from training.distributed.workers import Workers
 from training.evaluation.scores import bleu_and_chrf
 from training.plots.attention_maps import PARTS, draw_attention
-from training.settings import dump_config, flatten
+from training.settings import config_to_dict, flatten
 
 _log = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ def describe_run(
         metrics = ["quality/BLEU", "quality/chrF", *metrics]
     settings = {
         name: value
-        for name, value in flatten(dump_config(config)).items()
+        for name, value in flatten(config_to_dict(config)).items()
         if not name.startswith("validation.")  # has no part in the model
     }
     log.settings(str(model_dir), settings | {"parameters": model.count_params()}, metrics)

@@ -15,7 +15,7 @@ from training.checkpointing.validation_history import SCORES_NAME
 from training.config import TrainingConfig, ValidationConfig, VocabularyConfig
 from training.prepared.prepared_folder import Models, digest_of
 from training.recorded_config import TRAINING_NAME
-from training.settings import dump_config, flatten, make_config
+from training.settings import config_to_dict, flatten, make_config
 
 # What may change between two calls that train one model: none of it bears on a step's result.
 _FREE_SETTINGS = frozenset(
@@ -35,7 +35,7 @@ def describe_training(
     vocabulary: Models | None = None,
 ) -> dict:
     """What makes a run the run it is; `vocabulary` is one that is given."""
-    run: dict[str, Any] = {"settings": dump_config(config), "corpus": corpus_digest}
+    run: dict[str, Any] = {"settings": config_to_dict(config), "corpus": corpus_digest}
     if vocabulary:
         run["vocabulary"] = [model and digest_of(model) for model in vocabulary]
     return run | ({"init_from": str(init_from.resolve())} if init_from else {})
@@ -164,7 +164,7 @@ def _read_run(model_dir):
         run = read_json(path)
         # Through the configuration, so that settings which are new since then take their defaults.
         return run | {
-            "settings": dump_config(make_config(run["settings"])),
+            "settings": config_to_dict(make_config(run["settings"])),
             "corpus": run["corpus"],
         }
     except (ValueError, TypeError, KeyError) as error:

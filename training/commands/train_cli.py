@@ -120,12 +120,12 @@ def _run_train(options):
     _check_early(options, config, folders, vocabulary, texts)
     import_tensorflow()
     from training.checkpointing.run_files import LOGS_NAME, PICTURE_NAME
-    from training.malloc import keep_memory
+    from training.malloc import keep_freed_memory
     from training.plots.plots import plot_training
     from training.prepared.prepared import PreparedText
     from training.trainer import train
 
-    keep_memory()
+    keep_freed_memory()
 
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("training").setLevel(logging.INFO)
@@ -194,7 +194,7 @@ def _check_early(options, config, folders, vocabulary, texts):
     from training.checkpointing.run_metadata import check_continuation
     from training.distributed.cluster import choose_strategy, read_cluster
     from training.early_checks import (
-        check_first_model,
+        check_initial_model,
         check_language_tags,
         check_lengths,
         check_sources,
@@ -211,7 +211,7 @@ def _check_early(options, config, folders, vocabulary, texts):
     check_sources(config, has_source, texts["validation_source"] is not None)
     if vocabulary is not None and not options.init_from:
         config = with_vocabulary(config, vocabulary)
-    check_first_model(options.model_dir, options.init_from)
+    check_initial_model(options.model_dir, options.init_from)
     check_continuation(options.model_dir, config, options.init_from)
     if not folders:
         check_lengths(texts["source"], texts["target"])

@@ -19,7 +19,7 @@ from tf_transformer.storage.score_log import SCORES_NAME, read_scores
 from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
 from training.checkpointing.validation_history import read_validation_scores
 from training.prepared.prepared_folder import DESCRIPTION_NAME, WORK_NAME
-from training.recorded_config import trained_config
+from training.recorded_config import read_training_config
 
 # What only model directories hold.
 _MARKS = {"target.spm", WEIGHTS_NAME, SCORES_NAME}
@@ -127,7 +127,7 @@ def _read_training(path):
     checkpoints = checkpoint_paths(checkpoint_directory(path))
     if checkpoints:
         values["step"] = step_of(checkpoints[-1])
-    config = trained_config(path)
+    config = read_training_config(path)
     if config is None:
         return values
     return values | {"preset": config.preset, "steps": config.optimization.steps}

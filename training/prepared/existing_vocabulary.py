@@ -16,8 +16,8 @@ from training.prepared.prepared_folder import (
     read_models,
     vocabulary_settings,
 )
-from training.recorded_config import trained_config
-from training.settings import dump_config, make_config
+from training.recorded_config import read_training_config
+from training.settings import config_to_dict, make_config
 
 
 def read_vocabulary(path: pathlib.Path) -> tuple[VocabularyConfig, Models]:
@@ -42,7 +42,7 @@ def read_vocabulary(path: pathlib.Path) -> tuple[VocabularyConfig, Models]:
         raise InputError(
             f"{path}: its vocabulary is no SentencePiece model that can be used ({error})"
         ) from error
-    trained = trained_config(path)
+    trained = read_training_config(path)
     if trained is not None:
         settings = trained.vocabulary
     elif (path / DESCRIPTION_NAME).exists() or (path / WORK_NAME).exists():
@@ -74,7 +74,7 @@ def with_vocabulary(config: TrainingConfig, vocabulary: VocabularyConfig) -> Tra
         name: getattr(config.vocabulary, name) for name in ("source_vectors", "target_vectors")
     }
     vocabulary = dataclasses.replace(vocabulary, **vectors)
-    return make_config(dump_config(dataclasses.replace(config, vocabulary=vocabulary)))
+    return make_config(config_to_dict(dataclasses.replace(config, vocabulary=vocabulary)))
 
 
 def _settings_of(vocabulary: Vocabulary, path: pathlib.Path) -> VocabularyConfig:

@@ -27,7 +27,7 @@ from training.checkpointing.validation_history import read_best_by, read_validat
 from training.evaluation.runs import read_run
 from training.plots.plots import plot_training
 from training.plots.search_tree import record_search
-from training.recorded_config import trained_config
+from training.recorded_config import read_training_config
 
 # Fixtures: the files of a sound model directory, and a copy of them.
 model, contents, model_dir = (
@@ -198,7 +198,7 @@ def test_files_of_training_that_are_not_regular(model_dir, kind):
     for call in (
         lambda: read_scores(model_dir),
         lambda: append_score(model_dir, {"bleu": 1.0}),
-        lambda: trained_config(model_dir),
+        lambda: read_training_config(model_dir),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -231,7 +231,7 @@ def test_files_that_are_too_large(model_dir):
             file.truncate(size)
     with pytest.raises(ValueError, match=r"target.spm: missing or damaged .*expected at most"):
         load_model(model_dir)
-    for call in (read_scores, trained_config, lambda path: append_score(path, {})):
+    for call in (read_scores, read_training_config, lambda path: append_score(path, {})):
         with pytest.raises(ValueError, match="expected at most"):
             call(model_dir)
 
@@ -447,7 +447,7 @@ def test_validation_scores_of_wrong_types(model_dir, record):
 def test_training_settings_of_wrong_types(model_dir, values):
     (model_dir / "training.json").write_text(json.dumps(values))
     with pytest.raises(ValueError, match=r"training.json: damaged \("):
-        trained_config(model_dir)
+        read_training_config(model_dir)
 
 
 # ---- Tokenizers ----

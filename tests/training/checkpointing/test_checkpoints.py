@@ -18,7 +18,7 @@ from tf_transformer.storage.model_dir import load_model, read_config
 from tf_transformer.storage.regular_files import stored_bytes
 from training.checkpointing.checkpoint_files import checkpoint_paths, last_checkpoint_paths, step_of
 from training.checkpointing.checkpoints import Checkpoints, average_paths, check_averageable
-from training.initial_model import compiled_model
+from training.initial_model import build_model
 
 _VALUE = ".ATTRIBUTES/VARIABLE_VALUE"
 
@@ -162,7 +162,7 @@ def test_goes_on_from_the_newest_intact_checkpoint(trained, tmp_path, caplog):
     contents = bytearray(data.read_bytes())
     contents[len(contents) // 2] ^= 1  # a flipped bit: the checksum tells
     data.write_bytes(contents)
-    model = compiled_model(small_config(), 400, 400)
+    model = build_model(small_config(), 400, 400)
     assert Checkpoints(tmp_path / "model", model, keep=3, every=10).restore()
     assert int(model.optimizer.iterations.numpy()) == 10
     assert "step-20: damaged" in caplog.text
@@ -183,7 +183,7 @@ def test_any_name_of_the_folder(trained, tmp_path, name):
     )
     for ours, theirs in zip(read.weights, expected.weights, strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
-    model = compiled_model(small_config(), 400, 400)
+    model = build_model(small_config(), 400, 400)
     checkpoints = Checkpoints(model_dir, model, keep=3, every=10)
     assert checkpoints.restore()
     assert int(model.optimizer.iterations.numpy()) == 30
@@ -197,7 +197,7 @@ def test_data_without_an_index_is_removed(trained, tmp_path):
     """What a kill leaves between the two renames of a save, or the two removals of an old one."""
     directory = shutil.copytree(trained, tmp_path / "model") / "checkpoints"
     (directory / "step-30.index").unlink()
-    model = compiled_model(small_config(), 400, 400)
+    model = build_model(small_config(), 400, 400)
     assert Checkpoints(tmp_path / "model", model, keep=3, every=10).restore()
     assert not list(directory.glob("step-30*"))
     assert list(directory.glob("step-20.data*"))
@@ -206,7 +206,7 @@ def test_data_without_an_index_is_removed(trained, tmp_path):
 def test_full_disk_is_said_and_leaves_the_former_checkpoints(trained, tmp_path, monkeypatch):
     model_dir = tmp_path / "model"
     shutil.copytree(trained, model_dir)
-    model = compiled_model(small_config(), 400, 400)
+    model = build_model(small_config(), 400, 400)
     checkpoints = Checkpoints(model_dir, model, keep=10, every=10)
     checkpoints.restore()
 
@@ -225,7 +225,7 @@ def test_where_a_run_was_stopped_goes_with_the_next_save(trained, tmp_path):
     """10, 20 and 30 are regular steps; 33 is not."""
     model_dir = tmp_path / "model"
     directory = shutil.copytree(trained, model_dir) / "checkpoints"
-    checkpoints = Checkpoints(model_dir, compiled_model(small_config(), 400, 400), 3, every=10)
+    checkpoints = Checkpoints(model_dir, build_model(small_config(), 400, 400), 3, every=10)
     assert checkpoints.restore()
     for step, expected in ((33, [10, 20, 30, 33]), (40, [20, 30, 40]), (50, [30, 40, 50])):
         checkpoints.save(step)
@@ -236,7 +236,7 @@ def test_where_a_run_was_stopped_goes_with_the_next_save(trained, tmp_path):
 
 def test_another_interval_leaves_the_former_checkpoints(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "model")
-    model = compiled_model(small_config(), 400, 400)
+    model = build_model(small_config(), 400, 400)
     Checkpoints(tmp_path / "model", model, keep=3, every=10).save(33)
     checkpoints = Checkpoints(tmp_path / "model", model, keep=3, every=7)
     checkpoints.save(35)
@@ -250,7 +250,7 @@ def test_a_kill_while_files_are_renamed_leaves_the_former_checkpoints(
 ):
     model_dir = tmp_path / "model"
     shutil.copytree(trained, model_dir)
-    model = compiled_model(small_config(), 400, 400)
+    model = build_model(small_config(), 400, 400)
     checkpoints = Checkpoints(model_dir, model, keep=3, every=10)
     checkpoints.restore()
     rename = os.replace
@@ -269,7 +269,7 @@ def test_a_kill_while_files_are_renamed_leaves_the_former_checkpoints(
 
 
 def test_restore_brings_back_every_variable(trained):
-    model = compiled_model(small_config(), 400, 400)
+    model = build_model(small_config(), 400, 400)
     Checkpoints(trained, model, keep=10, every=10).restore()
     assert int(model.optimizer.iterations.numpy()) == 30
     for ours, theirs in zip(model.weights, load_model(trained)[0].weights, strict=True):
@@ -293,7 +293,7 @@ def checkpoints(trained, tmp_path) -> Checkpoints:
     directory = shutil.copytree(trained, tmp_path / "model") / "checkpoints"
     for path in (*directory.glob("step-10.*"), *directory.glob("step-20.*")):
         path.unlink()
-    model = compiled_model(small_config(), 400, 400)
+    model = build_model(small_config(), 400, 400)
     return Checkpoints(tmp_path / "model", model, keep=3, every=10)
 
 
@@ -342,7 +342,7 @@ def test_training_does_not_go_on_from_what_is_not_finite(checkpoints, tmp_path, 
 def test_the_newest_intact_checkpoint_is_one_of_its_step(trained, tmp_path, caplog):
     shutil.copytree(trained, tmp_path / "model")
     rewrite_checkpoint(tmp_path / "model", lambda _: np.int64(31), ITERATIONS)
-    model = compiled_model(small_config(), 400, 400)
+    model = build_model(small_config(), 400, 400)
     assert Checkpoints(tmp_path / "model", model, keep=3, every=10).restore()
     assert int(model.optimizer.iterations.numpy()) == 20
     assert "step-30: damaged, or of another model (its optimizer has done 31 steps" in caplog.text

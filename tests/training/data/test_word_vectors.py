@@ -88,9 +88,9 @@ def test_one_matrix_has_one_file():
 
 @pytest.mark.parametrize("settings", [{}, {"vocabulary__joint": False}])
 def test_random_embeddings_are_not_frozen(settings):
-    with pytest.raises(ValueError, match=r"would keep random embeddings.*target_vectors'"):
+    with pytest.raises(ValueError, match=r"would freeze random embeddings.*target_vectors'"):
         small_config(model__trainable_embeddings=False, **settings)
     if settings:
         settings["vocabulary__target_vectors"] = "v.txt"
-        with pytest.raises(ValueError, match=r"would keep random embeddings.*source_vectors'"):
+        with pytest.raises(ValueError, match=r"would freeze random embeddings.*source_vectors'"):
             small_config(model__trainable_embeddings=False, **settings)

@@ -24,7 +24,7 @@ from tf_transformer import (
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.losses.metrics import SmoothedLoss
 from training.optimizer import Adam
-from training.train_step import TrainedTransformer
+from training.train_step import TrainableTransformer
 
 VOCAB = 11
 METRICS = ("smoothed", "accuracy", "perplexity")
@@ -120,7 +120,7 @@ def compare_micro_batches(strategy):
     keras.utils.set_random_seed(1)
     one = make_model(keras.optimizers.SGD(0.5))
     with strategy.scope():
-        two = make_model(keras.optimizers.SGD(0.5), model_class=TrainedTransformer)
+        two = make_model(keras.optimizers.SGD(0.5), model_class=TrainableTransformer)
     two.num_micro_batches = 3
     return {name: compare(one, two, name) for name in LENGTHS}
 
