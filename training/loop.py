@@ -12,12 +12,12 @@ import tensorflow as tf
 
 from tf_transformer.storage.model_dir import WEIGHTS_NAME
 from training.callbacks.callbacks import (
+    CheckTexts,
     SaveCheckpoints,
     StopAtStep,
     StopOnCallback,
     StopOnSignal,
     ValidateAverage,
-    WatchTexts,
     current_step,
     write_trained_weights,
 )
@@ -85,8 +85,9 @@ def run_loop(
         ValueError: a text has changed, or no update is finite.
         OSError: the data service was lost.
     """
-    watch = None if isinstance(corpus, PreparedText) else corpus.watch
-    texts = WatchTexts([watch for watch in (watch, validation.watch) if watch is not None])
+    detector = None if isinstance(corpus, PreparedText) else corpus.change_detector
+    detectors = (detector, validation.change_detector)
+    text_checks = CheckTexts([found for found in detectors if found is not None])
     validation_batches = workers.shares(_countable(validation.batches()))
     log = TensorBoardLog(model_dir / LOGS_NAME if workers.is_chief else None, current_step(model))
     with StopOnSignal(workers) as stop_on_signal, contextlib.ExitStack() as exit_stack:
@@ -101,12 +102,12 @@ def run_loop(
         )
         stop_on_callback = StopOnCallback(workers)
         callbacks = [
-            texts,
+            text_checks,
             *([*user_callbacks, stop_on_callback] if user_callbacks else []),
             StopAtStep(config.optimization.steps),
             stop_on_signal,
             Report(log, config.validation.report_every),
-            *([SaveCheckpoints(model_dir, checkpoints, watch)] if workers.is_chief else []),
+            *([SaveCheckpoints(model_dir, checkpoints, detector)] if workers.is_chief else []),
             ValidateAverage(),
             validator,
         ]
@@ -125,7 +126,7 @@ def run_loop(
             and not stop_on_signal.agree()
             and not (user_callbacks and stop_on_callback.agree())
         ):
-            with _file_errors_explained(corpus, texts):
+            with _file_errors_explained(corpus, text_checks):
                 _fit(model, config, corpus, validation, validation_batches, workers, callbacks)
     if workers.is_chief and current_step(model) and not (model_dir / WEIGHTS_NAME).exists():
         write_trained_weights(model_dir, model)
@@ -173,7 +174,7 @@ def _countable(batches: tf.data.Dataset) -> tf.data.Dataset:
 
 
 @contextlib.contextmanager
-def _file_errors_explained(corpus, texts):
+def _file_errors_explained(corpus, text_checks):
     """Turns TensorFlow's errors about damaged or changed files into one line that names the file.
 
     TensorFlow's messages name no file, and contain the bytes of a record that it cannot parse,
@@ -186,7 +187,7 @@ def _file_errors_explained(corpus, texts):
         if is_prepared:
             corpus.check_digests()
             corpus.check_records()
-        texts.check()
+        text_checks.check()
         if is_prepared and corpus.service and isinstance(error, STREAM_LOST):
             raise OSError(
                 f"data service {corpus.service}: it has lost this training's stream, as after a "

@@ -35,7 +35,7 @@ from training.checkpointing.run_metadata import (
 )
 from training.checkpointing.validation_history import read_validation_scores
 from training.config import TrainingConfig
-from training.data.change_detection import TextWatch
+from training.data.change_detection import ChangeDetector
 from training.data.corpus_report import report_corpus
 from training.data.pipeline import ParallelText
 from training.data.vocabulary import train_vocabularies
@@ -140,8 +140,8 @@ def train(
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(config.optimization.seed)  # before tokenizers exist, see Tokenizer
-    watch = None if prepared else TextWatch(source, target)
-    validation_watch = TextWatch(validation_source, validation_target)
+    watch = None if prepared else ChangeDetector(source, target)
+    validation_watch = ChangeDetector(validation_source, validation_target)
     for file in (source, validation_source):
         if file:
             check_tags(file.lines(), config.vocabulary.languages, str(file))

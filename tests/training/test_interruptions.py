@@ -17,7 +17,7 @@ from training.callbacks.callbacks import StopAtStep, StopOnSignal, ValidateAvera
 from training.callbacks.profiling import Profile
 from training.checkpointing.checkpoints import Checkpoints
 from training.checkpointing.validation_history import read_validation_scores
-from training.data.change_detection import TextWatch
+from training.data.change_detection import ChangeDetector
 from training.distributed.workers import Workers
 from training.trainer import train
 
@@ -303,19 +303,19 @@ def test_nothing_learnt_from_a_changed_text_is_kept(corpus, whole, tmp_path, mon
 def test_a_text_that_is_written_anew_is_the_same(corpus, tmp_path):
     directory = shutil.copytree(corpus.directory, tmp_path / "c")
     path = directory / "train.de"
-    watch = TextWatch(TextFile(directory / "train.en"), TextFile(path))
+    detector = ChangeDetector(TextFile(directory / "train.en"), TextFile(path))
     text = path.read_bytes()
     os.utime(path, (1, 1))
-    watch.check()
+    detector.check()
     for change in (text[:-5], text.swapcase(), b"\xff" + text[1:]):
         path.write_bytes(change)
         with pytest.raises(ValueError, match=r"train.de has changed"):
-            watch.check()
+            detector.check()
     path.write_bytes(text)
-    watch.check()
+    detector.check()
     path.unlink()
     with pytest.raises(ValueError, match=r"train.de has changed"):
-        watch.check()
+        detector.check()
 
 
 @pytest.mark.parametrize("name", ["train.de", "validation.de"])
@@ -333,5 +333,5 @@ def test_a_text_that_changes_is_named(corpus, tmp_path, monkeypatch, name):
         with monkeypatch.context() as patch, pytest.raises(ValueError) as raised:
             patch.setattr(Checkpoints, "save", save)
             go_on(Corpus(directory), directory / "model")
-        assert str(raised.value).startswith(f"{directory / name} has changed while it was trained")
+        assert str(raised.value).startswith(f"{directory / name} has changed during training")
         assert (directory / "model/checkpoints/step-5.index").exists()

@@ -10,7 +10,7 @@ import keras
 
 from tf_transformer.storage.model_dir import write_weights
 from training.checkpointing.checkpoints import Checkpoints
-from training.data.change_detection import TextWatch
+from training.data.change_detection import ChangeDetector
 from training.distributed.workers import Workers
 
 AGREE_EVERY = 10
@@ -45,7 +45,9 @@ class SaveCheckpoints(keras.callbacks.Callback):
         watch: of the training text, if there is one: nothing that was learnt from another is kept.
     """
 
-    def __init__(self, model_dir: pathlib.Path, checkpoints: Checkpoints, watch: TextWatch | None):
+    def __init__(
+        self, model_dir: pathlib.Path, checkpoints: Checkpoints, watch: ChangeDetector | None
+    ):
         super().__init__()
         self._model_dir = model_dir
         self._checkpoints = checkpoints
@@ -87,7 +89,7 @@ class ValidateAverage(keras.callbacks.Callback):
         self._context.__exit__(None, None, None)
 
 
-class WatchTexts(keras.callbacks.Callback):
+class CheckTexts(keras.callbacks.Callback):
     """Ends training where a text that it reads has changed, when an epoch begins and ends.
 
     Args:
@@ -97,7 +99,7 @@ class WatchTexts(keras.callbacks.Callback):
         ValueError: names the file.
     """
 
-    def __init__(self, watches: Sequence[TextWatch]):
+    def __init__(self, watches: Sequence[ChangeDetector]):
         super().__init__()
         self._watches = watches
 

@@ -1,8 +1,7 @@
-"""What training changes in its sentences so that the model cannot learn them by heart.
+"""Data augmentation: subword regularization and word dropout on batches of token ids.
 
-Both work on batches of token ids, wherever these come from. The choices are a pure function of the
-seed and of the step, so a run that goes on meets the same ones. The sampling of SentencePiece
-itself takes its randomness from the process: it cannot be repeated.
+The random choices are a pure function of the seed and the step, so a resumed run makes the same
+ones. SentencePiece's own sampling draws from a generator of the process and cannot be repeated.
 """
 
 import re
@@ -16,71 +15,78 @@ from tf_transformer.text.special_ids import UNKNOWN_ID
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
 
-# Numbers of the random sequences of one batch.
+# Indices of the random streams of a batch, which are folded into its seed.
 _SOURCE_SPLITS, _TARGET_SPLITS, _WORDS = range(3)
 _NEVER_SPLIT = re.compile(r"<.+>")  # special, byte and tag pieces
 
 
 def piece_parts(tokenizer: Tokenizer) -> np.ndarray:
-    """The two pieces of the vocabulary that each piece is put together from.
+    """Returns the two pieces of the vocabulary that each piece splits into.
 
-    Of all ways to cut a piece in two, the one whose parts have the highest sum of SentencePiece's
-    scores: with BPE those that were merged first, with unigram the most probable.
+    Of all splits of a piece, the one with the highest sum of SentencePiece scores is chosen: with
+    BPE the parts that were merged first, with unigram the most probable ones.
+
+    Args:
+        tokenizer: the tokenizer of the vocabulary.
 
     Returns:
-        `(vocab_size, 2)` int32; -1 for pieces that have no such parts.
+        `(vocab_size, 2)` int32; -1 for pieces that cannot be split.
     """
-    numbers = {
-        piece: number
-        for number, piece in enumerate(tokenizer.pieces)
+    ids = {
+        piece: token_id
+        for token_id, piece in enumerate(tokenizer.pieces)
         if not _NEVER_SPLIT.fullmatch(piece)
     }
     scores = tokenizer.scores
     parts = np.full((tokenizer.vocab_size, 2), -1, np.int32)
-    for piece, number in numbers.items():
-        cuts = [
-            (numbers[piece[:place]], numbers[piece[place:]])
-            for place in range(1, len(piece))
-            if piece[:place] in numbers and piece[place:] in numbers
+    for piece, token_id in ids.items():
+        splits = [
+            (ids[piece[:index]], ids[piece[index:]])
+            for index in range(1, len(piece))
+            if piece[:index] in ids and piece[index:] in ids
         ]
-        if cuts:
-            parts[number] = max(cuts, key=lambda cut: scores[cut[0]] + scores[cut[1]])
+        if splits:
+            parts[token_id] = max(splits, key=lambda pair: scores[pair[0]] + scores[pair[1]])
     return parts
 
 
 def split_pieces(
     ids: tf.RaggedTensor, parts: np.ndarray, rate: float, max_length: int, seed: tf.Tensor
 ) -> tf.RaggedTensor:
-    """Cuts pieces into their parts at random, and the parts again: subword regularization.
+    """Splits pieces into their parts at random, and the parts again: subword regularization.
 
-    BPE-dropout (Provilkov et al., 2020) leaves out merges with a probability while it puts a word
-    together; this undoes them with that probability, from the whole word down. The text stays the
-    same. What differs: cuts that no merge of the usual segmentation leads to do not occur.
+    BPE-dropout (Provilkov et al., 2020) skips merges with a probability while it builds a word;
+    this function undoes merges with that probability, from the whole word down. The text is
+    unchanged. Deviation from BPE-dropout: segmentations that undoing merges cannot reach do not
+    occur.
 
     Args:
         ids: ragged `(batch, (length))` int32.
-        parts: of `piece_parts`.
-        rate: probability that a piece is cut.
-        max_length: a sentence that would have more tokens stays as it is.
+        parts: the result of `piece_parts`.
+        rate: probability that a piece is split.
+        max_length: a sentence that would become longer is left unchanged.
         seed: `(2,)` int64.
+
+    Returns:
+        Ragged `(batch, (new_length))` int32.
     """
     table = tf.constant(parts)
 
-    def split(number, values, rows, fresh):
-        """Cuts some of the pieces that are `fresh`: whole sentences at first, then new parts."""
+    def split(level, values, rows, is_candidate):
+        """Splits some candidates: at first all pieces, then the parts of the previous level."""
         found = tf.gather(table, values)
-        chance = tf.random.stateless_uniform(tf.shape(values), seed + tf.stack([0, number]))
-        cut = fresh & (found[:, 0] >= 0) & (chance < rate)
-        repeats = tf.where(cut, 2, 1)
-        left = tf.where(cut, found[:, 0], values)
-        right = tf.where(cut, found[:, 1], values)
-        places = tf.cumsum(repeats, exclusive=True)
-        values, rows, fresh = (tf.repeat(x, repeats) for x in (left, rows, cut))
-        values = tf.tensor_scatter_nd_update(values, (places + repeats - 1)[:, tf.newaxis], right)
-        return number + 1, values, rows, fresh
+        draws = tf.random.stateless_uniform(tf.shape(values), seed + tf.stack([0, level]))
+        is_split = is_candidate & (found[:, 0] >= 0) & (draws < rate)
+        repeats = tf.where(is_split, 2, 1)
+        left = tf.where(is_split, found[:, 0], values)
+        right = tf.where(is_split, found[:, 1], values)
+        starts = tf.cumsum(repeats, exclusive=True)
+        values, rows, is_candidate = (tf.repeat(x, repeats) for x in (left, rows, is_split))
+        values = tf.tensor_scatter_nd_update(values, (starts + repeats - 1)[:, tf.newaxis], right)
+        return level + 1, values, rows, is_candidate
 
     _, values, rows, _ = tf.while_loop(
-        lambda number, values, rows, fresh: tf.reduce_any(fresh),
+        lambda level, values, rows, is_candidate: tf.reduce_any(is_candidate),
         split,
         (
             tf.constant(0, tf.int64),
@@ -90,22 +96,25 @@ def split_pieces(
         ),
         shape_invariants=(tf.TensorShape([]), *[tf.TensorShape([None])] * 3),
     )
-    finer = tf.RaggedTensor.from_value_rowids(values, rows, nrows=ids.nrows())
+    split_ids = tf.RaggedTensor.from_value_rowids(values, rows, nrows=ids.nrows())
     rows = tf.range(ids.nrows())
-    chosen = tf.where(finer.row_lengths() <= max_length, rows, rows + ids.nrows())
-    return tf.gather(tf.concat([finer, ids], 0), chosen)
+    chosen = tf.where(split_ids.row_lengths() <= max_length, rows, rows + ids.nrows())
+    return tf.gather(tf.concat([split_ids, ids], 0), chosen)
 
 
 def drop_words(
     ids: tf.RaggedTensor, rate: float, seed: tf.Tensor, kept_ids: Sequence[int] = ()
 ) -> tf.RaggedTensor:
-    """Replaces tokens by the unknown id, each with the same probability (Gal & Ghahramani, 2016).
+    """Replaces each token by the unknown id with a probability (Gal and Ghahramani, 2016).
 
     Args:
         ids: ragged `(batch, (length))` int32.
         rate: the probability.
         seed: `(2,)` int64; the same seed gives the same choices.
-        kept_ids: tokens that always stay.
+        kept_ids: tokens that are never replaced.
+
+    Returns:
+        Ragged `(batch, (length))` int32.
     """
     values = ids.flat_values
     dropped = tf.random.stateless_uniform(tf.shape(values), seed) < rate
@@ -122,14 +131,18 @@ def augment(
     seed: int,
     first_step: int,
 ) -> tf.data.Dataset:
-    """Adds the noise that the settings want to training batches.
+    """Applies subword dropout and word dropout to training batches.
 
     Args:
-        batches: as `ParallelText` has them, from `first_step` on.
-        config: `subword_dropout` and `word_dropout`; 0 for both gives the batches as they are.
-        source_tokenizer, target_tokenizer: of the sides; a language model has no source.
-        seed: of all choices, together with the step.
-        first_step: number of the first batch.
+        batches: batches as of `ParallelText.training_batches`, from `first_step` on.
+        config: settings with the two rates; if both are 0, `batches` is returned unchanged.
+        source_tokenizer: tokenizer of the source; None for a language model.
+        target_tokenizer: tokenizer of the target.
+        seed: seed of all random choices, together with the step.
+        first_step: step of the first batch.
+
+    Returns:
+        Batches of the same structure.
     """
     if not (config.subword_dropout or config.word_dropout):
         return batches
@@ -137,27 +150,27 @@ def augment(
     parts = [piece_parts(x) if x and config.subword_dropout else None for x in tokenizers]
     tags = source_tokenizer.tag_ids if source_tokenizer else []
 
-    def add(step, batch):
+    def augment_batch(step, batch):
         inputs, labels = batch
         source = inputs.get("source")
         sides = [None if source is None else remove_end(source), remove_end(labels)]
 
-        def seed_of(sequence):
-            one = tf.stack([tf.constant(seed, tf.int64), tf.constant(sequence, tf.int64)])
-            return tf.random.fold_in(one, step)
+        def seed_of(stream):
+            key = tf.stack([tf.constant(seed, tf.int64), tf.constant(stream, tf.int64)])
+            return tf.random.fold_in(key, step)
 
         if config.subword_dropout:
             sides = [
                 ids
-                if ids is None or own is None
+                if ids is None or side_parts is None
                 else split_pieces(
                     ids,
-                    own,
+                    side_parts,
                     config.subword_dropout,
                     config.max_length - 1,
                     seed_of((_SOURCE_SPLITS, _TARGET_SPLITS)[side]),
                 )
-                for side, (ids, own) in enumerate(zip(sides, parts, strict=True))
+                for side, (ids, side_parts) in enumerate(zip(sides, parts, strict=True))
             ]
         source, target = sides
         if config.word_dropout and source is not None:
@@ -166,4 +179,4 @@ def augment(
         augmented = {} if source is None else {"source": end_and_pad(source)}
         return augmented | {"target": shift_right(labels)}, labels
 
-    return batches.enumerate(first_step).map(add, num_parallel_calls=tf.data.AUTOTUNE)
+    return batches.enumerate(first_step).map(augment_batch, num_parallel_calls=tf.data.AUTOTUNE)

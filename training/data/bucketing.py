@@ -1,19 +1,19 @@
-"""Length buckets and their batch sizes: arithmetic alone."""
+"""Arithmetic of length buckets and their batch sizes."""
 
 
 def bucket_boundaries(max_length: int, *, first: int = 8, growth: float = 1.15) -> list[int]:
-    """Lengths at which a new bucket begins.
+    """Returns the lengths at which a new bucket begins.
 
-    Bucket i holds lengths from boundary i - 1 up to boundary i - 1 (exclusive). Widths grow in
-    proportion to the length, so the share of padding is about the same in all.
+    Bucket i holds the lengths n with `boundaries[i - 1] <= n < boundaries[i]`. Widths grow in
+    proportion to the length, so that the share of padding is about the same in all buckets.
 
     Args:
-        max_length: longest length, in tokens.
-        first: where the first bucket ends.
-        growth: ratio of a boundary to the one before.
+        max_length: maximum length, in tokens.
+        first: the first boundary.
+        growth: ratio of a boundary to the previous one.
 
     Returns:
-        Increasing boundaries; the last one is `max_length + 1`, so no length lies beyond it.
+        Increasing boundaries; the last one is `max_length + 1`, so every length is below it.
     """
     boundaries = []
     boundary = first
@@ -24,14 +24,15 @@ def bucket_boundaries(max_length: int, *, first: int = 8, growth: float = 1.15) 
 
 
 def bucket_batch_sizes(boundaries: list[int], batch_tokens: int) -> list[int]:
-    """Pairs in a batch of each bucket, so that its longest pairs just fit the token budget.
+    """Returns the batch size of each bucket, with which its longest pairs fit the token budget.
 
     Args:
-        boundaries: of `bucket_boundaries`.
-        batch_tokens: the budget.
+        boundaries: the result of `bucket_boundaries`.
+        batch_tokens: the budget; a bucket of longer pairs gets batch size 1.
 
     Returns:
-        One size for each bucket, and one more, never used, for lengths beyond the last boundary.
+        One size per bucket, and an unused one for lengths beyond the last boundary, which
+        `tf.data.Dataset.bucket_by_sequence_length` requires.
     """
     sizes = [max(1, batch_tokens // (boundary - 1)) for boundary in boundaries]
     return [*sizes, 1]

@@ -1,22 +1,23 @@
-"""Texts that are read again and again while a model is trained must stay what they were."""
+"""Detecting changes of the text files that training reads in every epoch."""
 
 from tf_transformer.errors import InputError
 from tf_transformer.text.text_file import TextFile
 from training.data.corpus import check_parallel, digest, file_state
 
 
-class TextWatch:
-    """A parallel corpus as it was, and whether it still is.
+class ChangeDetector:
+    """Detects changes of a parallel corpus since this object was made.
 
     Args:
-        source, target: the texts; a language model has no source.
+        source: the source text; None for a language model.
+        target: the target text.
 
     Attributes:
-        num_pairs: of sentences.
-        digest: of all of them.
+        num_pairs: number of sentence pairs.
+        digest: digest of all sentences.
 
     Raises:
-        ValueError: the texts are faulty, see `check_parallel`.
+        ValueError: the texts are not parallel, see `check_parallel`.
     """
 
     def __init__(self, source: TextFile | None, target: TextFile):
@@ -29,10 +30,10 @@ class TextWatch:
         return {file.path: file_state(file.path) for file in self._files if file}
 
     def check(self) -> None:
-        """Reads the texts once more where size or time of a file are others.
+        """Reads the texts again if the size or modification time of a file has changed.
 
         Raises:
-            ValueError: names the file that is no longer what it was.
+            ValueError: the sentences have changed; names the file.
         """
         states = self._read_states()
         changed = [path for path, state in states.items() if state != self._states[path]]
@@ -44,7 +45,7 @@ class TextWatch:
             is_same = False
         if not is_same:
             raise InputError(
-                f"{changed[0]} has changed while it was trained with; bring it back, and the same "
-                "command goes on"
+                f"{changed[0]} has changed during training; restore it and run the same command "
+                "again to resume"
             )
         self._states = states

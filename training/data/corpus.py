@@ -1,4 +1,4 @@
-"""Parallel text files: whether they fit each other, and whether they are the same as before."""
+"""Checks and digests of parallel text files."""
 
 import hashlib
 import itertools
@@ -9,9 +9,9 @@ from tf_transformer.text.text_file import TextFile
 
 
 def file_state(path: pathlib.Path) -> list[int] | None:
-    """Size and time of the last change; None where there is no file.
+    """Returns size and modification time of a file; None if there is no such file.
 
-    While they stay what they are, so does the text.
+    As long as both are unchanged, the content is taken to be unchanged.
     """
     try:
         status = path.stat()
@@ -21,20 +21,20 @@ def file_state(path: pathlib.Path) -> list[int] | None:
 
 
 def digest(*files: TextFile | None) -> str:
-    """BLAKE2 digest of the sentences of all files."""
-    total = hashlib.blake2b(digest_size=16)
+    """Returns the BLAKE2 digest of the sentences of all files; None counts as an empty file."""
+    hasher = hashlib.blake2b(digest_size=16)
     for file in files:
         for line in file.lines() if file else ():
-            total.update(line.encode() + b"\n")
-        total.update(b"\f")
-    return total.hexdigest()
+            hasher.update(line.encode() + b"\n")
+        hasher.update(b"\f")
+    return hasher.hexdigest()
 
 
 def check_parallel(source: TextFile, target: TextFile) -> int:
     """Reads both files once and returns the number of sentence pairs.
 
     Raises:
-        ValueError: the files differ in length or are empty, or a line is faulty.
+        ValueError: the files differ in their number of lines or are empty, or a line is invalid.
     """
     counts = [0, 0]
     for pair in itertools.zip_longest(source.lines(), target.lines()):
@@ -45,14 +45,20 @@ def check_parallel(source: TextFile, target: TextFile) -> int:
 
 
 def check_counts(source: TextFile, target: TextFile, num_sources: int, num_targets: int) -> None:
-    """Checks that two files have as many lines, and at least one.
+    """Checks that two files have the same number of lines, and at least one.
+
+    Args:
+        source: the source text, for the message.
+        target: the target text, for the message.
+        num_sources: number of lines of the source.
+        num_targets: number of lines of the target.
 
     Raises:
-        ValueError: they differ in length or are empty.
+        ValueError: the numbers differ or are 0.
     """
     if num_sources != num_targets:
         raise InputError(
-            "source and target must have one line for each other: "
+            "source and target must have the same number of lines: "
             f"{source} has {num_sources} lines, {target} has {num_targets}"
         )
     if num_sources == 0:

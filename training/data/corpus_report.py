@@ -1,4 +1,4 @@
-"""What the length filter leaves of a corpus, for the log."""
+"""Logging how many pairs of a corpus the length filter keeps."""
 
 import logging
 
@@ -9,14 +9,14 @@ _log = logging.getLogger(__name__)
 
 
 def report_corpus(name: str, corpus: ParallelText) -> None:
-    """Logs what the length filter keeps and drops.
+    """Logs how many pairs the length filter keeps and drops.
 
     Args:
         name: "training" or "validation".
-        corpus: is read once.
+        corpus: the corpus, which is read once.
 
     Raises:
-        ValueError: nothing is left.
+        ValueError: the filter drops all pairs.
     """
     statistics = corpus.statistics(f"reading the {name} corpus")
     if statistics.kept == 0:

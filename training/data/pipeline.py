@@ -1,4 +1,4 @@
-"""From parallel text to batches, as a stream: `tf.data` all the way."""
+"""The `tf.data` pipeline from parallel text to batches."""
 
 import dataclasses
 
@@ -10,21 +10,22 @@ from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
-from training.data.change_detection import TextWatch
+from training.data.change_detection import ChangeDetector
 
-# Pairs that are tokenized by one call.
+# Number of pairs per call of the tokenizer.
 _CHUNK = 256
 
 
 @dataclasses.dataclass(frozen=True)
 class CorpusStatistics:
-    """What the length filter keeps and drops.
+    """Counts of what the length filter keeps and drops.
 
     Args:
-        pairs: sentence pairs read.
-        empty: pairs dropped because a side has no token.
-        too_long: pairs dropped because a side has more than `max_length` tokens.
-        source_tokens, target_tokens: in the pairs that are kept, end tokens included.
+        pairs: number of sentence pairs read.
+        empty: number of pairs dropped because a side has no token.
+        too_long: number of pairs dropped because a side has more than `max_length` tokens.
+        source_tokens: source tokens of the kept pairs, including end tokens.
+        target_tokens: target tokens of the kept pairs, including end tokens.
     """
 
     pairs: int
@@ -35,27 +36,27 @@ class CorpusStatistics:
 
     @property
     def kept(self) -> int:
-        """Pairs that training sees."""
+        """Number of pairs that are kept."""
         return self.pairs - self.empty - self.too_long
 
 
 @dataclasses.dataclass(frozen=True)
 class ParallelText:
-    """A parallel corpus, the tokenizers of its sides, and how it becomes batches.
-
-    Args:
-        source, target: the texts.
-        source_tokenizer, target_tokenizer: of these.
-        config: of the batches.
-        watch: of the texts, where they must stay what they were; reading another number of pairs,
-            as where a text was cut off meanwhile, is then an error.
-
-    For a language model there is no source: `source` and `source_tokenizer` are None, and so are
-    the batches' sources and the counts of source tokens.
+    """A parallel corpus that is tokenized and batched.
 
     Every batch is `({"source": (batch, source_length), "target": (batch, target_length)},
-    labels (batch, target_length))`, int32, padded with 0. The source ends in the end id; the
-    target is the labels shifted right behind the begin id, the labels end in the end id.
+    labels (batch, target_length))`, int32, padded with 0. Source and labels end with the end id;
+    the target is the labels shifted right, beginning with the begin id. A batch for a language
+    model has no `"source"`.
+
+    Args:
+        source: the source text; None for a language model.
+        target: the target text.
+        source_tokenizer: tokenizer of the source; None for a language model.
+        target_tokenizer: tokenizer of the target.
+        config: settings of the batches.
+        change_detector: detector of the same texts. With it, an epoch with another number of pairs
+            is an error, as when a text is truncated during training.
     """
 
     source: TextFile | None
@@ -63,24 +64,28 @@ class ParallelText:
     source_tokenizer: Tokenizer | None
     target_tokenizer: Tokenizer
     config: DataConfig
-    watch: TextWatch | None = None
+    change_detector: ChangeDetector | None = None
 
     def training_batches(self, seed: int, first_step: int = 0) -> tf.data.Dataset:
-        """An endless stream of batches, a pure function of the seed.
+        """Returns an endless stream of batches, which is a pure function of the seed.
 
-        Every epoch is shuffled anew with a seed made from the epoch's number. A run that goes on
-        at `first_step` gets the batches that an uninterrupted one would.
+        Each epoch is shuffled with a seed derived from `seed` and the epoch's index. A run resumed
+        at `first_step` gets the same batches as an uninterrupted one.
+
+        Args:
+            seed: seed of the order.
+            first_step: number of batches to skip.
         """
         lines = self._lines()
 
-        def epoch(number):
-            # Of this function's graph alone: the process's own seed would go into the shuffle too.
+        def epoch(index):
+            # Sets the seed of this function's graph; else the global seed would affect the shuffle.
             tf.random.set_seed(1)
             return lines.shuffle(
                 self.config.shuffle_buffer,
                 seed=tf.random.stateless_uniform(
                     (),
-                    seed=tf.stack([tf.constant(seed, tf.int64), number]),
+                    seed=tf.stack([tf.constant(seed, tf.int64), index]),
                     maxval=2**31 - 1,
                     dtype=tf.int64,
                 ),
@@ -91,16 +96,16 @@ class ParallelText:
         return self._batches(epochs).skip(first_step).prefetch(tf.data.AUTOTUNE)
 
     def batches(self) -> tf.data.Dataset:
-        """Every pair once, in batches of like lengths."""
+        """Returns batches of one pass over the corpus, bucketed by length."""
         lines = self._lines()
         return self._batches(lines).prefetch(tf.data.AUTOTUNE)
 
     def statistics(self, label: str) -> CorpusStatistics:
-        """Counts in one pass what the filter keeps and drops, with a progress bar."""
+        """Counts in one pass what the filter keeps and drops; `label` names the progress bar."""
         lines = self._lines()
         pairs = empty = too_long = source_tokens = target_tokens = 0
         with tqdm.tqdm(
-            total=self.watch and self.watch.num_pairs,
+            total=self.change_detector and self.change_detector.num_pairs,
             desc=label,
             unit=" pairs",
             leave=False,
@@ -121,12 +126,13 @@ class ParallelText:
         return CorpusStatistics(pairs, empty, too_long, source_tokens, target_tokens)
 
     def _lines(self) -> tf.data.Dataset:
-        """Pairs of lines; without a source, the target stands in for it until `_batches` ends."""
+        """Returns pairs of lines; without a source, the target takes its place in the pipeline."""
         target = self.target.dataset()
         pairs = tf.data.Dataset.zip(self.source.dataset() if self.source else target, target)
-        if self.watch is None:
+        if self.change_detector is None:
             return pairs
-        return pairs.apply(tf.data.experimental.assert_cardinality(self.watch.num_pairs))
+        num_pairs = self.change_detector.num_pairs
+        return pairs.apply(tf.data.experimental.assert_cardinality(num_pairs))
 
     def _tokenized_chunks(self, lines: tf.data.Dataset) -> tf.data.Dataset:
         def tokenize(source, target):

@@ -1,4 +1,4 @@
-"""Training SentencePiece models from a corpus."""
+"""Training SentencePiece models on a corpus."""
 
 import io
 import re
@@ -12,7 +12,7 @@ from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.text.text_file import TextFile
 from training.config import VocabularyConfig
 
-# Sentences that SentencePiece draws at random from larger corpora, to bound its memory.
+# SentencePiece samples this many sentences from larger corpora, to bound its memory.
 MAX_SENTENCES = 2_000_000
 
 
@@ -22,16 +22,17 @@ def train_vocabularies(
     config: VocabularyConfig,
     read: Callable[[Sequence[TextFile]], Iterable[str]] | None = None,
 ) -> tuple[bytes | None, bytes]:
-    """Trains one model for both sides, or one for each.
+    """Trains one SentencePiece model for both sides, or one for each.
 
     Args:
-        sources, targets: files of each side; a language model has no sources.
-        config: of the vocabulary.
-        read: chooses the lines of files to train on; None takes all.
+        sources: files of the source; empty for a language model.
+        targets: files of the target.
+        config: settings of the vocabulary.
+        read: returns the lines of files to train on; None reads all lines.
 
     Returns:
-        The serialised SentencePiece models of source and target, equal when joint; None for the
-        source of a language model.
+        The serialized SentencePiece models of source and target; the same model twice if joint,
+        None for the source of a language model.
 
     Raises:
         ValueError: the corpus cannot fill the vocabulary.
@@ -57,10 +58,18 @@ def _all_lines(files: Sequence[TextFile]) -> Iterator[str]:
 def train_sentencepiece(
     lines: Iterable[str], config: VocabularyConfig, tags: Sequence[str] = ()
 ) -> bytes:
-    """Trains one SentencePiece model with the project's special ids; tags are never split.
+    """Trains one SentencePiece model with the project's special ids.
+
+    Args:
+        lines: the sentences to train on.
+        config: settings of the vocabulary.
+        tags: language tags, which become pieces that are never split.
+
+    Returns:
+        The serialized model.
 
     Raises:
-        ValueError: the text cannot fill the vocabulary; says what size it can fill.
+        ValueError: no such model can be trained; suggests a size where the size is the reason.
     """
     model = io.BytesIO()
     try:
@@ -73,7 +82,7 @@ def train_sentencepiece(
             byte_fallback=config.byte_fallback,
             split_digits=config.split_digits,
             normalization_rule_name=config.normalization,
-            # A char model holds the characters there are; the size is its upper limit.
+            # Unigram and char models may have fewer pieces than `size`.
             hard_vocab_limit=config.kind == "bpe",
             pad_id=PAD_ID,
             unk_id=UNKNOWN_ID,
@@ -105,6 +114,6 @@ def _explain(error: RuntimeError, config: VocabularyConfig) -> str:
             f"{characters[1]} or more"
         )
     if "all_chars_count" in str(error):
-        return "the corpus holds nothing but blanks"
+        return "the corpus contains only white space"
     reason = str(error).rpartition("] ")[2] or str(error)
     return f"no vocabulary of {config.size} {config.kind} pieces can be trained: {reason.strip()}"

@@ -1,4 +1,4 @@
-"""Word vectors in the text format of word2vec and GloVe, for the pieces of a vocabulary."""
+"""Reading word vectors in the text format of word2vec and GloVe."""
 
 import logging
 
@@ -11,29 +11,28 @@ from tf_transformer.text.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
-_WORD_START = "▁"  # SentencePiece's mark on pieces that begin a word
+_WORD_START = "▁"  # begins SentencePiece's pieces at the start of a word
 
 
 def read_vectors(file: TextFile, tokenizer: Tokenizer, d_model: int) -> np.ndarray:
-    """The vectors of a vocabulary's pieces, for `TokenEmbedding.set_vectors`.
+    """Returns the vectors of a vocabulary's pieces, for `TokenEmbedding.set_vectors`.
 
-    A line is a word and `d_model` numbers, separated by spaces; a first line of two numbers, as
-    word2vec writes it, is skipped. A word's vector goes to the piece of the same text, and to the
-    piece that begins a word with it where the file has no other for that. Numbers are taken as they
-    are.
+    A line is a word and `d_model` numbers, separated by spaces. A first line of two numbers, as
+    word2vec writes, is skipped. The vector of a word is assigned to the piece `word`, and also to
+    the piece `▁word` unless the file has a vector for that one. Vectors are not scaled.
 
     Args:
-        file: the vectors.
-        tokenizer: of the vocabulary.
+        file: the file of vectors.
+        tokenizer: tokenizer of the vocabulary.
         d_model: width of the vectors.
 
     Returns:
-        `(vocab_size, d_model)` float32, NaN where the file has no vector.
+        `(vocab_size, d_model)` float32; NaN for pieces without a vector.
 
     Raises:
-        ValueError: a line is not a word and so many numbers, or no piece has a vector.
+        ValueError: a line is not a word and `d_model` numbers, or no piece has a vector.
     """
-    ids = {piece: number for number, piece in enumerate(tokenizer.pieces)}
+    ids = {piece: token_id for token_id, piece in enumerate(tokenizer.pieces)}
     vectors = np.full((tokenizer.vocab_size, d_model), np.nan, "float32")
     exact = set()
     lines = tqdm.tqdm(file.lines(), desc=f"reading {file}", unit=" vectors", disable=None)
@@ -45,12 +44,14 @@ def read_vectors(file: TextFile, tokenizer: Tokenizer, d_model: int) -> np.ndarr
         if word in ids:
             vectors[ids[word]] = vector
             exact.add(word)
-        beginning = _WORD_START + word
-        if beginning in ids and beginning not in exact:
-            vectors[ids[beginning]] = vector
+        word_start = _WORD_START + word
+        if word_start in ids and word_start not in exact:
+            vectors[ids[word_start]] = vector
     found = int(np.isfinite(vectors[:, 0]).sum())
     if found == 0:
-        raise InputError(f"{file}: no word in it is a piece of the vocabulary")
+        raise InputError(
+            f"{file}: no word in it is a piece of the vocabulary; give vectors of its language"
+        )
     _log.info("%s: vectors for %s of %s pieces", file, f"{found:,}", f"{tokenizer.vocab_size:,}")
     return vectors
 

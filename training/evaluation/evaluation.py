@@ -22,7 +22,7 @@ from tf_transformer.text.lines import one_line
 from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
-from training.data.change_detection import TextWatch
+from training.data.change_detection import ChangeDetector
 from training.data.corpus import check_parallel
 from training.data.pipeline import ParallelText
 from training.evaluation.provenance import describe_now, describe_text
@@ -174,12 +174,12 @@ def evaluate_language_model(
     Raises:
         ValueError: the text or the model directory is faulty, or the model needs a source.
     """
-    watch = TextWatch(None, text)
+    detector = ChangeDetector(None, text)
     model, source_tokenizer, tokenizer, digest = load_with_digest(model_dir, dtype)
     if source_tokenizer is not None:
         raise InputError(f"{model_dir} holds a model that translates; give it a --source")
     config = DataConfig(max_length=model.config.max_length)
-    corpus = ParallelText(None, text, None, tokenizer, config, watch)
+    corpus = ParallelText(None, text, None, tokenizer, config, detector)
     statistics = corpus.statistics(f"reading {text}")
     left_out = (
         f"{statistics.empty} are empty, {statistics.too_long} longer than the model's limit of "

@@ -31,7 +31,7 @@ def test_check_parallel_of_two_columns(tmp_path):
 def test_unequal_lengths(tmp_path, source, target, counts):
     files = make_files(tmp_path, source, target)
     message = (
-        "source and target must have one line for each other: "
+        "source and target must have the same number of lines: "
         f"{files[0]} has {counts[0]} lines, {files[1]} has {counts[1]}"
     )
     with pytest.raises(ValueError, match=re.escape(message) + "$"):

@@ -15,7 +15,7 @@ from tf_transformer import Tokenizer
 from tf_transformer.text.text_file import TextFile
 from training.config import DataConfig, VocabularyConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
-from training.data.change_detection import TextWatch
+from training.data.change_detection import ChangeDetector
 from training.data.pipeline import CorpusStatistics, ParallelText
 from training.data.vocabulary import train_sentencepiece
 
@@ -259,7 +259,7 @@ def test_every_epoch_has_every_pair_in_another_order(make, ids_of, shuffle_buffe
 def test_another_number_of_pairs_is_an_error(make, num_pairs):
     """Without pairs, the endless stream of epochs would look for one for ever."""
     text = make([("a", "b")] * 20)
-    text = dataclasses.replace(text, watch=TextWatch(text.source, text.target))
+    text = dataclasses.replace(text, change_detector=ChangeDetector(text.source, text.target))
     for file in (text.source, text.target):
         file.path.write_text("a\n" * num_pairs)
     for batches in (text.training_batches(1), text.batches()):

@@ -182,7 +182,7 @@ def test_vocabulary_too_small_for_the_characters(kind, size):
     [
         ([], "^no vocabulary of 320 {kind} pieces can be trained: "),
         (["", ""], "^no vocabulary of 320 {kind} pieces can be trained: "),
-        (["  ", "\t"], "^the corpus holds nothing but blanks$"),
+        (["  ", "\t"], "^the corpus contains only white space$"),
     ],
 )
 def test_corpus_without_text(kind, lines, message):
