@@ -281,7 +281,10 @@ WRONG = {
         "prepare --target {text} --output {new} --set data.max_length=0",
         "setting 'data.max_length'",
     ),
-    "data-service, port": ("data-service --port 65536", "port 65536: expected 0 to 65535"),
+    "data-service, port": (
+        "data-service --port 65536",
+        "port 65536: expected 0 to 65535",
+    ),
     "data-service, host": ("data-service --port 0 --host 192.0.2.7", "--trust-network"),
     "data-service, busy": ("data-service --port {busy}", "address already in use"),
     "runs, folder": ("runs {none}", "none: no such folder"),

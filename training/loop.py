@@ -31,7 +31,7 @@ from training.config import TrainingConfig
 from training.data.augmentation import augment
 from training.data.pipeline import ParallelText
 from training.distributed.workers import Workers
-from training.prepared.data_service import STREAM_LOST, service_watched
+from training.prepared.data_service import STREAM_LOST, exit_if_service_is_lost
 from training.prepared.prepared import PreparedText
 from training.train_step import TrainableLanguageModel, TrainableTransformer
 
@@ -112,7 +112,7 @@ def run_loop(
             validator,
         ]
         if isinstance(corpus, PreparedText) and corpus.service:
-            exit_stack.enter_context(service_watched(corpus.service))
+            exit_stack.enter_context(exit_if_service_is_lost(corpus.service))
         if workers.is_chief:
             if profile is not None:
                 capture = Profile(model_dir / LOGS_NAME / "training", *profile)

@@ -154,7 +154,7 @@ def test_takes_the_place_of_a_run_that_never_trained(other, base, tmp_path, monk
 def test_what_does_not_fit_is_refused_in_one_line(other, base, tmp_path, capsys):
     command = [*other, "--model-dir", str(tmp_path / "m"), "--init-from", str(base)]
     for options, message in (
-        (["--vocab-size", "500"], "has a vocabulary with size=400 and keeps it; leave out vocab"),
+        (["--vocab-size", "500"], "has a vocabulary with size=400, which cannot change; leave"),
         (["--set", "vocabulary.kind=unigram"], "leave out vocabulary.kind='unigram'"),
         (["--set", "vocabulary.target_vectors=x"], "leave out vocabulary.target_vectors"),
         (["--set", "vocabulary.knd=bpe"], "unknown setting 'vocabulary.knd'; did you mean"),

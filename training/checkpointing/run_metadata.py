@@ -13,7 +13,7 @@ from tf_transformer.storage.own_files import replacing_own
 from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
 from training.checkpointing.validation_history import SCORES_NAME
 from training.config import TrainingConfig, ValidationConfig, VocabularyConfig
-from training.prepared.prepared_folder import Models, digest_of
+from training.prepared.prepared_folder import SentencePieceModels, digest_of
 from training.recorded_config import TRAINING_NAME
 from training.settings import config_to_dict, flatten, make_config
 
@@ -32,7 +32,7 @@ def describe_training(
     config: TrainingConfig,
     corpus_digest: str,
     init_from: pathlib.Path | None,
-    vocabulary: Models | None = None,
+    vocabulary: SentencePieceModels | None = None,
 ) -> dict:
     """What makes a run the run it is; `vocabulary` is one that is given."""
     run: dict[str, Any] = {"settings": config_to_dict(config), "corpus": corpus_digest}

@@ -1,4 +1,4 @@
-"""A tf.data service: one process that makes batches for trainers elsewhere."""
+"""A tf.data service: a process that makes batches for training processes on other machines."""
 
 import contextlib
 import logging
@@ -20,58 +20,66 @@ from training.prepared.ports import bracketed, check_host, check_port
 _log = logging.getLogger(__name__)
 _service = tf.data.experimental.service
 
-# What reading ends with once a service has been started again: it knows no former stream.
+# Errors of reading from a service that was restarted, which does not know the former stream.
 STREAM_LOST = (tf.errors.NotFoundError, tf.errors.UnavailableError)
 
 
 def start_service(
     port: int, host: str = "localhost", *, trusts_network: bool = False
 ) -> tf.data.experimental.service.DispatchServer:
-    """Starts a dispatcher with one worker in this process; `join` it to wait.
+    """Starts a dispatcher with one worker in this process.
 
-    One worker, because the batches of several would come in an order of chance. A tf.data service
-    executes the graphs that its clients send, which read and write files: whoever can connect acts
-    as the user that runs it. So only this machine can, unless the network is trusted.
+    There is one worker because the order of batches from several is nondeterministic. A tf.data
+    service executes the graphs that its clients send, which can read and write files: every client
+    acts as the user that runs the service. Therefore only this machine can connect, unless the
+    network is trusted.
 
     Args:
-        port: where trainers find it; 0 takes a free one.
-        host: the name of this machine for the trainers.
-        trusts_network: lets every machine connect that can reach this one.
+        port: port of the dispatcher; 0 chooses a free one.
+        host: name of this machine for the clients.
+        trusts_network: whether every machine that can reach this one may connect.
+
+    Returns:
+        The dispatcher; call its `join` to wait.
 
     Raises:
-        ValueError: there is no such port, or other machines are to connect to `host` and the
+        ValueError: `port` is out of range, or `host` is not on the loopback interface and the
             network is not trusted.
-        OSError: the port is taken, or the system cannot keep other machines out.
+        OSError: the port is in use, or the system cannot refuse connections of other machines.
     """
     check_host(host, trusts_network)
     check_port(port)
-    reachable = contextlib.nullcontext if trusts_network else loopback_only
-    with reachable(port) as dispatcher_port:
+    restriction = contextlib.nullcontext if trusts_network else loopback_only
+    with restriction(port) as dispatcher_port:
         dispatcher = _service.DispatchServer(_service.DispatcherConfig(port=dispatcher_port))
     address = dispatcher.target.partition("://")[2]
-    with reachable(0) as worker_port:
-        # `%port%` stands for the port that the worker takes.
+    with restriction(0) as worker_port:
+        # TensorFlow replaces `%port%` by the worker's port.
         config = _service.WorkerConfig(
             address, worker_address=f"{bracketed(host)}:%port%", port=worker_port
         )
-        dispatcher.worker = _service.WorkerServer(config)  # lives as long
+        dispatcher.worker = _service.WorkerServer(config)  # keeps it alive with the dispatcher
     return dispatcher
 
 
 def check_service(address: str, seconds: float = 10.0) -> None:
-    """Waits until a tf.data service and all its workers answer, for some seconds.
+    """Waits until a tf.data service and all its workers answer.
 
-    TensorFlow itself would wait without end, out of reach of Ctrl-C and without a word: for what is
-    not there, for what accepts connections and is no such service, and for one that is suspended.
+    TensorFlow itself would wait forever, without a message and without reacting to Ctrl-C, when the
+    service is absent or suspended, or when another kind of server listens at the address.
+
+    Args:
+        address: address of the service, "grpc://HOST:PORT".
+        seconds: timeout.
 
     Raises:
-        ValueError: the address is not one.
-        OSError: no service answers there, or one without workers.
+        ValueError: the address is invalid.
+        OSError: no service answers in time, or it has no workers.
     """
     match = re.fullmatch(r"grpc://((?:\[[^/\[\]]+\]|[^/:\[\]]+):(\d{1,5}))", address)
     if not match or int(match[2]) > 65535:
         raise InputError(
-            f"data service {address}: expected grpc://HOST:PORT, an IPv6 address in brackets"
+            f"data service {address}: expected grpc://HOST:PORT, with an IPv6 address in brackets"
         )
     deadline = time.monotonic() + seconds
     while True:
@@ -88,63 +96,67 @@ def check_service(address: str, seconds: float = 10.0) -> None:
             time.sleep(min(0.5, seconds))
 
 
-def _ask_for_workers(place, deadline):
-    """The places of the workers of the service at a place, `HOST:PORT`."""
-    response = _ask(place, "DispatcherService/GetWorkers", deadline)
+def _ask_for_workers(address, deadline):
+    """Returns the addresses, `HOST:PORT`, of the workers of the service at an address."""
+    response = _ask(address, "DispatcherService/GetWorkers", deadline)
     found = [
         worker_field.data.decode()
         for field in UnknownFieldSet(Empty.FromString(response))
         for worker_field in UnknownFieldSet(Empty.FromString(field.data))
     ]
     if not found:
-        raise OSError(f"{place} has no worker")
+        raise OSError(f"{address} has no worker")
     return found
 
 
-def _ask(place, method, deadline):
-    """Calls a method of a tf.data service, whose messages TensorFlow gives no access to.
+def _ask(address, method, deadline):
+    """Calls a method of a tf.data service and returns the bytes of its response.
 
-    An empty message asks, as for each of these methods.
+    TensorFlow's Python package does not contain the message classes. The requests of the methods
+    used here are empty messages.
     """
     seconds = max(deadline - time.monotonic(), 1.0)
     options = [("grpc.enable_http_proxy", 0)]
-    with grpc.insecure_channel(f"dns:///{place}", options=options) as channel:
+    with grpc.insecure_channel(f"dns:///{address}", options=options) as channel:
         try:
             return channel.unary_unary(f"/tensorflow.data.{method}")(b"", timeout=seconds)
         except grpc.RpcError as error:
-            raise OSError(f"{place}: {error.details() or error.code().name}") from error
+            raise OSError(f"{address}: {error.details() or error.code().name}") from error
 
 
 @contextlib.contextmanager
-def service_watched(address: str, every: float = 10.0, patience: float = 60.0) -> Iterator[None]:
-    """Ends the process, in one line and with status 2, when its tf.data service is gone.
+def exit_if_service_is_lost(
+    address: str, interval: float = 10.0, timeout: float = 60.0
+) -> Iterator[None]:
+    """Ends the process with a one-line error and status 2 when its tf.data service is lost.
 
-    TensorFlow would wait for it within one operation, out of reach of signals and exceptions, so
-    that nothing less ends the wait: also in a program of a caller's, which can run training in a
-    process of its own. Of a service that is started again meanwhile TensorFlow hears `STREAM_LOST`.
+    TensorFlow would wait for the service inside an operation, which neither signals nor exceptions
+    interrupt, so only `os._exit` ends the wait. This also ends a program that calls `train`; it can
+    run training in a separate process. If the service is restarted in time, reading raises one of
+    `STREAM_LOST` instead.
 
     Args:
-        address: of the service.
-        every: seconds from one look to the next.
-        patience: seconds without an answer.
+        address: address of the service.
+        interval: seconds between two checks.
+        timeout: seconds without an answer after which the process ends.
     """
-    is_over = threading.Event()
+    is_done = threading.Event()
 
-    def watch():
-        while not is_over.wait(every):
+    def check_repeatedly():
+        while not is_done.wait(interval):
             try:
-                check_service(address, patience)
+                check_service(address, timeout)
             except OSError as error:
                 _log.critical(
-                    "tf-transformer: error: %s, then run the same command again: training goes on "
-                    "from the newest checkpoint",
+                    "tf-transformer: error: %s, then run the same command again to resume from the "
+                    "newest checkpoint",
                     error,
                 )
                 os._exit(2)
 
-    thread = threading.Thread(target=watch, daemon=True)
+    thread = threading.Thread(target=check_repeatedly, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        is_over.set()
+        is_done.set()

@@ -1,4 +1,4 @@
-"""A vocabulary that is there already: of a prepared folder, of a model, or from elsewhere."""
+"""Using the vocabulary of a prepared folder, of a model, or of other SentencePiece files."""
 
 import dataclasses
 import pathlib
@@ -11,7 +11,7 @@ from training.config import TrainingConfig, VocabularyConfig
 from training.prepared.prepared_folder import (
     DESCRIPTION_NAME,
     WORK_NAME,
-    Models,
+    SentencePieceModels,
     read_description,
     read_models,
     vocabulary_settings,
@@ -20,19 +20,19 @@ from training.recorded_config import read_training_config
 from training.settings import config_to_dict, make_config
 
 
-def read_vocabulary(path: pathlib.Path) -> tuple[VocabularyConfig, Models]:
-    """The vocabulary of a prepared folder or a model directory, or one that was made elsewhere.
+def read_vocabulary(path: pathlib.Path) -> tuple[VocabularyConfig, SentencePieceModels]:
+    """Reads an existing vocabulary.
 
     Args:
-        path: the folder; or one with the SentencePiece models `source.spm` and `target.spm`; or a
-            file with one model for both sides.
+        path: a prepared folder, a model directory, another folder with the SentencePiece models
+            `source.spm` and `target.spm`, or a SentencePiece model for both sides.
 
     Returns:
-        Its settings, which a model from elsewhere says only a part of, and the SentencePiece models
-        of source and target.
+        The settings of the vocabulary, and the SentencePiece models of source and target. Settings
+        that a SentencePiece model does not record have their defaults.
 
     Raises:
-        ValueError: there is none, or a model is damaged or has other special ids.
+        ValueError: there is no vocabulary, or a model is damaged or has other special ids.
     """
     models = read_models(path)
     try:
@@ -40,7 +40,7 @@ def read_vocabulary(path: pathlib.Path) -> tuple[VocabularyConfig, Models]:
         target = Vocabulary(models[1])
     except ValueError as error:
         raise InputError(
-            f"{path}: its vocabulary is no SentencePiece model that can be used ({error})"
+            f"{path}: its vocabulary is not a usable SentencePiece model ({error})"
         ) from error
     trained = read_training_config(path)
     if trained is not None:
@@ -48,28 +48,40 @@ def read_vocabulary(path: pathlib.Path) -> tuple[VocabularyConfig, Models]:
     elif (path / DESCRIPTION_NAME).exists() or (path / WORK_NAME).exists():
         settings = vocabulary_settings(path, read_description(path))
     else:
-        settings = _settings_of(target, path)
+        settings = _settings_from_model(target, path)
     joint = models[0] in (None, models[1])
     languages = source.languages if source else []
     return dataclasses.replace(settings, joint=joint, languages=languages), models
 
 
-def vocabulary_for(path: pathlib.Path, has_source: bool) -> tuple[VocabularyConfig, Models]:
-    """`read_vocabulary` for a corpus; a language model takes what is there for the target.
+def vocabulary_for(
+    path: pathlib.Path, has_source: bool
+) -> tuple[VocabularyConfig, SentencePieceModels]:
+    """Reads an existing vocabulary for a corpus with or without a source.
+
+    Args:
+        path: see `read_vocabulary`.
+        has_source: whether the corpus has a source; a language model uses the target's vocabulary.
+
+    Returns:
+        As `read_vocabulary`.
 
     Raises:
-        ValueError: as `read_vocabulary`, or there is none for the source.
+        ValueError: as `read_vocabulary`, or the source needs a vocabulary and has none.
     """
     settings, (source, target) = read_vocabulary(path)
     if not has_source:
         return dataclasses.replace(settings, joint=True, languages=[]), (None, target)
     if source is None:
-        raise InputError(f"{path}: its vocabulary is a language model's and has no source side")
+        raise InputError(
+            f"{path}: its vocabulary is that of a language model and has no source.spm; give one "
+            "of a translation model"
+        )
     return settings, (source, target)
 
 
 def with_vocabulary(config: TrainingConfig, vocabulary: VocabularyConfig) -> TrainingConfig:
-    """The settings with those of a vocabulary that is there; vectors stay what they are."""
+    """Returns the settings with those of an existing vocabulary, except for word vectors."""
     vectors = {
         name: getattr(config.vocabulary, name) for name in ("source_vectors", "target_vectors")
     }
@@ -77,9 +89,9 @@ def with_vocabulary(config: TrainingConfig, vocabulary: VocabularyConfig) -> Tra
     return make_config(config_to_dict(dataclasses.replace(config, vocabulary=vocabulary)))
 
 
-def _settings_of(vocabulary: Vocabulary, path: pathlib.Path) -> VocabularyConfig:
-    """What a model from elsewhere says of its training."""
-    # Not at once: other packages bring their own copy of this, and two can get into a conflict.
+def _settings_from_model(vocabulary: Vocabulary, path: pathlib.Path) -> VocabularyConfig:
+    """Returns the settings that a SentencePiece model records."""
+    # Imported only here: other packages contain the same protobuf file, and two can conflict.
     from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
     spec = ModelProto.FromString(vocabulary.model).trainer_spec
@@ -100,22 +112,22 @@ def _settings_of(vocabulary: Vocabulary, path: pathlib.Path) -> VocabularyConfig
 def check_vocabulary(
     given: Mapping[str, Any], vocabulary: VocabularyConfig, owner: pathlib.Path
 ) -> None:
-    """Refuses settings that contradict a vocabulary; they may repeat what it has.
+    """Checks that settings do not contradict an existing vocabulary.
 
-    Vectors are not looked at: the embeddings that start from them are a model's.
+    Settings of word vectors are ignored, because they belong to the model, not to the vocabulary.
 
     Args:
-        given: settings by their names in `VocabularyConfig`; unknown ones are for others to refuse.
-        vocabulary: what it has.
-        owner: what it is of, for the message.
+        given: settings by their names in `VocabularyConfig`; unknown names are ignored.
+        vocabulary: settings of the existing vocabulary.
+        owner: path of the existing vocabulary, for the message.
 
     Raises:
-        ValueError: names the first that differs.
+        ValueError: a setting differs; names the first one.
     """
     for name, value in given.items():
-        has = getattr(vocabulary, name, value)
-        if has != value and not name.endswith("_vectors"):
+        expected = getattr(vocabulary, name, value)
+        if expected != value and not name.endswith("_vectors"):
             raise InputError(
-                f"{owner} has a vocabulary with {name}={has!r} and keeps it; leave out "
-                f"vocabulary.{name}={value!r}"
+                f"{owner} has a vocabulary with {name}={expected!r}, which cannot change; leave "
+                f"out vocabulary.{name}={value!r}"
             )

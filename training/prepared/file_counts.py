@@ -1,4 +1,4 @@
-"""The lines of all files of a preparation, counted in parallel processes."""
+"""Counting the lines of all files of a preparation in parallel processes."""
 
 import dataclasses
 import pathlib
@@ -10,9 +10,9 @@ from tf_transformer.text.text_file import TextFile
 from training.data.corpus import check_counts, file_state
 from training.prepared.line_count import LineCount, count_lines
 from training.prepared.prepared_folder import MAX_BYTES
-from training.prepared.processes import Processes, progress_bar
+from training.prepared.processes import ProcessPool, progress_bar
 
-Counts = dict[pathlib.Path, LineCount]
+LineCounts = dict[pathlib.Path, LineCount]
 
 
 def count_files(
@@ -20,42 +20,45 @@ def count_files(
     work: pathlib.Path,
     every: int,
     num_processes: int,
-) -> Counts:
-    """Counts the lines of every file; counts of files that have not changed are taken from before.
+) -> LineCounts:
+    """Counts the lines of every file, except for unchanged files that were counted before.
 
     Args:
-        files: sources and targets; a language model has no sources.
-        work: the folder where counts are noted.
+        files: pairs of source and target; a language model has no sources.
+        work: the folder that holds the file of counts.
         every: see `count_lines`.
-        num_processes: how many count.
+        num_processes: number of parallel processes.
+
+    Returns:
+        The counts of each file, by its path.
 
     Raises:
-        ValueError: the two files of a pair differ in length or are empty, or one is not whole.
+        ValueError: the two files of a pair differ in their number of lines or are empty, or a
+            compressed file is truncated.
     """
-    notes_path = work / "counts.json"
-    notes = read_json(notes_path, MAX_BYTES) if notes_path.exists() else {}
+    counts_path = work / "counts.json"
+    recorded = read_json(counts_path, MAX_BYTES) if counts_path.exists() else {}
     paths = list(dict.fromkeys(file.path for pair in files for file in pair if file))
-    missing = [path for path in paths if not _is_counted(path, every, notes)]
+    missing = [path for path in paths if not _is_counted(path, every, recorded)]
     if missing:
-        number = min(num_processes, len(missing))
         with (
-            Processes(number) as processes,
+            ProcessPool(min(num_processes, len(missing))) as pool,
             progress_bar("counting lines", len(missing), "files") as progress,
         ):
             tasks = ((count_lines, path, every, 1) for path in missing)
-            for path, count in zip(missing, processes.run(tasks, progress), strict=True):
-                notes[str(path)] = {"every": every, "count": dataclasses.asdict(count)}
-        with replacing_own(notes_path) as temporary:
-            write_json(temporary, notes, indent=None)
-    counts = {path: LineCount(**notes[str(path)]["count"]) for path in paths}
+            for path, count in zip(missing, pool.run(tasks, progress), strict=True):
+                recorded[str(path)] = {"every": every, "count": dataclasses.asdict(count)}
+        with replacing_own(counts_path) as temporary:
+            write_json(temporary, recorded, indent=None)
+    counts = {path: LineCount(**recorded[str(path)]["count"]) for path in paths}
     for pair in files:
         _check_pair(*pair, counts)
     return counts
 
 
-def _is_counted(path: pathlib.Path, every: int, notes: dict) -> bool:
-    note = notes.get(str(path), {"count": {}})
-    return (note.get("every"), note["count"].get("state")) == (every, file_state(path))
+def _is_counted(path: pathlib.Path, every: int, recorded: dict) -> bool:
+    entry = recorded.get(str(path), {"count": {}})
+    return (entry.get("every"), entry["count"].get("state")) == (every, file_state(path))
 
 
 def _check_pair(source: TextFile | None, target: TextFile, counts: dict) -> None:

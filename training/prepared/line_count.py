@@ -1,4 +1,4 @@
-"""One quick pass over a file of lines: how many there are, where they begin, a digest."""
+"""Counting lines, recording their offsets and digesting a file in one fast pass."""
 
 import dataclasses
 import hashlib
@@ -9,20 +9,20 @@ import numpy as np
 from tf_transformer.text.reading import MAX_LINE_BYTES, check_length, open_text
 from training.data.corpus import file_state
 
-# A line that lies in a piece is not too long.
-_PIECE = MAX_LINE_BYTES
+# Bytes per read. A line within one read cannot exceed the maximum length.
+_CHUNK_BYTES = MAX_LINE_BYTES
 
 
 @dataclasses.dataclass(frozen=True)
 class LineCount:
-    """What one pass over a file finds.
+    """The result of one pass over a file.
 
     Args:
-        lines: those that `TextFile.lines` reads.
-        offsets: where every `every`-th line begins, in decompressed bytes, from line 0 on; at last
-            where the file ends.
+        lines: number of lines that `TextFile.lines` yields.
+        offsets: offset of every `every`-th line in the decompressed bytes, beginning with line 0,
+            and of the end of the file.
         digest: BLAKE2 digest of the decompressed bytes.
-        state: of the file before the pass, see `file_state`.
+        state: `file_state` of the file before the pass.
     """
 
     lines: int
@@ -32,28 +32,35 @@ class LineCount:
 
 
 def count_lines(path: pathlib.Path, every: int) -> LineCount:
-    """Counts lines as `TextFile.lines` has them: a rest of carriage returns alone is no line.
+    """Counts lines as `TextFile.lines` yields them: final carriage returns alone are no line.
+
+    Args:
+        path: the file, which may be compressed.
+        every: distance in lines of the recorded offsets.
+
+    Returns:
+        The number of lines, the offsets, and the digest.
 
     Raises:
-        ValueError: a compressed file is not whole, or a line is too long, see `check_length`.
+        ValueError: a compressed file is truncated, or a line is too long, see `check_length`.
     """
     state = file_state(path)
     digest = hashlib.blake2b(digest_size=16)
     lines, position, begin, offsets, rest = 0, 0, 0, [0], b""
     with open_text(path) as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-            ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n"))
-            end = ends[0] if len(ends) else len(piece)
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
+            end = ends[0] if len(ends) else len(chunk)
             check_length(position + end - begin, f"{path}:{lines + 1}")
             if len(ends):
                 begin = position + ends[-1] + 1
-            # Of the lines that begin behind these line feeds, those with a multiple of `every`.
+            # Of the lines that begin after these line feeds, those whose index `every` divides.
             first = -(lines + 1) % every
             offsets += (position + 1 + ends[first::every]).tolist()
             lines += len(ends)
-            rest = piece[ends[-1] + 1 :] if len(ends) else rest + piece.strip(b"\r")[:1]
-            position += len(piece)
+            rest = chunk[ends[-1] + 1 :] if len(ends) else rest + chunk.strip(b"\r")[:1]
+            position += len(chunk)
     lines += bool(rest.strip(b"\r"))
     offsets = offsets[: -(-lines // every)]
     return LineCount(lines, [*offsets, position], digest.hexdigest(), state)

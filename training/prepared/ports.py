@@ -1,4 +1,4 @@
-"""The port that a server of this machine is to listen on. Importing this needs no TensorFlow."""
+"""Checks of the host and port that a server listens on; imports no TensorFlow."""
 
 import ipaddress
 import socket
@@ -7,13 +7,13 @@ from tf_transformer.errors import InputError
 
 
 def check_port(port: int) -> None:
-    """Refuses a port that cannot be listened on; 0 stands for any that is free.
+    """Checks that a server can listen on a port; 0 means any free port.
 
-    TensorFlow would share a port that another service listens on.
+    TensorFlow does not: it would share a port that another server listens on.
 
     Raises:
-        ValueError: there is no such port.
-        OSError: it is taken.
+        ValueError: the port is out of range.
+        OSError: the port is in use.
     """
     if not 0 <= port < 65536:
         raise InputError(f"port {port}: expected 0 to 65535")
@@ -26,25 +26,25 @@ def check_port(port: int) -> None:
 
 
 def check_host(host: str, trusts_network: bool) -> None:
-    """Checks that trainers of other machines are told of a service only where it trusts them.
+    """Checks that the host name is on the loopback interface, unless the network is trusted.
 
     Args:
-        host: the name of this machine for the trainers.
-        trusts_network: whether every machine may connect.
+        host: name of this machine for the clients.
+        trusts_network: whether other machines may connect.
 
     Raises:
-        ValueError: the name is not one of the loopback interface, and the network is not trusted.
+        ValueError: the name is not on the loopback interface, and the network is not trusted.
     """
     if not (trusts_network or _is_loopback(host)):
         raise InputError(
-            f"host {host}: expected a name of the loopback interface, as in localhost: whoever "
-            "can connect to a data service can run code as this user; give --trust-network where "
-            "every machine that can reach this one may"
+            f"host {host}: expected a name of the loopback interface such as localhost, because "
+            "clients of a data service can run code as this user; give --trust-network if every "
+            "machine that can reach this one may"
         )
 
 
 def bracketed(host: str) -> str:
-    """Returns a host as an address has it before its port: an IPv6 address in brackets."""
+    """Returns a host as it is written before `:PORT`: an IPv6 address gets brackets."""
     return f"[{host}]" if ":" in host else host
 
 

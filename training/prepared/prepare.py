@@ -1,12 +1,13 @@
-"""Preparing big corpora: text files to sharded TFRecords of token ids, in parallel processes.
+"""Preparing large corpora: text files to sharded TFRecords of token ids, in parallel processes.
 
-    prepared.json             what the folder holds; written last
+    prepared.json             description of the folder; written last
     source.spm, target.spm    SentencePiece models; a language model has no source
     shard-00000.tfrecord      pairs, see `training.prepared.records`, in the order of the text
-    work-of-prepare/          until it is finished: how far it has come
+    work-of-prepare/          intermediate files; removed at the end
 
-Every file appears whole, and none depends on when or by how many processes it was made. So a
-preparation that is killed goes on, and ends with the bytes of one that was not.
+Every file is written atomically, and its content depends neither on time nor on the number of
+processes. A preparation that was killed can therefore be resumed, and gives the same bytes as an
+uninterrupted one.
 """
 
 import contextlib
@@ -30,29 +31,29 @@ from tf_transformer.text.reading import open_text
 from tf_transformer.text.text_file import TextFile
 from training.config import TrainingConfig
 from training.data.corpus import file_state
-from training.prepared.duplicates import mark_first
+from training.prepared.duplicates import mark_first_occurrences
 from training.prepared.existing_vocabulary import vocabulary_for
-from training.prepared.file_counts import Counts, count_files
+from training.prepared.file_counts import LineCounts, count_files
 from training.prepared.prepared_folder import (
     DESCRIPTION_NAME,
     FORMAT_VERSION,
     MAX_BYTES,
     SPM_NAMES,
     WORK_NAME,
-    Models,
+    SentencePieceModels,
     digest_of,
     read_models,
 )
-from training.prepared.processes import Processes, progress_bar
+from training.prepared.processes import ProcessPool, progress_bar
 from training.prepared.sampled_vocabulary import train_on_sample
 from training.prepared.shards import (
     FAULTS,
     Shard,
     finish_shard,
+    load_tokenizers,
     make_shard,
     read_digests,
-    read_notes,
-    start_process,
+    read_metadata,
 )
 
 # Source and target; a language model has no source.
@@ -69,23 +70,23 @@ def prepare(
     shard_pairs: int = 50_000,
     keep_duplicates: bool = False,
 ) -> dict[str, Any]:
-    """Prepares a corpus, or goes on where an earlier call with the same arguments was stopped.
+    """Prepares a corpus, or resumes an interrupted call with the same arguments.
 
     Args:
-        config: of its settings, `vocabulary` and `data.max_length` count.
-        files: sources and targets, line by line translations of each other; all sources are None
-            for a language model.
+        config: settings, of which only `vocabulary` and `data.max_length` are used.
+        files: pairs of source and target, whose lines are translations of each other; all sources
+            are None for a language model.
         output: the folder to write.
-        vocabulary: what `read_vocabulary` reads, whose vocabulary is taken; None trains one.
-        num_processes: how many tokenize.
-        shard_pairs: lines of a shard.
-        keep_duplicates: keeps pairs that came before.
+        vocabulary: path of an existing vocabulary, see `read_vocabulary`; None trains one.
+        num_processes: number of parallel processes.
+        shard_pairs: number of lines per shard.
+        keep_duplicates: whether to keep pairs that equal an earlier one.
 
     Returns:
-        What `prepared.json` holds.
+        The content of `prepared.json`.
 
     Raises:
-        ValueError: files are faulty, or `output` holds something else.
+        ValueError: a file is invalid, or `output` holds other files or another preparation.
     """
     settings, models = config.vocabulary, None
     if vocabulary:
@@ -99,37 +100,37 @@ def prepare(
         "shard_pairs": shard_pairs,
         "keep_duplicates": keep_duplicates,
     }
-    with _own(output) as work:
+    with _locked_output(output) as work:
         counts = count_files(files, work, shard_pairs, num_processes)
         request["files"] = _describe_files(files, counts)
-        finished = _begin_or_continue(output, work, request)
+        finished = _start_or_resume(output, work, request)
         if finished is not None:
             return finished
-        _give_vocabulary(output, files, counts, settings, models)
+        _write_vocabulary(output, files, counts, settings, models)
         models = read_models(output)
-        shards = _plan(files, counts, shard_pairs, output)
-        start = (*models, settings.languages)
-        with Processes(num_processes, start_process, start) as processes:
-            _make_shards(processes, shards, counts, config.data.max_length)
+        shards = _plan_shards(files, counts, shard_pairs, output)
+        arguments = (*models, settings.languages)
+        with ProcessPool(num_processes, load_tokenizers, arguments) as pool:
+            _make_shards(pool, shards, counts, config.data.max_length)
             statistics = _statistics(shards)
             _mark_duplicates(shards, work, statistics, keep_duplicates)
-            _finish_shards(processes, shards, work)
-        return _describe(output, request, models, statistics, shards)
+            _finish_shards(pool, shards, work)
+        return _write_description(output, request, models, statistics, shards)
 
 
-def _digests(models: Models) -> list[str | None]:
+def _digests(models: SentencePieceModels) -> list[str | None]:
     return [None if model is None else digest_of(model) for model in models]
 
 
 @contextlib.contextmanager
-def _own(output: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Makes the folder and the one for work in it, for this process alone."""
+def _locked_output(output: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Makes and locks the output folder; yields the folder of intermediate files in it."""
     work = output / WORK_NAME
     if output.exists() and not output.is_dir():
-        raise InputError(f"{output}: not a folder")
+        raise InputError(f"{output}: expected a folder")
     is_ours = work.is_dir() or (output / DESCRIPTION_NAME).exists()
     if output.exists() and any(output.iterdir()) and not is_ours:
-        raise InputError(f"{output}: holds other files; give a folder that is new or empty")
+        raise InputError(f"{output}: holds other files; give a new or empty folder")
     output.mkdir(parents=True, exist_ok=True)
     with locked(output, "preparing it"):
         try:
@@ -142,29 +143,36 @@ def _own(output: pathlib.Path) -> Iterator[pathlib.Path]:
                 shutil.rmtree(work, ignore_errors=True)
 
 
-def _begin_or_continue(output: pathlib.Path, work: pathlib.Path, request: dict) -> dict | None:
-    """Writes down what is asked for, or checks that it is what was; returns it once it is done."""
+def _start_or_resume(output: pathlib.Path, work: pathlib.Path, request: dict) -> dict | None:
+    """Records the request of a new preparation, or compares it with the recorded one.
+
+    Returns:
+        The content of `prepared.json` if the preparation is finished, else None.
+    """
     path = output / DESCRIPTION_NAME
-    begun = path if path.exists() else work / "request.json"
-    if begun != path and not (output / SPM_NAMES[1]).exists():  # nothing follows from it so far
-        with replacing_own(begun) as temporary:
+    recorded = path if path.exists() else work / "request.json"
+    # Until the vocabulary is written, no file depends on the request and it may change.
+    if recorded != path and not (output / SPM_NAMES[1]).exists():
+        with replacing_own(recorded) as temporary:
             write_json(temporary, request)
     try:
-        former = read_json(begun, MAX_BYTES)
+        former = read_json(recorded, MAX_BYTES)
         before = {name: former[name] for name in request}
         difference = _difference(before, request)
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise InputError(f"{begun}: damaged; remove {output} to begin anew ({error!r})") from error
+        raise InputError(
+            f"{recorded}: damaged; remove {output} to start again ({error!r})"
+        ) from error
     if difference:
         raise InputError(
             f"{output} was begun with {difference}; give the same files and settings, or another "
             "--output"
         )
-    return former if begun == path else None
+    return former if recorded == path else None
 
 
 def _difference(before: dict, now: dict) -> str | None:
-    """What was otherwise, in words; None where nothing was."""
+    """Describes the first difference of two requests; None if they are equal."""
     for name, value in now.items():
         label = name.replace("_", " ")
         if before[name] == value:
@@ -190,8 +198,8 @@ def _describe_files(files: Sequence[Pair], counts: dict) -> list[dict]:
     ]
 
 
-def _plan(files, counts, shard_pairs: int, output: pathlib.Path) -> list[Shard]:
-    """The shards of all files, one file after the other."""
+def _plan_shards(files, counts, shard_pairs: int, output: pathlib.Path) -> list[Shard]:
+    """Divides all files into shards, in the order of the files."""
     shards: list[Shard] = []
     for source, target in files:
         lines = counts[target.path].lines
@@ -199,14 +207,14 @@ def _plan(files, counts, shard_pairs: int, output: pathlib.Path) -> list[Shard]:
             list(itertools.pairwise(counts[file.path].offsets))
             for file in (source or target, target)
         ]
-        for first, *places in zip(range(0, lines, shard_pairs), *ranges, strict=True):
+        for first, *spans in zip(range(0, lines, shard_pairs), *ranges, strict=True):
             size = min(shard_pairs, lines - first)
-            shards.append(Shard(len(shards), source, target, first, size, tuple(places), output))
+            shards.append(Shard(len(shards), source, target, first, size, tuple(spans), output))
     return shards
 
 
-def _give_vocabulary(output, files, counts, config, models: Models | None) -> None:
-    """Writes the tokenizers' models unless they are there: the given ones, or trains them."""
+def _write_vocabulary(output, files, counts, config, models: SentencePieceModels | None) -> None:
+    """Writes the given models, or trains models if None is given, unless the files exist."""
     names = [name for name, file in zip(SPM_NAMES, files[0], strict=True) if file]
     if all((output / name).exists() for name in names):
         return
@@ -220,9 +228,9 @@ def _give_vocabulary(output, files, counts, config, models: Models | None) -> No
 
 
 def _make_shards(
-    processes: Processes, shards: Sequence[Shard], counts: Counts, max_length: int
+    pool: ProcessPool, shards: Sequence[Shard], counts: LineCounts, max_length: int
 ) -> None:
-    missing = [shard for shard in shards if not shard.notes_path.exists()]
+    missing = [shard for shard in shards if not shard.metadata_path.exists()]
     total = sum(shard.num_lines for shard in shards)
     done = total - sum(shard.num_lines for shard in missing)
     tasks = (
@@ -230,15 +238,15 @@ def _make_shards(
         for shard, sides in _read_sides(missing, counts)
     )
     with progress_bar("tokenizing", total, "pairs", done) as progress:
-        for _ in processes.run(tasks, progress):
+        for _ in pool.run(tasks, progress):
             pass
 
 
 def _read_sides(
-    shards: Sequence[Shard], counts: Counts
+    shards: Sequence[Shard], counts: LineCounts
 ) -> Iterator[tuple[Shard, list[bytes | None]]]:
-    """The bytes of each shard's lines. Files are read from front to end."""
-    for group in _listings(shards):
+    """Yields each shard with the bytes of its lines; reads every file sequentially."""
+    for group in _group_by_files(shards):
         files = (group[0].source, group[0].target)
         with contextlib.ExitStack() as stack:
             opened = [
@@ -256,14 +264,14 @@ def _read_sides(
                 for file in files:
                     if file and file_state(file.path) != counts[file.path].state:
                         raise InputError(
-                            f"{file.path} has changed while it was read; bring it back, and the "
-                            "same command goes on"
+                            f"{file.path} has changed while it was read; restore it and run the "
+                            "same command again to resume"
                         )
                 yield shard, sides
 
 
-def _listings(shards: Sequence[Shard]) -> Iterator[list[Shard]]:
-    """The shards of one pair of files after the other; a pair may come twice."""
+def _group_by_files(shards: Sequence[Shard]) -> Iterator[list[Shard]]:
+    """Groups consecutive shards of one pair of files; the same pair may be listed twice."""
     group: list[Shard] = []
     for shard in shards:
         if group and (
@@ -286,25 +294,25 @@ def _skip(file: io.BufferedIOBase, size: int) -> None:
 
 
 def _statistics(shards: Sequence[Shard]) -> dict[str, Any]:
-    """What was found in all lines, and the first places of what was left out."""
+    """Returns counts of lines and dropped pairs of all shards, with examples of dropped ones."""
     faults = dict.fromkeys(FAULTS, 0)
     examples: dict[str, list[str]] = {}
     pairs = 0
     for shard in shards:
-        notes = read_notes(shard)
-        pairs += len(notes.digests)
-        for kind, number in notes.faults.items():
-            faults[kind] += number
-            examples[kind] = [*examples.get(kind, []), *notes.examples[kind]][:3]
+        metadata = read_metadata(shard)
+        pairs += len(metadata.digests)
+        for kind, count in metadata.faults.items():
+            faults[kind] += count
+            examples[kind] = [*examples.get(kind, []), *metadata.examples[kind]][:3]
     lines = sum(shard.num_lines for shard in shards)
     if pairs == 0:
-        reasons = ", ".join(f"{number} are {kind}" for kind, number in faults.items() if number)
+        reasons = ", ".join(f"{count} are {kind}" for kind, count in faults.items() if count)
         raise InputError(f"no pair is left of {lines}: {reasons}")
     return {"lines": lines, "faults": faults, "examples": examples, "duplicates": 0, "kept": pairs}
 
 
 def _mark_duplicates(shards, work, statistics, keep_duplicates) -> None:
-    """Writes which pairs stay, and counts the others."""
+    """Writes which pairs are kept to `keep.npy`, and adds the number of duplicates."""
     path = work / "keep.npy"
     num_pairs = statistics["kept"]
     if not path.exists():
@@ -313,7 +321,7 @@ def _mark_duplicates(shards, work, statistics, keep_duplicates) -> None:
                 np.save(file, np.ones(num_pairs, bool))
         else:
             parts = [lambda shard=shard: read_digests(shard) for shard in shards]
-            mark_first(
+            mark_first_occurrences(
                 parts,
                 path,
                 num_pairs,
@@ -323,7 +331,7 @@ def _mark_duplicates(shards, work, statistics, keep_duplicates) -> None:
     statistics["duplicates"] = num_pairs - statistics["kept"]
 
 
-def _finish_shards(processes: Processes, shards: Sequence[Shard], work: pathlib.Path) -> None:
+def _finish_shards(pool: ProcessPool, shards: Sequence[Shard], work: pathlib.Path) -> None:
     keep = np.load(work / "keep.npy", mmap_mode="r")
 
     def tasks():
@@ -336,11 +344,11 @@ def _finish_shards(processes: Processes, shards: Sequence[Shard], work: pathlib.
 
     done = sum(shard.description_path.exists() for shard in shards)
     with progress_bar("finishing", len(shards), "shards", done) as progress:
-        for _ in processes.run(tasks(), progress):
+        for _ in pool.run(tasks(), progress):
             pass
 
 
-def _describe(output, request, models, statistics, shards) -> dict[str, Any]:
+def _write_description(output, request, models, statistics, shards) -> dict[str, Any]:
     described = [read_json(shard.description_path, MAX_BYTES) for shard in shards]
     for side in ("source", "target"):
         statistics[f"{side}_tokens"] = sum(shard[f"{side}_tokens"] for shard in described)

@@ -1,4 +1,4 @@
-"""Training from prepared folders: shards of token ids to batches, as a stream."""
+"""The `tf.data` pipeline from the shards of prepared folders to batches."""
 
 import functools
 import itertools
@@ -18,8 +18,8 @@ from training.config import DataConfig, VocabularyConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.prepared.data_service import check_service
 from training.prepared.prepared_folder import (
-    Models,
     PreparedFolder,
+    SentencePieceModels,
     digest_of,
     read_description,
     read_models,
@@ -27,30 +27,31 @@ from training.prepared.prepared_folder import (
 )
 from training.prepared.shard_checks import check_digest, check_records, remedy
 
-# What random numbers are drawn for.
+# Purposes of random draws, which are folded into the seed.
 _SHARDS, _PAIRS, _BATCHES = range(3)
 
 
 class PreparedText:
-    """Prepared corpora of one vocabulary, as the batches that `ParallelText` makes of text.
+    """Prepared corpora with the same vocabulary, batched as `ParallelText` batches text.
 
-    The order is a function of the seed. An epoch visits shards in random order: all those of the
-    folder of the largest weight, and of the others as many as their weights say, in turn; so no
-    shard comes twice in an epoch. Some shards that follow each other, together about
-    `shuffle_buffer` pairs, are one block. The pairs of a block are shuffled, cut into batches of
-    like lengths, and these shuffled. How many batches a block has follows from the lengths alone,
-    which are in `prepared.json`; so a run that goes on skips blocks without reading them.
+    The order is a function of the seed. An epoch visits shards in random order: all shards of the
+    folder with the largest weight, and of each other folder a number in proportion to its weight,
+    taken in rotation, so that no shard occurs twice in an epoch. Consecutive shards with together
+    about `shuffle_buffer` pairs form a block. The pairs of a block are shuffled and bucketed into
+    batches, and these are shuffled. The number of batches of a block follows from the lengths in
+    `prepared.json`, so a resumed run skips blocks without reading them.
 
     Args:
-        folders: with their weights.
-        config: how pairs become batches.
-        service: address of a tf.data service that makes the batches, as in
-            "grpc://localhost:5050"; None makes them in this process. It must have one worker, and
-            reach the folders under the same paths.
+        folders: the prepared folders with their weights.
+        config: settings of the batches.
+        service: address of a tf.data service that makes the batches, such as
+            "grpc://localhost:5050"; None makes them in this process. The service must have one
+            worker, and find the folders under the same paths.
 
     Raises:
-        ValueError: a folder is not prepared or not whole, they differ in their vocabulary, or the
-            service does not answer.
+        ValueError: a folder is not prepared, is unfinished or damaged, the folders have different
+            vocabularies, or no pair is short enough.
+        OSError: the service does not answer.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class PreparedText:
         if config.batch_sentences is not None:
             sizes = [config.batch_sentences] * len(sizes)
         self._batch_sizes = sizes[: len(self._boundaries)]
-        # Duplicates may have left a shard without pairs.
+        # A shard has no pairs if all of them were duplicates.
         by_folder = [
             [
                 (folder.path / shard["name"], shard)
@@ -84,7 +85,7 @@ class PreparedText:
             for folder, description in zip(folders, descriptions, strict=True)
         ]
         shards = list(itertools.chain.from_iterable(by_folder))
-        self._numbers_of_shards = [len(shards) for shards in by_folder]
+        self._num_shards = [len(shards) for shards in by_folder]
         self._files = [str(path) for path, _ in shards]
         self._bucket_sizes = np.array([self._count_by_bucket(shard) for _, shard in shards])
         largest = max(shard["pairs"] for _, shard in shards)
@@ -94,25 +95,26 @@ class PreparedText:
                 raise InputError(f"{path}: no such file; {remedy(path.parent)}")
             if (size := path.stat().st_size) != shard["bytes"]:
                 raise InputError(
-                    f"{path}: damaged, it has {size:,} bytes, and should have {shard['bytes']:,}; "
+                    f"{path}: damaged, it has {size:,} bytes instead of {shard['bytes']:,}; "
                     f"{remedy(path.parent)}"
                 )
         if not self._bucket_sizes.any():
             raise InputError(
-                f"no pair of {folders[0].path} is as short as data.max_length={config.max_length}"
+                f"every pair of {folders[0].path} is longer than data.max_length="
+                f"{config.max_length}; set a larger one"
             )
 
     @property
     def has_source(self) -> bool:
-        """False for the sentences of a language model."""
+        """Whether the pairs have a source; a language model has none."""
         return self._descriptions[0]["tokenizers"][0] is not None
 
     @property
-    def models(self) -> Models:
-        """The SentencePiece models.
+    def models(self) -> SentencePieceModels:
+        """The SentencePiece models of source and target.
 
         Raises:
-            ValueError: they are not those that the corpus was prepared with.
+            ValueError: the corpus was prepared with other models.
         """
         models = read_models(self.folders[0].path)
         if [model and digest_of(model) for model in models] != self._descriptions[0]["tokenizers"]:
@@ -127,20 +129,20 @@ class PreparedText:
         return vocabulary_settings(self.folders[0].path, self._descriptions[0])
 
     def check_digests(self) -> None:
-        """Reads all files, with a progress bar.
+        """Compares the digests of all shards with `prepared.json`, with a progress bar.
 
         Raises:
-            ValueError: one has other bytes than `prepare` has written.
+            ValueError: a shard is damaged; names it.
         """
         shards = list(self._shards())
         for path, shard in tqdm.tqdm(shards, "checking the shards", leave=False, disable=None):
             check_digest(path, shard)
 
     def check_records(self) -> None:
-        """Reads all records, to find what training could not read.
+        """Checks all records, to find the one that training could not read.
 
         Raises:
-            ValueError: one is damaged, or not of the vocabulary; names file and record.
+            ValueError: a record is damaged or has invalid ids; names file and record.
         """
         for path, shard in self._shards():
             check_records(path, shard, self._vocab_sizes)
@@ -152,18 +154,18 @@ class PreparedText:
 
     @functools.cached_property
     def _vocab_sizes(self) -> dict[str, int]:
-        """Of each side that the records have."""
+        """Vocabulary sizes of the sides that the records have."""
         sides = zip(("source", "target"), self.models, strict=True)
         return {name: Vocabulary(model).vocab_size for name, model in sides if model is not None}
 
     @property
     def num_pairs(self) -> int:
-        """Pairs in all folders that are short enough."""
+        """Number of pairs in all folders that are short enough."""
         return int(self._bucket_sizes.sum())
 
     @property
     def digest(self) -> str:
-        """Of all shards and weights: equal for equal training data."""
+        """Digest of all shards and weights; equal for equal training data."""
         weights = self._weights()
         content = [
             [weight, [[shard["digest"], shard["pairs"]] for shard in description["shards"]]]
@@ -172,72 +174,73 @@ class PreparedText:
         return digest_of(json.dumps([self._descriptions[0]["tokenizers"], content]).encode())
 
     def training_batches(self, seed: int, first_step: int = 0) -> tf.data.Dataset:
-        """An endless stream of batches, a pure function of the seed.
+        """Returns an endless stream of batches, which is a pure function of the seed.
 
         Args:
-            seed: of the order.
-            first_step: batches that are skipped; most of them without reading.
+            seed: seed of the order.
+            first_step: number of batches to skip, most of them without reading.
         """
         position = self._position(first_step, seed)
         first_epoch, first_block, first_batch = (tf.constant(at, tf.int64) for at in position)
 
-        def epoch(number):
-            visits = self._visits(seed, number)
+        def blocks_of(epoch):
+            visits = self._visits(seed, epoch)
             blocks = tf.data.Dataset.from_tensor_slices(visits).batch(self._shards_in_block)
-            skipped = first_block * tf.cast(number == first_epoch, tf.int64)
-            return blocks.enumerate().skip(skipped).map(lambda *block: (number, *block))
+            skipped = first_block * tf.cast(epoch == first_epoch, tf.int64)
+            return blocks.enumerate().skip(skipped).map(lambda *block: (epoch, *block))
 
-        def read(number, block, shards):
+        def read(epoch, block, shards):
             sides = self._read(shards)
-            is_first = (number == first_epoch) & (block == first_block)
+            is_first = (epoch == first_epoch) & (block == first_block)
             skipped = first_batch * tf.cast(is_first, tf.int64)
-            return sides, *self._cut(sides, shards, seed, number, block), skipped
+            return sides, *self._split(sides, shards, seed, epoch, block), skipped
 
         def batches(sides, order, begins, ends, skipped):
-            numbers = tf.data.Dataset.range(skipped, tf.size(begins, tf.int64))
-            return numbers.map(
-                lambda number: _batch(sides, order[begins[number] : ends[number]]),
+            indices = tf.data.Dataset.range(skipped, tf.size(begins, tf.int64))
+            return indices.map(
+                lambda index: _batch(sides, order[begins[index] : ends[index]]),
                 num_parallel_calls=tf.data.AUTOTUNE,
                 deterministic=True,
             )
 
-        blocks = tf.data.Dataset.range(first_epoch, 2**31).flat_map(epoch).map(read).prefetch(1)
-        stream = blocks.flat_map(batches)
+        epochs = tf.data.Dataset.range(first_epoch, 2**31)
+        stream = epochs.flat_map(blocks_of).map(read).prefetch(1).flat_map(batches)
         if self.service:
-            # "Off" does not share the stream among the service's workers, so it stays in order.
+            # Without sharding, the service's only worker makes the whole stream, in order.
             sharing = tf.data.experimental.service.ShardingPolicy.OFF
             stream = stream.apply(tf.data.experimental.service.distribute(sharing, self.service))
         return stream.prefetch(tf.data.AUTOTUNE)
 
     def _count_by_bucket(self, shard: dict) -> np.ndarray:
-        """Pairs of a shard in every bucket; those that are too long are in none."""
+        """Returns the number of a shard's pairs in each bucket, without those that are too long."""
         buckets = np.searchsorted(self._boundaries, range(len(shard["lengths"])), side="right")
-        number = len(self._boundaries)
-        return np.bincount(buckets, shard["lengths"], number + 1)[:number].astype(int)
+        num_buckets = len(self._boundaries)
+        counts = np.bincount(buckets, shard["lengths"], num_buckets + 1)
+        return counts[:num_buckets].astype(int)
 
     def _weights(self) -> list[float]:
-        """The weights, the largest of them 1."""
+        """Returns the weights of the folders, scaled so that the largest is 1."""
         largest = max(folder.weight for folder in self.folders)
         return [folder.weight / largest for folder in self.folders]
 
     def _visits_in_epoch(self) -> list[float]:
-        """How many shards of each folder an epoch visits, on average."""
-        numbers = zip(self._weights(), self._numbers_of_shards, strict=True)
-        return [weight * number + 1e-9 for weight, number in numbers]
+        """Returns how many shards of each folder an epoch visits, on average."""
+        folders = zip(self._weights(), self._num_shards, strict=True)
+        return [weight * num_shards + 1e-9 for weight, num_shards in folders]
 
     def _visits(self, seed: int, epoch: tf.Tensor) -> tf.Tensor:
-        """The shards of an epoch in their order. Each folder's come in turn, epoch by epoch."""
+        """Returns the shards of an epoch in their order; each folder's rotate over the epochs."""
         first, visits = 0, []
         epoch = tf.cast(epoch, tf.float64)
-        for number, share in zip(self._numbers_of_shards, self._visits_in_epoch(), strict=True):
+        for num_shards, share in zip(self._num_shards, self._visits_in_epoch(), strict=True):
             begin, end = (tf.cast(tf.floor(share * at), tf.int64) for at in (epoch, epoch + 1))
-            visits.append(first + tf.range(begin, end) % number)
-            first += number
+            visits.append(first + tf.range(begin, end) % num_shards)
+            first += num_shards
         key = _key(seed, _SHARDS, epoch)
         return tf.random.experimental.stateless_shuffle(tf.concat(visits, 0), key)
 
     def _position(self, step: int, seed: int) -> tuple[int, int, int]:
-        """The epoch, the block in it, and the batch in that, at which a step lies."""
+        """Returns the epoch of a step, the block in the epoch, and the batch in the block."""
         epoch = 0
         while True:
             visits = self._visits(seed, epoch).numpy()
@@ -252,7 +255,7 @@ class PreparedText:
             epoch += 1
 
     def _read(self, shards: tf.Tensor) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-        """All pairs of some shards: values and row splits of the ragged ids of each side."""
+        """Reads all pairs of some shards: values and row splits of the ragged ids of each side."""
         records = tf.data.TFRecordDataset(tf.gather(self._files, shards), buffer_size=1 << 20)
         ids = tf.io.parse_example(
             records.batch(2**31).get_single_element(),
@@ -263,22 +266,21 @@ class PreparedText:
         )
         sides = {}
         for name, side in ids.items():
-            # Before 64 bits become 32; `check_records` says which one it is.
+            # Checked before the cast to 32 bits. `check_records` then finds the record.
             tf.debugging.assert_positive(side.row_lengths(), f"{name}: an empty record")
             tf.debugging.assert_positive(side.values, f"{name}: an id that is not positive")
-            tf.debugging.assert_less(
-                side.values, tf.constant(self._vocab_sizes[name], tf.int64), f"{name}: a large id"
-            )
+            vocab_size = tf.constant(self._vocab_sizes[name], tf.int64)
+            tf.debugging.assert_less(side.values, vocab_size, f"{name}: an id out of range")
             sides[name] = (tf.cast(side.values, tf.int32), side.row_splits)
         return sides
 
-    def _cut(
+    def _split(
         self, sides: dict, shards: tf.Tensor, seed: int, epoch: tf.Tensor, block: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Cuts the block of some shards into batches.
+        """Splits the block of some shards into batches.
 
         Returns:
-            The order of its pairs, and where each batch begins and ends in it.
+            The order of the pairs `(pairs,)`, and begin and end of each batch in it, `(batches,)`.
         """
         lengths = [splits[1:] - splits[:-1] for _, splits in sides.values()]
         buckets = tf.searchsorted(
@@ -287,8 +289,8 @@ class PreparedText:
         key = _key(seed, _PAIRS, epoch, block)
         draws = tf.random.stateless_uniform(tf.shape(buckets), key, 0, 0.999, tf.float64)
         order = tf.argsort(tf.cast(buckets, tf.float64) + draws)
-        number = len(self._boundaries)
-        counts = tf.math.bincount(buckets, minlength=number + 1, dtype=tf.int64)[:number]
+        num_buckets = len(self._boundaries)
+        counts = tf.math.bincount(buckets, minlength=num_buckets + 1, dtype=tf.int64)[:num_buckets]
         described = tf.reduce_sum(tf.gather(self._bucket_sizes, shards), axis=0)
         tf.debugging.assert_equal(counts, described, "records of other lengths than described")
         ends = tf.cumsum(counts)
@@ -300,20 +302,20 @@ class PreparedText:
         begins = batch_begins.values
         batch_ends = tf.minimum(begins + tf.cast(bucket_sizes, tf.int64), bucket_ends)
         key = _key(seed, _BATCHES, epoch, block)
-        places = tf.random.experimental.stateless_shuffle(tf.range(tf.size(begins)), key)
-        return order, tf.gather(begins, places), tf.gather(batch_ends, places)
+        batches = tf.random.experimental.stateless_shuffle(tf.range(tf.size(begins)), key)
+        return order, tf.gather(begins, batches), tf.gather(batch_ends, batches)
 
 
-def _key(seed: int, purpose: int, *numbers: tf.Tensor) -> tf.Tensor:
-    """The seed of one draw, `(2,)`."""
+def _key(seed: int, purpose: int, *indices: tf.Tensor) -> tf.Tensor:
+    """Returns the seed of one draw, `(2,)`, by folding the indices into the seed."""
     key = tf.constant([seed, purpose], tf.int64)
-    for number in numbers:
-        key = tf.random.experimental.stateless_fold_in(key, tf.cast(number, tf.int64))
+    for index in indices:
+        key = tf.random.experimental.stateless_fold_in(key, tf.cast(index, tf.int64))
     return key
 
 
 def _batch(sides: dict, rows: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """The pairs of these rows as `ParallelText` gives them."""
+    """Returns the pairs of these rows as a batch of the form that `ParallelText` describes."""
     ids = {}
     for name, (values, splits) in sides.items():
         side = tf.RaggedTensor.from_row_splits(values, splits, validate=False)

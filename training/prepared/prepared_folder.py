@@ -1,4 +1,4 @@
-"""A prepared folder as `prepare` writes it: its description and its vocabulary."""
+"""Reading a prepared folder: its description and its vocabulary."""
 
 import contextlib
 import dataclasses
@@ -17,28 +17,29 @@ from training.settings import make_config
 
 FORMAT_VERSION = 2
 DESCRIPTION_NAME = "prepared.json"
-# The folder in it that says how far `prepare` has come; no name that somebody else would choose.
+# Subfolder of intermediate files; the name is unlikely to clash with the user's files.
 WORK_NAME = "work-of-prepare"
 SPM_NAMES = ("source.spm", "target.spm")
-# The largest description: some 200,000 shards. And the largest SentencePiece model.
+# Size limit of a description (about 200,000 shards) and of a SentencePiece model.
 MAX_BYTES = 2**28
 
 _KEYS = {"vocabulary", "max_length", "tokenizers", "statistics", "shards"}
 _SHARD_KEYS = {"name", "pairs", "bytes", "digest", "lengths"}
 _SHARD_NAME = re.compile(r"shard-[0-9]{5,}\.tfrecord")
-# Lengths and check sums of a record.
+# Size of a TFRecord's length and check sums.
 _RECORD_BYTES = 16
 
-Models = tuple[bytes | None, bytes]
+# Serialized SentencePiece models of source and target; a language model has no source.
+SentencePieceModels = tuple[bytes | None, bytes]
 
 
 @dataclasses.dataclass(frozen=True)
 class PreparedFolder:
-    """One prepared corpus and how often it is seen.
+    """A prepared corpus and its weight in training.
 
     Args:
         path: the folder.
-        weight: how often each of its pairs is seen, beside those of the other folders.
+        weight: how often each pair is seen, relative to the pairs of other folders.
     """
 
     path: pathlib.Path
@@ -46,7 +47,7 @@ class PreparedFolder:
 
     @classmethod
     def parse(cls, name: str) -> "PreparedFolder":
-        """Reads a name from the command line: `DIR`, or `DIR=WEIGHT`.
+        """Parses `DIR` or `DIR=WEIGHT` from the command line.
 
         Raises:
             ValueError: there is no such folder, or the weight is not a positive number.
@@ -66,10 +67,11 @@ class PreparedFolder:
 
 
 def read_description(folder: pathlib.Path) -> dict[str, Any]:
-    """Reads `prepared.json`.
+    """Reads and checks `prepared.json`.
 
     Raises:
-        ValueError: not a prepared folder, not one that is finished, or one of another format.
+        ValueError: the folder is not prepared or unfinished, or its description is damaged or has
+            another format version.
     """
     path = folder / DESCRIPTION_NAME
     if not os.path.lexists(path):
@@ -97,7 +99,7 @@ def _check_description(path: pathlib.Path, description: dict[str, Any]) -> None:
     missing = _KEYS - description.keys()
     shards = description.get("shards", [])
     if not isinstance(shards, list) or not all(isinstance(shard, dict) for shard in shards):
-        raise InputError(f"{path}: damaged, its shards are no list of objects")
+        raise InputError(f"{path}: damaged, expected a list of objects as shards")
     for shard in shards:
         missing |= _SHARD_KEYS - shard.keys()
     if missing:
@@ -112,7 +114,7 @@ def _check_description(path: pathlib.Path, description: dict[str, Any]) -> None:
 
 
 def _check_shard(path: pathlib.Path, shard: dict[str, Any]) -> None:
-    """Refuses files elsewhere, and numbers that cannot be."""
+    """Refuses file names outside the folder, and contradicting or invalid counts."""
     name, lengths = shard["name"], shard["lengths"]
     if not isinstance(name, str) or not _SHARD_NAME.fullmatch(name):
         raise InputError(
@@ -121,19 +123,23 @@ def _check_shard(path: pathlib.Path, shard: dict[str, Any]) -> None:
         )
     numbers = [shard["pairs"], shard["bytes"], *(lengths if isinstance(lengths, list) else [None])]
     if any(type(number) is not int or number < 0 for number in numbers):
-        raise InputError(f"{path}: damaged, {name} has counts that are no counts")
+        raise InputError(f"{path}: damaged, expected counts of at least 0 for {name}")
     if sum(lengths) != shard["pairs"] or shard["pairs"] * _RECORD_BYTES > shard["bytes"]:
         raise InputError(
-            f"{path}: damaged, the {shard['pairs']:,} pairs of {name} are not {sum(lengths):,} "
-            f"lengths in {shard['bytes']:,} bytes"
+            f"{path}: damaged, {name} cannot have {shard['pairs']:,} pairs, {sum(lengths):,} "
+            f"lengths and {shard['bytes']:,} bytes"
         )
 
 
 def vocabulary_settings(folder: pathlib.Path, description: dict[str, Any]) -> VocabularyConfig:
-    """The settings of the vocabulary, from the description of a prepared folder.
+    """Returns the settings of the vocabulary from the description of a prepared folder.
+
+    Args:
+        folder: the folder, for the message.
+        description: the result of `read_description`.
 
     Raises:
-        ValueError: there are others, or values that are none.
+        ValueError: a setting is unknown or has an invalid value.
     """
     try:
         return make_config({"vocabulary": description["vocabulary"]}).vocabulary
@@ -141,14 +147,15 @@ def vocabulary_settings(folder: pathlib.Path, description: dict[str, Any]) -> Vo
         raise InputError(f"{folder / DESCRIPTION_NAME}: damaged ({str(error)[:400]})") from error
 
 
-def read_models(folder: pathlib.Path) -> Models:
-    """The SentencePiece models of a prepared folder or a model directory.
+def read_models(folder: pathlib.Path) -> SentencePieceModels:
+    """Reads the SentencePiece models of a prepared folder or a model directory.
 
-    A file in place of a folder is one model for both sides.
+    Args:
+        folder: the folder, or a file with one model for both sides.
 
     Raises:
-        ValueError: there is none, or it is no regular file.
-        OSError: it cannot be read, as a link that leads to itself.
+        ValueError: there is no model, or it is not a regular file.
+        OSError: a file cannot be read, as a symbolic link to itself.
     """
     with contextlib.suppress(FileNotFoundError):
         folder.stat()
@@ -165,11 +172,11 @@ def read_models(folder: pathlib.Path) -> Models:
 
 
 def digest_of_file(path: pathlib.Path) -> str:
-    """`digest_of` the bytes of a file."""
+    """Returns the `digest_of` the content of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def digest_of(content: bytes) -> str:
-    """BLAKE2 digest of a file's bytes."""
+    """Returns the BLAKE2 digest of bytes."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()

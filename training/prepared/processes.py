@@ -1,4 +1,4 @@
-"""Work in parallel processes: bounded in memory, in order, with a progress bar."""
+"""Running tasks in parallel processes, with bounded memory and a progress bar."""
 
 import collections
 import concurrent.futures
@@ -15,34 +15,40 @@ import tqdm
 from tf_transformer.errors import InputError
 
 
-class Processes:
-    """Processes that run functions; a context manager, which ends them.
+class ProcessPool:
+    """A pool of processes, and a context manager that ends them.
 
     Args:
-        number: of processes.
-        start: what each of them does first, if anything.
-        arguments: of `start`.
+        num_processes: number of processes.
+        initializer: function that each process calls first, if any.
+        arguments: arguments of `initializer`.
     """
 
-    def __init__(self, number: int, start: Callable | None = None, arguments: tuple = ()):
-        self._number = number
-        # Spawned, not forked: the parent may have threads, and memory that they do not need.
+    def __init__(
+        self, num_processes: int, initializer: Callable | None = None, arguments: tuple = ()
+    ):
+        self._num_processes = num_processes
+        # Spawned, not forked: forking a parent with threads is unsafe and would copy its memory.
         self._executor = concurrent.futures.ProcessPoolExecutor(
-            number, multiprocessing.get_context("spawn"), _start, (start, arguments)
+            num_processes,
+            multiprocessing.get_context("spawn"),
+            _initialize,
+            (initializer, arguments),
         )
 
-    def __enter__(self) -> "Processes":
+    def __enter__(self) -> "ProcessPool":
         return self
 
     def __exit__(self, *error) -> None:
         self._executor.shutdown(cancel_futures=True)
 
     def run(self, tasks: Iterable[tuple], progress: tqdm.tqdm) -> Iterator[Any]:
-        """Runs tasks, which are read as they are needed, and yields their results in order.
+        """Runs tasks and yields their results in order.
 
         Args:
-            tasks: functions with their arguments, and at last how much work each of them is.
-            progress: moves on by that much whenever one is done.
+            tasks: tuples of a function, its arguments, and the size of the task; the iterable is
+                consumed as processes become free.
+            progress: progress bar to advance by the size of each finished task.
 
         Raises:
             ValueError: a task raised one, or a process was killed.
@@ -51,26 +57,26 @@ class Processes:
         try:
             for function, *arguments, size in tasks:
                 running.append((self._executor.submit(function, *arguments), size))
-                if len(running) > self._number + 1:
+                if len(running) > self._num_processes + 1:
                     yield _result(*running.popleft(), progress)
             while running:
                 yield _result(*running.popleft(), progress)
         except BrokenProcessPool as error:
             raise InputError(
-                "a process was killed, perhaps for want of memory; the same command goes on, and "
-                "fewer --processes need less"
+                "a process was killed, perhaps because memory ran out; run the same command again "
+                "to resume, with fewer --processes to use less memory"
             ) from error
 
 
-def _start(start: Callable | None, arguments: tuple) -> None:
-    """Leaves Ctrl-C to the parent, and dies with it."""
+def _initialize(initializer: Callable | None, arguments: tuple) -> None:
+    """Makes a process ignore Ctrl-C, which the parent handles, and end with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-    if start:
-        start(*arguments)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    if initializer:
+        initializer(*arguments)
 
 
-def _die_with_parent() -> None:
+def _exit_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -81,13 +87,13 @@ def _result(future: concurrent.futures.Future, size: int, progress: tqdm.tqdm) -
     try:
         result = future.result()
     except ValueError as error:
-        raise InputError(str(error)) from error  # here, not in the executor's code
+        raise InputError(str(error)) from error  # without the executor's remote traceback
     progress.update(size)
     return result
 
 
 def progress_bar(label: str, total: int, unit: str, done: int = 0) -> tqdm.tqdm:
-    """A bar on standard error, where that is a terminal; it goes when the work is done."""
+    """Returns a progress bar on standard error, if that is a terminal; it is cleared at the end."""
     return tqdm.tqdm(
         desc=label, total=total, initial=done, unit=f" {unit}", leave=False, disable=None
     )

@@ -1,4 +1,4 @@
-"""A vocabulary of corpora that are too big to be read whole for it."""
+"""Training a vocabulary on a sample of a large corpus."""
 
 import contextlib
 import itertools
@@ -8,23 +8,23 @@ from tf_transformer.text.reading import open_text
 from tf_transformer.text.text_file import TextFile
 from training.config import VocabularyConfig
 from training.data.vocabulary import MAX_SENTENCES, train_vocabularies
-from training.prepared.file_counts import Counts
-from training.prepared.prepared_folder import Models
+from training.prepared.file_counts import LineCounts
+from training.prepared.prepared_folder import SentencePieceModels
 from training.prepared.processes import progress_bar
 
 
 def train_on_sample(
-    files: Sequence[tuple[TextFile | None, TextFile]], counts: Counts, config: VocabularyConfig
-) -> Models:
-    """Trains on every n-th line, so that the same files give the same vocabulary.
+    files: Sequence[tuple[TextFile | None, TextFile]], counts: LineCounts, config: VocabularyConfig
+) -> SentencePieceModels:
+    """Trains SentencePiece models on every n-th line: a deterministic sample.
 
     Args:
-        files: sources and targets; all sources are None for a language model.
-        counts: of all files.
-        config: of the vocabulary.
+        files: pairs of source and target; all sources are None for a language model.
+        counts: the counts of all files.
+        config: settings of the vocabulary.
 
     Returns:
-        The SentencePiece models of source and target, equal when joint.
+        The SentencePiece models of source and target, as of `train_vocabularies`.
 
     Raises:
         ValueError: the corpus cannot fill the vocabulary.
@@ -33,8 +33,8 @@ def train_on_sample(
     return train_vocabularies(sources, targets, config, lambda files: _sample(files, counts))
 
 
-def _sample(files: Sequence[TextFile], counts: Counts) -> Iterator[str]:
-    """Every n-th line of all files, with a progress bar."""
+def _sample(files: Sequence[TextFile], counts: LineCounts) -> Iterator[str]:
+    """Yields every n-th line of all files, with a progress bar."""
     num_lines = sum(counts[file.path].lines for file in files)
     stride = -(-num_lines // MAX_SENTENCES)
     with progress_bar("reading for the vocabulary", num_lines // stride, "lines") as progress:
@@ -45,8 +45,8 @@ def _sample(files: Sequence[TextFile], counts: Counts) -> Iterator[str]:
 
 
 def _readable_lines(file: TextFile, stride: int) -> Iterator[str]:
-    """Every n-th line, faulty ones left out."""
+    """Yields every n-th line of a file, without invalid ones."""
     with open_text(file.path) as lines:
-        for number, line in enumerate(itertools.islice(lines, 0, None, stride)):
+        for index, line in enumerate(itertools.islice(lines, 0, None, stride)):
             with contextlib.suppress(ValueError):
-                yield file.sentence(number, line)
+                yield file.sentence(index, line)

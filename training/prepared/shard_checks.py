@@ -1,6 +1,7 @@
-"""Shards that somebody else may have written: what must hold of their bytes and of every record.
+"""Checks of untrusted shards that name the damaged record.
 
-Training checks whole blocks in its graph, see `PreparedText`; this finds the record, for a message.
+Training checks whole blocks in its graph, see `PreparedText`; only when that fails, these checks
+find the record for the error message.
 """
 
 import collections
@@ -15,11 +16,15 @@ from training.prepared.records import checked_pairs
 
 
 def check_digest(path: pathlib.Path, shard: Mapping[str, Any]) -> None:
-    """Refuses a shard whose bytes are not those that `prepare` has written.
+    """Compares the digest of a shard with its description.
+
+    Args:
+        path: path of the shard.
+        shard: its description.
 
     Raises:
-        ValueError: the digest is another.
-        OSError: it cannot be read.
+        ValueError: the digests differ.
+        OSError: the file cannot be read.
     """
     if digest_of_file(path) != shard["digest"]:
         raise InputError(f"{path}: damaged; {remedy(path.parent)}")
@@ -28,15 +33,15 @@ def check_digest(path: pathlib.Path, shard: Mapping[str, Any]) -> None:
 def check_records(
     path: pathlib.Path, shard: Mapping[str, Any], vocab_sizes: Mapping[str, int]
 ) -> None:
-    """Refuses records that no model of these vocabularies can be trained with.
+    """Checks that all records of a shard can be read and have valid ids and lengths.
 
     Args:
-        path: of the shard.
+        path: path of the shard.
         shard: its description.
-        vocab_sizes: pieces of the vocabulary of each side that the records have.
+        vocab_sizes: vocabulary sizes of the sides that the records have.
 
     Raises:
-        ValueError: names the first such record, counted from 1.
+        ValueError: a record is invalid; names the first one, counted from 1.
         OSError: the file cannot be read.
     """
     lengths: collections.Counter[int] = collections.Counter()
@@ -48,7 +53,7 @@ def check_records(
                     break
                 length = max(_length(pair.get(name), size) for name, size in vocab_sizes.items())
                 if length >= len(shard["lengths"]):
-                    raise InputError(f"{length:,} tokens, more than {DESCRIPTION_NAME} says of any")
+                    raise InputError(f"{length:,} tokens, more than {DESCRIPTION_NAME} records")
             except ValueError as error:
                 raise InputError(
                     f"{path}: record {number}: {error}; {remedy(path.parent)}"
@@ -56,7 +61,7 @@ def check_records(
             lengths[length] += 1
     if any(lengths[length] != count for length, count in enumerate(shard["lengths"])):
         raise InputError(
-            f"{path}: its records have other lengths than {DESCRIPTION_NAME} says; "
+            f"{path}: its records have other lengths than {DESCRIPTION_NAME} records; "
             f"{remedy(path.parent)}"
         )
 
@@ -71,5 +76,5 @@ def _length(ids: Sequence[int] | None, vocab_size: int) -> int:
 
 
 def remedy(folder: pathlib.Path) -> str:
-    """What to do about a folder that is damaged."""
-    return f"copy it anew, or remove {folder} and prepare it anew"
+    """Returns advice for a damaged folder, as the end of an error message."""
+    return f"copy it again, or remove {folder} and prepare it again"

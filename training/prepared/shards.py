@@ -1,4 +1,4 @@
-"""What the processes of `prepare` do: lines to shards, and shards without their duplicates."""
+"""The tasks of the processes of `prepare`: tokenizing shards and removing duplicates."""
 
 import collections
 import contextlib
@@ -23,8 +23,9 @@ from tf_transformer.text.text_file import TextFile
 from training.prepared.prepared_folder import WORK_NAME, digest_of_file
 from training.prepared.records import encode_pair, read_records, write_record
 
-# Lines that are tokenized by one call, and places that are named for each kind of fault.
+# Number of lines per call of the tokenizer.
 _CHUNK = 1000
+# Number of dropped lines to name for each kind of fault.
 _NUM_EXAMPLES = 3
 
 FAULTS = (
@@ -38,18 +39,19 @@ FAULTS = (
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """Some lines of a corpus, and where they go.
+    """A range of lines of a corpus, and the files made from it.
 
     Args:
-        number: of all shards of the preparation.
-        source, target: the files; a language model has no source.
-        first_line: counted from 0.
-        num_lines: of each file.
-        bytes: where they begin and end in source and target, in decompressed bytes.
-        output: the folder that is prepared.
+        index: index among all shards of the preparation.
+        source: the source file; None for a language model.
+        target: the target file.
+        first_line: index of the first line.
+        num_lines: number of lines.
+        bytes: begin and end of the lines in the decompressed source and target.
+        output: the prepared folder.
     """
 
-    number: int
+    index: int
     source: TextFile | None
     target: TextFile
     first_line: int
@@ -59,34 +61,34 @@ class Shard:
 
     @property
     def path(self) -> pathlib.Path:
-        """The finished shard."""
-        return self.output / f"shard-{self.number:05}.tfrecord"
+        """Path of the finished shard."""
+        return self.output / f"shard-{self.index:05}.tfrecord"
 
     @property
     def raw_path(self) -> pathlib.Path:
-        """The shard with its duplicates."""
-        return self.output / WORK_NAME / f"{self.number:05}.tfrecord"
+        """Path of the shard before duplicates are removed."""
+        return self.output / WORK_NAME / f"{self.index:05}.tfrecord"
 
     @property
-    def notes_path(self) -> pathlib.Path:
-        """Digests and lengths of the pairs in it, faults; written last."""
-        return self.output / WORK_NAME / f"{self.number:05}.npz"
+    def metadata_path(self) -> pathlib.Path:
+        """Path of the `ShardMetadata`, which are written after the raw shard."""
+        return self.output / WORK_NAME / f"{self.index:05}.npz"
 
     @property
     def description_path(self) -> pathlib.Path:
-        """What `prepared.json` will say about the finished shard."""
-        return self.output / WORK_NAME / f"{self.number:05}.json"
+        """Path of the finished shard's entry for `prepared.json`."""
+        return self.output / WORK_NAME / f"{self.index:05}.json"
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardNotes:
-    """What is known about a shard's pairs.
+class ShardMetadata:
+    """Data about the pairs of a raw shard.
 
     Args:
         digests: uint64 `(pairs,)`; equal for equal pairs of sentences.
-        lengths: int32 `(pairs, 2)`, tokens of source and target, end tokens included.
-        faults: kind -> number of lines that were left out.
-        examples: kind -> the first places.
+        lengths: int32 `(pairs, 2)`, tokens of source and target, including end tokens.
+        faults: number of dropped lines, by the kind of fault.
+        examples: file and line of the first dropped lines, by the kind of fault.
     """
 
     digests: np.ndarray
@@ -95,15 +97,21 @@ class ShardNotes:
     examples: dict[str, list[str]]
 
 
-# Of this process, see `start_process`.
+# Set in each process by `load_tokenizers`.
 _tags: tuple[str, ...] = ()
 _processors: list[Any] = []
 
 
-def start_process(
+def load_tokenizers(
     source_model: bytes | None, target_model: bytes, languages: Sequence[str]
 ) -> None:
-    """Readies a process for `make_shard`: loads the tokenizers, and which tags a source needs."""
+    """Initializes a process for `make_shard`.
+
+    Args:
+        source_model: SentencePiece model of the source; None for a language model.
+        target_model: SentencePiece model of the target.
+        languages: languages whose tags the source must begin with; empty requires none.
+    """
     global _processors, _tags
     _tags = tuple(language_tag(language) for language in languages)
     _processors = [
@@ -113,46 +121,47 @@ def start_process(
 
 
 def make_shard(shard: Shard, sides: list[bytes | None], max_length: int) -> None:
-    """Tokenizes the lines of a shard and writes those pairs that are fit for training.
+    """Tokenizes the lines of a shard and writes the valid pairs to its raw file.
 
     Args:
-        shard: which lines they are.
+        shard: the shard to make.
         sides: the bytes of the lines of source and target.
-        max_length: pairs with a side of more tokens, its end token included, are left out.
+        max_length: maximum number of tokens of a side, including the end token; longer pairs are
+            dropped.
 
     Raises:
-        ValueError: there are more or fewer lines than there were a while ago.
+        ValueError: the number of lines has changed since the files were counted.
     """
     faults: collections.Counter[str] = collections.Counter()
     examples: dict[str, list[str]] = collections.defaultdict(list)
 
-    def leave_out(kind, file, line):
+    def drop(kind, file, line):
         faults[kind] += 1
         if len(examples[kind]) < _NUM_EXAMPLES:
             examples[kind].append(f"{file.path}:{line + 1}")
 
     digests, lengths = [], []
     with replacing_own(shard.raw_path) as path, open(path, "wb") as file:
-        readable = _readable_pairs(shard, sides, leave_out)
+        readable = _readable_pairs(shard, sides, drop)
         for chunk in _chunks(readable):
             digest = b"".join(_pair_digest(*pair) for _, *pair in chunk)
             ids = [_encode(side, [pair[1 + side] for pair in chunk]) for side in (0, 1)]
             kept = []
-            for place, (line, source, target) in enumerate(
+            for index, (line, source, target) in enumerate(
                 zip((line for line, *_ in chunk), *ids, strict=True)
             ):
                 if len(source) < 2 or len(target) < 2:
-                    leave_out(FAULTS[2], shard.target, line)
+                    drop(FAULTS[2], shard.target, line)
                 elif max(len(source), len(target)) > max_length:
-                    leave_out(FAULTS[3], shard.target, line)
+                    drop(FAULTS[3], shard.target, line)
                 else:
-                    kept.append(place)
+                    kept.append(index)
                     lengths.append((len(source) if shard.source else 0, len(target)))
                     write_record(file, encode_pair(source if shard.source else None, target))
             digests.append(np.frombuffer(digest, np.uint64)[kept])
-    _write_notes(
-        shard.notes_path,
-        ShardNotes(
+    _write_metadata(
+        shard.metadata_path,
+        ShardMetadata(
             np.concatenate([*digests, np.zeros(0, np.uint64)]),
             np.array(lengths, np.int32).reshape(-1, 2),
             dict(faults),
@@ -161,8 +170,8 @@ def make_shard(shard: Shard, sides: list[bytes | None], max_length: int) -> None
     )
 
 
-def _readable_pairs(shard, sides, leave_out) -> Iterator[tuple[int, str, str]]:
-    """Line numbers and sentences; without a source, the target stands in for it."""
+def _readable_pairs(shard, sides, drop) -> Iterator[tuple[int, str, str]]:
+    """Yields line indices and sentences; without a source, the target takes its place."""
     files = (shard.source or shard.target, shard.target)
     target = _split_lines(sides[1])
     lines = (_split_lines(sides[0]) if shard.source else target, target)
@@ -176,18 +185,18 @@ def _readable_pairs(shard, sides, leave_out) -> Iterator[tuple[int, str, str]]:
                 sentences.append(file.sentence(line + 1, text))
             except ValueError as error:
                 kind = FAULTS[0] if isinstance(error, NotTextError) else FAULTS[1]
-                leave_out(kind, file, line)
+                drop(kind, file, line)
                 break
         else:
             if _tags and shard.source and lacks_tag(sentences[0], _tags):
-                leave_out(FAULTS[4], shard.source, line)
+                drop(FAULTS[4], shard.source, line)
             else:
                 yield line, *sentences
 
 
 def _split_lines(text: bytes) -> list[bytes]:
     lines = text.split(b"\n")
-    if not lines[-1].strip(b"\r"):  # a rest without text or line feed
+    if not lines[-1].strip(b"\r"):  # not a line, as in `count_lines`
         lines.pop()
     return lines
 
@@ -215,31 +224,31 @@ def _encode(side: int, sentences: list[str]) -> list[list[int]]:
     return ids
 
 
-def _write_notes(path: pathlib.Path, notes: ShardNotes) -> None:
-    report = json.dumps({"faults": notes.faults, "examples": notes.examples})
+def _write_metadata(path: pathlib.Path, metadata: ShardMetadata) -> None:
+    report = json.dumps({"faults": metadata.faults, "examples": metadata.examples})
     with replacing_own(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, digests=notes.digests, lengths=notes.lengths, report=np.array(report))
+        np.savez(file, digests=metadata.digests, lengths=metadata.lengths, report=np.array(report))
 
 
-def read_notes(shard: Shard) -> ShardNotes:
-    """What `make_shard` has written down."""
-    with np.load(shard.notes_path) as notes:
-        report = json.loads(str(notes["report"]))
-        return ShardNotes(notes["digests"], notes["lengths"], **report)
+def read_metadata(shard: Shard) -> ShardMetadata:
+    """Reads the metadata that `make_shard` has written."""
+    with np.load(shard.metadata_path) as arrays:
+        report = json.loads(str(arrays["report"]))
+        return ShardMetadata(arrays["digests"], arrays["lengths"], **report)
 
 
 def read_digests(shard: Shard) -> np.ndarray:
-    """The digests alone."""
-    with np.load(shard.notes_path) as notes:
-        return notes["digests"]
+    """Reads only the digests of the metadata, `(pairs,)` uint64."""
+    with np.load(shard.metadata_path) as arrays:
+        return arrays["digests"]
 
 
 def finish_shard(shard: Shard, keep: np.ndarray) -> None:
-    """Writes the shard with the pairs that are kept, and its description; the raw one goes.
+    """Writes the finished shard and its description, and removes the raw shard.
 
     Args:
-        shard: made by `make_shard`.
-        keep: bool `(pairs,)`.
+        shard: a shard that `make_shard` has made.
+        keep: bool `(pairs,)`, whether each pair is kept.
     """
     if shard.raw_path.exists():
         if keep.all():
@@ -247,7 +256,7 @@ def finish_shard(shard: Shard, keep: np.ndarray) -> None:
         else:
             _copy_records(shard, keep)
             shard.raw_path.unlink()
-    lengths = read_notes(shard).lengths[keep]
+    lengths = read_metadata(shard).lengths[keep]
     description = {
         "name": shard.path.name,
         "pairs": len(lengths),

@@ -115,7 +115,7 @@ def test_nobody_is_let_in_before_the_server_is_kept_to_this_machine(host):
 
 def test_a_server_that_cannot_be_kept_to_this_machine_gets_no_connection(monkeypatch):
     monkeypatch.setattr(socket, "SO_BINDTODEVICE", -1)
-    message = r"^port \d+: this system cannot keep it to"
+    message = r"^port \d+: cannot restrict it to connections"
     with pytest.raises(OSError, match=message) as raised, loopback_only(0) as port:
         server = listen(port)
     with server, socket.create_connection(("127.0.0.1", port), timeout=10):

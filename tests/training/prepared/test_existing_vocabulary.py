@@ -105,7 +105,10 @@ def test_prepare_takes_the_same(corpus, own, tmp_path, capsys):
     assert (alone / "target.spm").read_bytes() == path.read_bytes()
     assert not (alone / "source.spm").exists()
     error = fails(capsys, ["prepare", *files, "--output", tmp_path / "p", "--vocabulary", alone])
-    assert error == f"{alone}: its vocabulary is a language model's and has no source side"
+    assert error == (
+        f"{alone}: its vocabulary is that of a language model and has no source.spm; give one of "
+        "a translation model"
+    )
 
 
 def test_a_language_model_takes_the_target(lines, tmp_path):
@@ -125,8 +128,11 @@ def test_a_language_model_takes_the_target(lines, tmp_path):
             r"\(pad, unknown, begin, end\) ids \(0, 1, 2, 3\). Received: \(-1, 0, 1, 2\). Train",
         ),
         ({"kind": "word", "size": 50, **IDS}, r"of the type bpe, unigram or char. Received: word$"),
-        (b"", r"can be used \(Not a SentencePiece model \(0 bytes\).\)$"),
-        (b"garbage", r"can be used \(Not a SentencePiece model \(7 bytes\).\)$"),
+        (b"", r"not a usable SentencePiece.*\(Not a SentencePiece model \(0 bytes\).\)$"),
+        (
+            b"garbage",
+            r"not a usable SentencePiece.*\(Not a SentencePiece model \(7 bytes\).\)$",
+        ),
     ],
 )
 def test_models_that_do_not_fit(lines, tmp_path, content, message):
@@ -142,7 +148,8 @@ def test_what_contradicts_it_is_refused(corpus, own, trained, tmp_path, capsys):
     given = command(corpus, tmp_path / "m", "--vocabulary", path)
     error = fails(capsys, [*given, "vocabulary.kind=bpe"])
     assert error == (
-        f"{path} has a vocabulary with kind='unigram' and keeps it; leave out vocabulary.kind='bpe'"
+        f"{path} has a vocabulary with kind='unigram', which cannot change; leave out "
+        "vocabulary.kind='bpe'"
     )
     error = fails(capsys, [*given, "--init-from", str(trained)])
     assert error == "--init-from brings its vocabulary; leave out --vocabulary"

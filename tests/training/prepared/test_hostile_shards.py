@@ -84,7 +84,7 @@ def test_ids_that_are_none(folder, side, token):
     path = write_shard(folder, [*[encode_pair(*PAIR)] * 6, encode_pair(*pair)])
     with pytest.raises(tf.errors.InvalidArgumentError):
         read_all(folder)
-    message = rf"{path}: record 7: expected ids from 1 to 399, got {token}; copy it anew"
+    message = rf"{path}: record 7: expected ids from 1 to 399, got {token}; copy it again"
     with pytest.raises(ValueError, match=message):
         PreparedText([PreparedFolder(folder)], DATA).check_records()
 
@@ -110,9 +110,9 @@ def test_records_that_lack_a_side(folder, record):
 @pytest.mark.parametrize(
     ("length", "lengths", "reason"),
     [
-        (31, [0, 0, 0, 1], "record 1: 31 tokens, more than prepared.json says of any"),
-        (4, [0] * 20 + [1], "its records have other lengths than prepared.json says"),
-        (4, [0, 0, 0, 0, 2], "its records have other lengths than prepared.json says"),
+        (31, [0, 0, 0, 1], "record 1: 31 tokens, more than prepared.json records"),
+        (4, [0] * 20 + [1], "its records have other lengths than prepared.json records"),
+        (4, [0, 0, 0, 0, 2], "its records have other lengths than prepared.json records"),
     ],
 )
 def test_lengths_that_are_not_those_of_the_records(folder, length, lengths, reason):
@@ -138,7 +138,7 @@ def test_files_that_hold_no_records(folder, change, reason):
     describe(folder, [0, 0, 0, 0, 20])
     with pytest.raises(tf.errors.OpError):
         read_all(folder)
-    with pytest.raises(ValueError, match=f"{path}: {reason}; copy it anew"):
+    with pytest.raises(ValueError, match=f"{path}: {reason}; copy it again"):
         PreparedText([PreparedFolder(folder)], DATA).check_records()
 
 
@@ -164,7 +164,7 @@ def test_garbage_in_a_record(folder):
 
 def test_another_digest(folder):
     path = write_shard(folder, [encode_pair(*PAIR)] * 20, digest="0" * 32)
-    with pytest.raises(ValueError, match=f"{path}: damaged; copy it anew"):
+    with pytest.raises(ValueError, match=f"{path}: damaged; copy it again"):
         PreparedText([PreparedFolder(folder)], DATA).check_digests()
 
 
@@ -184,13 +184,13 @@ def errors(capsys, *command) -> str:
 def test_training_ends_in_one_line(folder, corpus, tmp_path, capsys, record, reason):
     path = write_shard(folder, [record], [0, 0, 0, 1])
     error = errors(capsys, *train_options(corpus, tmp_path / "m", str(folder)))
-    assert error.startswith(f"{path}: record 1: {reason}; copy it anew, or remove")
+    assert error.startswith(f"{path}: record 1: {reason}; copy it again, or remove")
 
 
 def test_training_begins_with_the_digests(folder, corpus, tmp_path, capsys):
     path = write_shard(folder, [encode_pair(*PAIR)] * 20, digest="0" * 32)
     error = errors(capsys, *train_options(corpus, tmp_path / "m", str(folder)))
-    assert error.startswith(f"{path}: damaged; copy it anew, or remove")
+    assert error.startswith(f"{path}: damaged; copy it again, or remove")
     assert not (tmp_path / "m" / "config.json").exists()
 
 

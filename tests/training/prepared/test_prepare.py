@@ -22,9 +22,9 @@ from tf_transformer.text.language_tags import languages_of
 from tf_transformer.text.reading import MAX_LINE_BYTES
 from tf_transformer.text.text_file import TextFile
 from training.demo.corpus import generate_pairs
-from training.prepared.duplicates import mark_first
+from training.prepared.duplicates import mark_first_occurrences
 from training.prepared.line_count import count_lines
-from training.prepared.prepare import _own
+from training.prepared.prepare import _locked_output
 from training.prepared.prepared_folder import WORK_NAME
 from training.prepared.records import encode_pair, read_records, write_record
 
@@ -222,14 +222,15 @@ def test_missing_columns(prepared, tmp_path):
     assert records_of(tmp_path / "out") == encoded(tmp_path / "out", PAIRS[:3] + PAIRS[4:5])
 
 
-@pytest.mark.parametrize("at_once", [10, 37, 1000, 10**6])
-def test_first_of_equal_digests(tmp_path, at_once):
-    draw = np.random.default_rng(at_once)
+@pytest.mark.parametrize("pairs_per_pass", [10, 37, 1000, 10**6])
+def test_first_of_equal_digests(tmp_path, pairs_per_pass):
+    draw = np.random.default_rng(pairs_per_pass)
     parts = [
         draw.integers(0, 300, size).astype(np.uint64) * np.uint64(2**55 + 12345)
         for size in (0, 200, 50, 333, 0)
     ]
-    mark_first([lambda part=part: part for part in parts], tmp_path / "k.npy", 583, at_once=at_once)
+    readers = [lambda part=part: part for part in parts]
+    mark_first_occurrences(readers, tmp_path / "k.npy", 583, pairs_per_pass=pairs_per_pass)
     seen, expected = set(), []
     for digest in np.concatenate(parts).tolist():
         expected.append(digest not in seen)
@@ -239,7 +240,7 @@ def test_first_of_equal_digests(tmp_path, at_once):
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 7, 100])
 def test_counting_agrees_with_reading(tmp_path, monkeypatch, piece):
-    monkeypatch.setattr("training.prepared.line_count._PIECE", piece)
+    monkeypatch.setattr("training.prepared.line_count._CHUNK_BYTES", piece)
     draw = random.Random(piece)
     for _ in range(200):
         text = "".join(draw.choices("ab\r\n\n", k=draw.randrange(30))).encode()
@@ -338,7 +339,7 @@ def test_settings_that_cannot_be_met_may_be_changed(prepared, tmp_path, capsys):
 def test_a_second_process_leaves_the_first_alone(prepared, capsys):
     output = prepared / "out"
     before = contents(output)
-    with _own(output) as work:
+    with _locked_output(output) as work:
         (work / "mine").write_text("x")
         extra = [*SETTINGS, "--shard-pairs", "100"]
         error = fails(capsys, [prepared / "train.en"], [prepared / "train.de"], output, *extra)
@@ -390,7 +391,7 @@ def test_a_text_that_changes_while_it_is_read(tmp_path, monkeypatch, capsys):
     def read_sides(*arguments):
         for shard, sides in original(*arguments):
             yield shard, sides
-            if shard.number == 2:
+            if shard.index == 2:
                 pathlib.Path(target).write_bytes(text.swapcase())
 
     with monkeypatch.context() as patch:

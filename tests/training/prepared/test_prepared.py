@@ -159,7 +159,7 @@ def test_pairs_beyond_the_length_are_left_out(directory):
     assert 0 < text.num_pairs == len(expected) < 500
     seen = pairs_of(collect(text.training_batches(1), 150))
     assert set(map(str, seen)) == set(map(str, expected))
-    with pytest.raises(ValueError, match=re.escape("as short as data.max_length=2")):
+    with pytest.raises(ValueError, match=re.escape("longer than data.max_length=2;")):
         text_of(directory, 1.0, max_length=2)
 
 
@@ -248,7 +248,7 @@ def test_settings_may_repeat_the_vocabulary(directory, corpus, tmp_path, capsys)
     command += ["--output", str(tmp_path / "b"), "--vocabulary", first, *other]
     assert main([str(part) for part in command]) == 2
     error = capsys.readouterr().err
-    assert "has a vocabulary with kind='bpe' and keeps it; leave out vocabulary.kind=" in error
+    assert "with kind='bpe', which cannot change; leave out vocabulary.kind=" in error
 
 
 def test_what_train_refuses(directory, corpus, tmp_path, capsys):
@@ -258,7 +258,7 @@ def test_what_train_refuses(directory, corpus, tmp_path, capsys):
 
     first = str(directory / "first")
     for extra in (["--vocab-size", "300"], ["--config", str(yaml_with(tmp_path, "{size: 300}"))]):
-        assert "has a vocabulary with size=400 and keeps it; leave out" in error(first, extra=extra)
+        assert "with size=400, which cannot change; leave out" in error(first, extra=extra)
     assert "takes the place of --source" in error(first, extra=["--source", "x"])
     assert "is not a prepared folder" in error(str(tmp_path))
     (tmp_path / WORK_NAME).mkdir()
@@ -285,7 +285,7 @@ def test_bytes_that_changed_are_found_in_reading(directory, corpus, tmp_path, ca
     assert (
         capsys.readouterr()
         .err.splitlines()[-1]
-        .startswith(f"tf-transformer: error: {shard}: damaged; copy it anew, or remove")
+        .startswith(f"tf-transformer: error: {shard}: damaged; copy it again, or remove")
     )
 
 
@@ -308,14 +308,14 @@ def test_a_description_that_lacks_something(directory, tmp_path):
             "expected shards such as shard-00000.tfrecord, got '/etc/passwd'",
         ),
         ({"name": ["shard-00000.tfrecord"]}, "expected shards such as shard-00000.tfrecord"),
-        ({"pairs": "many"}, "shard-00000.tfrecord has counts that are no counts"),
-        ({"pairs": -1}, "shard-00000.tfrecord has counts that are no counts"),
-        ({"pairs": True}, "shard-00000.tfrecord has counts that are no counts"),
-        ({"bytes": 1e9}, "shard-00000.tfrecord has counts that are no counts"),
-        ({"lengths": {"3": 4}}, "shard-00000.tfrecord has counts that are no counts"),
-        ({"lengths": [0, 0.5]}, "shard-00000.tfrecord has counts that are no counts"),
-        ({"lengths": [0, 5, 10**18]}, r"pairs of shard-00000.tfrecord are not 1,000,\S+ lengths"),
-        ({"pairs": 10**18, "lengths": [10**18]}, r"pairs of shard-00000.tfrecord are not 1,000,"),
+        ({"pairs": "many"}, "expected counts of at least 0 for shard-00000.tfrecord"),
+        ({"pairs": -1}, "expected counts of at least 0 for shard-00000.tfrecord"),
+        ({"pairs": True}, "expected counts of at least 0 for shard-00000.tfrecord"),
+        ({"bytes": 1e9}, "expected counts of at least 0 for shard-00000.tfrecord"),
+        ({"lengths": {"3": 4}}, "expected counts of at least 0 for shard-00000.tfrecord"),
+        ({"lengths": [0, 0.5]}, "expected counts of at least 0 for shard-00000.tfrecord"),
+        ({"lengths": [0, 5, 10**18]}, r"shard-00000.tfrecord cannot have .*, 1,000,\S+ lengths"),
+        ({"pairs": 10**18, "lengths": [10**18]}, r"shard-00000.tfrecord cannot have 1,000,"),
     ],
 )
 def test_a_description_of_what_cannot_be(directory, tmp_path, changes, reason):
@@ -358,7 +358,7 @@ def test_descriptions_and_vocabularies_that_are_no_files(directory, tmp_path):
 def test_a_vocabulary_that_is_damaged(tmp_path):
     for content in (b"none", b"\xff\xfe"):
         (tmp_path / "target.spm").write_bytes(content)
-        with pytest.raises(ValueError, match="its vocabulary is no SentencePiece model"):
+        with pytest.raises(ValueError, match="its vocabulary is not a usable Sentence"):
             read_vocabulary(tmp_path)
 
 
@@ -367,7 +367,7 @@ def test_a_vocabulary_that_is_damaged(tmp_path):
     ["foo", "grpc://localhost", "grpc://localhost:x", "grpc://localhost:65536", "grpc://::1:5050"],
 )
 def test_addresses_that_are_none(address):
-    with pytest.raises(ValueError, match=r"expected grpc://HOST:PORT, an IPv6 address in brac"):
+    with pytest.raises(ValueError, match=r"expected grpc://HOST:PORT, with an IPv6 address in"):
         check_service(address)
 
 
@@ -424,13 +424,13 @@ def test_a_service_at_an_ipv6_address(directory):
     assert len(collect(batches, 3)) == 3
 
 
-def watched(address):
-    """Starts a process that watches a service until it is told to end."""
+def start_checking_process(address):
+    """Starts a process that ends when the service is lost or when its standard input is closed."""
     script = (
         "import sys\n"
-        "from training.prepared.data_service import service_watched\n"
-        f"with service_watched({address!r}, 0.2, 0.5):\n"
-        "    print('watching', flush=True)\n"
+        "from training.prepared.data_service import exit_if_service_is_lost\n"
+        f"with exit_if_service_is_lost({address!r}, 0.2, 0.5):\n"
+        "    print('checking', flush=True)\n"
         "    sys.stdin.read()\n"
     )
     process = subprocess.Popen(
@@ -440,18 +440,18 @@ def watched(address):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout.readline() == "watching\n"
+    assert process.stdout.readline() == "checking\n"
     return process
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_service_that_ends_or_is_suspended_ends_training(end):
-    """In a process of its own, which the watch ends."""
+    """Training runs in a separate process, because that process is ended."""
     command = [sys.executable, "-m", "tf_transformer", "data-service", "--port", "0"]
     service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         address = service.stdout.readline().split()[-1]
-        process = watched(address)
+        process = start_checking_process(address)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=2)
         service.send_signal(end)
@@ -463,9 +463,9 @@ def test_a_service_that_ends_or_is_suspended_ends_training(end):
     assert "no tf.data service answers there" in error and "run the same command again" in error
 
 
-def test_the_watch_ends_with_training():
+def test_the_checks_end_with_training():
     service = start_service(0)
-    process = watched(service.target)
+    process = start_checking_process(service.target)
     assert process.communicate("", timeout=60)[0] == ""
     assert process.returncode == 0
 
