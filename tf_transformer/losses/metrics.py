@@ -6,10 +6,10 @@ import keras
 from keras import ops
 
 from tf_transformer.layers.masks import padding_mask
+from tf_transformer.losses.kernels import label_logits
 from tf_transformer.losses.label_smoothing import (
     TokenLosses,
     cross_entropy,
-    label_logits,
     smoothed_cross_entropy,
 )
 

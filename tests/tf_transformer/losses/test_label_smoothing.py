@@ -222,6 +222,28 @@ def test_label_smoothing_must_be_a_share(label_smoothing):
         LabelSmoothedCrossEntropy(label_smoothing)
 
 
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("smoothed_over", ["all", "others", "others_but_padding"])
+def test_fast_and_plain_form_agree(rng, logits, label_smoothing, smoothed_over):
+    """Values and gradients, without the labels at padding, which the loss masks out."""
+    labels = np.where(LABELS == 0, 3, LABELS)
+    weights = tf.constant(rng.normal(size=labels.shape), tf.float32)
+    results = []
+    for function in (
+        loss_module.smoothed_cross_entropy,
+        loss_module.plain_smoothed_cross_entropy,
+    ):
+        with tf.GradientTape() as tape:
+            z = tf.convert_to_tensor(logits, tf.float32)
+            tape.watch(z)
+            losses = function(labels, z, label_smoothing, smoothed_over)
+            value = tf.reduce_sum(losses * weights)
+        results.append((losses, tape.gradient(value, z)))
+    (fast, fast_gradient), (plain, plain_gradient) = results
+    np.testing.assert_allclose(fast, plain, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(fast_gradient, plain_gradient, atol=1e-6)
+
+
 @pytest.mark.parametrize("smoothed_over", ["all", "others", "others_but_padding"])
 def test_conventions(rng, logits, smoothed_over):
     """Value and gradient against the distribution written out; values of whole rows."""
@@ -252,9 +274,9 @@ def test_conventions(rng, logits, smoothed_over):
     np.testing.assert_allclose(gradient, (np.exp(log_p) - q) * weights[..., None], atol=1e-5)
     np.testing.assert_allclose(value, (expected * weights).sum(), rtol=1e-4)
     # The distribution by itself, and its entropy.
-    label = int(labels[0, 0])
-    distribution = loss_module.label_distribution(label, VOCAB, 0.2, smoothed_over)
-    np.testing.assert_allclose(distribution, q[0, 0], rtol=1e-6)
+    for label, expected in ((labels, q), (int(labels[0, 0]), q[0, 0])):
+        distribution = loss_module.label_distribution(label, VOCAB, 0.2, smoothed_over)
+        np.testing.assert_allclose(distribution, expected, rtol=1e-6)
     positive = q[0, 0][q[0, 0] > 0]
     np.testing.assert_allclose(
         loss_module.label_entropy(VOCAB, 0.2, smoothed_over),
