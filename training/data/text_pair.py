@@ -1,0 +1,63 @@
+"""The two text files of a parallel corpus, before they are tokenized."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+from tf_transformer.text.language_tags import check_tags
+from tf_transformer.text.text_file import TextFile
+from tf_transformer.text.tokenizer import Tokenizer
+from training.config import DataConfig
+from training.data.change_detection import ChangeDetector
+from training.data.pipeline import ParallelText
+
+
+@dataclasses.dataclass(frozen=True)
+class TextPair:
+    """The files of a parallel corpus; they are read when something of them is asked for.
+
+    Args:
+        source: the source side; None for a language model.
+        target: the target side.
+    """
+
+    source: TextFile | None
+    target: TextFile
+
+    @property
+    def has_source(self) -> bool:
+        """Whether there is a source side."""
+        return self.source is not None
+
+    @functools.cached_property
+    def watch(self) -> ChangeDetector:
+        """Detects changes of the files since the first access.
+
+        Raises:
+            InputError: the texts are faulty, see `check_parallel`.
+        """
+        return ChangeDetector(self.source, self.target)
+
+    @property
+    def digest(self) -> str:
+        """The digest of both texts at the first access."""
+        return self.watch.digest
+
+    def check(self, languages: Sequence[str]) -> None:
+        """Reads both texts and checks them.
+
+        Args:
+            languages: each source sentence must start with the tag of one of them, unless empty.
+
+        Raises:
+            InputError: a text is faulty, see `check_parallel` and `check_tags`.
+        """
+        _ = self.watch
+        if self.source:
+            check_tags(self.source.lines(), languages, str(self.source))
+
+    def tokenized(
+        self, tokenizers: tuple[Tokenizer | None, Tokenizer], config: DataConfig
+    ) -> ParallelText:
+        """Returns the corpus with its tokenizers."""
+        return ParallelText(self.source, self.target, *tokenizers, config, self.watch)
