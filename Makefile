@@ -5,7 +5,7 @@ EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test docs format protos clean always
+.PHONY: demo test test-fast docs format protos clean always
 
 $(VENV)/installed-%: setup.py pyproject.toml $(VENV)/pyvenv.cfg
 	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[$*]"
@@ -23,6 +23,11 @@ test: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+
+# Without the tests that take a second or more; every package is covered.
+test-fast: $(VENV)/installed-$(EXTRAS)
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not slow"
 
 docs: $(VENV)/installed-docs
 	$(BIN)/mkdocs build --strict

@@ -105,6 +105,7 @@ def test_truncated_weights(capsys, trained, tmp_path):
     assert "model.weights.h5: damaged, or of another model" in line
 
 
+@pytest.mark.slow
 def test_full_disk(capsys, trained, tmp_path):
     (tmp_path / "in").write_text("ten horses\n")
     line = fails(capsys, "translate", "--model-dir", trained, "--input", tmp_path / "in",
@@ -161,6 +162,7 @@ def test_programming_errors_keep_their_traceback(monkeypatch, error):
         main(["average", "--model-dir", "x", "--last", "1"])
 
 
+@pytest.mark.slow
 def test_translate_keeps_order_and_empty_lines(trained, tmp_path, capsys):
     (tmp_path / "in").write_bytes(b"ten horses\n\n   \r\nthe third of May\r\nlast line")
     output = tmp_path / "out"
@@ -208,6 +210,7 @@ def test_translate_by_a_server(protocol, tmp_path, capsys):
     assert "one of the arguments --model-dir --server is required" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_translate_standard_input_and_output(trained, monkeypatch, capfdbinary):
     stream = io.TextIOWrapper(io.BytesIO(b"ten horses\n"))
     monkeypatch.setattr("sys.stdin", stream)
@@ -215,6 +218,7 @@ def test_translate_standard_input_and_output(trained, monkeypatch, capfdbinary):
     assert capfdbinary.readouterr().out.count(b"\n") == 1
 
 
+@pytest.mark.slow
 def test_evaluate_writes_scores_with_signatures(trained, corpus, tmp_path, capsys):
     output, scores_file = tmp_path / "out", tmp_path / "scores.json"
     command = [
@@ -255,6 +259,7 @@ def test_evaluate_replaces_nothing_that_it_reads(
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_evaluate_writes_a_translation_a_line(trained, corpus, tmp_path, monkeypatch, capsys):
     """A vocabulary with bytes can spell line ends."""
     odd = Translation("zehn\nPferde", 0.0, False)

@@ -51,6 +51,7 @@ def run_with_little_disk(arguments, limit):
     )
 
 
+@pytest.mark.slow
 def test_average_on_a_full_disk(model_dir):
     before = contents(model_dir)
     arguments = ["average", "--model-dir", str(model_dir), "--last", "2"]
@@ -61,6 +62,7 @@ def test_average_on_a_full_disk(model_dir):
     assert contents(model_dir) == before
 
 
+@pytest.mark.slow
 def test_export_on_a_full_disk(model_dir, tmp_path):
     output = tmp_path / "served"
     arguments = ["export", "--model-dir", str(model_dir), "--output", str(output)]
@@ -77,6 +79,7 @@ def test_export_on_a_full_disk(model_dir, tmp_path):
 # Checkpoints
 
 
+@pytest.mark.slow
 def test_training_finds_its_checkpoints_without_the_list(corpus, model_dir, capsys):
     """TensorFlow's list of checkpoints is not needed to go on from the newest."""
     (model_dir / "checkpoints" / "checkpoint").write_text("garbage")
@@ -270,6 +273,7 @@ def test_translate_never_reads_what_it_writes(model_dir, tmp_path, capsys):
     assert text.read_text() == "one\n"
 
 
+@pytest.mark.slow
 def test_stopped_translation_keeps_the_former_file(model_dir, tmp_path):
     text, output = tmp_path / "text", tmp_path / "output"
     text.write_text("two dogs at 3 o'clock on Monday\n" * 20_000)
@@ -292,6 +296,7 @@ def test_stopped_translation_keeps_the_former_file(model_dir, tmp_path):
     assert partial.read_text().count("\n") >= 1
 
 
+@pytest.mark.slow
 def test_translate_reads_gzip(model_dir, tmp_path):
     import gzip
 

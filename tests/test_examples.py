@@ -52,6 +52,7 @@ FIGURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
 def test_recipe(recipe):
     """Parsed, with the figures of its text, and built but for the vocabulary."""

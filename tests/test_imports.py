@@ -180,6 +180,7 @@ def test_importing_the_packages_does_not_import_tensorflow():
     assert not SLOW & imported
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", FOLDERS)
 def test_public_names(package):
     """They are there for completion, and import TensorFlow only once they are used."""
@@ -390,3 +391,23 @@ def test_the_layout_is_written_down(parts):
     order = list(listed)
     for number, part in enumerate(order):
         assert parts.get(part, set()) & set(order[number:]) == set(), part
+
+
+def test_every_package_has_fast_tests():
+    """`make test-fast` leaves out what is marked as slow."""
+    for folder in {
+        path.parent for package in FOLDERS for path in (ROOT / "tests" / package).rglob("test_*.py")
+    }:
+        assert any(map(_has_fast_test, folder.glob("test_*.py"))), folder
+
+
+def _has_fast_test(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if "pytestmark = pytest.mark.slow" in map(ast.unparse, tree.body):
+        return False
+    return any(
+        isinstance(node, ast.FunctionDef)
+        and node.name.startswith("test_")
+        and "pytest.mark.slow" not in map(ast.unparse, node.decorator_list)
+        for node in tree.body
+    )

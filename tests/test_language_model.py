@@ -46,6 +46,7 @@ def log_probs(model, ids):
     return np.array(tf.nn.log_softmax(logits))[0]
 
 
+@pytest.mark.slow
 def test_it_learned_something(language_model_dir, loaded, corpus, tmp_path, capsys):
     scores = tmp_path / "scores.json"
     model_dir = str(language_model_dir)
@@ -65,6 +66,7 @@ def test_it_learned_something(language_model_dir, loaded, corpus, tmp_path, caps
     assert perplexity < tokenizer.vocab_size / 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "Der", "Am Montag kauft"])
 def test_greedy_completion(loaded, text):
     """The most probable token at every step of the parallel pass, and nothing before changed."""
@@ -98,6 +100,7 @@ def test_a_beam_never_finds_worse(loaded):
     assert scores[1] >= scores[0] - 1e-5
 
 
+@pytest.mark.slow
 def test_a_loaded_completer_is_called_with_a_list(language_model_dir, loaded):
     texts = ["Der", "", "Am Montag"]
     completer = Completer.load(str(language_model_dir), beam_size=2, max_new_tokens=5)
@@ -171,6 +174,7 @@ def test_completing_stops_at_a_prompt_that_is_too_long(language_model_dir, tmp_p
     assert "text:2 has" in captured.err
 
 
+@pytest.mark.slow
 def test_prompts_are_completed_as_they_come(language_model_dir, no_hang):
     command = [sys.executable, "-m", "tf_transformer", "complete", "--beam-size", "1"]
     process = subprocess.Popen(
@@ -186,6 +190,7 @@ def test_prompts_are_completed_as_they_come(language_model_dir, no_hang):
     assert (process.stdout.read(), process.wait()) == (b"", 0)
 
 
+@pytest.mark.slow
 def test_huge_limits_are_the_models(loaded):
     short, long = (
         Completer(*loaded, beam_size=1, max_new_tokens=limit).complete("Der").text

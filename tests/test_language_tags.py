@@ -74,6 +74,7 @@ def model(files, request, tmp_path_factory):
     return model_dir
 
 
+@pytest.mark.slow
 def test_tags_are_pieces_and_change_the_translation(model, tmp_path, capsys):
     source, target = read_tokenizers(model)
     assert source.languages == ["de", "rev"]
@@ -103,6 +104,7 @@ def test_tags_are_pieces_and_change_the_translation(model, tmp_path, capsys):
         translator(["<2de> ten horses", "the third of May"])
 
 
+@pytest.mark.slow
 def test_evaluate_and_export(model, files, corpus, tmp_path, capsys):
     command = ["evaluate", "--model-dir", str(model), "--beam-size", "1"]
     command += ["--source", corpus.path("validation.en"), "--reference"]

@@ -325,6 +325,7 @@ def refused(places):
     return run_without_tensorflow(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_is_refused_before_tensorflow_is_imported(refused, places, name):
     status, output, errors = refused[name]
@@ -335,6 +336,7 @@ def test_is_refused_before_tensorflow_is_imported(refused, places, name):
     assert not places["new"].exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tf_config", ["{", "[" * 100_000, '{"cluster": {"worker": ["a"]}}'])
 def test_a_broken_cluster_is_refused_before_tensorflow_is_imported(places, tf_config):
     words = "train --target {text} --validation-target {text} --model-dir {new}"

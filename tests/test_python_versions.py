@@ -113,6 +113,7 @@ def test_takes_one_that_fits(machine, pythons, chosen):
     assert machine.made_with() == chosen
 
 
+@pytest.mark.slow
 def test_one_that_does_not_answer_is_passed_over(machine):
     """`timeout` is given 30 seconds; here it takes one."""
     limit = f'#!/bin/sh\n[ "$1" = 30 ] || exit 1\nshift\nexec {shutil.which("timeout")} 1 "$@"\n'

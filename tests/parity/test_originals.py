@@ -114,6 +114,7 @@ def torch_loss(logits, smoothed_over):
     return divergence(logits[torch.tensor(REAL)].log_softmax(-1), q) / len(labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("original", [annotated, marian])
 @pytest.mark.parametrize("smoothed_over", ["all", "others", "others_but_padding"])
 def test_logits_and_gradients(original, smoothed_over):

@@ -136,6 +136,7 @@ def test_outputs(norm_position, arrays, rng):
         )
 
 
+@pytest.mark.slow
 def test_gradients(norm_position, arrays, rng):
     """Of a random projection of the real outputs, with respect to every weight."""
     model, whole = make_both(norm_position, rng)

@@ -29,6 +29,7 @@ def run_python(*arguments, **environment):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["environment", "keras.json"])
 def test_commands_choose_tensorflow(where, trained, tmp_path):
     """Whatever is set for other programs, installed here or not."""
@@ -81,6 +82,7 @@ print(np.array_equal(restored.predict(inputs, verbose=0), model.predict(inputs, 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 def test_the_model_trains_with_torch(tmp_path):
     """Layers, loss, schedule and metrics are those of any backend; the search is TensorFlow's."""

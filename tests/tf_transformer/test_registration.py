@@ -39,6 +39,7 @@ def saved(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "imports",
     [
@@ -71,6 +72,7 @@ print([finder for finder in sys.meta_path if type(finder).__module__.startswith(
     ]
 
 
+@pytest.mark.slow
 def test_every_class_is_registered_by_the_package_alone():
     """What any module registers is registered once Keras and the package are imported."""
     program = """

@@ -45,6 +45,7 @@ def base(trained, tmp_path_factory):
     return directory
 
 
+@pytest.mark.slow
 def test_training_starts_from_the_weights(other, base, tmp_path, capsys):
     model_dir = tmp_path / "tuned"
     command = [*other, "--model-dir", str(model_dir), "--init-from", str(base)]
@@ -74,6 +75,7 @@ def test_training_starts_from_the_weights(other, base, tmp_path, capsys):
     assert "is the --model-dir" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_average_starts_from_the_weights(base, corpus, tmp_path):
     """With next to no learning rate every validation is that of the first model."""
     settings = {"steps": 4, "checkpoint_every": 2, "learning_rate_factor": 1e-12}
@@ -89,6 +91,7 @@ def test_the_average_starts_from_the_weights(base, corpus, tmp_path):
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_on_two_devices(other, base, tmp_path):
     """A process of its own: nothing may use TensorFlow's devices before they are chosen."""
     command = [*other, "--model-dir", str(tmp_path / "tuned"), "--init-from", str(base)]
@@ -101,6 +104,7 @@ def test_on_two_devices(other, base, tmp_path):
     assert "Trained for 4 steps" in finished.stdout
 
 
+@pytest.mark.slow
 def test_a_stop_before_the_first_checkpoint(other, base, corpus, tmp_path, monkeypatch):
     """The start is kept, whatever becomes of the first model."""
     first, model_dir = tmp_path / "first", tmp_path / "tuned"
@@ -121,6 +125,7 @@ def test_a_stop_before_the_first_checkpoint(other, base, corpus, tmp_path, monke
     assert weights_digest(model_dir) != started
 
 
+@pytest.mark.slow
 def test_a_signal_before_the_first_step(other, base, tmp_path, monkeypatch, capsys):
     first, model_dir = tmp_path / "first", tmp_path / "tuned"
     shutil.copytree(base, first)
@@ -137,6 +142,7 @@ def test_a_signal_before_the_first_step(other, base, tmp_path, monkeypatch, caps
     assert not (model_dir / INITIAL_NAME).exists()
 
 
+@pytest.mark.slow
 def test_takes_the_place_of_a_run_that_never_trained(other, base, tmp_path, monkeypatch):
     command = [*other, "--model-dir", str(tmp_path / "tuned")]
 
@@ -223,6 +229,7 @@ def test_what_the_first_model_says_of_itself_stays(base, tmp_path):
         config_like(path, {})
 
 
+@pytest.mark.slow
 def test_embeddings_that_started_from_vectors(other, base, tmp_path, capsys):
     """They are the first model's, trained or not; the file may be gone."""
     first = tmp_path / "first"

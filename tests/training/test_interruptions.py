@@ -74,6 +74,7 @@ def steps_shown(model_dir, run, tag):
     return [event.step for event in accumulator.Tensors(tag)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(
     "name",
@@ -95,6 +96,7 @@ def test_the_last_weights_are_written_whatever_comes_between(
     assert expected == found
 
 
+@pytest.mark.slow
 def test_every_step_is_shown_once(corpus, whole, tmp_path, monkeypatch):
     """Killed before the validation of step 10, after reports that come again."""
     model_dir = tmp_path / "model"
@@ -111,6 +113,7 @@ def test_every_step_is_shown_once(corpus, whole, tmp_path, monkeypatch):
         assert steps_shown(model_dir, "validation", tag) == [5, 10]
 
 
+@pytest.mark.slow
 def test_a_kill_during_validation_loses_no_step(corpus, tmp_path, monkeypatch):
     model_dir = tmp_path / "model"
     with monkeypatch.context() as patch, pytest.raises(Killed):
@@ -119,6 +122,7 @@ def test_a_kill_during_validation_loses_no_step(corpus, tmp_path, monkeypatch):
     assert (model_dir / "checkpoints/step-5.index").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["loss", "translation"])
 def test_a_signal_breaks_validation_off(corpus, whole, tmp_path, monkeypatch, part):
     """While the loss is computed, or sentences are translated; the next call makes up for it."""
@@ -210,6 +214,7 @@ def hangup():
     signal.signal(signal.SIGHUP, former)
 
 
+@pytest.mark.slow
 def test_a_closed_terminal_stops_training_in_order(corpus, tmp_path, monkeypatch, hangup):
     """It sends SIGHUP more than once."""
     hangup(signal.SIG_DFL)
@@ -240,6 +245,7 @@ def test_hangups_that_are_ignored_or_handled_stay_so(hangup, handler):
     assert signal.getsignal(signal.SIGHUP) == handler
 
 
+@pytest.mark.slow
 def test_trains_in_another_thread(corpus, tmp_path):
     """Python takes signals in the main thread alone."""
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
@@ -275,6 +281,7 @@ def test_a_profile_of_steps_in_two_calls_of_fit(tmp_path, monkeypatch, caplog):
     assert not caplog.records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", [False, True])
 def test_nothing_learnt_from_a_changed_text_is_kept(corpus, whole, tmp_path, monkeypatch, told):
     """Of the same size; whether the next checkpoint comes by itself or by a signal."""
@@ -318,6 +325,7 @@ def test_a_text_that_is_written_anew_is_the_same(corpus, tmp_path):
         detector.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["train.de", "validation.de"])
 def test_a_text_that_changes_is_named(corpus, tmp_path, monkeypatch, name):
     """Shorter, gone: training ends at the next checkpoint, or where reading fails."""

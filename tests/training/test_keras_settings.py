@@ -54,11 +54,13 @@ def assert_as_usual(model_dir, usual):
         assert found[name] == pytest.approx(expected[name], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_training_under_another_floatx(floatx, usual, corpus, tmp_path):
     training.train(small_config(**CHANGES), model_dir=tmp_path, **corpus.arguments)
     assert_as_usual(tmp_path, usual)
 
 
+@pytest.mark.slow
 def test_the_command_uses_default_keras(usual, corpus, tmp_path):
     (tmp_path / "keras.json").write_text(json.dumps({"floatx": "float16", "backend": "jax"}))
     limits = {"KERAS_MAX_EPOCHS": "1", "KERAS_MAX_STEPS_PER_EPOCH": "x"}
@@ -94,6 +96,7 @@ def test_limits_of_keras_are_refused(limit, corpus, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

@@ -99,6 +99,7 @@ def test_goes_on_after_a_skipped_update():
         np.testing.assert_allclose(ours, theirs, atol=0.1)
 
 
+@pytest.mark.slow
 def test_keeps_an_average_of_the_weights():
     updates = random_gradients(30)
     averages = [start.astype("float64") for start in STARTS]

@@ -53,6 +53,7 @@ def train(model_class, config, dtype, num_micro_batches=1):
     return updates, [history.history[name] for name in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "switches",
     [

@@ -67,6 +67,7 @@ def test_learns_to_copy(tmp_path):
     assert len(translations) == 100
 
 
+@pytest.mark.slow
 def test_stopped_and_continued_equals_uninterrupted(corpus, trained, tmp_path, caplog):
     """10 steps, then up to 15 (off the checkpoints' rhythm), then up to 30."""
     caplog.set_level(logging.INFO, "training")
@@ -77,8 +78,8 @@ def test_stopped_and_continued_equals_uninterrupted(corpus, trained, tmp_path, c
         assert result.step == steps
     for ours, theirs in zip(weights_of(tmp_path), weights_of(trained), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
-    resumed = [text for text in caplog.messages if text.startswith("Going on")]
-    assert resumed == ["Going on from step 10", "Going on from step 15"]
+    resumed = [text for text in caplog.messages if text.startswith("Resuming")]
+    assert resumed == ["Resuming from step 10", "Resuming from step 15"]
     # Catching up brings the checkpoints back to their rhythm; step 15 leaves nothing behind.
     names = {path.stem for path in (tmp_path / "checkpoints").glob("*.index")}
     assert names == {"step-10", "step-20", "step-30"}
@@ -132,6 +133,7 @@ def _validation_losses(model_dir):
     return plot_training(model_dir / "logs").axes[0].lines[-1].get_ydata()
 
 
+@pytest.mark.slow
 def test_the_average_is_validated_and_becomes_the_model(corpus, tmp_path):
     config = small_config(optimization__average_decay=0.8)
     train(config, model_dir=tmp_path, **corpus.arguments)
@@ -158,6 +160,7 @@ def test_the_average_is_validated_and_becomes_the_model(corpus, tmp_path):
         assert main(["average", "--model-dir", str(tmp_path), "--best", "1"]) == 0
 
 
+@pytest.mark.slow
 def test_float16_trains_like_float32(corpus, trained, tmp_path):
     config = small_config(optimization__dtype="mixed_float16")
     train(config, model_dir=tmp_path, **corpus.arguments)

@@ -69,6 +69,7 @@ class Stop(keras.callbacks.Callback):
         setattr(self, hook, stop)
 
 
+@pytest.mark.slow
 def test_callbacks_are_called_as_fit_calls_them(names, whole, tmp_path):
     recorder = Recorder(tmp_path)
     result = training.train(
@@ -86,6 +87,7 @@ def test_callbacks_are_called_as_fit_calls_them(names, whole, tmp_path):
     assert_equal_models(tmp_path, whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hook", "step", "judged"),
     [
@@ -109,6 +111,7 @@ def test_a_callback_that_stops_saves_and_the_same_call_goes_on(
     assert_equal_models(tmp_path, whole)
 
 
+@pytest.mark.slow
 def test_a_stop_at_the_last_step_is_none(names, tmp_path):
     result = training.train(
         small_config(**SETTINGS),
@@ -141,6 +144,7 @@ def test_workers_stop_only_when_all_have_agreed():
     assert [step for step, stops in seen if stops] == [AGREE_EVERY]
 
 
+@pytest.mark.slow
 def test_columns_of_a_table(corpus, names, whole, tmp_path):
     """The source is the first one, the target the second."""
     for name, prefix in (("train", ""), ("validation", "validation_")):
@@ -209,6 +213,7 @@ print(type(model).__name__)
 """
 
 
+@pytest.mark.slow
 def test_models_of_keras_own_checkpoints_can_be_loaded(names, whole, tmp_path):
     callbacks = [
         keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.keras"),

@@ -293,6 +293,7 @@ def test_the_row_at_fault_is_named(connect, behaviour, bad_row, concurrency):
     assert all(sent.count(text.encode()) <= 2 for text in texts)
 
 
+@pytest.mark.slow
 def test_rows_of_one_call_are_not_merged_with_those_sent_again(connect, behaviour):
     behaviour.merges, behaviour.together, behaviour.slow = True, 2, 0.3
     client = connect(max_batch_size=2, concurrency=2)
@@ -321,6 +322,7 @@ def test_what_is_sent_again_waits_for_the_server(connect, behaviour):
     assert behaviour.requests == [[b"a", b"b"], [b"a"], [b"a"], [b"b"]]
 
 
+@pytest.mark.slow
 def test_what_is_sent_again_keeps_the_deadline(connect, behaviour):
     client = connect(deadline=0.5)
     behaviour.failures, behaviour.slow = ["INTERNAL"], 30

@@ -90,6 +90,7 @@ ENDLESS_BODIES = {
 
 
 class TestDeadline:
+    @pytest.mark.slow
     @pytest.mark.parametrize("signatures", [SIGNATURES, None], ids=["prediction", "metadata"])
     @pytest.mark.parametrize("start", SLOW_PARTS.values(), ids=SLOW_PARTS)
     def test_a_byte_now_and_then(self, start, signatures):
@@ -107,6 +108,7 @@ class TestDeadline:
         with connected(server, deadline=0.5) as client, pytest.raises(TimeoutError):
             translate(client)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("signatures", [SIGNATURES, None], ids=["prediction", "metadata"])
     def test_a_byte_now_and_then_over_grpc(self, signatures):
         settings_frame = b"\0\0\0\4\0\0\0\0\0"
@@ -235,6 +237,7 @@ class TestHttp:
         with connected(serve_bytes(lambda _: [http(body.encode())])) as client:
             assert translate(client)[0].text == "a\ufffd\U0001f600\ufffd"
 
+    @pytest.mark.slow
     @settings(max_examples=100, deadline=None)
     @given(data=st.data())
     def test_anything(self, data):
@@ -504,6 +507,7 @@ def try_to_read(read, body, *arguments):
         read(body, *arguments)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(body=json_answers().map(lambda found: json.dumps(found).encode()) | st.binary(max_size=50))
 def test_reads_no_json_but_answers(body):
@@ -617,6 +621,7 @@ MANY_FIELDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", MANY_FIELDS.values(), ids=MANY_FIELDS)
 def test_fields_that_nobody_asked_for(body):
     most = most_tokens(TRANSLATE, 32, 2**27)
@@ -672,6 +677,7 @@ def test_fields_of_a_message_are_counted():
         check_message(body, kind, 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(None,), (None, 4), (None, None), (None, 200, 300), None])
 def test_as_much_as_a_signature_says_is_read(shape):
     """Strings in base64 have most tokens, and a list for every one of them."""

@@ -209,6 +209,7 @@ def test_a_server_answers_before_the_next_line_comes():
     assert behaviour.requests == [[b"one"], [b"two"]]
 
 
+@pytest.mark.slow
 def test_a_model_answers_before_the_next_line_comes(trained):
     process = start("--model-dir", trained, "--beam-size", "1")
     for line in (b"ten horses", b"the third of May"):
@@ -248,6 +249,7 @@ def test_blank_lines_are_not_sent(tmp_path):
     assert (tmp_path / "out").read_bytes().split(b"\n") == [line.strip() for line in LINES] + [b""]
 
 
+@pytest.mark.slow
 def test_blank_lines_are_not_translated(trained, tmp_path, monkeypatch):
     asked = []
     original = Translator.translate_batch

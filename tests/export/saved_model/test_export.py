@@ -41,6 +41,7 @@ def served(talkative, tmp_path_factory):
     return directory
 
 
+@pytest.mark.slow
 def test_equals_the_model_on_200_sentences_and_odd_strings(translator, served, corpus):
     texts = [*ODD, *(corpus.directory / "test.en").read_bytes().splitlines()]
     assert len(texts) == 200 + len(ODD)
@@ -53,6 +54,7 @@ def test_equals_the_model_on_200_sentences_and_odd_strings(translator, served, c
     assert len(set(answer["translation"])) > 50
 
 
+@pytest.mark.slow
 def test_signature(served):
     signature = tf.saved_model.load(str(served / "1")).signatures["serving_default"]
     (_, inputs) = signature.structured_input_signature
@@ -66,11 +68,13 @@ def test_signature(served):
     }
 
 
+@pytest.mark.slow
 def test_no_rows_give_no_rows(served):
     signature = tf.saved_model.load(str(served / "1")).signatures["serving_default"]
     assert signature(text=tf.constant([], tf.string))["translation"].shape == (0,)
 
 
+@pytest.mark.slow
 def test_moved_folder_still_loads(served, tmp_path):
     moved, away = tmp_path / "elsewhere", tmp_path / "away"
     shutil.copytree(served / "1", moved)
@@ -85,6 +89,7 @@ def test_moved_folder_still_loads(served, tmp_path):
     assert here[0]
 
 
+@pytest.mark.slow
 def test_files_of_others_stay(translator, tmp_path):
     for name in ("README.md", "models.config"):
         (tmp_path / name).write_text("mine")
@@ -100,6 +105,7 @@ def test_files_of_others_stay(translator, tmp_path):
     assert 'base_path: "/models/translator"' in (tmp_path / "models.config.new").read_text()
 
 
+@pytest.mark.slow
 def test_the_command_names_what_it_kept(talkative, tmp_path, capsys):
     """An operator's `base_path`, under this command's mark, survives the next export."""
     arguments = ["export", "--model-dir", str(talkative), "--output", str(tmp_path)]
@@ -116,6 +122,7 @@ def test_the_command_names_what_it_kept(talkative, tmp_path, capsys):
     )
 
 
+@pytest.mark.slow
 def test_versions_count_up_and_leave_nothing_beside(translator, tmp_path):
     (tmp_path / "7").mkdir()
     exported = saved_model.export_translator(translator, tmp_path, ["serving_default"])
@@ -153,6 +160,7 @@ def test_a_version_is_on_the_disk_before_it_has_its_number(translator, tmp_path,
     assert {("saved_model.pb",), ("model.json",), ("variables", "variables.index")} < files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["translation", "score", "truncated"])
 def test_any_difference_is_an_error_and_nothing_appears(translator, tmp_path, monkeypatch, key):
     genuine = verification.run_in_fresh_process
@@ -169,6 +177,7 @@ def test_any_difference_is_an_error_and_nothing_appears(translator, tmp_path, mo
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_unloadable_saved_model_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="does not load in a fresh process"):
         run_in_fresh_process(tmp_path, {})
@@ -180,6 +189,7 @@ def test_refuses_a_folder_that_tensorflow_does_not_load_from(translator, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_folder_is_ready_to_deploy(served, talkative):
     """Each setting is what TF Serving reads, and names what lies there."""
     version = served / "1"
@@ -204,6 +214,7 @@ def test_the_folder_is_ready_to_deploy(served, talkative):
     assert card["weights_digest_blake2b"] == weights_digest(talkative)
 
 
+@pytest.mark.slow
 def test_warm_up_requests_fit_their_signatures(served):
     """Read with TF Serving's own messages; sent to the model as the server would."""
     prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
@@ -222,6 +233,7 @@ def test_warm_up_requests_fit_their_signatures(served):
     assert seen == {(name, rows) for name in signatures for rows in (1, 8)}
 
 
+@pytest.mark.slow
 def test_tokens_alone_need_no_text_ops(translator, tmp_path):
     version = saved_model.export_translator(translator, tmp_path, ["tokens", "tokens_options"])
     graph = saved_model_pb2.SavedModel.FromString((version / "saved_model.pb").read_bytes())
@@ -243,6 +255,7 @@ STAGES = [
 ]
 
 
+@pytest.mark.slow
 def test_says_what_it_is_doing(translator, tmp_path, caplog):
     caplog.set_level(logging.INFO, "export")
     saved_model.export_translator(translator, tmp_path, ["tokens", "tokens_options"])
@@ -267,6 +280,7 @@ def test_counts_signatures_on_a_terminal_alone(monkeypatch, kind):
         assert "1/2" in before[1] and "align" in before[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["Saving", "Asking"])
 def test_ctrl_c_leaves_nothing(talkative, tmp_path, stage):
     """At the command itself, whose log, no terminal, has a line for each stage."""
@@ -287,6 +301,7 @@ def test_ctrl_c_leaves_nothing(talkative, tmp_path, stage):
     assert list(output.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stage",
     ["tf.saved_model.save", "verify", "write_warm_up", "write_model_card", "write_deployment"],
@@ -312,6 +327,7 @@ def test_ctrl_c_in_any_stage_leaves_no_version(translator, tmp_path, monkeypatch
     assert {path.name for path in tmp_path.iterdir()} - beside == {"1"}
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_fresh_process(served, monkeypatch):
     processes = []
 
@@ -331,6 +347,7 @@ def test_ctrl_c_ends_the_fresh_process(served, monkeypatch):
     assert [process.wait(60) for process in processes] == [-signal.SIGKILL]
 
 
+@pytest.mark.slow
 def test_a_fresh_process_that_is_killed_is_an_error(served, monkeypatch):
     """As by Linux, for want of memory: it prints nothing."""
     script = pathlib.Path(verification.__file__).with_name("probe.py")

@@ -136,6 +136,7 @@ def check(answer, count, expected):
                 np.testing.assert_array_equal(values[place], single[name][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
@@ -165,6 +166,7 @@ def test_a_long_prefix_under_any_length_penalty(signatures, length_penalty):
             assert translation == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 512])
 @pytest.mark.parametrize("name", NAMES)
 def test_any_batch(signatures, alone, name, count):
@@ -173,6 +175,7 @@ def test_any_batch(signatures, alone, name, count):
     check(ask(signatures[name], rows), count, expected)
 
 
+@pytest.mark.slow
 def test_510_long_texts_beside_two_short_ones(signatures, alone):
     function = signatures["serving_default"]
     rows = [{"text": bytes([place % 256]) * LONGEST} for place in range(510)]
@@ -180,6 +183,7 @@ def test_510_long_texts_beside_two_short_ones(signatures, alone):
     check(ask(function, rows), 512, dict(enumerate(alone["serving_default"], 9)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["serving_default", "complete_options"])
 def test_concurrent_callers_get_what_they_get_alone(signatures, sentences, name):
     """Each of 8 callers has sentences of its own, in requests of 1 to 4 of them."""
@@ -200,6 +204,7 @@ def test_concurrent_callers_get_what_they_get_alone(signatures, sentences, name)
         check(found[caller][size], count, rows)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_stays_flat(saved_model, sentences, monkeypatch):
     """In a fresh process, once every shape has been seen.

@@ -54,6 +54,7 @@ def tokens(translator, texts):
     return translator.target_tokenizer.tokenize(tf.constant(texts)).to_list()
 
 
+@pytest.mark.slow
 def test_names(served):
     assert tuple(served.functions) == SIGNATURES
     assert sorted(served.functions) == sorted(
@@ -75,6 +76,7 @@ def test_unknown_names_are_refused(translator):
         ServedTranslator(translator, ["bset"])
 
 
+@pytest.mark.slow
 def test_no_options_are_the_exported_ones(served, sentences):
     plain = ask(served, "serving_default", text=sentences)
     for options in ({}, dict(beam_size=99)):
@@ -83,6 +85,7 @@ def test_no_options_are_the_exported_ones(served, sentences):
         np.testing.assert_allclose(same["score"], plain["score"], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_options_of_each_row_are_those_of_a_translator(served, translator, talkative, sentences):
     """Rows with different wishes in one batch, against translators that are made for each."""
     wishes = [(1, 0.0), (2, 1.0), (3, 0.6), (4, 0.0)]
@@ -149,6 +152,7 @@ def test_coverage_penalty_counts_what_was_not_looked_at(served, sentences):
     assert sum(after < before for before, after in both) > 0.9 * len(both)
 
 
+@pytest.mark.slow
 def test_nbest(served, talkative, sentences):
     answer = ask(served, "nbest", text=sentences)
     expected = Translator(*load_model(talkative), num_best=4).translate(tf.constant(sentences))
@@ -254,6 +258,7 @@ def test_only_the_batch_differs_between_requests(served):
 NAMES = ["translate_options", "nbest_options", "align_options", "complete_options", "sample"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*NAMES, "score"])
 def test_rows_do_not_depend_on_the_batch(served, sentences, name):
     """Shuffled, split, among others: each row gets what it gets alone."""

@@ -55,6 +55,7 @@ def test_output_that_a_program_collects(monkeypatch):
     assert collected.getvalue().startswith("tf-transformer ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redirection", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_reports_may_be_lost(tmp_path, redirection):
     done = run(f"runs {tmp_path} --json {tmp_path}/runs.json", redirection)
@@ -109,6 +110,7 @@ def test_a_reader_that_has_gone(tmp_path):
 NAME = os.fsdecode(b"caf\xe9")
 
 
+@pytest.mark.slow
 def test_text_that_is_not_utf8_is_read_as_in_files(trained, tmp_path, capsys):
     found = []
     for text in (NAME, "caf\ufffd"):
@@ -133,6 +135,7 @@ def test_names_that_are_not_utf8(trained, tmp_path):
     assert done.returncode == 2 and done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_corpus_whose_name_is_not_utf8(trained, corpus, tmp_path, capsys):
     """TensorFlow may not open it; scores can be stored with its name."""
     for name, copy in (("validation.en", f"{NAME}.en"), ("validation.de", f"{NAME}.de")):

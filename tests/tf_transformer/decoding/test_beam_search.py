@@ -148,6 +148,7 @@ def test_length_penalty_of_known_lengths():
 # ---- A beam as wide as the number of possible outputs is exhaustive. ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize(
     ("vocab_size", "end_id", "suppressed_ids", "n"),
@@ -219,6 +220,7 @@ def test_tokens_the_model_holds_impossible_are_never_chosen():
 # ---- A narrow beam agrees with a plain search that never stops early. ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize(
     ("beam_size", "num_best"), [(1, 1), (2, 1), (2, 2), (3, 2), (4, 1), (4, 4), (5, 3)]
@@ -249,6 +251,7 @@ def assert_agrees(model, max_lengths, num_best, **options):
         assert_best(best, expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
 def test_agrees_with_plain_beam_search_for_any_arguments(data):
@@ -293,6 +296,7 @@ def test_a_beam_of_one_is_greedy_search(alpha, suppressed_ids):
 # ---- Rows do not influence each other. ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("search", "options"),
     [

@@ -38,6 +38,7 @@ def sentences(corpus):
     return (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:70]
 
 
+@pytest.mark.slow
 def test_one_answer_a_row_for_odd_strings(translator):
     found = translator.translate(tf.constant(ODD))
     assert found.text.shape == (len(ODD), 1)
@@ -66,6 +67,7 @@ def test_any_batch_size(translator, sentences, size):
     assert found.truncated.shape == (size,)
 
 
+@pytest.mark.slow
 def test_batch_equals_sentences_one_by_one(translator, sentences):
     together = translator.translate(tf.constant(sentences))
     for row, sentence in enumerate(sentences):
@@ -82,6 +84,7 @@ def test_order_does_not_matter(translator, sentences):
     np.testing.assert_array_equal(there[order], back)
 
 
+@pytest.mark.slow
 def test_n_best_is_sorted_and_starts_with_the_best(loaded, sentences):
     best = Translator(*loaded, beam_size=4).translate(tf.constant(sentences))
     found = Translator(*loaded, beam_size=4, num_best=4).translate(tf.constant(sentences))
@@ -128,6 +131,7 @@ def test_a_source_needs_its_tokenizer(loaded):
         Translator(model, None, target_tokenizer)
 
 
+@pytest.mark.slow
 def test_an_end_piece_ends_the_output(loaded, sentences):
     """Where greedy search meets it, the output stops before it; the rest stays as it is."""
     _, _, tokenizer = loaded
@@ -142,6 +146,7 @@ def test_an_end_piece_ends_the_output(loaded, sentences):
     assert not any(common in row for row in found)
 
 
+@pytest.mark.slow
 def test_end_pieces_hold_for_samples_and_scores_too(loaded, sentences):
     tokenizer = loaded[2]
     text = tf.constant(sentences[:20])
@@ -166,6 +171,7 @@ def test_end_pieces_must_be_in_the_vocabulary(loaded):
         Translator(*loaded, end_pieces=["Zugspitze"])
 
 
+@pytest.mark.slow
 def test_bfloat16_translates_nearly_alike(talkative, loaded, sentences):
     """Half the bytes of the layers, scores in float32."""
     half = load_model(talkative, "bfloat16")
@@ -188,6 +194,7 @@ def test_bfloat16_translates_nearly_alike(talkative, loaded, sentences):
 # As a user of Python has it: one object, lists of strings
 
 
+@pytest.mark.slow
 def test_a_loaded_translator_is_called_with_a_list(talkative, sentences, loaded):
     """The same translations as by hand, as plain strings; a path may be a string."""
     translator = Translator.load(str(talkative), beam_size=3, num_best=2)

@@ -231,6 +231,7 @@ def assert_same_layer(case, restored, layer, inputs, output):
     np.testing.assert_array_equal(case.call(restored, *inputs), output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_layer(case, rng):
     check_layer(case, rng)

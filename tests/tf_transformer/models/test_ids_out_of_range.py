@@ -27,6 +27,7 @@ def ways(function):
     return (function, tf.function(function))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_the_model_refuses_ids(model, side, wrong):
@@ -38,6 +39,7 @@ def test_the_model_refuses_ids(model, side, wrong):
             call({name: tf.constant(rows) for name, rows in ids.items()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG)
 def test_the_loss_refuses_labels(wrong):
     labels = tf.constant([[2, wrong]])

@@ -119,6 +119,7 @@ def test_summary_counts_each_parameter_once(name):
     assert total == model.count_params() == sum(int(tf.size(w)) for w in model.weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_shapes_are_those_of_the_call(name):
     """What model, embedding and decoder say of themselves is what they compute."""
@@ -183,6 +184,7 @@ def built(how, tmp_path):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["new", "fitted", "loaded", "subclass", "language model"])
 def test_export_of_keras(how, tmp_path):
     """A SavedModel from ids to logits, for batches and lengths of any size."""

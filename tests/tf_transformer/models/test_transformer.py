@@ -205,6 +205,7 @@ def decode_by_steps(model, hypotheses, source=SOURCE):
     return np.stack(steps, axis=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_cached_is_uncached(model, rng, beam_size):
     """Every hypothesis of its own, all of them unlike each other."""
@@ -217,6 +218,7 @@ def test_cached_is_uncached(model, rng, beam_size):
         )
 
 
+@pytest.mark.slow
 def test_cache_follows_its_hypotheses(rng):
     """Random parents, rows that leave, hypotheses that die: logits are those of the whole output.
 
@@ -266,6 +268,7 @@ def test_entries_that_nobody_sees_are_dropped():
     assert all(layer.shape[3] == INTERVAL + room for layer in state.cache.layers)
 
 
+@pytest.mark.slow
 def test_graph_and_eager_mode_decode_alike():
     """In a graph entries are written in place, in eager mode they are not."""
     model = make_model(num_decoder_layers=2)
@@ -300,6 +303,7 @@ def test_attention_on_request():
 # Precision
 
 
+@pytest.mark.slow
 def test_mixed_bfloat16(model):
     """float32 weights and logits, bfloat16 between them, nearly the same result."""
     mixed = Transformer(model.config, dtype="mixed_bfloat16")
@@ -422,6 +426,7 @@ def test_parameter_count(model):
     assert model.count_params() == count_parameters(model.config)
 
 
+@pytest.mark.slow
 def test_parameter_count_of_the_base_model():
     """Table 3 of the paper says 65 million, of which 37,000 joint pieces make 19."""
     config = TransformerConfig.preset("base", source_vocab_size=37000, target_vocab_size=37000)
@@ -432,6 +437,7 @@ def test_parameter_count_of_the_base_model():
 # Saving and training, as a user does
 
 
+@pytest.mark.slow
 def test_save_and_load(model, tmp_path):
     model.save(tmp_path / "model.keras")
     restored = keras.models.load_model(tmp_path / "model.keras")
@@ -447,6 +453,7 @@ def test_keras_former_format_is_refused(model, tmp_path, name):
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_save_and_load_keeps_the_precision(tmp_path):
     model = make_model(dtype="mixed_bfloat16")
     model.save(tmp_path / "model.keras")
@@ -476,6 +483,7 @@ def copy_task(rng, rows):
     return {"source": source, "target": target}, labels
 
 
+@pytest.mark.slow
 def test_the_smoothed_loss_stands_beside_the_loss_of_keras(rng):
     """They differ where the batches of an epoch have different numbers of tokens."""
     model = make_model()
@@ -496,6 +504,7 @@ def test_the_smoothed_loss_stands_beside_the_loss_of_keras(rng):
     np.testing.assert_allclose(logs["smoothed_loss"], np.average(halves, weights=tokens), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_user_compiles_and_fits(rng, tmp_path):
     """The public names alone learn a copy task, and the fitted model goes on after loading."""
     config = TransformerConfig(

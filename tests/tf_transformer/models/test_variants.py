@@ -132,6 +132,7 @@ def name_of(settings):
     return ",".join(f"{value}" for value in settings.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=name_of)
 def test_variant(settings, rng, tmp_path):
     model = make_model(settings, rng)
@@ -278,6 +279,7 @@ def test_head_masks_must_fit(rng, settings, masks, message):
         prune_heads(model, masks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoder_only", BOOLEANS)
 def test_attention_weights_are_not_kept_unasked(rng, decoder_only, monkeypatch):
     """One layer's at a time: those of the layer before are gone when the next are computed."""

@@ -140,6 +140,7 @@ def logits_of(model):
     return model({"source": SOURCE, "target": TARGET}).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [{}, {"tied_embeddings": "none"}, {"decoder_only": True, "source_vocab_size": None}],
@@ -166,6 +167,7 @@ def test_small_products_stay_as_they_are():
     assert not any(isinstance(layer, TiledProduct) for layer in model._flatten_layers())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_quantized_model_computes_nearly_the_same(tied):
     config = TransformerConfig(**(LARGE | {"tied_embeddings": "all" if tied else "none"}))
@@ -185,6 +187,7 @@ def test_a_quantized_model_computes_nearly_the_same(tied):
     np.testing.assert_allclose(stepped, logits_of(model), atol=0.02 * np.std(logits))
 
 
+@pytest.mark.slow
 def test_int8_translates_and_is_exported_once(talkative, sentences, tmp_path, capsys):
     expected = Translator(*load_for_decoding(talkative, "int8")).translate(tf.constant(sentences))
     command = [
@@ -210,6 +213,7 @@ def test_int8_translates_and_is_exported_once(talkative, sentences, tmp_path, ca
     assert len(content) < 1.05 * sum(weight.numpy().nbytes for weight in model.weights) + 50_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arrange", [tile_weights, quantize])
 def test_what_is_replaced_is_not_saved(arrange, tmp_path):
     model = Transformer(TransformerConfig(**LARGE))
@@ -219,6 +223,7 @@ def test_what_is_replaced_is_not_saved(arrange, tmp_path):
     assert saved < 1.02 * sum(weight.numpy().nbytes for weight in model.weights)
 
 
+@pytest.mark.slow
 def test_keras_does_not_save_what_is_quantized(tmp_path):
     model = Transformer(TransformerConfig(**LARGE))
     quantize(model)

@@ -52,6 +52,7 @@ def test_weights_that_are_not_finite(model_dir, value):
         load_model(model_dir)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [1e20, 3e38])
 def test_finite_weights_with_which_nothing_finite_is_computed(model_dir, value):
     def enlarge(file):
@@ -205,6 +206,7 @@ def test_files_of_training_that_are_not_regular(model_dir, kind):
     assert read_run(model_dir).fault.count(message) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 @pytest.mark.parametrize("run", ["training", "validation"])
 def test_files_of_tensorboard_that_are_not_regular(trained, tmp_path, no_hang, kind, run):
@@ -346,6 +348,7 @@ def test_a_group_in_place_of_an_array(model_dir):
         load_model(model_dir)
 
 
+@pytest.mark.slow
 def test_many_names_for_one_array(model_dir):
     """A small file that would ask for the memory of a large one."""
 
@@ -362,6 +365,7 @@ def test_many_names_for_one_array(model_dir):
         load_model(model_dir)
 
 
+@pytest.mark.slow
 def test_runs_counts_what_is_checked(model_dir):
     number = sum(weight.size for weight in load_model(model_dir)[0].get_weights())
     assert read_run(model_dir).num_weights == number
@@ -527,6 +531,7 @@ def loader():
         process.wait()
 
 
+@pytest.mark.slow
 def test_nothing_crashes(loader, contents, tmp_path):
     sound = tmp_path / "sound"
     sound.mkdir()

@@ -23,6 +23,7 @@ def check(config: TransformerConfig) -> None:
     assert weight_shapes(config) == weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -66,6 +67,7 @@ def test_shapes_of_language_models(settings):
     check(TransformerConfig(decoder_only=True, **(sizes | settings)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_shapes_of_presets(name):
     check(TransformerConfig.preset(name, **VOCABULARIES, num_encoder_layers=1))

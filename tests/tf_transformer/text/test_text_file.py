@@ -102,6 +102,7 @@ def test_both_readers_read_all_members_of_a_gzip_file(tmp_path):
     assert list(TextFile(path).lines()) == stream(TextFile(path)) == ["a", "bc", "d"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", [None, 2])
 def test_both_readers_read_all_frames_of_a_zstandard_file(tmp_path, column):
     rows = [f"source {number}\ttarget {number}" for number in range(20_000)]

@@ -124,6 +124,7 @@ def test_known_text_comes_back(tokenizers, name):
     assert there_and_back(tokenizers[name], LINES) == LINES
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=8))
 @example(["<0x41>", "<s>", "</s>", "\0", "a\nb\tc", "Ａ，ﬁ", "e\u0301", "\ufeff\u200b", "\u3000x"])
 @example(["a  b", " a ", "  "])

@@ -67,6 +67,7 @@ def watched(corpus, tmp_path_factory):
     return model_dir
 
 
+@pytest.mark.slow
 def test_watching_does_not_change_the_weights(trained, watched):
     for ours, theirs in zip(weights_of(watched), weights_of(trained), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
@@ -114,6 +115,7 @@ def test_training_scalars(corpus, watched):
         assert all(value > 0 for value in found[name].values())
 
 
+@pytest.mark.slow
 def test_validation_scalars_are_those_of_the_saved_model(corpus, watched):
     found = scalars(watched / "logs" / "validation")
     assert all(sorted(values) == [10, 20, 30] for values in found.values())
@@ -137,6 +139,7 @@ def test_validation_scalars_are_those_of_the_saved_model(corpus, watched):
     assert found["accuracy"][30] == pytest.approx(right / tokens, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_bleu_and_chrf_are_those_of_evaluate(corpus, talkative, tmp_path):
     """On a model that says something: judged while trained, and as `evaluate` judges it."""
     config = small_config(
@@ -232,6 +235,7 @@ def test_average_of_the_best(watched, tmp_path, capsys):
 SERIES = {5: 1.0, 10: 3.0, 15: 2.0, 20: 2.5, 25: 2.0, 30: 4.0, 35: 1.0, 40: 1.0}
 
 
+@pytest.mark.slow
 def test_stops_early_and_says_so_again(corpus, tmp_path, monkeypatch):
     judged = []
 
@@ -267,6 +271,7 @@ def test_stops_early_and_says_so_again(corpus, tmp_path, monkeypatch):
     assert {path.stem for path in (tmp_path / "best_checkpoints").glob("*.index")} == {"step-30"}
 
 
+@pytest.mark.slow
 def test_language_model_is_judged_by_its_loss(corpus, tmp_path):
     arguments = {
         name: file for name, file in corpus.arguments.items() if not name.endswith("source")
@@ -337,6 +342,7 @@ def test_two_devices_are_judged_like_one(corpus, tmp_path):
     assert one == pytest.approx(two, rel=1e-4)  # tokens a step, of both devices together
 
 
+@pytest.mark.slow
 def test_steps_between_reports_read_nothing_from_the_device(corpus, tmp_path, monkeypatch):
     """Twice the steps with as many reports: as many values are fetched."""
     tensor_class = tf_ops._EagerTensorBase
@@ -362,6 +368,7 @@ def test_steps_between_reports_read_nothing_from_the_device(corpus, tmp_path, mo
     assert counts[0] == counts[1] > 20
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_why_the_first_step_takes_long(corpus, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     train(small_config(optimization__steps=2), model_dir=tmp_path, **corpus.arguments)

@@ -172,6 +172,7 @@ def test_goes_on_from_the_newest_intact_checkpoint(trained, tmp_path, caplog):
     assert not names & {"step-20.index", "step-30.index"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run [1]", "runs [a-c]/run", "run*", r"a\b"])
 def test_any_name_of_the_folder(trained, tmp_path, name):
     """TensorFlow takes the name of what it reads for a pattern, with `[` and `\\` in it."""

@@ -310,6 +310,7 @@ def test_training_goes_on_where_it_stopped(make, training_batches, first_step):
 # ---- Files of all kinds ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names", [("source.gz", "target.gz"), ("both.tsv:2", "both.tsv:1"), ("both.tsv.gz:2", "target")]
 )

@@ -60,6 +60,7 @@ def test_refuses_a_file_that_knows_no_piece(tokenizer, tmp_path):
         read_vectors(file, tokenizer, 2)
 
 
+@pytest.mark.slow
 def test_training_starts_from_them(corpus, tokenizer, tmp_path):
     """Frozen, they are in the trained model as the file has them; other pieces have their own."""
     piece = next(piece for piece in tokenizer.pieces[4:] if piece[0] == "▁" and len(piece) > 2)

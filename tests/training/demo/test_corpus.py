@@ -107,6 +107,7 @@ def translations():
     return known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("english", "german"), GOLDEN.items())
 def test_german_is_right(translations, english, german):
     assert translations[english] == german

@@ -130,6 +130,7 @@ def test_what_the_slurm_script_starts(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_worker_that_waits_for_others(corpus, tmp_path):
     """Within TensorFlow's own waiting, where Python's handlers do not run."""
     description = json.loads(TWO_WORKERS)

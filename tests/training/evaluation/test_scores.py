@@ -121,6 +121,7 @@ def judged(trained, corpus, tmp_path_factory):
     return model_dir, scores, other
 
 
+@pytest.mark.slow
 def test_a_score_says_where_it_comes_from(judged, corpus):
     model_dir, (score,), other = judged
     assert score["weights_digest_blake2b"] == weights_digest(model_dir)
@@ -148,6 +149,7 @@ def test_a_comparison_needs_as_many_lines_and_a_source(trained, corpus, capsys):
     assert "validation.de must have one line for each of the 200" in error and "40 lines" in error
 
 
+@pytest.mark.slow
 def test_the_model_card_takes_the_stored_scores(judged, tmp_path, capsys):
     model_dir, (score,), _ = judged
     command = ["export", "--model-dir", str(model_dir), "--signatures", "tokens"]

@@ -83,6 +83,7 @@ def test_overconfidence():
 # Attention
 
 
+@pytest.mark.slow
 def test_attention_of_a_sentence(translator, sentence):
     model = translator.model
     assert sentence.source[-1] == "</s>"
@@ -181,6 +182,7 @@ FORMULAS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", FORMULAS, ids=lambda arguments: arguments[0])
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 def test_picture_commands(arguments, suffix, tmp_path, capsys):
@@ -191,6 +193,7 @@ def test_picture_commands(arguments, suffix, tmp_path, capsys):
     assert list(tmp_path.iterdir()) == [output]
 
 
+@pytest.mark.slow
 def test_commands_with_a_model(talkative, tmp_path, capsys):
     model = ["--model-dir", str(talkative)]
     text = ["--text", "two dogs"]

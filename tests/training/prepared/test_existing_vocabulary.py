@@ -60,6 +60,7 @@ def fails(capsys, arguments):
     return error.removeprefix("tf-transformer: error: ")
 
 
+@pytest.mark.slow
 def test_one_model_for_both_sides(corpus, own, tmp_path, capsys):
     path, model_dir = own / "joint.model", tmp_path / "model"
     options = ["--vocabulary", str(path)]
@@ -82,6 +83,7 @@ def test_one_model_for_both_sides(corpus, own, tmp_path, capsys):
     assert main(command(corpus, model_dir, "--vocabulary", str(moved), **more)) == 0
 
 
+@pytest.mark.slow
 def test_a_model_for_each_side(corpus, own, tmp_path):
     names = {name: str(file) for name, file in corpus.arguments.items()}
     config = small_config(optimization__steps=1)
@@ -93,6 +95,7 @@ def test_a_model_for_each_side(corpus, own, tmp_path):
     assert (settings["size"], settings["kind"], settings["joint"]) == (160, "bpe", False)
 
 
+@pytest.mark.slow
 def test_prepare_takes_the_same(corpus, own, tmp_path, capsys):
     files = corpus.options[:4]
     path = own / "joint.model"

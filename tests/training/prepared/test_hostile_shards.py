@@ -69,6 +69,7 @@ def read_all(folder) -> PreparedText:
     return text
 
 
+@pytest.mark.slow
 def test_what_is_sound(folder):
     write_shard(folder, [encode_pair(*PAIR)] * 20)
     text = read_all(folder)
@@ -76,6 +77,7 @@ def test_what_is_sound(folder):
     text.check_records()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("token", [-1, 0, SIZE, 2**31 + 5, 2**32 + 5, 2**62, -(2**63)])
 def test_ids_that_are_none(folder, side, token):
@@ -89,6 +91,7 @@ def test_ids_that_are_none(folder, side, token):
         PreparedText([PreparedFolder(folder)], DATA).check_records()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "record",
     [
@@ -107,6 +110,7 @@ def test_records_that_lack_a_side(folder, record):
         PreparedText([PreparedFolder(folder)], DATA).check_records()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("length", "lengths", "reason"),
     [
@@ -124,6 +128,7 @@ def test_lengths_that_are_not_those_of_the_records(folder, length, lengths, reas
         PreparedText([PreparedFolder(folder)], DATA).check_records()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -173,6 +178,7 @@ def errors(capsys, *command) -> str:
     return capsys.readouterr().err.splitlines()[-1].removeprefix("tf-transformer: error: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("record", "reason"),
     [

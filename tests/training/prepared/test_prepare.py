@@ -141,6 +141,7 @@ def test_every_pair_in_its_order(prepared):
     assert [statistics["source_tokens"], statistics["target_tokens"]] == tokens
 
 
+@pytest.mark.slow
 def test_the_bytes_do_not_depend_on_processes(prepared, tmp_path):
     extra = [*SETTINGS, "--shard-pairs", "100", "--processes", "3"]
     prepare([prepared / "train.en"], [prepared / "train.de"], tmp_path / "out", *extra)
@@ -181,6 +182,7 @@ def test_a_language_model_has_no_source(prepared, tmp_path):
 # ---- What is left out ----
 
 
+@pytest.mark.slow
 def test_faults_and_duplicates(prepared, tmp_path, capsys):
     words = " ".join(["word"] * 100)
     rows = [
@@ -325,6 +327,7 @@ def test_folders_of_others_are_left_alone(prepared, tmp_path, capsys):
     assert contents(tmp_path / "work") == {"mine": b"x"}
 
 
+@pytest.mark.slow
 def test_settings_that_cannot_be_met_may_be_changed(prepared, tmp_path, capsys):
     """Nothing follows from them before there is a vocabulary."""
     files = [prepared / "train.en"], [prepared / "train.de"]
@@ -364,6 +367,7 @@ def test_a_source_without_its_tag_is_left_out(tmp_path):
     assert languages_of(map(pieces.id_to_piece, range(len(pieces)))) == ["de", "fr"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["", ".zst", ".gz"])
 def test_the_same_files_twice(tmp_path, suffix):
     files = write_pairs(tmp_path, PAIRS[:200])
@@ -380,6 +384,7 @@ def test_the_same_files_twice(tmp_path, suffix):
     assert found["kept"] + found["duplicates"] == 400 and found["kept"] <= 200
 
 
+@pytest.mark.slow
 def test_a_text_that_changes_while_it_is_read(tmp_path, monkeypatch, capsys):
     """In place, with lines of the same lengths; brought back, the same command goes on."""
     source, target = write_pairs(tmp_path, PAIRS)
@@ -415,6 +420,7 @@ def test_finished_folders_stay_as_they_are(prepared):
 # ---- Kills ----
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
     pairs = [*PAIRS, *PAIRS[100:300], ("", "x"), *PAIRS[:50]]
     source, target = write_pairs(tmp_path, pairs)

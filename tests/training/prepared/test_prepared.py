@@ -98,6 +98,7 @@ def batches_in_epoch(folder):
     return sum(-(-number // sizes[bucket]) for bucket, number in buckets.items())
 
 
+@pytest.mark.slow
 def test_an_epoch_has_exactly_the_pairs(directory):
     text = text_of(directory, 1.0, shuffle_buffer=10_000)
     number = batches_in_epoch(directory / "first")
@@ -128,6 +129,7 @@ def test_form_of_batches(directory):
             assert not row[length:].any()
 
 
+@pytest.mark.slow
 def test_batches_are_a_function_of_seed_and_step(directory):
     text = text_of(directory, 1.0, 0.5)
     batches = collect(text.training_batches(7), 300)  # several epochs
@@ -138,6 +140,7 @@ def test_batches_are_a_function_of_seed_and_step(directory):
     assert not equal(batches, collect(text.training_batches(2**40), 300))
 
 
+@pytest.mark.slow
 def test_going_on_reads_no_more_than_its_block(directory, tmp_path):
     shutil.copytree(directory / "first", tmp_path / "first")
     text = text_of(tmp_path, 1.0)
@@ -166,6 +169,7 @@ def test_pairs_beyond_the_length_are_left_out(directory):
 # ---- Weights ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0), (0.3, 2.0)])
 def test_pairs_are_seen_as_often_as_their_weights_say(directory, weights):
     text = text_of(directory, *weights)
@@ -221,6 +225,7 @@ def train_options(corpus, model_dir, *prepared):
     ]
 
 
+@pytest.mark.slow
 def test_train_takes_the_vocabulary_and_goes_on(directory, corpus, tmp_path, capsys):
     folders = [str(directory / "first"), f"{directory / 'second'}=2"]
     command = train_options(corpus, tmp_path / "m", *folders)
@@ -236,6 +241,7 @@ def test_train_takes_the_vocabulary_and_goes_on(directory, corpus, tmp_path, cap
     assert "was trained on another corpus" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_settings_may_repeat_the_vocabulary(directory, corpus, tmp_path, capsys):
     """One file of settings serves `prepare` and `train`."""
     first, options = str(directory / "first"), ["--config", str(yaml_with(tmp_path, "{size: 400}"))]
@@ -378,6 +384,7 @@ def test_nothing_listens_at_the_address():
         check_service(f"grpc://localhost:{port}", seconds=0.1)
 
 
+@pytest.mark.slow
 def test_something_listens_that_is_no_service(directory, corpus, tmp_path, capsys):
     """A port that accepts connections and stays silent; TensorFlow would wait for its answer."""
     with socket.create_server(("localhost", 0)) as server:
@@ -389,6 +396,7 @@ def test_something_listens_that_is_no_service(directory, corpus, tmp_path, capsy
     assert "no tf.data service answers there" in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_another_grpc_server_is_no_service():
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
     port = server.add_insecure_port("localhost:0")
@@ -444,6 +452,7 @@ def start_checking_process(address):
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_service_that_ends_or_is_suspended_ends_training(end):
     """Training runs in a separate process, because that process is ended."""
@@ -463,6 +472,7 @@ def test_a_service_that_ends_or_is_suspended_ends_training(end):
     assert "no tf.data service answers there" in error and "run the same command again" in error
 
 
+@pytest.mark.slow
 def test_the_checks_end_with_training():
     service = start_service(0)
     process = start_checking_process(service.target)
@@ -470,6 +480,7 @@ def test_the_checks_end_with_training():
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_service_that_is_started_again(directory, corpus, tmp_path, monkeypatch, capsys):
     services = [start_service(0)]
     address = services[0].target
@@ -494,6 +505,7 @@ def test_a_service_that_is_started_again(directory, corpus, tmp_path, monkeypatc
     assert main(command) == 0
 
 
+@pytest.mark.slow
 def test_a_service_ends_with_ctrl_c():
     command = [sys.executable, "-m", "tf_transformer", "data-service", "--port", "0"]
     process = subprocess.Popen(
@@ -510,6 +522,7 @@ def test_a_service_ends_with_ctrl_c():
     assert process.stderr.read().splitlines()[-1] == "tf-transformer: interrupted"
 
 
+@pytest.mark.slow
 def test_ctrl_c_reaches_a_service_through_any_thread():
     """So it does too where it comes just before the wait: `signal.pause` would sleep on."""
     code = (
