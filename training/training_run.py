@@ -20,7 +20,7 @@ from training.fine_tuning import INITIAL_NAME, copy_weights, describe_coverage
 from training.initial_model import set_word_vectors
 from training.prepared.existing_vocabulary import vocabulary_for, with_vocabulary
 from training.prepared.prepared import PreparedText
-from training.prepared.prepared_folder import Models
+from training.prepared.prepared_folder import SentencePieceModels
 from training.train_step import TrainableLanguageModel, TrainableTransformer
 
 _log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class TrainingRun:
     validation: TextPair
     init_from: pathlib.Path | None
     vocabulary: pathlib.Path | None
-    given_models: Models | None = None
+    given_models: SentencePieceModels | None = None
 
     def with_existing_vocabulary(self) -> "TrainingRun":
         """Returns the run with the settings of an existing vocabulary, if there is one.
@@ -91,7 +91,7 @@ class TrainingRun:
         return describe_training(self.config, self.corpus.digest, self.init_from, self.given_models)
 
     @functools.cached_property
-    def models(self) -> Models:
+    def models(self) -> SentencePieceModels:
         """The SentencePiece models of source and target: given ones, or trained ones.
 
         Raises:
