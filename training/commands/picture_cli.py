@@ -2,6 +2,7 @@
 
 import argparse
 import pathlib
+import re
 import sys
 
 from tf_transformer.command_line.command_options import (
@@ -13,7 +14,9 @@ from tf_transformer.command_line.command_options import (
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
 from tf_transformer.storage.files import check_writable, replacing
+from tf_transformer.text.lines import for_terminal
 
 _LAYOUTS = ("interleaved", "concatenated", "marian")
 _SMOOTHED_OVER = ("all", "others", "others_but_padding")
@@ -61,7 +64,10 @@ def _run_attention(options):
             path.write_text(attention_page(sentence), encoding="utf-8")
     else:
         _save(draw_attention(sentence, options.part), options.output)
-    print(f"{sentence.translation}\nAttention: {options.output}")
+    translation = sentence.translation
+    if sys.stdout.isatty():
+        translation = for_terminal(translation)
+    print(f"{translation}\nAttention: {options.output}")
 
 
 def _add_picture(commands):
@@ -144,14 +150,15 @@ def _draw_products(options):
 
 
 def _draw_learning_rate(options):
-    try:
-        settings = [tuple(map(int, setting.split(":", 1))) for setting in options.settings]
-        if any(len(setting) != 2 for setting in settings):
-            raise ValueError
-    except ValueError as error:
-        raise InputError(
-            f"--settings: expected D_MODEL:WARMUP pairs, got {' '.join(options.settings)}"
-        ) from error
+    settings = []
+    for setting in options.settings:
+        match = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", setting)
+        if not match or 0 in (pair := (int(match[1]), int(match[2]))):
+            raise InputError(
+                f"--settings: expected pairs D_MODEL:WARMUP of positive integers. "
+                f"Received: {shown(setting)}"
+            )
+        settings.append(pair)
     if not 1 <= options.steps <= 10_000_000:
         raise InputError(f"--steps must be between 1 and 10,000,000. Received: {options.steps}")
     return _pictures().draw_learning_rate(settings, options.steps, options.factor)
@@ -175,6 +182,7 @@ def _check_label_smoothing(value):
 
 
 def _draw_training(options):
+    import_tensorflow()
     from training.checkpointing.run_files import LOGS_NAME
     from training.plots.plots import plot_training
 

@@ -7,6 +7,7 @@ import time
 
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
+from tf_transformer.printable import printable
 from tf_transformer.storage.files import check_folder
 
 
@@ -105,9 +106,9 @@ def _report(description: dict) -> str:
     lines = [f"{statistics['lines']:>15,} pairs of lines read"]
     for kind, number in statistics["faults"].items():
         if number:
-            places = ", ".join(statistics["examples"][kind])
-            places += ", ..." if number > len(statistics["examples"][kind]) else ""
-            lines.append(f"{number:>15,} left out as {kind} ({places})")
+            examples = statistics["examples"].get(kind, [])
+            places = printable(", ".join([*examples, *(["..."] if number > len(examples) else [])]))
+            lines.append(f"{number:>15,} left out as {printable(kind)} ({places})")
     if statistics["duplicates"]:
         lines.append(f"{statistics['duplicates']:>15,} left out as duplicates")
     lines.append(f"{statistics['kept']:>15,} kept, in {len(description['shards'])} shards")

@@ -107,7 +107,9 @@ def _run(*command: object) -> None:
 
 
 def _newest_version(served: pathlib.Path) -> pathlib.Path:
-    return served / str(max(int(entry.name) for entry in served.iterdir() if entry.name.isdigit()))
+    return served / str(
+        max(int(entry.name) for entry in served.iterdir() if entry.name.isdecimal())
+    )
 
 
 def _translate_with(saved_model: pathlib.Path, sentences: list[str], program: pathlib.Path) -> None:

@@ -57,7 +57,7 @@ def check_systems(systems: dict[str, Sequence[str]], sentences: int) -> None:
             `SACREBLEU_SEED` is no seed.
     """
     seed = os.environ.get("SACREBLEU_SEED", "none")
-    if systems and seed.lower() != "none" and not seed.isdigit():
+    if systems and seed.lower() != "none" and not seed.isdecimal():
         raise InputError(f"SACREBLEU_SEED: expected a number, or none. Received: {seed!r}")
     for name, hypotheses in systems.items():
         if len(hypotheses) != sentences:

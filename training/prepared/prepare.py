@@ -42,6 +42,7 @@ from training.prepared.prepared_folder import (
     WORK_NAME,
     SentencePieceModels,
     digest_of,
+    read_description,
     read_models,
 )
 from training.prepared.processes import ProcessPool, progress_bar
@@ -168,7 +169,7 @@ def _start_or_resume(output: pathlib.Path, work: pathlib.Path, request: dict) ->
             f"{output} was begun with {difference}; give the same files and settings, or another "
             "--output"
         )
-    return former if recorded == path else None
+    return read_description(output) if recorded == path else None
 
 
 def _difference(before: dict, now: dict) -> str | None:

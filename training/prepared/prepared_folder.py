@@ -7,9 +7,12 @@ import os
 import pathlib
 import re
 import reprlib
-from typing import Any
+from typing import Annotated, Any
+
+import pydantic
 
 from tf_transformer.errors import InputError
+from tf_transformer.printable import printable, shown
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.regular_files import read_regular
 from training.config import VocabularyConfig
@@ -31,6 +34,8 @@ _RECORD_BYTES = 16
 
 # Serialized SentencePiece models of source and target; a language model has no source.
 SentencePieceModels = tuple[bytes | None, bytes]
+
+Count = Annotated[int, pydantic.Field(strict=True, ge=0)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +69,32 @@ class PreparedFolder:
         if not pathlib.Path(folder).is_dir():
             raise InputError(f"{folder}: no such folder")
         return cls(pathlib.Path(folder), value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+    """Counts of a prepared corpus, for people.
+
+    Args:
+        lines: pairs of lines read.
+        faults: number of dropped pairs for each kind of fault.
+        examples: file names and lines of a few dropped pairs for each kind of fault.
+        duplicates: pairs dropped as duplicates.
+        kept: pairs in the shards.
+        source_tokens: tokens of the source in the shards.
+        target_tokens: tokens of the target in the shards.
+    """
+
+    lines: Count
+    faults: dict[str, Count]
+    examples: dict[str, list[str]]
+    duplicates: Count
+    kept: Count
+    source_tokens: Count
+    target_tokens: Count
+
+
+_STATISTICS = pydantic.TypeAdapter(Statistics)
 
 
 def read_description(folder: pathlib.Path) -> dict[str, Any]:
@@ -104,6 +135,15 @@ def _check_description(path: pathlib.Path, description: dict[str, Any]) -> None:
         missing |= _SHARD_KEYS - shard.keys()
     if missing:
         raise InputError(f"{path}: damaged, it lacks {', '.join(sorted(missing))}")
+    try:
+        _STATISTICS.validate_python(description["statistics"])
+    except pydantic.ValidationError as error:
+        fault = error.errors()[0]
+        name = ".".join(map(str, ("statistics", *fault["loc"])))
+        raise InputError(
+            f"{path}: damaged, {printable(name, 100)}: {fault['msg']}. Received: "
+            f"{shown(fault['input'])}"
+        ) from error
     tokenizers = description["tokenizers"]
     if not isinstance(tokenizers, list) or len(tokenizers) != 2:
         raise InputError(f"{path}: damaged, expected two tokenizers, of source and target")

@@ -21,6 +21,7 @@ from tf_transformer.__main__ import main
 from tf_transformer.text.language_tags import languages_of
 from tf_transformer.text.reading import MAX_LINE_BYTES
 from tf_transformer.text.text_file import TextFile
+from training.commands.prepare_cli import _report
 from training.demo.corpus import generate_pairs
 from training.prepared.duplicates import mark_first_occurrences
 from training.prepared.line_count import count_lines
@@ -408,6 +409,38 @@ def test_a_text_that_changes_while_it_is_read(tmp_path, monkeypatch, capsys):
     pathlib.Path(target).write_bytes(text)
     prepare([source], [target], tmp_path / "out", *extra)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"lines": "many"}, r"statistics\.lines: .* Received: 'many'$"),
+        ({"faults": {"empty": -1}}, r"statistics\.faults\.empty: .* Received: -1$"),
+        ({"examples": {"\x1b[31m": 3}}, r"statistics\.examples\.\\x1b\[31m: .* Received: 3$"),
+    ],
+)
+def test_statistics_of_a_finished_folder_are_checked(prepared, tmp_path, capsys, changes, reason):
+    output = tmp_path / "out"
+    shutil.copytree(prepared / "out", output)
+    path = output / "prepared.json"
+    description = json.loads(path.read_text())
+    description["statistics"] |= changes
+    path.write_text(json.dumps(description))
+    command = ["prepare", "--source", str(prepared / "train.en"), "--target"]
+    command += [str(prepared / "train.de"), "--output", str(output), *SETTINGS]
+    assert main([*command, "--shard-pairs", "100"]) == 2
+    assert re.search(reason, capsys.readouterr().err.rstrip())
+
+
+def test_places_of_dropped_pairs_are_escaped():
+    description = {
+        "statistics": {
+            "lines": 3, "faults": {"empty": 2}, "examples": {"empty": ["\x1b[31mf:1"]},
+            "duplicates": 0, "kept": 1, "source_tokens": 2, "target_tokens": 2,
+        },
+        "shards": [{}],
+    }  # fmt: skip
+    assert r"2 left out as empty (\x1b[31mf:1, ...)" in _report(description)
 
 
 def test_finished_folders_stay_as_they_are(prepared):

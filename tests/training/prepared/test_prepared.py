@@ -341,6 +341,8 @@ def test_a_description_of_what_cannot_be(directory, tmp_path, changes, reason):
         {"shards": [3]},
         {"tokenizers": None},
         {"tokenizers": ["x"]},
+        {"statistics": []},
+        {"statistics": {"lines": 3}},
     ],
     ids=str,
 )
