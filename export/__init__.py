@@ -3,14 +3,14 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # for editors and type checkers
+if TYPE_CHECKING:  # gives editors and type checkers the real names
     from export.client.client import Client
     from export.saved_model.saved_model import export_translator
     from export.saved_model.signatures import ServedTranslator
-else:  # not for them: every name would be one of this package
+else:  # hidden from type checkers, which would otherwise accept any name of this package
 
     def __getattr__(name: str) -> Any:
-        """Imports TensorFlow only once something needs it; the client does not."""
+        """Imports a public name on first use, so that the client loads no TensorFlow."""
         if name not in _MODULES:
             raise AttributeError(f"module 'export' has no attribute {name!r}")
         return getattr(importlib.import_module(f"export.{_MODULES[name]}"), name)

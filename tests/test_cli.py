@@ -147,7 +147,7 @@ def test_options_of_a_server_out_of_range(capsys, tmp_path, option, value, messa
 )
 def test_limits_of_requests_are_of_a_server(capsys, trained, tmp_path, option, value):
     command = ("translate", "--model-dir", trained, "--input", tmp_path / "in")
-    assert f"{option} is of a --server" in fails(capsys, *command, option, value)
+    assert f"{option} is valid only with --server" in fails(capsys, *command, option, value)
 
 
 @pytest.mark.parametrize("error", [KeyError("bug"), ValueError("from elsewhere")])
@@ -182,7 +182,7 @@ def test_translate_keeps_order_and_empty_lines(trained, tmp_path, capsys):
     assert main(command) == 0
     notice = capsys.readouterr().err
     assert notice.endswith(
-        "1 of the sentences were longer than the model's limit; their ends were cut off\n"
+        "sentences that exceeded the model's length limit and were truncated: 1\n"
     )
 
 
@@ -199,11 +199,11 @@ def test_translate_by_a_server(protocol, tmp_path, capsys):
         assert main(command) == 0  # what is not asked for is the server's own
         assert output.read_text() == "TEN HORSES\n\nA DOG\n"
         assert main([*command, "--dtype", "int8"]) == 2
-        assert "--dtype needs a --model-dir, not a --server" in capsys.readouterr().err
+        assert "--dtype is valid only with --model-dir" in capsys.readouterr().err
         assert main([*command, "--model", "other"]) == 2
         assert "other" in capsys.readouterr().err
         assert main([*command, "--n-best", "2"]) == 2
-        assert "--n-best needs a --model-dir, not a --server" in capsys.readouterr().err
+        assert "--n-best is valid only with --model-dir" in capsys.readouterr().err
     assert output.read_text().startswith("TEN HORSES")
     with pytest.raises(SystemExit):
         main(["translate", "--input", str(tmp_path / "in")])

@@ -213,7 +213,7 @@ WRONG = {
     "translate, dtype": ("translate --model-dir {model} --dtype float8", "invalid choice"),
     "translate, server": ("translate --server nowhere", "`address` must be HOST:PORT"),
     "complete, model": ("complete --model-dir {none}", "none is not a model directory"),
-    "complete, source": ("complete --model-dir {model}", "holds a model that translates"),
+    "complete, source": ("complete --model-dir {model}", "expected a language model"),
     "complete, tokens": (
         "complete --model-dir {model} --max-tokens 0",
         "--max-tokens 0: expected at least 1",
@@ -233,7 +233,7 @@ WRONG = {
     ),
     "export, signatures": (
         "export --model-dir {model} --output {new} --signatures bset",
-        "No signature 'bset'; there are serving_default",
+        "Unknown signature. Expected one of serving_default",
     ),
     "export, languages": (
         "export --model-dir {model} --output {new} --languages x",

@@ -1,4 +1,4 @@
-"""A client of TF Serving; needs no TensorFlow."""
+"""A client for TF Serving; needs no TensorFlow."""
 
 from export.client.client import Client, Translation
 

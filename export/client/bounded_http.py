@@ -1,8 +1,8 @@
-"""HTTP requests that end by a deadline and read no more than a limit, whatever the server sends.
+"""HTTP requests with a total deadline and a maximum response size.
 
-Timeouts of sockets, and so of urllib3, start anew with each byte, and a body's size is whatever the
-server says. So both limits are kept by the socket, below all that reads status lines, headers,
-chunks and bodies from it.
+The timeout of a socket, and so that of urllib3, restarts with each read, and the server states the
+size of a body. Both limits are therefore enforced in the socket, below the code that reads status
+lines, headers, chunks and bodies.
 """
 
 import socket
@@ -13,23 +13,25 @@ import urllib3
 
 from tf_transformer.errors import InputError
 
-_PIECE = 2**16  # bytes of a body to ask for at once: a server's own sizes are not trusted
+_READ_BYTES = 2**16  # per read of a body; the sizes that a server states are not trusted
 
 
 class ResponseTooLargeError(Exception):
-    """A response has more bytes than may be read."""
+    """A response has more bytes than `max_response_bytes`."""
 
 
 class BoundedPool:
-    """Connections to one server that are kept for the next request.
+    """A pool of connections to one server.
 
-    Redirects, proxies named in the environment and compressed bodies are not followed, used or
-    decoded.
+    Redirects are not followed, proxies of the environment not used, compressed bodies not decoded.
 
     Args:
         address: `HOST:PORT` of the server.
-        num_connections: how many to keep.
-        max_response_bytes: most bytes of a response, its headers included.
+        num_connections: number of connections to keep open.
+        max_response_bytes: maximum size of a response, including its headers.
+
+    Raises:
+        ValueError: the address has no host.
     """
 
     def __init__(self, address: str, num_connections: int, max_response_bytes: int):
@@ -47,18 +49,21 @@ class BoundedPool:
     def request(
         self, method: str, path: str, body: bytes | None, timeout: float
     ) -> tuple[int, str, bytes]:
-        """Sends a request that has a body in JSON, or none.
+        """Sends a request with an optional JSON body.
 
         Args:
-            method, path, body: of the request.
-            timeout: seconds for all of it but the look-up of the host's name.
+            method: HTTP method.
+            path: path of the URL.
+            body: JSON, or None.
+            timeout: seconds for the whole request, except for resolving the host's name.
 
         Returns:
             Status, reason and body of the response.
 
         Raises:
             ResponseTooLargeError: the response has more than `max_response_bytes`.
-            urllib3.exceptions.HTTPError: there is none, it did not come in time, or is not HTTP.
+            urllib3.exceptions.HTTPError: the connection failed, the deadline passed, or the
+                response is not HTTP.
         """
         response = self._pool.urlopen(
             method,
@@ -73,15 +78,15 @@ class BoundedPool:
         )
         data = bytearray()
         try:
-            while piece := response.read(_PIECE):
-                data += piece
-        except ValueError as error:  # of `http.client`, for the size of a chunk
+            while block := response.read(_READ_BYTES):
+                data += block
+        except ValueError as error:  # `http.client` raises it for an invalid chunk size
             raise urllib3.exceptions.ProtocolError(f"not HTTP: {error}") from error
         return response.status, response.reason or "", bytes(data)
 
 
 class _Budget:
-    """What is left to one request: time, and bytes of its response."""
+    """The remaining time of a request and the remaining bytes of its response."""
 
     def start(self, seconds: float, num_bytes: int) -> None:
         self._end = time.monotonic() + seconds
@@ -100,7 +105,7 @@ class _Budget:
 
 
 class _BoundedSocket(socket.socket):
-    """A socket whose operations keep to a budget."""
+    """A socket whose operations are limited by a budget."""
 
     budget: _Budget
 
@@ -112,7 +117,7 @@ class _BoundedSocket(socket.socket):
         try:
             self.settimeout(self.budget.seconds_left())
             super().sendall(*arguments)
-        except TimeoutError as error:  # for urllib3, a lost connection
+        except TimeoutError as error:  # urllib3 would report a lost connection
             raise urllib3.exceptions.TimeoutError(str(error)) from error
 
     def recv_into(self, *arguments: Any) -> int:
@@ -123,7 +128,7 @@ class _BoundedSocket(socket.socket):
 
 
 class _Connection(urllib3.connection.HTTPConnection):
-    """A connection over such a socket; each request starts a budget of its own."""
+    """A connection over a `_BoundedSocket`; each request starts a new budget."""
 
     def __init__(self, *arguments: Any, max_response_bytes: int, **options: Any):
         super().__init__(*arguments, **options)
@@ -131,16 +136,19 @@ class _Connection(urllib3.connection.HTTPConnection):
         self._budget = _Budget()
 
     def __str__(self) -> str:
-        """As urllib3's errors show it."""
+        """Returns the address, as shown in urllib3's errors."""
         return f"{self.host}:{self.port}"
 
     def request(self, *arguments: Any, **options: Any) -> None:
-        # `timeout` is what the pool has set for this request.
+        # The pool has set `timeout` for this request.
         self._budget.start(cast(float, self.timeout), self._max_response_bytes)
         super().request(*arguments, **options)
 
     def _new_conn(self) -> socket.socket:
-        """As in urllib3, where each of the host's addresses has the whole timeout."""
+        """Connects to the first reachable address of the host.
+
+        In urllib3, each address of the host gets the whole timeout; here they share the budget.
+        """
         failure: OSError | UnicodeError = OSError("the host has no address")
         try:
             found = socket.getaddrinfo(self._dns_host, self.port, type=socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""A client for a model that TF Serving serves, over REST and gRPC; needs no TensorFlow."""
+"""A client for a model in TF Serving, over REST or gRPC; needs no TensorFlow."""
 
 import collections
 import concurrent.futures
@@ -17,17 +17,17 @@ import urllib3
 
 from export.client.messages import numpy_type
 from export.client.protocol import SERVERS, MergedBatchError
-from export.client.rows import check_names, count_rows, listed, to_array, to_rows
+from export.client.rows import check_names, count_rows, quote_names, to_array, to_rows
 from export.client.signature import Signature, TensorSpec
 from tf_transformer.errors import InputError
 
-# The first contact fails soon if there is no server; one that has answered may be restarting.
-_FIRST_RETRIES = 5
-# Seconds before the first retry, and most before any: each pause is twice the one before, less a
-# random part of up to a half.
+# The first request fails soon if there is no server; one that has responded may be restarting.
+_METADATA_RETRIES = 5
+# Seconds before the first retry, and the maximum before any. Pauses double each time and are
+# shortened at random by up to a half.
 _FIRST_PAUSE = 0.2
-_LONGEST_PAUSE = 5.0
-# What a `Translation` is made of.
+_MAX_PAUSE = 5.0
+# The outputs that make a `Translation`, with their data types.
 _TRANSLATION = {"translation": "DT_STRING", "score": "DT_FLOAT", "truncated": "DT_BOOL"}
 
 
@@ -36,8 +36,8 @@ class Translation(NamedTuple):
 
     Attributes:
         text: the translation.
-        score: log-probability over length penalty.
-        truncated: the source was longer than the model's limit and its end was cut off.
+        score: log-probability divided by the length penalty.
+        truncated: whether the source exceeded the model's limit and was truncated.
     """
 
     text: str
@@ -45,44 +45,46 @@ class Translation(NamedTuple):
     truncated: bool
 
 
-class _Failed(NamedTuple):
-    """A request that failed, perhaps because of others in its batch, with the time left to it."""
+class _FailedRequest(NamedTuple):
+    """A request that failed, possibly because of others in its batch, and its remaining time."""
 
-    numbers: Sequence[int]
+    row_numbers: Sequence[int]
     arrays: dict[str, np.ndarray]
     reason: Exception
     seconds_left: float
 
 
 class Client:
-    """Sends rows to a model that TF Serving serves, in batches, and returns its answers in order.
+    """Sends rows to a model in TF Serving, in batches, and returns the outputs in order.
 
-    A server that is unavailable (connection refused or lost; HTTP 429, 502, 503, 504; gRPC
-    UNAVAILABLE, RESOURCE_EXHAUSTED) is asked again after pauses that grow. The retries are written
-    out here since gRPC's own stop at five attempts and urllib3's do not tell a lost connection from
-    a late answer; so both protocols behave alike, and one deadline covers all attempts.
+    Requests to an unavailable server (connection refused or lost; HTTP 429, 502, 503, 504; gRPC
+    UNAVAILABLE, RESOURCE_EXHAUSTED) are retried with exponential backoff. The retries are
+    implemented here because gRPC stops after five attempts and urllib3 does not distinguish a lost
+    connection from a late response. Both protocols thus behave alike, and one deadline covers all
+    attempts.
 
-    With batching on, TF Serving merges requests, and what one row of a batch is refused for, all
-    requests in it are, other callers' included (HTTP 400, 412, 500; gRPC INVALID_ARGUMENT,
-    FAILED_PRECONDITION, OUT_OF_RANGE, INTERNAL, UNKNOWN). So once the other requests of the call
-    have ended, the rows of such a request are sent again one by one, each alone and once, within
-    what is left of its deadline: other callers' faults are past by then, and the row that still
-    fails is named in the error. That a model or signature is not there, that the rows are too
-    many, and a deadline are no fault of others; then no row is sent again.
+    With batching enabled, TF Serving merges requests. An invalid row fails every request in its
+    batch, including those of other callers (HTTP 400, 412, 500; gRPC INVALID_ARGUMENT,
+    FAILED_PRECONDITION, OUT_OF_RANGE, INTERNAL, UNKNOWN). The rows of such a request are therefore
+    sent again, one at a time and once each, after the other pending requests of the call and
+    within the remaining deadline. Rows that failed because of other callers then succeed; one that
+    fails again is named in the error. Rows are not sent again if the model or signature does not
+    exist, if the batch is too large, or after the deadline, since no other request can cause these.
 
     Args:
-        address: `HOST:PORT` of the server; its own choice is port 8501 for REST, 8500 for gRPC.
-        model: the name it serves the model under.
+        address: `HOST:PORT` of the server. TF Serving's default ports are 8501 for REST and 8500
+            for gRPC.
+        model: name of the model on the server.
         protocol: `rest` or `grpc`.
-        version: which version of the model; without one, the server's choice.
-        max_batch_size: most rows of a request, at most the server's own `max_batch_size`.
-        concurrency: most requests of one call that are under way at once.
-        deadline: seconds for one request with all its retries, however slowly its answer comes in;
-            only a look-up of the host's name may take longer.
-        retries: how often a request is sent again at most; the question for the signatures, which
-            comes first, at most 5 times.
-        max_response_bytes: most bytes of an answer; 32 rows of `align` with 512 pieces on each side
-            take about half of the default. Compressed answers are refused.
+        version: version of the model, or None for the server's default.
+        max_batch_size: maximum rows per request, at most the server's own `max_batch_size`.
+        concurrency: maximum number of pending requests per call.
+        deadline: seconds for one request including its retries and the whole response; only
+            resolving the host's name may exceed it.
+        retries: maximum number of retries per request. The first request, which reads the
+            signatures, is retried at most 5 times.
+        max_response_bytes: maximum size of a response; 32 rows of `align` with 512 pieces on each
+            side take about half of the default. Compressed responses are refused.
 
     Raises:
         ValueError: an argument is out of range.
@@ -126,11 +128,11 @@ class Client:
         self.concurrency = concurrency
         self.deadline = deadline
         self.retries = retries
-        self._place = f"model {model!r} at {address}"
+        self._description = f"model {model!r} at {address}"
         if version is not None:
-            self._place = f"version {version} of {self._place}"
+            self._description = f"version {version} of {self._description}"
         self._server = SERVERS[protocol](
-            address, model, version, concurrency, self._place, max_response_bytes
+            address, model, version, concurrency, self._description, max_response_bytes
         )
 
     def __enter__(self) -> Self:
@@ -145,28 +147,34 @@ class Client:
 
     @functools.cached_property
     def signatures(self) -> dict[str, Signature]:
-        """The model's signatures by name; asked of the server once.
+        """The model's signatures by name, requested from the server on first use.
 
         Raises:
-            ValueError, OSError: as `predict_batches` does.
+            ValueError: as `predict_batches`.
+            OSError: as `predict_batches`.
         """
-        retries = min(self.retries, _FIRST_RETRIES)
+        retries = min(self.retries, _METADATA_RETRIES)
         end = time.monotonic() + self.deadline
         try:
             return self._with_retries(self._server.read_signatures, end, threading.Event(), retries)
-        except MergedBatchError as error:  # which these requests are not
+        except MergedBatchError as error:  # TF Serving does not merge requests for metadata
             raise error.reason from error
 
     def predict(
         self, inputs: Mapping[str, Sequence], signature: str = "serving_default"
     ) -> dict[str, list]:
-        """Gives the model's answers for any number of rows at once.
+        """Returns the model's outputs for any number of rows.
 
         Args:
-            inputs, signature: as for `predict_batches`; `Raises` is the same as well.
+            inputs: as for `predict_batches`.
+            signature: name of the signature.
 
         Returns:
-            Every output with one entry a row; nothing at all for no rows.
+            The outputs by name, with one entry per row; an empty dictionary for no rows.
+
+        Raises:
+            ValueError: as `predict_batches`.
+            OSError: as `predict_batches`.
         """
         outputs: dict[str, list] = {}
         for batch in self.predict_batches(inputs, signature):
@@ -178,45 +186,45 @@ class Client:
         self,
         inputs: Mapping[str, Sequence],
         signature: str = "serving_default",
-        numbers: Sequence[int] | None = None,
+        row_numbers: Sequence[int] | None = None,
     ) -> Iterator[dict[str, list]]:
-        """Gives the model's answers batch by batch, while the next ones are under way.
+        """Yields the model's outputs batch by batch while the next batches are pending.
 
         Args:
-            inputs: every input of the signature with one entry a row: a string, a number, a truth
-                value, or a list of one width for all rows.
-            signature: its name.
-            numbers: of the rows, for errors; without, they are counted from 1.
+            inputs: the signature's inputs by name, with one entry per row: a string, number or
+                boolean, or a list of the same length in all rows.
+            signature: name of the signature.
+            row_numbers: numbers of the rows in error messages; 1, 2, ... if None.
 
         Yields:
-            Every output with one entry a row, for up to `max_batch_size` rows, in order. Strings
-            are `bytes` where the output's name ends in `_bytes`, which is TF Serving's own sign,
-            and `str` elsewhere, with U+FFFD for what is not UTF-8.
+            The outputs by name, with one entry per row, for up to `max_batch_size` rows, in order.
+            Strings are `bytes` if the output's name ends in `_bytes`, TF Serving's convention, and
+            otherwise `str`, with U+FFFD for invalid UTF-8.
 
         Raises:
-            ValueError: the model, the signature or an input is not there, or the server refuses
-                what was sent. Names are checked before anything is sent.
-            ConnectionError: the server is not available.
-            TimeoutError: it did not answer before the deadline.
-            OSError: it failed otherwise, or what came is no answer of TF Serving.
+            ValueError: the model, the signature or an input does not exist, or the server refuses
+                the request. Names are checked before anything is sent.
+            ConnectionError: the server is unavailable.
+            TimeoutError: the response did not arrive before the deadline.
+            OSError: the request failed in another way, or the response is not one of TF Serving.
         """
         num_rows = count_rows(inputs)
-        if num_rows == 0:  # TF Serving would never answer
+        if num_rows == 0:  # TF Serving would never respond
             return
         found = self._find_signature(signature)
         check_names(inputs, signature, found)
         for spec in found.outputs.values():
-            numpy_type(spec.data_type)  # others could not be read
+            numpy_type(spec.data_type)  # raises for an unsupported type
         abandoned = threading.Event()
         send = functools.partial(self._send, signature, found, abandoned)
         waiting: collections.deque[concurrent.futures.Future] = collections.deque()
-        numbers = numbers or range(1, num_rows + 1)
+        row_numbers = row_numbers or range(1, num_rows + 1)
         try:
             for start in range(0, num_rows, self.max_batch_size):
                 rows = range(start, min(start + self.max_batch_size, num_rows))
                 full = len(waiting) == self.concurrency
                 ready = self._finish(waiting.popleft(), waiting, send) if full else None
-                waiting.append(_start(self._send_rows, inputs, rows, numbers, found, send))
+                waiting.append(_start(self._send_rows, inputs, rows, row_numbers, found, send))
                 if ready is not None:
                     yield ready
             while waiting:
@@ -234,15 +242,16 @@ class Client:
 
         Args:
             lines: the sentences.
-            signature: one with the input `text` and the outputs `translation`, `score`,
+            signature: a signature with the input `text` and the outputs `translation`, `score` and
                 `truncated`.
-            options: its other inputs, each the same for all sentences.
+            options: the other inputs by name, each with one value for all sentences.
 
         Yields:
             The translation of each sentence, in the order of `lines`.
 
         Raises:
-            ValueError, OSError: as `predict_batches` does.
+            ValueError: as `predict_batches`.
+            OSError: as `predict_batches`.
         """
         with tqdm.tqdm(total=len(lines), unit=" sentences", disable=None) as progress:
             for batch in self.translate_batches(lines, signature, options):
@@ -254,16 +263,22 @@ class Client:
         lines: Sequence[str | bytes],
         signature: str = "serving_default",
         options: Mapping[str, Any] | None = None,
-        numbers: Sequence[int] | None = None,
+        line_numbers: Sequence[int] | None = None,
     ) -> Iterator[list[Translation]]:
         """Translates sentences request by request, without a progress bar.
 
         Args:
-            lines, signature, options: as for `translate_lines`; `Raises` is the same as well.
-            numbers: of the lines, for errors; without, they are counted from 1.
+            lines: the sentences.
+            signature: as for `translate_lines`.
+            options: as for `translate_lines`.
+            line_numbers: numbers of the lines in error messages; 1, 2, ... if None.
 
         Yields:
             The translations of up to `max_batch_size` sentences, in the order of `lines`.
+
+        Raises:
+            ValueError: as `predict_batches`.
+            OSError: as `predict_batches`.
         """
         if len(lines):
             self._check_translates(signature)
@@ -271,25 +286,29 @@ class Client:
             name: [value] * len(lines) for name, value in (options or {}).items()
         }
         inputs["text"] = lines
-        for batch in self.predict_batches(inputs, signature, numbers):
+        for batch in self.predict_batches(inputs, signature, line_numbers):
             yield list(map(Translation, *(batch[name] for name in _TRANSLATION)))
 
     def _check_translates(self, signature):
         found = self._find_signature(signature).outputs
-        where = f"signature {signature!r} of the {self._place}"
+        where = f"signature {signature!r} of the {self._description}"
         if missing := _TRANSLATION.keys() - found.keys():
-            raise InputError(f"{where} gives no {listed(missing)}; it gives {listed(found)}")
+            raise InputError(
+                f"{where} has no output {quote_names(missing)}; its outputs are "
+                f"{quote_names(found)}"
+            )
         for name, data_type in _TRANSLATION.items():
             if found[name] != TensorSpec(data_type, (None,)):
                 raise InputError(
-                    f"{where} gives {name!r} as {found[name].data_type} of shape "
-                    f"{found[name].shape}; expected {data_type} of shape (None,), one for each row"
+                    f"output {name!r} of {where} must be {data_type} of shape (None,), one per "
+                    f"row. Received: {found[name].data_type} of shape {found[name].shape}"
                 )
 
     def _find_signature(self, name):
         if name not in self.signatures:
             raise InputError(
-                f"the {self._place} has no signature {name!r}; it has {listed(self.signatures)}"
+                f"the {self._description} has no signature {name!r}; it has "
+                f"{quote_names(self.signatures)}"
             )
         return self.signatures[name]
 
@@ -303,7 +322,7 @@ class Client:
             for key, values in outputs.items()
         }
 
-    def _send_rows(self, inputs, rows, numbers, signature, send):
+    def _send_rows(self, inputs, rows, row_numbers, signature, send):
         arrays = {
             key: to_array(key, spec, inputs[key][rows.start : rows.stop], rows.start)
             for key, spec in signature.inputs.items()
@@ -312,47 +331,49 @@ class Client:
         try:
             return send(arrays, len(rows), end)
         except MergedBatchError as error:
-            numbers = numbers[rows.start : rows.stop]
-            return _Failed(numbers, arrays, error.reason, max(end - time.monotonic(), 0.0))
+            row_numbers = row_numbers[rows.start : rows.stop]
+            return _FailedRequest(
+                row_numbers, arrays, error.reason, max(end - time.monotonic(), 0.0)
+            )
 
     def _finish(self, request, others, send):
-        """Waits for the outputs of a request; if it failed, sends its rows again one by one.
+        """Waits for the outputs of a request; if it failed, sends its rows again one at a time.
 
-        Meanwhile no other rows of the call are under way, with which they could be merged.
+        No other request of the call is then pending, so that none can be merged with these rows.
         """
         failed = request.result()
-        if not isinstance(failed, _Failed):
+        if not isinstance(failed, _FailedRequest):
             return failed
         end = time.monotonic() + failed.seconds_left
         outputs: dict[str, list] = {}
         try:
             if concurrent.futures.wait(others, failed.seconds_left).not_done:
                 raise self._timeout_error()
-            for index in range(len(failed.numbers)):
+            for index in range(len(failed.row_numbers)):
                 arrays = {name: array[index : index + 1] for name, array in failed.arrays.items()}
                 for name, values in send(arrays, 1, end).items():
                     outputs.setdefault(name, []).extend(values)
         except MergedBatchError as error:
             reason = error.reason
             raise type(reason)(
-                f"{reason} (row {failed.numbers[index]}, sent again alone)"
+                f"{reason} (row {failed.row_numbers[index]}, sent again alone)"
             ) from error
         except TimeoutError as error:
-            raise TimeoutError(f"{error}; first it answered: {failed.reason}") from error
+            raise TimeoutError(f"{error}; its first response was: {failed.reason}") from error
         return outputs
 
     def _timeout_error(self):
         return TimeoutError(
-            f"the {self._place} gave no answer in {self.deadline:g} seconds: "
+            f"the {self._description} did not respond within {self.deadline:g} seconds: "
             "raise `deadline` or lower `max_batch_size`"
         )
 
     def _with_retries(
         self, attempt: Callable[[float], Any], end: float, abandoned: threading.Event, retries: int
     ) -> Any:
-        """Calls `attempt(seconds left)` until it does not raise a `ConnectionError`."""
+        """Calls `attempt(seconds_left)` again as long as it raises a `ConnectionError`."""
         pause = _FIRST_PAUSE
-        for number in range(1, retries + 2):
+        for num_attempts in range(1, retries + 2):
             try:
                 return attempt(max(end - time.monotonic(), 0.001))
             except TimeoutError as error:
@@ -360,15 +381,15 @@ class Client:
             except ConnectionError as error:
                 seconds = random.uniform(pause / 2, pause)
                 late = time.monotonic() + seconds >= end
-                if number > retries or late or abandoned.wait(seconds):
-                    raise ConnectionError(f"{error}; attempts: {number}") from error
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                if num_attempts > retries or late or abandoned.wait(seconds):
+                    raise ConnectionError(f"{error}; attempts: {num_attempts}") from error
+                pause = min(2 * pause, _MAX_PAUSE)
 
 
 def _start(function: Callable, *arguments: Any) -> concurrent.futures.Future:
-    """Calls a function in a thread that does not keep the process from ending.
+    """Calls a function in a daemon thread.
 
-    An executor's threads would: after a failed request, until all others have been answered.
+    The threads of an executor would keep the process alive until every pending request has ended.
     """
     future: concurrent.futures.Future = concurrent.futures.Future()
 
@@ -391,13 +412,13 @@ def _check_address(address):
         raise InputError(f"`address` must be HOST:PORT. Received: address={address!r}")
     if _is_ambiguous(url.host):
         raise InputError(
-            "`address` must be HOST:PORT, an IPv4 address as four decimal numbers. "
+            "`address` must be HOST:PORT, an IPv4 address as four decimal row_numbers. "
             f"Received: address={address!r}"
         )
 
 
 def _is_ambiguous(host):
-    """Whether it is an IPv4 address to some programs alone, as 0x7f.1 and 127.1 are."""
+    """Returns whether only some programs read it as an IPv4 address, such as 0x7f.1 or 127.1."""
     if not re.fullmatch(r"(.*\.)?(0x[0-9a-f]*|[0-9]+)\.?", host):
         return False
     try:

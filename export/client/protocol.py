@@ -1,4 +1,4 @@
-"""TF Serving's two protocols, REST and gRPC, for one model; needs no TensorFlow."""
+"""TF Serving's protocols, REST and gRPC, for one model; needs no TensorFlow."""
 
 import base64
 import json
@@ -11,16 +11,16 @@ import grpc
 import numpy as np
 import urllib3
 
-from export.client.answer_size import most_tokens
-from export.client.answers import (
+from export.client.bounded_http import BoundedPool, ResponseTooLargeError
+from export.client.messages import make_tensor
+from export.client.response_size import max_num_tokens
+from export.client.responses import (
     error_from_json,
     outputs_from_json,
     outputs_from_proto,
     signatures_from_json,
     signatures_from_proto,
 )
-from export.client.bounded_http import BoundedPool, ResponseTooLargeError
-from export.client.messages import make_tensor
 from export.client.serving_pb2 import GetModelMetadataRequest, PredictRequest
 from export.client.signature import Signature
 from tf_transformer.errors import InputError
@@ -28,7 +28,8 @@ from tf_transformer.printable import printable
 
 SERVICE = "tensorflow.serving.PredictionService"
 
-# As TF Serving's REST server maps them; what a proxy says of a server behind it is its absence.
+# The inverse of the mapping in TF Serving's REST server. 502 and 504 are proxies' statuses for a
+# server that does not respond.
 _CODES = {
     400: "INVALID_ARGUMENT",
     404: "NOT_FOUND",
@@ -40,18 +41,18 @@ _CODES = {
     504: "UNAVAILABLE",
 }
 
-# What a model answers to rows it cannot take, and TF Serving to all whose rows it had merged with
-# these. It says the last two before it merges anything.
+# Codes that a model returns for invalid rows; TF Serving returns them to every request in the
+# merged batch. The two messages below are sent before requests are merged.
 _MERGED_CODES = {"INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "INTERNAL", "UNKNOWN"}
 _TOO_MANY_ROWS = r"larger than maximum input batch size (\d{1,9})"
 _NO_SIGNATURE = r"Serving signature (key|name)"
 
 
 class MergedBatchError(Exception):
-    """A request failed, perhaps because of others that the server merged with it into one batch.
+    """A request failed, possibly because of another one that the server merged with it.
 
-    Attributes:
-        reason: the `ValueError` or `OSError` that it is if the request was at fault by itself.
+    Args:
+        reason: the `ValueError` or `OSError` to raise if this request itself is the cause.
     """
 
     def __init__(self, reason: Exception):
@@ -60,15 +61,15 @@ class MergedBatchError(Exception):
 
 
 class RestServer:
-    """One model over REST, a request a call.
+    """One model served over REST.
 
     Args:
         address: `HOST:PORT` of the server.
-        model: the model's name.
-        version: its version, or the server's choice.
-        concurrency: connections to keep.
-        place: what messages call the model.
-        max_response_bytes: most bytes of an answer. Compressed answers are none.
+        model: name of the model.
+        version: version of the model, or None for the server's default.
+        concurrency: number of connections to keep open.
+        description: the model's name in error messages.
+        max_response_bytes: maximum size of a response. Compressed responses are refused.
     """
 
     def __init__(
@@ -77,10 +78,10 @@ class RestServer:
         model: str,
         version: int | None,
         concurrency: int,
-        place: str,
+        description: str,
         max_response_bytes: int,
     ):
-        self._place = place
+        self._description = description
         self._path = f"/v1/models/{urllib.parse.quote(model, safe='')}"
         if version is not None:
             self._path += f"/versions/{version}"
@@ -92,59 +93,73 @@ class RestServer:
         self._pool.close()
 
     def read_signatures(self, timeout: float) -> dict[str, Signature]:
-        """Asks for the model's signatures, by name.
+        """Requests the model's signatures by name.
 
-        `predict` has the other argument and errors.
+        Args:
+            timeout: seconds.
+
+        Raises:
+            Exception: as `predict` does.
         """
         body = self._request("GET", "/metadata", None, timeout)
-        return _read(self._place, body, signatures_from_json)
+        return _parse(self._description, body, signatures_from_json)
 
     def predict(
         self, name: str, signature: Signature, arrays: Mapping[str, np.ndarray], timeout: float
     ) -> dict[str, np.ndarray]:
-        """Asks for the outputs of one batch.
+        """Requests the outputs of one batch.
 
         Args:
-            name, signature: of the signature.
-            arrays: its inputs; strings are `bytes`.
+            name: name of the signature.
+            signature: its inputs and outputs.
+            arrays: the inputs by name; strings are `bytes`.
             timeout: seconds.
 
         Returns:
-            Its outputs; strings are `bytes` or `str`, as they come.
+            The outputs by name; strings are `bytes` or `str`.
 
         Raises:
-            MergedBatchError: the request failed, perhaps because of another.
-            ValueError: the model is not there, or the server refuses the request.
-            ConnectionError: the server is not available.
-            TimeoutError: it did not answer in time.
-            OSError: it failed otherwise.
+            MergedBatchError: the request failed, possibly because of another one.
+            ValueError: the model does not exist, or the server refuses the request.
+            ConnectionError: the server is unavailable.
+            TimeoutError: the response did not arrive in time.
+            OSError: the request failed in another way, or the response is invalid.
         """
         inputs = {key: _to_json(array) for key, array in arrays.items()}
         request = json.dumps({"signature_name": name, "inputs": inputs}, ensure_ascii=False)
         body = self._request("POST", ":predict", request.encode(), timeout)
-        max_tokens = _most_tokens(signature, arrays, self._max_response_bytes)
-        return _read(self._place, body, outputs_from_json, signature, max_tokens)
+        max_tokens = _max_num_tokens(signature, arrays, self._max_response_bytes)
+        return _parse(self._description, body, outputs_from_json, signature, max_tokens)
 
     def _request(self, method, suffix, body, timeout):
         try:
-            status, reason, answer = self._pool.request(method, self._path + suffix, body, timeout)
+            status, reason, data = self._pool.request(method, self._path + suffix, body, timeout)
         except ResponseTooLargeError as error:
-            raise _too_large(self._place, self._max_response_bytes) from error
+            raise _too_large(self._description, self._max_response_bytes) from error
         except urllib3.exceptions.NewConnectionError as error:
-            raise _error(self._place, "UNAVAILABLE", str(error)) from error
+            raise _error(self._description, "UNAVAILABLE", str(error)) from error
         except urllib3.exceptions.TimeoutError as error:
             raise TimeoutError(printable(str(error))) from error
         except urllib3.exceptions.HTTPError as error:
-            raise _error(self._place, "UNAVAILABLE", str(error)) from error
+            raise _error(self._description, "UNAVAILABLE", str(error)) from error
         if status == 200:
-            return answer
+            return data
         code = _CODES.get(status, f"HTTP {status}")
-        message = error_from_json(answer) or f"HTTP {status} {reason}, {answer[:200]!r}"
-        raise _error(self._place, code, message)
+        message = error_from_json(data) or f"HTTP {status} {reason}, {data[:200]!r}"
+        raise _error(self._description, code, message)
 
 
 class GrpcServer:
-    """One model over gRPC, a request a call; arguments, methods and errors are `RestServer`'s."""
+    """One model served over gRPC.
+
+    Args:
+        address: `HOST:PORT` of the server.
+        model: name of the model.
+        version: version of the model, or None for the server's default.
+        concurrency: not used; gRPC sends all requests over one connection.
+        description: the model's name in error messages.
+        max_response_bytes: maximum size of a response. Compressed responses are refused.
+    """
 
     def __init__(
         self,
@@ -152,10 +167,10 @@ class GrpcServer:
         model: str,
         version: int | None,
         concurrency: int,
-        place: str,
+        description: str,
         max_response_bytes: int,
     ):
-        self._place = place
+        self._description = description
         self._max_response_bytes = max_response_bytes
         self._model: dict[str, Any] = {"name": model}
         if version is not None:
@@ -163,16 +178,16 @@ class GrpcServer:
         options = {
             "grpc.max_receive_message_length": max_response_bytes,
             "grpc.max_send_message_length": -1,
-            # Its own decompression has no limit; what is compressed is then no answer.
+            # gRPC's decompression has no size limit. Without it, compressed responses are invalid.
             "grpc.per_message_decompression": 0,
             "grpc.enable_http_proxy": 0,  # as over REST
-            # A lost server is looked for this often; calls in between fail at once.
+            # How often gRPC reconnects to a lost server; calls in between fail immediately.
             "grpc.initial_reconnect_backoff_ms": 100,
             "grpc.max_reconnect_backoff_ms": 1000,
         }
-        # Without the scheme, hosts such as `unix` would be taken for one.
+        # With an explicit scheme, hosts such as `unix` are not parsed as a scheme.
         self._channel = grpc.insecure_channel(f"dns:///{address}", options=list(options.items()))
-        # Answers are read here: gRPC logs a traceback for what is none.
+        # Without a deserializer, since gRPC logs a traceback for an invalid response.
         self._predict, self._get_metadata = (
             self._channel.unary_unary(f"/{SERVICE}/{name}", request.SerializeToString)
             for name, request in (
@@ -182,25 +197,25 @@ class GrpcServer:
         )
 
     def close(self) -> None:
-        """Closes the connection; calls that are under way end."""
+        """Closes the connection and cancels pending calls."""
         self._channel.close()
 
     def read_signatures(self, timeout: float) -> dict[str, Signature]:
-        """Asks for the model's signatures, by name."""
+        """Requests the model's signatures by name; see `RestServer.read_signatures`."""
         request = GetModelMetadataRequest(model_spec=self._model, metadata_field=["signature_def"])
         body = self._call(self._get_metadata, request, timeout)
-        return _read(self._place, body, signatures_from_proto)
+        return _parse(self._description, body, signatures_from_proto)
 
     def predict(
         self, name: str, signature: Signature, arrays: Mapping[str, np.ndarray], timeout: float
     ) -> dict[str, np.ndarray]:
-        """Asks for the outputs of one batch."""
+        """Requests the outputs of one batch; see `RestServer.predict`."""
         request = PredictRequest(model_spec=self._model | {"signature_name": name})
         for key, array in arrays.items():
             request.inputs[key].CopyFrom(make_tensor(array, signature.inputs[key].data_type))
         body = self._call(self._predict, request, timeout)
-        max_tokens = _most_tokens(signature, arrays, self._max_response_bytes)
-        return _read(self._place, body, outputs_from_proto, signature, max_tokens)
+        max_tokens = _max_num_tokens(signature, arrays, self._max_response_bytes)
+        return _parse(self._description, body, outputs_from_proto, signature, max_tokens)
 
     def _call(self, method, request, timeout):
         try:
@@ -208,58 +223,59 @@ class GrpcServer:
         except grpc.RpcError as error:
             message = error.details() or ""
             if "message larger than max" in message:
-                raise _too_large(self._place, self._max_response_bytes) from error
-            raise _error(self._place, error.code().name, message) from error
+                raise _too_large(self._description, self._max_response_bytes) from error
+            raise _error(self._description, error.code().name, message) from error
 
 
 SERVERS: dict[str, type[RestServer] | type[GrpcServer]] = {"rest": RestServer, "grpc": GrpcServer}
 
 
-def _error(place: str, code: str, message: str) -> Exception:
-    """What to raise for a status of gRPC, by its name, and the server's message."""
+def _error(description: str, code: str, message: str) -> Exception:
+    """Returns the exception for the name of a gRPC status code and the server's message."""
     shown = printable(message)
     if code in ("UNAVAILABLE", "RESOURCE_EXHAUSTED"):
         return ConnectionError(
-            f"the {place} is not available: {shown} "
-            "(TF Serving's own ports are 8501 for REST and 8500 for gRPC)"
+            f"the {description} is not available: {shown} "
+            "(TF Serving's default ports are 8501 for REST and 8500 for gRPC)"
         )
     if code == "DEADLINE_EXCEEDED":
         return TimeoutError(shown)
     if code == "NOT_FOUND":
-        return InputError(f"the server does not have the {place}: {shown}")
+        return InputError(f"the server does not have the {description}: {shown}")
     if limit := re.search(_TOO_MANY_ROWS, message):
         return InputError(
-            f"the {place} takes at most {limit[1]} rows a request: set `max_batch_size` to that"
+            f"the {description} accepts at most {limit[1]} rows per request: lower "
+            f"`max_batch_size` to {limit[1]}"
         )
     if code in ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE"):
-        reason: Exception = InputError(f"the {place} refuses the request: {shown}")
+        reason: Exception = InputError(f"the {description} refuses the request: {shown}")
     else:
-        reason = OSError(f"the {place} failed: {shown} ({code})")
+        reason = OSError(f"the {description} failed: {shown} ({code})")
     if code not in _MERGED_CODES or re.search(_NO_SIGNATURE, message):
         return reason
     return MergedBatchError(reason)
 
 
-def _read(place, body, read, *arguments):
-    """Calls one of `export.client.answers` on an answer."""
+def _parse(description, body, parse, *arguments):
+    """Calls a function of `export.client.responses` with the body of a response."""
     try:
-        return read(body, *arguments)
+        return parse(body, *arguments)
     except ValueError as error:
         raise OSError(
-            f"the {place}: expected an answer of TF Serving. Received: "
+            f"the {description}: expected a response of TF Serving. Received: "
             f"{printable(repr(body[:200]))} ({printable(str(error))})"
         ) from error
 
 
-def _most_tokens(signature, arrays, max_response_bytes):
+def _max_num_tokens(signature, arrays, max_response_bytes):
     num_rows = max(map(len, arrays.values()), default=0)
-    return most_tokens(signature, num_rows, max_response_bytes)
+    return max_num_tokens(signature, num_rows, max_response_bytes)
 
 
-def _too_large(place, max_response_bytes):
+def _too_large(description, max_response_bytes):
     return OSError(
-        f"the {place} answers with more than {max_response_bytes} bytes: lower `max_batch_size` or "
-        "raise `max_response_bytes`"
+        f"the {description} sent a response of more than {max_response_bytes} bytes: lower "
+        "`max_batch_size` or raise `max_response_bytes`"
     )
 
 

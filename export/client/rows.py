@@ -1,4 +1,4 @@
-"""Rows of plain values, as users of the client have them, to arrays and back."""
+"""Converts between rows of Python values, as users of the client see them, and arrays."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,30 +8,32 @@ from export.client.messages import numpy_type
 from export.client.signature import Signature, TensorSpec
 from tf_transformer.errors import InputError
 
-_MAX_NAMES = 20  # of a message
+_MAX_NAMES = 20  # shown in a message
 _MAX_NAME_LENGTH = 100
 
 
 def count_rows(inputs: Mapping[str, Sequence]) -> int:
-    """How many rows all inputs have.
+    """Returns the number of rows that all inputs have.
 
     Raises:
-        ValueError: they differ, or one is a single string.
+        ValueError: the numbers differ, or an input is a single string.
     """
     for name, values in inputs.items():
         if isinstance(values, str | bytes):
-            raise InputError(f"input {name!r} must have one entry a row. Received: {values[:80]!r}")
+            raise InputError(
+                f"input {name!r} must have one entry per row. Received: {values[:80]!r}"
+            )
     counts = {name: len(values) for name, values in inputs.items()}
     if len(set(counts.values())) != 1:
-        raise InputError(f"every input must have one entry a row. Received: {counts} entries")
+        raise InputError(f"every input must have one entry per row. Received: {counts} entries")
     return next(iter(counts.values()))
 
 
 def check_names(inputs: Mapping[str, Sequence], name: str, signature: Signature) -> None:
-    """Compares the names of inputs with those that the signature `name` takes.
+    """Checks that the inputs are those of the signature `name`.
 
     Raises:
-        ValueError: one is missing, or one too many.
+        ValueError: an input is missing or superfluous.
     """
     for what, names in (
         ("has no input", set(inputs) - set(signature.inputs)),
@@ -39,13 +41,13 @@ def check_names(inputs: Mapping[str, Sequence], name: str, signature: Signature)
     ):
         if names:
             raise InputError(
-                f"signature {name!r} {what} {listed(names)}; its inputs are "
-                f"{listed(signature.inputs)}"
+                f"signature {name!r} {what} {quote_names(names)}; its inputs are "
+                f"{quote_names(signature.inputs)}"
             )
 
 
-def listed(names: Iterable[str]) -> str:
-    """Returns names, which a server may have sent, for a message: quoted, and not too many."""
+def quote_names(names: Iterable[str]) -> str:
+    """Returns names for a message, quoted and shortened, since they may come from a server."""
     names = sorted(names)
     if not names:
         return "none"
@@ -59,15 +61,21 @@ def listed(names: Iterable[str]) -> str:
 
 
 def to_array(name: str, spec: TensorSpec, values: Sequence, first_row: int) -> np.ndarray:
-    """Some rows of an input as an array of its type and shape.
+    """Converts some rows of an input to an array.
+
+    Args:
+        name: name of the input.
+        spec: its data type and shape.
+        values: one entry per row.
+        first_row: index of the first row, for messages.
 
     Raises:
-        ValueError: names the rows that do not fit, or hold no values: TF Serving never answers a
-            request without any.
+        ValueError: rows have a wrong type or shape, or no values, to which TF Serving would never
+            respond; names the rows.
     """
     if not len(values):
         raise InputError(
-            f"input {name!r} must have one entry a row. Received: none in row {first_row + 1}"
+            f"input {name!r} must have one entry per row. Received: none in row {first_row + 1}"
         )
     if spec.data_type == "DT_STRING":
         values = [_to_bytes(name, value, row) for row, value in enumerate(values, first_row)]
@@ -76,46 +84,46 @@ def to_array(name: str, spec: TensorSpec, values: Sequence, first_row: int) -> n
         found = np.asarray(values, dtype if dtype.kind == "O" else None)
     except ValueError as error:
         raise InputError(
-            f"input {name!r} takes lists of one width. Received: several widths in "
-            f"{_described(values, first_row)}"
+            f"input {name!r} must have lists of equal length. Received: several lengths in "
+            f"{_describe_rows(values, first_row)}"
         ) from error
     if not found.size:
         raise InputError(
-            f"input {name!r} takes at least one value a row. Received: {_shown(found.shape)}, in "
-            f"{_described(values, first_row)}"
+            f"input {name!r} must have at least one value per row. Received: "
+            f"{_describe_shape(found.shape)}, in {_describe_rows(values, first_row)}"
         )
     array = _cast(found, dtype)
-    if array is None or not _fits(found.shape, spec.shape):
-        wanted = f"{spec.data_type.removeprefix('DT_').lower()}, {_shown(spec.shape)}"
+    if array is None or not _matches(found.shape, spec.shape):
+        expected = f"{spec.data_type.removeprefix('DT_').lower()}, {_describe_shape(spec.shape)}"
         raise InputError(
-            f"input {name!r} takes {wanted}. Received: {found.dtype}, {_shown(found.shape)}, in "
-            f"{_described(values, first_row)}"
+            f"input {name!r} must be {expected}. Received: {found.dtype}, "
+            f"{_describe_shape(found.shape)}, in {_describe_rows(values, first_row)}"
         )
     return array
 
 
-def _described(values, first_row):
-    return f"rows {first_row + 1} to {first_row + len(values)}, {values[0]!r} first"
+def _describe_rows(values, first_row):
+    return f"rows {first_row + 1} to {first_row + len(values)}, starting with {values[0]!r}"
 
 
 def _cast(array, dtype):
-    """The array as another type that holds its values, or None."""
-    takes = {"f": "iuf", "i": "iu", "u": "iu"}.get(dtype.kind, dtype.kind)
-    if array.dtype.kind not in takes:
+    """Returns the array as another type, or None if that cannot hold its values."""
+    castable = {"f": "iuf", "i": "iu", "u": "iu"}.get(dtype.kind, dtype.kind)
+    if array.dtype.kind not in castable:
         return None
     with np.errstate(over="ignore"):
         cast = array.astype(dtype)
     return None if dtype.kind in "iu" and (cast != array).any() else cast
 
 
-def _fits(found, wanted):
-    return wanted is None or (
-        len(found) == len(wanted)
-        and all(b in (None, a) for a, b in zip(found, wanted, strict=True))
+def _matches(shape, pattern):
+    return pattern is None or (
+        len(shape) == len(pattern)
+        and all(expected in (None, size) for size, expected in zip(shape, pattern, strict=True))
     )
 
 
-def _shown(shape):
+def _describe_shape(shape):
     if shape is None:
         return "of any shape"
     return f"shape ({', '.join('any' if size is None else str(size) for size in shape)})"
@@ -125,7 +133,9 @@ def _to_bytes(name, value, row):
     if isinstance(value, bytes):
         return value
     if not isinstance(value, str):
-        raise InputError(f"input {name!r} takes strings. Received: {value!r} in row {row + 1}")
+        raise InputError(
+            f"input {name!r} must contain strings. Received: {value!r} in row {row + 1}"
+        )
     try:
         return value.encode()
     except UnicodeEncodeError as error:
@@ -133,26 +143,32 @@ def _to_bytes(name, value, row):
 
 
 def to_rows(name: str, spec: TensorSpec, array: np.ndarray, num_rows: int) -> list:
-    """An output's array as a list with one entry a row.
+    """Converts an output's array to a list with one entry per row.
+
+    Args:
+        name: name of the output; strings become `bytes` if it ends in `_bytes`, otherwise `str`.
+        spec: its data type and shape.
+        array: the output.
+        num_rows: number of rows requested.
 
     Raises:
-        OSError: it has another number of rows, or another shape than the signature says.
+        OSError: the number of rows is wrong, or the shape differs from that of the signature.
     """
-    if array.shape[:1] != (num_rows,) or not _fits(array.shape, spec.shape):
+    if array.shape[:1] != (num_rows,) or not _matches(array.shape, spec.shape):
         raise OSError(
-            f"output {name!r} must have one entry a row, {_shown(spec.shape)}. Received: "
-            f"{_shown(array.shape)} for {num_rows} rows"
+            f"output {name!r} must have one entry per row, {_describe_shape(spec.shape)}. "
+            f"Received: {_describe_shape(array.shape)} for {num_rows} rows"
         )
     if array.dtype.kind == "O":
-        read = np.empty(array.size, np.object_)
-        read[:] = [_read_string(value, name.endswith("_bytes")) for value in array.flat]
-        array = read.reshape(array.shape)
+        strings = np.empty(array.size, np.object_)
+        strings[:] = [_convert_string(value, name.endswith("_bytes")) for value in array.flat]
+        array = strings.reshape(array.shape)
     return array.tolist()
 
 
-def _read_string(value, as_bytes):
+def _convert_string(value, as_bytes):
     if isinstance(value, bytes):
         return value if as_bytes else value.decode(errors="replace")
-    # JSON can write halves of characters that are none, which no file takes.
+    # JSON can contain unpaired surrogates, which cannot be encoded as UTF-8.
     value = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return value.encode() if as_bytes else value

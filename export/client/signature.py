@@ -1,4 +1,4 @@
-"""What a model on a server takes and gives."""
+"""The inputs and outputs of a served model."""
 
 from typing import NamedTuple
 
@@ -7,8 +7,8 @@ class TensorSpec(NamedTuple):
     """One input or output of a signature.
 
     Attributes:
-        data_type: TensorFlow's name, such as `DT_INT32`.
-        shape: sizes, None where any will do; None in all for any rank.
+        data_type: TensorFlow's name of the type, such as `DT_INT32`.
+        shape: sizes, with None for any size; None instead of a tuple for any rank.
     """
 
     data_type: str
@@ -16,7 +16,12 @@ class TensorSpec(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """The inputs and outputs of one of a model's signatures, by name."""
+    """One signature of a model.
+
+    Attributes:
+        inputs: the inputs by name.
+        outputs: the outputs by name.
+    """
 
     inputs: dict[str, TensorSpec]
     outputs: dict[str, TensorSpec]

@@ -1,6 +1,6 @@
 """The commands that use a trained model: translate, complete, export.
 
-TensorFlow is imported once all arguments and files have been looked at.
+TensorFlow is imported only after all arguments and files have been checked.
 """
 
 import argparse
@@ -10,7 +10,12 @@ import pathlib
 import sys
 
 from export.commands import complete_cli, translate_cli
-from export.saved_model.model_card import last_of, read_evaluation, stored_scores, training_facts
+from export.saved_model.model_card import (
+    last_matching,
+    read_evaluation,
+    stored_scores,
+    training_facts,
+)
 from export.saved_model.signature_names import check_signatures
 from tf_transformer.command_line.command_options import (
     add_dtype,
@@ -37,8 +42,8 @@ def _add_export(commands):
     parser = commands.add_parser(
         "export",
         help="write a SavedModel that turns strings into strings",
-        description="Writes the next numbered version below the output directory, verifies it in "
-        "a fresh process, and only then lets it appear under its number.",
+        description="Writes the next numbered version into the output directory. The version is "
+        "verified in a fresh process before it appears under its number.",
     )
     add_model_dir(parser, "the trained model")
     parser.add_argument(
@@ -47,15 +52,17 @@ def _add_export(commands):
     )  # fmt: skip
     parser.add_argument(
         "--signatures", type=text, nargs="+", metavar="NAME",
-        help="only these; `tokens` alone can be served without tensorflow-text (default: all)",
+        help="signatures to export; `tokens` alone is served without tensorflow-text "
+        "(default: all)",
     )  # fmt: skip
     parser.add_argument(
-        "--languages", type=text, metavar="FROM-TO", help="for the model card, such as en-de"
-    )
+        "--languages", type=text, metavar="FROM-TO",
+        help="languages for the model card, such as en-de",
+    )  # fmt: skip
     parser.add_argument(
         "--scores", type=pathlib.Path, metavar="F",
-        help="for the model card: what `evaluate --json F` wrote (default: the last that "
-        "`evaluate` stored for these weights and options, if any)",
+        help="scores for the model card, a file of `evaluate --json F` (default: the last scores "
+        "that `evaluate` stored for these weights and options, if any)",
     )  # fmt: skip
     add_search_options(parser)
     add_end_pieces(parser)
@@ -70,7 +77,7 @@ def _run_export(options):
     if options.output.resolve() == options.model_dir.resolve():
         raise InputError(
             f"--output {options.output}: is the model directory; expected another folder, for "
-            "versions alone"
+            "exported versions only"
         )
     check_translator(options.model_dir, options.end_piece)
     facts = training_facts(options.model_dir, options.languages)
@@ -94,8 +101,8 @@ def _run_export(options):
     version = export_translator(translator, options.output, options.signatures, facts)
     names = json.loads((version / "model.json").read_text())["signatures"]
     print(
-        f"{version}: moved and loaded in a fresh process, every signature gives what the model "
-        f"gives here, and nothing is traced between requests: {', '.join(names)}"
+        f"{version}: verified; moved and loaded in a fresh process, every signature returns what "
+        f"the model returns here, without tracing during requests: {', '.join(names)}"
     )
     for line in describe_deployment(options.output):
         print(line)
@@ -103,7 +110,7 @@ def _run_export(options):
 
 def _scores_of(digest, options):
     stored = stored_scores(options.model_dir)
-    scores = last_of(
+    scores = last_matching(
         stored,
         weights_digest_blake2b=digest,
         beam_size=options.beam_size,
@@ -112,8 +119,8 @@ def _scores_of(digest, options):
     )
     if stored and not scores:
         print(
-            f"tf-transformer: none of the {len(stored)} stored scores is of these weights with "
-            "these options; `evaluate` with the same options gives some to the model card",
+            f"tf-transformer: none of the {len(stored)} stored scores belongs to these weights and "
+            "options; run `evaluate` with the same options to add scores to the model card",
             file=sys.stderr,
         )
     return scores

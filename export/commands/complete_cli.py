@@ -1,6 +1,6 @@
-"""The command `complete`: text continued by a language model.
+"""The command `complete`, which continues text with a language model.
 
-TensorFlow is imported once all arguments and files have been looked at.
+TensorFlow is imported only after all arguments and files have been checked.
 """
 
 import argparse
@@ -24,17 +24,18 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "complete",
         help="continue text with a language model",
-        description="Continues one text a line, as the lines come, until the model ends it.",
+        description="Continues one text per line until the model ends it. Each line is answered "
+        "when it arrives.",
     )
     add_model_dir(parser, "the language model")
     parser.add_argument(
         "--input", metavar="F",
-        help="beginnings, plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default, "
+        help="texts to continue: plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default, "
         "and -: standard input)",
     )  # fmt: skip
     parser.add_argument(
         "--max-tokens", type=int, default=100, metavar="N",
-        help="most tokens of a continuation (default: %(default)s)",
+        help="maximum tokens of a continuation (default: %(default)s)",
     )  # fmt: skip
     add_search_options(parser)
     add_end_pieces(parser)
@@ -66,7 +67,10 @@ def _check_model(options):
 
     source, vocabulary = check_model_dir(options.model_dir)
     if source is not None:
-        raise InputError(f"{options.model_dir} holds a model that translates; use `translate`")
+        raise InputError(
+            f"{options.model_dir}: expected a language model, found a translation model; use "
+            "`translate`"
+        )
     vocabulary.end_ids(options.end_piece)
 
 

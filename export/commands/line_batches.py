@@ -1,4 +1,4 @@
-"""Lines of text in batches, as they come: from a file, a pipe or a terminal."""
+"""Reads lines of text in batches, as they arrive from a file, a pipe or a terminal."""
 
 import contextlib
 import dataclasses
@@ -20,20 +20,20 @@ from tf_transformer.text.reading import (
 )
 
 BATCH_SIZE = 256
-# Seconds after its first line in which a batch waits for more. Whatever the pipe, no line waits
-# longer for others; a file, or a program that writes without pauses, fills its batches.
-_PATIENCE = 0.02
-# Little, so that the position in a file tells how much of it is done.
+# Seconds that a batch waits for more lines after its first one. No line waits longer, while a file
+# or a program that writes without pauses fills its batches.
+_MAX_WAIT = 0.02
+# Small, so that the position in a file is a measure of progress.
 _READ_BYTES = 2**12
 
 
 @contextlib.contextmanager
 def open_lines(name: str | None) -> Iterator["Lines"]:
-    """Opens a text file by its name, see `split_name`, or standard input in place of None or `-`.
+    """Opens a text file by its name, see `split_name`; None or `-` is standard input.
 
     Raises:
-        OSError: it cannot be opened, or standard input is closed.
-        ValueError: there is no such column number.
+        OSError: the file cannot be opened, or standard input is closed.
+        ValueError: the column number is invalid.
     """
     if name in (None, "-"):
         yield Lines(standard_input(), STANDARD_INPUT)
@@ -45,13 +45,13 @@ def open_lines(name: str | None) -> Iterator["Lines"]:
 
 @dataclasses.dataclass(frozen=True)
 class Lines:
-    """Text that is being read, one sentence a line.
+    """An open text with one sentence per line.
 
-    Lines end at a line feed; carriage returns are dropped, as in training.
+    Lines end with a line feed; carriage returns are removed, as in training.
 
     Args:
-        file: the text.
-        name: for messages.
+        file: the open file.
+        name: the file's name in messages.
         column: for TSV files, the column that holds the sentence, counted from 1; else None.
     """
 
@@ -62,27 +62,26 @@ class Lines:
     def batches(
         self, prepare: Callable[[bytes, str], bytes], batch_size: int = BATCH_SIZE
     ) -> Iterator[list[bytes]]:
-        """Reads batch by batch, each as soon as it is full or no further line is there.
+        """Yields batches, each as soon as it is full or no further line arrives.
 
         Args:
-            prepare: called with each line, and with its file and number for messages; what it
-                returns takes the line's place.
-            batch_size: most lines of a batch.
+            prepare: maps a line, and its location `FILE:NUMBER` for messages, to the line to use.
+            batch_size: maximum number of lines in a batch.
 
         Raises:
-            ValueError: a line is no sentence, see `sentence`, or `prepare` refuses it. The lines
-                before it have been yielded.
-            OSError: as reading does, likewise.
+            ValueError: a line is invalid, see `sentence`, or `prepare` raised it. The lines before
+                it are yielded first.
+            OSError: reading failed. The lines read so far are yielded first.
         """
         batch: list[bytes] = []
         number, deadline = 0, 0.0
-        arriving = self._arriving()
+        blocks = self._blocks()
         try:
             while True:
                 if batch and not self.is_ready(max(deadline - time.monotonic(), 0.0)):
                     yield batch
                     batch = []
-                lines = next(arriving, None)
+                lines = next(blocks, None)
                 if lines is None:
                     break
                 for line in lines:
@@ -90,7 +89,7 @@ class Lines:
                     where = f"{self.name}:{number}"
                     text = sentence(line, where, self.column).encode()
                     if not batch:
-                        deadline = time.monotonic() + _PATIENCE
+                        deadline = time.monotonic() + _MAX_WAIT
                     batch.append(prepare(text, where))
                     if len(batch) == batch_size:
                         yield batch
@@ -102,8 +101,8 @@ class Lines:
         if batch:
             yield batch
 
-    def _arriving(self) -> Iterator[list[bytes]]:
-        """The lines that end in each block, and a beginning that is too long for a line."""
+    def _blocks(self) -> Iterator[list[bytes]]:
+        """Yields the lines that end in each block read, and an unfinished line that is too long."""
         rest = b""
         while block := self._read():
             *lines, rest = (rest + block).split(b"\n")
@@ -114,12 +113,12 @@ class Lines:
             yield [rest]
 
     def _read(self) -> bytes:
-        self.is_ready()  # where reading itself would not wait
+        self.is_ready()  # waits, which a read of a non-blocking descriptor would not
         with damage_named(self.name), naming(self.name):
             return self.file.read1(_READ_BYTES)
 
     def is_ready(self, seconds: float | None = None) -> bool:
-        """Whether there is something to read, or the end, before so many seconds are over."""
+        """Returns whether a read would not block, waiting up to `seconds` (None: for ever)."""
         descriptor = self._descriptor()
         if descriptor is None:
             return True
@@ -128,11 +127,11 @@ class Lines:
     def _descriptor(self) -> int | None:
         try:
             return self.file.fileno()
-        except io.UnsupportedOperation:  # bytes in memory
+        except io.UnsupportedOperation:  # an in-memory file
             return None
 
     def status(self) -> os.stat_result | None:
-        """The regular file that is read; None for pipes, terminals and other devices."""
+        """Returns the status of a regular file; None for pipes, terminals and other devices."""
         descriptor = self._descriptor()
         if descriptor is None:
             return None
@@ -140,5 +139,5 @@ class Lines:
         return status if stat.S_ISREG(status.st_mode) else None
 
     def position(self) -> int:
-        """How many bytes of the regular file have been read."""
+        """Returns how many bytes of a regular file have been read."""
         return os.lseek(self.file.fileno(), 0, os.SEEK_CUR)

@@ -1,4 +1,4 @@
-"""Where the answers to lines of text are written, batch by batch."""
+"""Writes the results for lines of text, batch by batch."""
 
 import contextlib
 import os
@@ -15,16 +15,16 @@ from tf_transformer.text.lines import for_terminal
 
 
 def output_path(name: str) -> pathlib.Path | None:
-    """The type of an option that names an output; `-` is standard output, as None is."""
+    """Converts the argument of an output option; `-` becomes None, which is standard output."""
     return None if name == "-" else pathlib.Path(name)
 
 
 def check_output(path: pathlib.Path | None, lines: Lines) -> None:
-    """Refuses what `open_output` could not write, or what is being read.
+    """Checks that `open_output` can write the output, and that it is not the input.
 
     Raises:
-        OSError: see `check_writable`; or standard output, in place of None, is closed.
-        ValueError: the file that is written, or grows beside it, is the input.
+        OSError: the file is not writable, see `check_writable`, or standard output is closed.
+        ValueError: the output, or its `.partial` file, is the input.
     """
     if path is None:
         standard_output()
@@ -32,23 +32,23 @@ def check_output(path: pathlib.Path | None, lines: Lines) -> None:
         written = [] if output is None else [os.fstat(output.fileno())]
     else:
         check_writable(path)
-        written = [place.stat() for place in (path, _partial(path)) if place.exists()]
+        written = [file.stat() for file in (path, _partial(path)) if file.exists()]
     read = lines.status()
     if read and any(os.path.samestat(read, status) for status in written):
-        # Standard output could be appended to it, without end.
+        # With standard output appended to the input, the run would never end.
         name = STANDARD_OUTPUT if path is None else f"--output {path}"
         raise InputError(f"{name} is the input; expected another file")
 
 
 @contextlib.contextmanager
 def open_output(path: pathlib.Path | None) -> Iterator[BinaryIO]:
-    """Opens what a run writes batch by batch; None stands for standard output.
+    """Opens an output that is written batch by batch; None is standard output.
 
-    A file grows under the name `F.partial` and takes its own when it is whole, so that a former
-    one survives until then, and what was done survives a stop.
+    A file is written as `F.partial` and renamed to `F` when it is complete. Until then an existing
+    `F` is kept, and after an interruption the results so far are in `F.partial`.
 
     Raises:
-        OSError: as opening and writing do, with the name of the file.
+        OSError: opening or writing failed; names the file.
     """
     if path is None:
         yield standard_output()
@@ -66,7 +66,7 @@ def open_output(path: pathlib.Path | None) -> Iterator[BinaryIO]:
 
 
 def write_line(output: BinaryIO, line: str) -> None:
-    """Writes a line; control characters reach files and pipes, and are escaped on a terminal."""
+    """Writes a line, with control characters escaped if the output is a terminal."""
     output.write(f"{for_terminal(line) if output.isatty() else line}\n".encode())
 
 

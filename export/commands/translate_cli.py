@@ -1,6 +1,6 @@
-"""The command `translate`: lines of text, by a model directory or by a server.
+"""The command `translate`, which translates lines of text with a model directory or a server.
 
-TensorFlow is imported once all arguments and files have been looked at.
+TensorFlow is imported only after all arguments and files have been checked.
 """
 
 import argparse
@@ -28,12 +28,12 @@ from tf_transformer.errors import InputError
 from tf_transformer.text.language_tags import check_language, check_tag, language_tag, tagged
 from tf_transformer.text.lines import one_line
 
-# Those that are arguments of `Client`, whose defaults hold.
+# Options passed on to `Client`, which also defines their defaults.
 _CLIENT_OPTIONS = ("model", "protocol", "max_batch_size", "deadline")
-# The translations of one line, the best first: text, score, and whether the source was cut off.
-_Best = Iterable[tuple[str, float, bool]]
-# Lines and their numbers, for errors, to their translations.
-_Translate = Callable[[list[bytes], list[int]], Iterable[_Best]]
+# The translations of one line, best first: text, score, and whether the source was truncated.
+_NBest = Iterable[tuple[str, float, bool]]
+# Maps lines, and their numbers for messages, to their translations.
+_Translate = Callable[[list[bytes], list[int]], Iterable[_NBest]]
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -41,37 +41,38 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "translate",
         help="translate lines of text",
-        description="Translates one sentence a line, as the lines come. Order and empty lines are "
-        "kept.",
+        description="Translates one sentence per line, as the lines arrive. Order and empty lines "
+        "are kept.",
     )
-    place = parser.add_mutually_exclusive_group(required=True)
-    place.add_argument("--model-dir", type=pathlib.Path, metavar="DIR", help="the trained model")
-    place.add_argument(
-        "--server", type=text, metavar="HOST:PORT", help="a TF Serving that serves an export of it"
-    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--model-dir", type=pathlib.Path, metavar="DIR", help="the trained model")
+    source.add_argument(
+        "--server", type=text, metavar="HOST:PORT",
+        help="address of a TF Serving that serves an exported model",
+    )  # fmt: skip
     parser.add_argument(
-        "--protocol", choices=("rest", "grpc"), help="of the server (default: rest)",
+        "--protocol", choices=("rest", "grpc"), help="protocol of the server (default: rest)",
     )  # fmt: skip
     parser.add_argument(
         "--model", type=text, metavar="NAME",
-        help="the server's name of it (default: translator)",
+        help="name of the model on the server (default: translator)",
     )  # fmt: skip
     parser.add_argument(
         "--max-batch-size", type=int, metavar="N",
-        help="most sentences of a request to the server, at most its own limit (default: 32)",
+        help="maximum sentences per request, at most the server's own limit (default: 32)",
     )  # fmt: skip
     parser.add_argument(
         "--deadline", type=float, metavar="S",
-        help="seconds for a request to the server, all attempts together (default: 60)",
+        help="seconds for a request to the server, including all retries (default: 60)",
     )  # fmt: skip
     parser.add_argument(
         "--input", metavar="F",
-        help="text, plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default, and "
+        help="source text: plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default, and "
         "-: standard input)",
     )  # fmt: skip
     parser.add_argument(
         "--output", type=output_path, metavar="F",
-        help="translations (default, and -: standard output); F.partial until all are there",
+        help="translations (default, and -: standard output); named F.partial until complete",
     )  # fmt: skip
     add_target_language(parser)
     add_search_options(parser)
@@ -79,9 +80,10 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_dtype(parser)
     parser.add_argument(
         "--n-best", type=int, metavar="N",
-        help="write the N best of each sentence as lines of number, score and text, with tabs",
+        help="write the N best translations of each sentence, tab-separated: line number, score, "
+        "text",
     )  # fmt: skip
-    # Not given, they are the server's own.
+    # None, so that a server uses its own values.
     parser.set_defaults(run=_run_translate, beam_size=None, length_penalty=None, dtype=None)
 
 
@@ -89,34 +91,34 @@ def _run_translate(options):
     _check_options(options)
     languages = [] if options.server else _check_model(options)
     prepare = _preparation(options.target_language, languages)
-    with open_lines(options.input) as lines, contextlib.ExitStack() as at_the_end:
+    with open_lines(options.input) as lines, contextlib.ExitStack() as stack:
         check_output(options.output, lines)
         translate: _Translate
         batches: Iterator[list[bytes]] | None
         if options.server:
-            translate, batch_size = at_the_end.enter_context(_connect(options))
+            translate, batch_size = stack.enter_context(_connect(options))
             batches = lines.batches(prepare, batch_size)
         else:
-            batches = _begun(lines, lines.batches(prepare))
+            batches = _unless_empty(lines, lines.batches(prepare))
             translate = _load(options) if batches else lambda lines, numbers: ()
         with open_output(options.output) as output:
             num_truncated = _write_answers(lines, batches or (), translate, output, options.n_best)
     if num_truncated:
         print(
-            f"tf-transformer: {num_truncated} of the sentences were longer than the model's limit; "
-            "their ends were cut off",
+            "tf-transformer: sentences that exceeded the model's length limit and were truncated: "
+            f"{num_truncated}",
             file=sys.stderr,
         )
 
 
 def _check_options(options):
-    """Refuses what is out of range, or does not fit together."""
+    """Checks ranges, and that the options are valid together."""
     for name in ("n_best", "end_piece", "dtype"):
         if options.server and getattr(options, name):
-            raise InputError(f"--{name.replace('_', '-')} needs a --model-dir, not a --server")
+            raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
     for name in _CLIENT_OPTIONS:
         if not options.server and getattr(options, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')} is of a --server")
+            raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
     beam_size = given_search(options).get("beam_size", DEFAULT_BEAM_SIZE)
     if options.n_best is not None and not 1 <= options.n_best <= beam_size:
         expected = "at least 1" if options.n_best < 1 else f"at most the --beam-size, {beam_size}"
@@ -126,7 +128,7 @@ def _check_options(options):
 
 
 def _check_model(options):
-    """Looks at the model directory, and returns the languages that it has tags for."""
+    """Checks the model directory and returns the languages that it has tags for."""
     source, _ = check_translator(options.model_dir, options.end_piece)
     if options.target_language is not None:
         check_language(options.target_language, source.languages)
@@ -143,10 +145,11 @@ def _preparation(language: str | None, languages: list[str]) -> Callable[[bytes,
     return prepare
 
 
-def _begun(lines: Lines, batches: Iterator[list[bytes]]) -> Iterator[list[bytes]] | None:
-    """The batches, the first of them read if it is there already; None if there are none.
+def _unless_empty(lines: Lines, batches: Iterator[list[bytes]]) -> Iterator[list[bytes]] | None:
+    """Returns the batches, or None if the input is known to be empty.
 
-    So no model is loaded for nothing, and one is loaded while a first line is being typed.
+    For empty input no model is loaded. Input that has not arrived yet is not waited for, so that a
+    model is loaded while the first line is typed.
     """
     if not lines.is_ready(0):
         return batches
@@ -181,20 +184,20 @@ def _connect(options) -> Iterator[tuple[_Translate, int]]:
 
     given = given_search(options)
     signature = "translate_options" if given else "serving_default"
-    wanted = {option.name: option.unset for option in SEARCH_OPTIONS} | given
-    asked = {name: getattr(options, name) for name in _CLIENT_OPTIONS}
-    asked = {name: value for name, value in asked.items() if value is not None}
-    with Client(options.server, **asked) as client:
+    search = {option.name: option.unset for option in SEARCH_OPTIONS} | given
+    settings = {name: getattr(options, name) for name in _CLIENT_OPTIONS}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    with Client(options.server, **settings) as client:
 
         def translate(lines, numbers):
-            found = client.signatures.get(signature)  # without, the client says so
-            known = wanted.keys() & found.inputs.keys() if found else ()
-            inputs = {name: wanted[name] for name in known}
+            found = client.signatures.get(signature)  # None is an error of `translate_batches`
+            known = search.keys() & found.inputs.keys() if found else ()
+            inputs = {name: search[name] for name in known}
             for batch in client.translate_batches(lines, signature, inputs, numbers):
                 for translation in batch:
                     yield [translation]
 
-        # Enough for all the requests that are under way at once.
+        # Enough lines for all concurrent requests.
         yield translate, max(BATCH_SIZE, client.max_batch_size * client.concurrency)
 
 
@@ -205,7 +208,7 @@ def _write_answers(
     output: BinaryIO,
     n_best: int | None,
 ) -> int:
-    """Writes the translations of each batch at once, and returns how many sources were cut off."""
+    """Writes the translations of each batch; returns how many sources were truncated."""
     import tqdm
 
     status = lines.status()
@@ -213,9 +216,9 @@ def _write_answers(
     number = num_truncated = 0
     with tqdm.tqdm(**{"unit": " sentences", **unit}, disable=None) as progress:
         for batch in batches:
-            for best in _translate_batch(batch, number, translate, n_best or 1):
+            for translations in _translate_batch(batch, number, translate, n_best or 1):
                 number += 1
-                for rank, (translation, score, truncated) in enumerate(best):
+                for rank, (translation, score, truncated) in enumerate(translations):
                     num_truncated += truncated and rank == 0
                     line = one_line(translation)
                     if n_best:
@@ -227,18 +230,18 @@ def _write_answers(
 
 
 def _translate_batch(
-    batch: list[bytes], before: int, translate: _Translate, num_best: int
-) -> Iterator[_Best]:
-    """The translations of each line; that of a blank one is empty without being asked for.
+    batch: list[bytes], num_before: int, translate: _Translate, num_best: int
+) -> Iterator[_NBest]:
+    """Yields the translations of each line; blank lines are not passed to `translate`.
 
     Args:
         batch: the lines.
-        before: how many lines came before them.
-        translate: called with those that are not blank.
-        num_best: translations of each.
+        num_before: number of lines before this batch.
+        translate: translates lines that are not blank.
+        num_best: number of translations per line.
     """
-    numbers = [number for number, line in enumerate(batch, before + 1) if line.strip()]
-    wanted = [batch[number - before - 1] for number in numbers]
-    answers = iter(translate(wanted, numbers) if wanted else ())
+    numbers = [number for number, line in enumerate(batch, num_before + 1) if line.strip()]
+    texts = [batch[number - num_before - 1] for number in numbers]
+    translations = iter(translate(texts, numbers) if texts else ())
     for line in batch:
-        yield next(answers) if line.strip() else [("", 0.0, False)] * num_best
+        yield next(translations) if line.strip() else [("", 0.0, False)] * num_best

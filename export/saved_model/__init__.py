@@ -1,1 +1,1 @@
-"""The SavedModel: signatures, verification, and the files around it."""
+"""The SavedModel: its signatures, its verification, and the files that accompany it."""

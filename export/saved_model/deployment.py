@@ -1,4 +1,4 @@
-"""What lies beside a SavedModel so that it can be served: settings, a guide, a model card."""
+"""Files that accompany a SavedModel for serving: server settings, a guide and a model card."""
 
 import dataclasses
 import pathlib
@@ -23,13 +23,13 @@ SESSION_NAME = "session_config.txt"
 def write_model_card(
     version: pathlib.Path, translator: Translator, signatures: list[str], facts: dict
 ) -> None:
-    """Writes `model.json` into a version: what the model is, and how its answers are found.
+    """Writes the model card `model.json`: the model's configuration and its search options.
 
     Args:
         version: folder of the SavedModel.
-        translator: what was saved.
-        signatures: their names.
-        facts: more of it, such as languages, training steps, scores and the weights' digest.
+        translator: the translator that was saved.
+        signatures: names of the exported signatures.
+        facts: further entries, such as languages, training steps, scores and the weights' digest.
     """
     model, search = translator.model, translator.search
     card = {
@@ -49,19 +49,19 @@ def write_model_card(
 
 
 def _weights(model):
-    """Every number of the model once: not the embeddings' second layout for the logits."""
+    """Returns the model's weights without the second copy of the embeddings used for logits."""
     repeated = {id(weight) for weight in getattr(model.target_embedding.product, "weights", ())}
     return [weight for weight in model.weights if id(weight) not in repeated]
 
 
 def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
-    """Writes the server's settings and `README.md` beside the versions.
+    """Writes the server's settings and `README.md` into the directory of the versions.
 
-    An edited one stays as it is, see `write_suggestion`.
+    Edited files are kept, see `write_suggestion`.
 
     Args:
-        directory: holds the numbered versions.
-        signatures: of the newest.
+        directory: contains the numbered versions.
+        signatures: names of the newest version's signatures.
     """
     names = dict(
         model=MODEL_NAME,
@@ -85,7 +85,7 @@ def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
 
 
 def describe_deployment(directory: pathlib.Path) -> list[str]:
-    """Returns lines on the files of `write_deployment`: the guide, and what was kept of others."""
+    """Returns messages about the files of `write_deployment`: the guide, and each kept file."""
     guide = directory / _GUIDE
     lines = [f"{guide}: how to serve it and ask it"] if is_unedited(guide) else []
     paths = [directory / name for name in _TEMPLATES]
@@ -102,7 +102,7 @@ model_config_list {
 }
 """
 
-# A larger batch decodes no faster on a CPU; requests wait a few milliseconds for company.
+# Larger batches decode no faster on a CPU. A request waits up to 5 ms to be merged with others.
 _BATCHING = """# $mark
 max_batch_size { value: $batch }
 batch_timeout_micros { value: 5000 }
@@ -110,8 +110,8 @@ max_enqueued_batches { value: 1000 }
 num_batch_threads { value: 2 }
 """
 
-# Otherwise TensorFlow optimizes each signature's graph as a whole, which takes longer than its
-# functions by themselves and decodes no faster.
+# Optimizing the whole graph of each signature takes longer than optimizing its functions
+# separately, and decoding gets no faster.
 _SESSION = """# $mark
 graph_options {
   rewrite_options {

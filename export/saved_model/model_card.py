@@ -1,4 +1,4 @@
-"""What the model card, `model.json`, says beside what the model itself knows."""
+"""Entries of the model card, `model.json`, that do not come from the model itself."""
 
 import pathlib
 import re
@@ -11,10 +11,10 @@ from tf_transformer.storage.score_log import read_scores
 
 
 def training_facts(model_dir: pathlib.Path, languages: str | None) -> dict[str, Any]:
-    """The languages, and the step of the newest checkpoint, where they are known.
+    """Returns the languages and the step of the newest checkpoint, as far as they are known.
 
     Raises:
-        ValueError: `languages` is not such as en-de.
+        ValueError: `languages` does not have the form `en-de`.
     """
     facts: dict[str, Any] = {}
     if languages:
@@ -27,23 +27,25 @@ def training_facts(model_dir: pathlib.Path, languages: str | None) -> dict[str, 
 
 
 def read_evaluation(path: pathlib.Path) -> dict[str, Any]:
-    """What `evaluate --json F` wrote.
+    """Returns the scores in a file that `evaluate --json F` wrote.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the file holds something else.
     """
     scores = read_json(path)
     if "bleu" not in scores:
-        raise InputError(f"{path}: not what `evaluate --json F` writes")
+        raise InputError(
+            f'{path}: expected a file that `evaluate --json F` wrote, with an entry "bleu"'
+        )
     return scores
 
 
 def stored_scores(model_dir: pathlib.Path) -> list[dict[str, Any]]:
-    """What `evaluate` stored with the model, the last at the end."""
+    """Returns the scores that `evaluate` stored in the model directory, oldest first."""
     return [score for score in read_scores(model_dir) if "bleu" in score]
 
 
-def last_of(scores: list[dict[str, Any]], **way: Any) -> dict[str, Any] | None:
-    """The last scores of these weights and options, if any."""
-    fitting = [s for s in scores if all(s.get(name) == value for name, value in way.items())]
-    return fitting[-1] if fitting else None
+def last_matching(scores: list[dict[str, Any]], **entries: Any) -> dict[str, Any] | None:
+    """Returns the last scores that have all of these entries, or None."""
+    matching = [s for s in scores if all(s.get(name) == value for name, value in entries.items())]
+    return matching[-1] if matching else None

@@ -1,10 +1,10 @@
-"""Run as a script by `verification.run_in_fresh_process`: knows nothing of this project.
+"""Runs a SavedModel in a process without this project; `run_in_fresh_process` starts it.
 
-Reads pickled requests, `{signature: {input: array}}`, from standard input, sends the first row of
-each and then all rows to the SavedModel named on the command line, and writes the answers to the
-latter, pickled one by one, to standard output. It loads and asks it by a session, as TF Serving's
-server does: what Python's own loader makes of it says nothing of that. The graph is closed before
-the first request: one that traced or added anything would fail.
+Reads pickled requests, `{signature: {input: array}}`, from standard input. Sends the first row of
+each, and then all of its rows, to the SavedModel named on the command line, and writes the outputs
+of the latter to standard output, one pickle per request. The SavedModel is loaded and run in a
+session, as TF Serving does: `tf.saved_model.load` restores it in another way. The graph is
+finalized before the first request, so that a request that traces or adds an operation fails.
 """
 
 import os
@@ -13,7 +13,8 @@ import sys
 
 
 def main(path: str) -> None:
-    # Whatever the libraries print goes elsewhere.
+    """Answers the requests on standard input with the SavedModel at `path`."""
+    # Standard output carries the answers alone; what libraries print goes to standard error.
     answer_file = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 

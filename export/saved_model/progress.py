@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator
 import tqdm
 
 
-def counted(names: Iterable[str], doing: str) -> Iterator[str]:
-    """Yields names, and shows on standard error, where that is a terminal, which one it is at.
+def with_progress(names: Iterable[str], description: str) -> Iterator[str]:
+    """Yields names while a bar on standard error, if that is a terminal, shows the current one.
 
     Args:
-        names: of signatures.
-        doing: what is done with each.
+        names: names of signatures.
+        description: label of the bar.
     """
     with tqdm.tqdm(
-        names, doing, unit=" signatures", leave=False, mininterval=0, disable=None
+        names, description, unit=" signatures", leave=False, mininterval=0, disable=None
     ) as progress:
         for name in progress:
             progress.set_postfix_str(name)

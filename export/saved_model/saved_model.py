@@ -1,4 +1,4 @@
-"""A translator as a SavedModel: written beside, verified in a fresh process, renamed into place."""
+"""Exports a translator as a SavedModel: temporary folder, verification, rename to a version."""
 
 import errno
 import logging
@@ -18,7 +18,7 @@ from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.files import bring_to_disk, is_found_by_tensorflow, remove_leftovers
 
 _log = logging.getLogger(__name__)
-# What TensorFlow's errors say of the operation that failed.
+# The part of TensorFlow's error messages that names the failed operation.
 _OPERATION = re.compile(r"\{\{\w+ [^{}]*\}\}\s*| \[Op.*", re.DOTALL)
 
 
@@ -28,34 +28,35 @@ def export_translator(
     signatures: list[str] | None = None,
     facts: dict | None = None,
 ) -> pathlib.Path:
-    """Writes the translator as the next version below a directory that TF Serving can watch.
+    """Writes the translator as the next numbered version in a directory that TF Serving watches.
 
-    The version is written under a name that no server reads and verified there; it appears under
-    its number only when everything is right.
+    The version is written and verified in a temporary folder, which a server ignores. It is renamed
+    to its number only after verification has succeeded.
 
     Args:
-        translator: what to export.
-        directory: holds the numbered versions.
-        signatures: which ones; None for all, see `ServedTranslator`.
-        facts: what else the model card says.
+        translator: the translator to export.
+        directory: contains the numbered versions.
+        signatures: names of the signatures to export, or None for all, see `ServedTranslator`.
+        facts: further entries of the model card.
 
     Returns:
         The new version's folder.
 
     Raises:
-        ValueError: the SavedModel's answers differ from the translator's; or nothing that lies in
-            such a directory can be loaded.
+        ValueError: the SavedModel's answers differ from the translator's, or TensorFlow cannot load
+            files from a directory of this name.
+        OSError: a file cannot be written.
     """
     if not is_found_by_tensorflow(directory):
         raise InputError(
-            f"{directory}: TensorFlow loads nothing from a folder with [ or \\ in its name"
+            f"{directory}: TensorFlow cannot load files from a folder with [ or \\ in its name"
         )
     _log.info("Tracing the signatures")
     served = ServedTranslator(translator, signatures)
     directory.mkdir(parents=True, exist_ok=True)
     remove_leftovers(directory)
     written = directory / f".writing-{os.getpid()}"
-    # Verified in another place than it was written to: what is in it must not name the place.
+    # Verified in a different folder, so that files that refer to the first one are found.
     temporary = directory / f".writing-{os.getpid()}.moved"
     try:
         _log.info("Saving the SavedModel")
@@ -69,7 +70,7 @@ def export_translator(
         write_deployment(directory, list(served.functions))
         for path in temporary.rglob("*"):
             if path.is_file():
-                bring_to_disk(path)  # before its number: power may fail between the two
+                bring_to_disk(path)  # before the rename, so that no power cut leaves half a version
         return _rename_to_next_version(temporary, directory)
     finally:
         shutil.rmtree(written, ignore_errors=True)
@@ -79,7 +80,7 @@ def export_translator(
 def _save(served: ServedTranslator, path: pathlib.Path) -> None:
     try:
         tf.saved_model.save(served, str(path), signatures=served.functions)
-    except tf.errors.OpError as error:  # of the files it writes, as on a full disk
+    except tf.errors.OpError as error:  # writing failed, as on a full disk
         reason = _OPERATION.sub("", error.message)
         raise OSError(errno.EIO, reason, str(path.parent)) from error
 
@@ -93,6 +94,6 @@ def _rename_to_next_version(temporary: pathlib.Path, directory: pathlib.Path) ->
             temporary.rename(version)
             return version
         except OSError as error:
-            # Another export took the number in between.
+            # Another export has taken this number; try the next one.
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise

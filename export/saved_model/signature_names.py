@@ -1,4 +1,4 @@
-"""The names of an export's signatures. Importing this needs no TensorFlow."""
+"""Names of the exported signatures; needs no TensorFlow."""
 
 from collections.abc import Iterable
 
@@ -11,11 +11,13 @@ SIGNATURES = (
 
 
 def check_signatures(names: Iterable[str]) -> None:
-    """Refuses names that are of no signature.
+    """Checks that signatures of these names exist.
 
     Raises:
-        ValueError: names the first, and all that there are.
+        ValueError: one does not exist; the message lists all that do.
     """
     for name in names:
         if name not in SIGNATURES:
-            raise InputError(f"No signature {name!r}; there are {', '.join(SIGNATURES)}")
+            raise InputError(
+                f"Unknown signature. Expected one of {', '.join(SIGNATURES)}. Received: {name!r}"
+            )

@@ -1,8 +1,8 @@
-"""The signatures of an exported translator: each one `tf.function` of named, batched tensors.
+"""The signatures of an exported translator, each a `tf.function` of named, batched tensors.
 
-Every input and output has the batch as its first axis, and no other axis that differs from request
-to request, so that a server may merge requests. What a row gets depends on the other rows by
-rounding alone, see docs/serving.md.
+The first axis of every input and output is the batch. No other axis varies between requests, so
+that a server can merge requests. The other rows of a batch change a row's result by rounding
+alone, see docs/serving.md.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from export.saved_model.progress import counted
+from export.saved_model.progress import with_progress
 from export.saved_model.signature_names import check_signatures
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
@@ -24,40 +24,43 @@ from tf_transformer.text.special_ids import PAD_ID, UNKNOWN_ID
 
 TEXT = {"text": tf.string}
 
-# Inputs of the signatures whose name ends in `_options`, see `TranslationOptions`.
+# Inputs of the signatures whose names end in `_options`, see `TranslationOptions`.
 OPTIONS = {option.name: tf.as_dtype(option.dtype) for option in SEARCH_OPTIONS}
 SAMPLING = {option.name: tf.as_dtype(option.dtype) for option in SAMPLING_OPTIONS}
 
-# Of a place in the n best that is empty: JSON has no infinity.
+# Score of an empty entry of the n best; -infinity cannot be written in JSON.
 NO_SCORE = -1e9
 
 
 class ServedTranslator(tf.Module):
-    """A translator with a function for each signature.
+    """A translator with one function per signature.
 
-    `functions` has the concrete functions by name, as `tf.saved_model.save` takes them.
+    The attribute `functions` maps names to concrete functions, as `tf.saved_model.save` expects.
 
     Args:
-        translator: what they call; `nbest` gives as many as its beam holds.
-        names: the signatures to have; None for all. `tokens` alone needs no tokenizer, and so no
-            tensorflow-text where it is served.
+        translator: the translator to serve; `nbest` returns as many translations as its beam size.
+        names: the signatures to include, or None for all. A model with `tokens` alone has no
+            tokenizer and can be served without tensorflow-text.
 
     Raises:
-        ValueError: there is no signature of such a name.
+        ValueError: a signature does not exist.
     """
 
     def __init__(self, translator: Translator, names: list[str] | None = None):
         super().__init__(name="served_translator")
-        makers = _makers(translator)
-        names = list(makers if names is None else dict.fromkeys(names))
+        definitions = _signature_definitions(translator)
+        names = list(definitions if names is None else dict.fromkeys(names))
         check_signatures(names)
-        # Tracked, and so saved. Not Keras' variables around these: of a Keras variable, a copy is
-        # saved to be restored, and a session, as a server has, leaves what functions read empty.
+        # As attributes of the module, the `tf.Variable`s are saved. The Keras variables around them
+        # would be saved as copies, and in a session, which a server uses, the functions would then
+        # read uninitialized variables.
         self.weights = [weight.value for weight in translator.search.model.weights]
         self.tokenizers = []
         if not _read_no_text(names):
             self.tokenizers = [translator.source_tokenizer, translator.target_tokenizer]
-        self.functions = {name: _make_function(*makers[name]) for name in counted(names, "tracing")}
+        self.functions = {
+            name: _make_function(*definitions[name]) for name in with_progress(names, "tracing")
+        }
 
 
 def _read_no_text(names):
@@ -65,9 +68,11 @@ def _read_no_text(names):
 
 
 def _make_function(body: Callable[..., dict[str, tf.Tensor]], inputs: dict[str, Any]):
-    """A concrete function of these inputs, `{name: dtype}` of one value a row, or a `TensorSpec`.
+    """Returns a concrete function, since saving would trace and save any other function twice.
 
-    Concrete, because saving would trace any other once more, and save it twice.
+    Args:
+        body: returns the outputs by name; called with the inputs by name.
+        inputs: by name, the dtype of an input with one value per row, or a `tf.TensorSpec`.
     """
     specs = [
         spec if isinstance(spec, tf.TensorSpec) else tf.TensorSpec([None], spec, name=name)
@@ -81,10 +86,10 @@ def _make_function(body: Callable[..., dict[str, tf.Tensor]], inputs: dict[str, 
     return function.get_concrete_function()
 
 
-def _makers(translator):
-    """What each signature calls, and its inputs."""
+def _signature_definitions(translator):
+    """Returns the function that each signature calls and its inputs, `{name: (body, inputs)}`."""
     aligner = Aligner(translator)
-    # Of one width, so that a server can merge the requests of any callers.
+    # A fixed width lets a server merge the requests of all callers.
     ids = {"ids": tf.TensorSpec([None, translator.source_limit], tf.int32, name="ids")}
     plain = {
         "serving_default": (partial(_translate, translator), TEXT),
@@ -93,14 +98,15 @@ def _makers(translator):
         "complete": (partial(_complete, translator), TEXT | {"prefix": tf.string}),
         "tokens": (partial(_translate_tokens, translator), ids),
     }
-    makers = {}
+    definitions = {}
     for name, (body, inputs) in plain.items():
-        makers[name] = (body, inputs)
+        definitions[name] = (body, inputs)
         prefix = "translate" if name == "serving_default" else name
-        makers[f"{prefix}_options"] = (body, inputs | OPTIONS)
-    makers["score"] = (partial(_score, translator), {"source": tf.string, "target": tf.string})
-    makers["sample"] = (partial(_sample, translator), TEXT | SAMPLING)
-    return makers
+        definitions[f"{prefix}_options"] = (body, inputs | OPTIONS)
+    pair = {"source": tf.string, "target": tf.string}
+    definitions["score"] = (partial(_score, translator), pair)
+    definitions["sample"] = (partial(_sample, translator), TEXT | SAMPLING)
+    return definitions
 
 
 def _options(values):
@@ -108,7 +114,7 @@ def _options(values):
 
 
 def _translate(translator, text, **options):
-    """translation, score: of the best; truncated: the source was too long and its end cut off."""
+    """Returns the best translation and its score, and whether the source was truncated."""
     found = translator.translate_in_graph(text, _options(options))
     return {
         "translation": found.text[:, 0],
@@ -118,7 +124,7 @@ def _translate(translator, text, **options):
 
 
 def _find_best(translator, text, **options):
-    """translations, scores, num_tokens: `(batch, beam_size)`, best first; see `NO_SCORE`."""
+    """Returns `(batch, beam_size)` translations, best first; empty entries score `NO_SCORE`."""
     found = translator.translate_in_graph(
         text, _options(options), num_best=translator.search.beam_size
     )
@@ -131,7 +137,7 @@ def _find_best(translator, text, **options):
 
 
 def _align(aligner, text, **options):
-    """See `Alignments`."""
+    """Returns the fields of `Alignments`: translation, pieces, hard and soft alignment."""
     found = aligner.align(text, _options(options))
     return {
         "translation": found.text,
@@ -145,7 +151,7 @@ def _align(aligner, text, **options):
 
 
 def _complete(translator, text, prefix, **options):
-    """translation: begins with the prefix; score: of what follows it."""
+    """Returns the best translation that begins with the prefix, and the score of what follows."""
     found = translator.translate_in_graph(text, _options(options), prefix)
     return {
         "translation": found.text[:, 0],
@@ -155,12 +161,12 @@ def _complete(translator, text, prefix, **options):
 
 
 def _score(translator, source, target):
-    """See `Scores`."""
+    """Returns the fields of `Scores` for each pair of a source and a target."""
     return score_pairs(translator, source, target)._asdict()
 
 
 def _sample(translator, text, temperature, top_k, top_p, seed):
-    """translation: drawn at random; log_prob: of the model itself."""
+    """Returns a sampled translation and its log-probability under the unmodified distribution."""
     options = SamplingOptions(temperature, top_k, top_p, seed, tf.zeros_like(top_k))
     found = sample_translations(translator, text, options)
     return {
@@ -171,9 +177,16 @@ def _sample(translator, text, temperature, top_k, top_p, seed):
 
 
 def _translate_tokens(translator, ids, **options):
-    """ids: source ids without special ids to target ids, both `(batch, source_limit)`, 0 = padding.
+    """Translates token ids.
 
-    The width is the same for every request and every answer, so that neither depends on the batch.
+    Args:
+        translator: the translator.
+        ids: `(batch, source_limit)` source ids without special ids; 0 is padding. The width of
+            inputs and outputs is fixed, so that it does not depend on the batch.
+        **options: per-row search options by name.
+
+    Returns:
+        Target ids `(batch, source_limit)`, 0 = padding, their number and their score.
     """
     search = translator.search
     is_real = tf.math.cumprod(tf.cast(ids != PAD_ID, tf.int32), axis=1)

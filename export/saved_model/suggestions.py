@@ -1,6 +1,6 @@
-"""Files that an export suggests to an operator: updated until somebody edits them, and then kept.
+"""Generated files that an operator may edit: an export updates them until they are edited.
 
-Such a file has a mark with the digest of the rest of it, so that any edit shows.
+Each file contains a mark with the digest of its other content, by which an edit is detected.
 """
 
 import hashlib
@@ -16,25 +16,25 @@ _DIGEST = re.compile(rf"{MARK}({_BEFORE_DIGEST}[0-9a-f]{{32}})".encode())
 
 
 def write_suggestion(path: pathlib.Path, text: str, former: str | None = None) -> None:
-    """Writes a file, in place of a former one that is as an export wrote it.
+    """Writes a generated file, replacing an unedited one.
 
-    Another one stays, and the text goes beside it, under its name and `.new`. If a file of that
-    name has been edited too, both stay.
+    An edited file is kept, and the text is written to `PATH.new`. If that file has been edited too,
+    nothing is written.
 
     Args:
-        path: of the file.
-        text: with `MARK` in a comment.
-        former: what was written before there were digests; None for the same text.
+        path: path of the file.
+        text: content with `MARK` in a comment.
+        former: the content that earlier versions wrote without a digest; None if it is `text`.
     """
-    for place in (path, _beside(path)):
-        if not place.exists() or is_unedited(place) or _holds(place, former or text):
-            with replacing(place) as temporary:
+    for target in (path, _new_path(path)):
+        if not target.exists() or is_unedited(target) or _holds(target, former or text):
+            with replacing(target) as temporary:
                 temporary.write_bytes(_with_digest(text.encode()))
             return
 
 
 def is_unedited(path: pathlib.Path) -> bool:
-    """Returns whether a file is as `write_suggestion` wrote it."""
+    """Returns whether a file is unchanged since `write_suggestion` wrote it."""
     if not path.is_file():
         return False
     content = path.read_bytes()
@@ -43,20 +43,20 @@ def is_unedited(path: pathlib.Path) -> bool:
 
 
 def describe_kept(path: pathlib.Path) -> str:
-    """Returns what to do about a file that the last `write_suggestion` kept, in one line."""
-    beside = _beside(path)
-    if is_unedited(beside):
+    """Returns one line that says what to do about a file that `write_suggestion` kept."""
+    new = _new_path(path)
+    if is_unedited(new):
         return (
-            f"{path} may have been edited and was kept; {beside.name} is what this export would "
+            f"{path} may have been edited and was kept; {new.name} is what this export would "
             f"have written: copy what you want from it, or rename it to {path.name}"
         )
     return (
-        f"{path} and {beside.name} may have been edited and were kept; rename or remove "
-        f"{beside.name} and export again to see what this export would have written"
+        f"{path} and {new.name} may have been edited and were kept; rename or remove "
+        f"{new.name} and export again to see what this export would have written"
     )
 
 
-def _beside(path: pathlib.Path) -> pathlib.Path:
+def _new_path(path: pathlib.Path) -> pathlib.Path:
     return path.with_name(f"{path.name}.new")
 
 

@@ -1,4 +1,4 @@
-"""A SavedModel in a process that knows nothing of this project, against the translator here."""
+"""Compares a SavedModel, run in a process without this project, with the original translator."""
 
 import logging
 import pathlib
@@ -11,7 +11,7 @@ from typing import IO, cast
 import numpy as np
 import tensorflow as tf
 
-from export.saved_model.progress import counted
+from export.saved_model.progress import with_progress
 from export.saved_model.signatures import ServedTranslator
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
 from tf_transformer.errors import InputError
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 _PROBE = pathlib.Path(__file__).with_name("probe.py")
 
-# Strings that have broken translators.
+# Inputs that are hard for tokenizers: empty, blank, control bytes, invalid UTF-8, very long.
 _ODD_STRINGS = (
     b"",
     b"   ",
@@ -33,25 +33,25 @@ _ODD_STRINGS = (
     b"x" * 5000,
 )
 
-Requests = dict[str, dict[str, np.ndarray]]  # inputs by name, by signature
+Requests = dict[str, dict[str, np.ndarray]]  # {signature: {input: array}}
 
 
 def verify(served: ServedTranslator, texts: list[bytes], saved_model: pathlib.Path) -> None:
     """Compares every signature of a SavedModel with the translator in this process.
 
     Args:
-        served: what was saved.
-        texts: to translate.
-        saved_model: its folder.
+        served: the signatures that were saved.
+        texts: texts to translate.
+        saved_model: folder of the SavedModel.
 
     Raises:
-        ValueError: the process failed, any answer differs, or the model computes no numbers.
+        ValueError: the process failed, an output differs, or a score is not finite.
     """
     requests = sample_requests(served, texts)
-    _log.info("Asking the SavedModel in a fresh process")
+    _log.info("Running the SavedModel in a fresh process")
     answers = run_in_fresh_process(saved_model, requests)
-    _log.info("Comparing the answers with the model's")
-    for name in counted(requests, "comparing"):
+    _log.info("Comparing its outputs with the model's")
+    for name in with_progress(requests, "comparing"):
         inputs = requests[name]
         expected = served.functions[name](*(tf.constant(values) for values in inputs.values()))
         for output, values in expected.items():
@@ -61,7 +61,7 @@ def verify(served: ServedTranslator, texts: list[bytes], saved_model: pathlib.Pa
 
 
 def sample_texts(translator: Translator) -> list[bytes]:
-    """Odd strings, and random pieces of the tokenizer's own language in many lengths."""
+    """Returns difficult strings, followed by 16 texts of 1 to 34 random pieces."""
     random = np.random.default_rng(0)
     size = translator.source_tokenizer.vocab_size
     ids = tf.ragged.constant(
@@ -72,13 +72,13 @@ def sample_texts(translator: Translator) -> list[bytes]:
 
 
 def warm_up_texts(texts: list[bytes]) -> list[bytes]:
-    """Those of `sample_texts` that are as long as sentences are: 13 pieces first, then 1 to 34."""
+    """Returns 8 of `sample_texts`, 1 to 34 pieces long like sentences, the one of 13 first."""
     *shorter, thirteen, longer, longest = texts[-8:]
     return [thirteen, *shorter, longer, longest]
 
 
 def sample_requests(served: ServedTranslator, texts: list[bytes]) -> Requests:
-    """Inputs that try every signature: a row for every text, with all kinds of options."""
+    """Returns inputs for every signature, with one row per text and varied per-row options."""
     return {
         name: _sample_inputs(function.structured_input_signature[0], texts)
         for name, function in served.functions.items()
@@ -97,7 +97,7 @@ def _sample_inputs(specs, texts):
     for option in (*SEARCH_OPTIONS, *SAMPLING_OPTIONS):
         choices[option.name] = np.resize(option.samples, len(texts))
     for spec in specs:
-        if spec.name == "ids":  # of 0 to 12 pieces
+        if spec.name == "ids":  # 0 to 12 pieces per row
             is_real = np.arange(spec.shape[1]) < rows[:, None] % 13
             choices["ids"] = np.where(is_real, 4 + rows[:, None] * 7 % 90, 0)
     return {spec.name: choices[spec.name].astype(spec.dtype.as_numpy_dtype) for spec in specs}
@@ -106,17 +106,17 @@ def _sample_inputs(specs, texts):
 def run_in_fresh_process(
     saved_model: pathlib.Path, requests: Requests
 ) -> dict[str, dict[str, list]]:
-    """Calls signatures in a process that imports tensorflow and tensorflow_text alone.
+    """Calls signatures in a process that imports only tensorflow and tensorflow_text.
 
     Args:
-        saved_model: its folder.
-        requests: inputs by name, by signature.
+        saved_model: folder of the SavedModel.
+        requests: `{signature: {input: array}}`.
 
     Returns:
-        Outputs by name, by signature, as nested lists.
+        `{signature: {output: values}}`, with the values as nested lists.
 
     Raises:
-        ValueError: the process failed; carries the end of what it printed.
+        ValueError: the process failed; the message ends with what it printed last.
     """
     command = [sys.executable, "-I", str(_PROBE), str(saved_model)]
     answers = {}
@@ -127,9 +127,9 @@ def run_in_fresh_process(
             command, stdin=questions, stdout=subprocess.PIPE, stderr=printed
         ) as process:
             try:
-                for name in counted(requests, "asking"):
+                for name in with_progress(requests, "running"):
                     answers[name] = pickle.load(cast(IO[bytes], process.stdout))
-            except (EOFError, pickle.UnpicklingError):  # it has ended; the reason comes below
+            except (EOFError, pickle.UnpicklingError):  # it ended early; reported below
                 pass
             except BaseException:
                 process.kill()
@@ -138,28 +138,28 @@ def run_in_fresh_process(
         reason = printed.read().decode(errors="replace").strip()[-400:]
     if process.returncode < 0:
         raise InputError(
-            "the fresh process that tries the SavedModel was ended by signal "
-            f"{-process.returncode}, perhaps for want of memory: {reason}"
+            "the process that verifies the SavedModel was killed by signal "
+            f"{-process.returncode}, perhaps because memory ran out: {reason}"
         )
     if process.returncode > 0 or len(answers) < len(requests):
-        raise InputError(f"the SavedModel does not load in a fresh process: {reason}")
+        raise InputError(f"the SavedModel cannot be loaded in a fresh process: {reason}")
     return answers
 
 
-def _compare(signature, output, theirs, ours):
-    """Strings and integers are equal, floats but for their last digits."""
-    theirs = np.array(theirs, ours.dtype).reshape(ours.shape)
-    if ours.dtype.kind == "f":
-        same = np.isclose(theirs, ours, rtol=1e-4, atol=1e-4) | (theirs == ours)
-    elif output == "soft_alignment":  # floats in text
-        same = np.array([_are_close(*pair) for pair in zip(theirs, ours, strict=True)])
+def _compare(signature, output, actual, expected):
+    """Compares one output: strings and integers must be equal, floats within 1e-4."""
+    actual = np.array(actual, expected.dtype).reshape(expected.shape)
+    if expected.dtype.kind == "f":
+        same = np.isclose(actual, expected, rtol=1e-4, atol=1e-4) | (actual == expected)
+    elif output == "soft_alignment":  # floats written as text
+        same = np.array([_are_close(*pair) for pair in zip(actual, expected, strict=True)])
     else:
-        same = theirs == ours
-    for place in np.argwhere(~same):
-        row = int(place[0])
+        same = actual == expected
+    for index in np.argwhere(~same):
+        row = int(index[0])
         raise InputError(
-            f"the SavedModel differs from the model: as {output} of row {row}, {signature} gives "
-            f"{theirs[row]!r}, the model gives {ours[row]!r}"
+            f"the SavedModel differs from the model in {output} of {signature}, row {row}. "
+            f"Expected: {expected[row]!r}. Received: {actual[row]!r}"
         )
 
 

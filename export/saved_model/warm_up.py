@@ -1,4 +1,4 @@
-"""Requests that TF Serving replays when it loads a version, before the first client comes."""
+"""Writes warm-up requests, which TF Serving replays when it loads a version."""
 
 import pathlib
 
@@ -9,9 +9,9 @@ from export.client.messages import data_type_name, make_tensor
 from export.client.serving_pb2 import PredictionLog
 from tf_transformer.errors import InputError
 
-# What a server does for the first time takes longest: one row, and a batch of other lengths.
+# The first request of its kind is slow: both a single row and a batch of several lengths.
 _BATCH_SIZES = (1, 8)
-_MOST_RECORDS = 1000  # TF Serving refuses more
+_MAX_RECORDS = 1000  # TF Serving refuses more
 
 
 def write_warm_up(
@@ -21,14 +21,14 @@ def write_warm_up(
 
     Args:
         version: folder of the SavedModel.
-        model_name: under which it is served.
-        requests: inputs by name, by signature, of 8 rows at least.
+        model_name: the name the model is served under.
+        requests: `{signature: {input: array}}`, with at least 8 rows each.
 
     Returns:
-        How many requests.
+        The number of requests written.
 
     Raises:
-        ValueError: they are more than a server takes.
+        ValueError: there are more than TF Serving accepts.
     """
     folder = version / "assets.extra"
     folder.mkdir()
@@ -37,8 +37,10 @@ def write_warm_up(
         for rows in _BATCH_SIZES
         for signature, inputs in requests.items()
     ]
-    if len(records) > _MOST_RECORDS:
-        raise InputError(f"expected at most {_MOST_RECORDS} requests. Received: {len(records)}")
+    if len(records) > _MAX_RECORDS:
+        raise InputError(
+            f"expected at most {_MAX_RECORDS} warm-up requests. Received: {len(records)}"
+        )
     with tf.io.TFRecordWriter(str(folder / "tf_serving_warmup_requests")) as writer:
         for record in records:
             writer.write(record)
@@ -51,6 +53,6 @@ def _record(model_name, signature, inputs):
     request.model_spec.name = model_name
     request.model_spec.signature_name = signature
     for name, values in inputs.items():
-        number = tf.as_dtype(np.array(values).dtype).as_datatype_enum
-        request.inputs[name].CopyFrom(make_tensor(np.array(values), data_type_name(number)))
+        data_type = tf.as_dtype(np.array(values).dtype).as_datatype_enum
+        request.inputs[name].CopyFrom(make_tensor(np.array(values), data_type_name(data_type)))
     return log.SerializeToString()

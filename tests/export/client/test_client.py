@@ -145,7 +145,9 @@ def test_no_rows_no_request(connect, behaviour):
 
 def test_no_values_no_request(connect, behaviour):
     client = connect(max_batch_size=1, concurrency=1)
-    with raises(ValueError, r"'ids' takes at least one value a row. Received: shape \(1, 0\), in"):
+    with raises(
+        ValueError, r"'ids' must have at least one value per row. Received: shape \(1, 0\), in"
+    ):
         client.predict({"ids": [[], []]}, "widths")
     assert behaviour.requests == []
     assert client.predict({"ids": [[5, 6]]}, "widths") == {"width": [2]}
@@ -156,7 +158,7 @@ def test_rows_that_are_gone_are_not_sent(connect, behaviour):
     batches = connect(max_batch_size=1, concurrency=1).predict_batches({"text": texts})
     assert next(batches)["translation"] == ["A"]
     texts.clear()
-    with raises(ValueError, "input 'text' must have one entry a row. Received: none in row 3"):
+    with raises(ValueError, "input 'text' must have one entry per row. Received: none in row 3"):
         list(batches)
     assert behaviour.requests == [[b"a"], [b"b"]]
 
@@ -326,7 +328,9 @@ def test_what_is_sent_again_waits_for_the_server(connect, behaviour):
 def test_what_is_sent_again_keeps_the_deadline(connect, behaviour):
     client = connect(deadline=0.5)
     behaviour.failures, behaviour.slow = ["INTERNAL"], 30
-    with raises(TimeoutError, r"no answer in 0\.5 seconds: .*; first it answered: .*script says"):
+    with raises(
+        TimeoutError, r"not respond within 0\.5 seconds: .*; its first response was: .*script says"
+    ):
         client.predict({"text": ["slow", "b"]})
     assert behaviour.requests == [[b"slow", b"b"], [b"slow"]]
 
@@ -334,8 +338,10 @@ def test_what_is_sent_again_keeps_the_deadline(connect, behaviour):
 def test_no_row_is_sent_again_while_another_request_is_under_way(connect, behaviour):
     client = connect()
     failed, late = concurrent.futures.Future(), concurrent.futures.Future()
-    failed.set_result(client_module._Failed(range(1), {}, ValueError("refused"), 0.01))
-    with raises(TimeoutError, "no answer in 60 seconds: .*; first it answered: refused$"):
+    failed.set_result(client_module._FailedRequest(range(1), {}, ValueError("refused"), 0.01))
+    with raises(
+        TimeoutError, "not respond within 60 seconds: .*; its first response was: refused$"
+    ):
         client._finish(failed, [late], send=None)
     assert behaviour.requests == []
 
@@ -360,7 +366,7 @@ def test_does_not_send_again_what_no_other_row_can_cause(connect, behaviour, fai
 def test_deadline(connect, behaviour):
     behaviour.slow = 30
     client = connect(deadline=0.3)
-    with raises(TimeoutError, r"no answer in 0\.3 seconds: raise `deadline` or lower `max_b"):
+    with raises(TimeoutError, r"not respond within 0\.3 seconds: raise `deadline` or lower `max_b"):
         client.predict({"text": ["slow"]})
     assert len(behaviour.requests) == 1
 
@@ -386,7 +392,7 @@ def test_nobody_there(protocol_name, monkeypatch):
 
 
 def test_waits_for_a_server_that_is_starting(protocol_name, behaviour, monkeypatch):
-    monkeypatch.setattr(client_module, "_LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(client_module, "_MAX_PAUSE", 0.1)
     port = free_port()
     asked = threading.Event()
     with (
@@ -461,9 +467,9 @@ def test_absent_signature(connect, behaviour):
             {"text": ["a"], "beam_size": [1], "length_penalty": [1], "beams": [1]},
             "has no input 'beams'; its inputs are 'beam_size', ",
         ),
-        ({"text": ["a", "b"], "beam_size": [1]}, "one entry a row. .*'text': 2, 'beam_size': 1"),
-        ({}, "every input must have one entry a row"),
-        ({"text": "abc"}, "input 'text' must have one entry a row. Received: 'abc'"),
+        ({"text": ["a", "b"], "beam_size": [1]}, "one entry per row. .*'text': 2, 'beam_size': 1"),
+        ({}, "every input must have one entry per row"),
+        ({"text": "abc"}, "input 'text' must have one entry per row. Received: 'abc'"),
     ],
 )
 def test_wrong_names(connect, behaviour, inputs, message):
@@ -475,15 +481,19 @@ def test_wrong_names(connect, behaviour, inputs, message):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("text", 3, "input 'text' takes strings. Received: 3 in row 1"),
+        ("text", 3, "input 'text' must contain strings. Received: 3 in row 1"),
         ("text", "\ud800", "input 'text', row 1: not Unicode text"),
-        ("beam_size", 1.5, r"'beam_size' takes int32, shape \(any\). Received: float64, shape \(1"),
-        ("beam_size", "4", r"takes int32, shape \(any\). Received: <U1, .* '4' first"),
-        ("beam_size", True, r"takes int32, shape \(any\). Received: bool"),
+        (
+            "beam_size",
+            1.5,
+            r"'beam_size' must be int32, shape \(any\). Received: float64, shape \(1",
+        ),
+        ("beam_size", "4", r"must be int32, shape \(any\). Received: <U1, .* starting with '4'"),
+        ("beam_size", True, r"must be int32, shape \(any\). Received: bool"),
         ("beam_size", 2**31, r"takes int32.* 2147483648 first"),
         ("beam_size", [1, 2], r"shape \(any\). Received: int64, shape \(1, 2\), in rows 1"),
-        ("length_penalty", "0.6", r"takes float, shape \(any\). Received: <U3"),
-        ("length_penalty", None, r"takes float, shape \(any\). Received: object"),
+        ("length_penalty", "0.6", r"must be float, shape \(any\). Received: <U3"),
+        ("length_penalty", None, r"must be float, shape \(any\). Received: object"),
     ],
 )
 def test_wrong_values(connect, behaviour, name, value, message):
@@ -496,8 +506,11 @@ def test_wrong_values(connect, behaviour, name, value, message):
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        ([[1, 2, 3], [1, 2]], "takes lists of one width. Received: several widths in rows 1 to 2"),
-        ([[1, 2], [3, 4]], r"takes int32, shape \(any, 3\). Received: int64, shape \(2, 2\)"),
+        (
+            [[1, 2, 3], [1, 2]],
+            "must have lists of equal length. Received: several lengths in rows 1 to 2",
+        ),
+        ([[1, 2], [3, 4]], r"must be int32, shape \(any, 3\). Received: int64, shape \(2, 2\)"),
     ],
 )
 def test_wrong_widths(connect, behaviour, ids, message):
@@ -509,18 +522,20 @@ def test_wrong_widths(connect, behaviour, ids, message):
 
 def test_more_rows_than_the_server_takes(connect, behaviour):
     behaviour.max_rows = 8
-    with raises(ValueError, "takes at most 8 rows a request: set `max_batch_size` to that"):
+    with raises(ValueError, "accepts at most 8 rows per request: lower `max_batch_size` to 8"):
         connect().predict({"text": ["a"] * 9})
     assert len(behaviour.requests) == 1
 
 
 def test_an_output_without_rows(connect):
-    with raises((ValueError, OSError), "count.* must have one entry a row.* for 2 rows"):
+    with raises((ValueError, OSError), "count.* must have one entry per row.* for 2 rows"):
         connect().predict({"text": ["a", "b"]}, "total")
 
 
 def test_a_signature_that_does_not_translate(connect, behaviour):
-    with raises(ValueError, "'mirror' of the .* gives no 'score', 'translation', 'truncated'; it"):
+    with raises(
+        ValueError, "'mirror' of the .* has no output 'score', 'translation', 'truncated'; it"
+    ):
         list(connect().translate_lines(["a"], "mirror"))
     assert behaviour.requests == []
 
@@ -539,7 +554,7 @@ def test_an_answer_of_something_else(answer):
         thread = threading.Thread(target=reply)
         thread.start()
         client = Client(f"127.0.0.1:{listener.getsockname()[1]}")
-        with raises(OSError, "expected an answer of TF Serving. Received: "), client:
+        with raises(OSError, "expected a response of TF Serving. Received: "), client:
             client.predict({"text": ["a"]})
         thread.join()
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.client import Client, answers, messages, serving_pb2
+from export.client import Client, messages, responses, serving_pb2
 from export.client import client as client_module
-from export.client.answer_size import check_json, check_message, most_tokens
+from export.client.response_size import check_json, check_message, max_num_tokens
 from export.client.signature import Signature, TensorSpec
 from tests.serving_stub import Behaviour, serve, serve_bytes, serve_grpc_bytes
 from tf_transformer.printable import printable
@@ -30,7 +30,7 @@ TRANSLATE = Signature(
 )
 SIGNATURES = {"serving_default": TRANSLATE}
 NOWHERE = contextlib.nullcontext("localhost:1")
-NO_ANSWER = r"^the model 'translator' at .*: expected an answer of TF Serving\. Received: b"
+INVALID_RESPONSE = r"^the model 'translator' at .*: expected a response of TF Serving\. Received: b"
 OUTPUTS = {"translation": ["A"], "score": [0.5], "truncated": [False]}
 
 
@@ -100,7 +100,7 @@ class TestDeadline:
             signatures=signatures,
             deadline=0.5,
             kind=TimeoutError,
-            match="no answer in 0.5 seconds: raise",
+            match="not respond within 0.5 seconds: raise",
         )
 
     def test_a_response_to_come_now_and_then(self):
@@ -117,13 +117,20 @@ class TestDeadline:
             [settings_frame, settings_frame[:3] + b"\4\1\0\0\0\0", *[settings_frame] * 60],
         ):
             server = serve_bytes(lambda _, pieces=pieces: pieces, pause=0.1)
-            fails(server, "grpc", signatures, deadline=0.5, kind=TimeoutError, match="no answer in")
+            fails(
+                server,
+                "grpc",
+                signatures,
+                deadline=0.5,
+                kind=TimeoutError,
+                match="did not respond within",
+            )
 
     def test_a_server_that_reads_nothing(self):
         with (
             socket.create_server(("127.0.0.1", 0)) as listener,
             Client(f"127.0.0.1:{listener.getsockname()[1]}", deadline=0.5) as client,
-            pytest.raises(TimeoutError, match="no answer in"),
+            pytest.raises(TimeoutError, match="did not respond within"),
         ):
             client.signatures = SIGNATURES
             list(client.translate_lines(["a" * 20_000_000]))
@@ -140,7 +147,10 @@ class TestDeadline:
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
         monkeypatch.setattr(socket.socket, "connect", connect)
         fails(
-            contextlib.nullcontext("many:1"), deadline=0.2, kind=TimeoutError, match="no answer in"
+            contextlib.nullcontext("many:1"),
+            deadline=0.2,
+            kind=TimeoutError,
+            match="did not respond within",
         )
         assert attempts == [("127.0.0.1", 1)]
 
@@ -161,7 +171,7 @@ class TestSize:
             serve_bytes(answer),
             signatures=signatures,
             max_response_bytes=2**20,
-            match="answers with more than 1048576 bytes: lower `max_batch",
+            match="sent a response of more than 1048576 bytes: lower `max_batch",
         )
         assert sum(sent) < 2**25  # what fits into the buffers of two sockets lies between
 
@@ -177,19 +187,19 @@ class TestSize:
         assert len(body) < 2**17
         server = serve_bytes(lambda _: [http(body, "Content-Encoding: gzip")])
         with bounded_memory(2**24):
-            fails(server, max_response_bytes=2**20, match=f"{NO_ANSWER}'.x1f.x8b")
+            fails(server, max_response_bytes=2**20, match=f"{INVALID_RESPONSE}'.x1f.x8b")
 
     @pytest.mark.parametrize("method", ["Predict", "GetModelMetadata"])
     def test_of_a_message(self, method):
         signatures = SIGNATURES if method == "Predict" else None
         server = serve_grpc_bytes({method: bytes(2**21)})
-        match = "answers with more than 1048576 bytes"
+        match = "sent a response of more than 1048576 bytes"
         error = fails(server, "grpc", signatures, match=match, max_response_bytes=2**20)
         assert type(error) is OSError  # and so was not sent again
 
     def test_of_a_message_that_is_compressed(self):
         server = serve_grpc_bytes({"Predict": bytes(2**26)}, grpc.Compression.Gzip)
-        fails(server, "grpc", match=f"{NO_ANSWER}'.x1f.x8b", max_response_bytes=2**20)
+        fails(server, "grpc", match=f"{INVALID_RESPONSE}'.x1f.x8b", max_response_bytes=2**20)
 
     @pytest.mark.parametrize("limit", [0, 2**31])
     def test_wrong_limits(self, limit):
@@ -285,7 +295,7 @@ REST_METADATA = [
 
 @pytest.mark.parametrize("body", REST_METADATA, ids=lambda body: repr(body[:20] + body[-40:]))
 def test_metadata_that_is_none(body):
-    fails(serve_bytes(lambda _: [http(body)]), signatures=None, match=NO_ANSWER)
+    fails(serve_bytes(lambda _: [http(body)]), signatures=None, match=INVALID_RESPONSE)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +329,7 @@ def test_metadata_that_is_none(body):
     ids=lambda body: repr(body[-40:]),
 )
 def test_a_prediction_that_is_none(body):
-    fails(serve_bytes(lambda _: [http(body)]), match=NO_ANSWER)
+    fails(serve_bytes(lambda _: [http(body)]), match=INVALID_RESPONSE)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +340,7 @@ def test_a_prediction_of_another_shape(changes):
     body = json.dumps({"outputs": OUTPUTS | changes}).encode()
     fails(
         serve_bytes(lambda _: [http(body)]),
-        match=r"must have one entry a row, shape \(any\)\. Received: ",
+        match=r"must have one entry per row, shape \(any\)\. Received: ",
     )
 
 
@@ -358,7 +368,7 @@ def test_a_signature_of_other_types(name, spec, given):
         NOWHERE,
         signatures=signatures,
         kind=ValueError,
-        match=rf"gives '{name}' as {given}; expected DT_\w+ of shape \(None,\), one for each row",
+        match=rf"'{name}' of .* must be DT_\w+ of shape \(None,\), one per row. Received: {given}",
     )
 
 
@@ -398,7 +408,7 @@ def metadata(value: bytes) -> bytes:
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"<html>", metadata(b"\xff"), metadata(b"\n\x7f")])
 def test_metadata_that_is_none_over_grpc(data, capfd):
-    fails(serve_grpc_bytes({"GetModelMetadata": data}), "grpc", None, match=NO_ANSWER)
+    fails(serve_grpc_bytes({"GetModelMetadata": data}), "grpc", None, match=INVALID_RESPONSE)
     assert capfd.readouterr().err == ""
 
 
@@ -419,7 +429,7 @@ HOSTILE_TENSORS = {
 def test_a_tensor_that_is_none(made):
     server = serve_grpc_bytes({"Predict": prediction(translation=made)})
     with bounded_memory(2**24):
-        fails(server, "grpc", match=NO_ANSWER)
+        fails(server, "grpc", match=INVALID_RESPONSE)
 
 
 @pytest.mark.parametrize(
@@ -512,12 +522,12 @@ def try_to_read(read, body, *arguments):
 @given(body=json_answers().map(lambda found: json.dumps(found).encode()) | st.binary(max_size=50))
 def test_reads_no_json_but_answers(body):
     with bounded_memory(2**24):
-        try_to_read(answers.signatures_from_json, body)
-        try_to_read(answers.outputs_from_json, body, EVERY_TYPE, 2**16)
+        try_to_read(responses.signatures_from_json, body)
+        try_to_read(responses.outputs_from_json, body, EVERY_TYPE, 2**16)
         for name, spec in EVERY_TYPE.outputs.items():
             one = Signature({}, {name: spec})
-            try_to_read(answers.outputs_from_json, body, one, 2**16)
-        error = answers.error_from_json(body)
+            try_to_read(responses.outputs_from_json, body, one, 2**16)
+        error = responses.error_from_json(body)
     assert error is None or isinstance(error, str)
 
 
@@ -548,7 +558,7 @@ SIZES = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-1, 3), max_size
 @given(body=damaged(every_tensor()), sizes=SIZES, content=st.binary(max_size=16))
 def test_reads_no_messages_but_answers(body, sizes, content):
     with bounded_memory(2**24):
-        try_to_read(answers.outputs_from_proto, body, EVERY_TYPE, 2**16)
+        try_to_read(responses.outputs_from_proto, body, EVERY_TYPE, 2**16)
         for spec in EVERY_TYPE.outputs.values():
             for values in ({}, {"tensor_content": content}):
                 made = tensor(sizes, spec.data_type, **values)
@@ -559,15 +569,15 @@ def test_reads_no_messages_but_answers(body, sizes, content):
 @given(body=damaged(metadata(every_signature())) | damaged(every_signature()).map(metadata))
 def test_reads_no_signatures_but_answers(body):
     with bounded_memory(2**24):
-        try_to_read(answers.signatures_from_proto, body)
+        try_to_read(responses.signatures_from_proto, body)
 
 
 def test_the_undamaged_is_read():
-    outputs = answers.outputs_from_proto(every_tensor(), EVERY_TYPE, 200)
+    outputs = responses.outputs_from_proto(every_tensor(), EVERY_TYPE, 200)
     assert {name: array.shape for name, array in outputs.items()} == dict.fromkeys(
         EVERY_TYPE.outputs, (1, 2)
     )
-    [signature] = answers.signatures_from_proto(metadata(every_signature())).values()
+    [signature] = responses.signatures_from_proto(metadata(every_signature())).values()
     assert signature.inputs["x"] == TensorSpec("DT_STRING", (None, 3))
 
 
@@ -578,7 +588,7 @@ def test_the_undamaged_is_read():
 def test_lists_in_each_other(depth):
     values = b"[" * depth + b"0" + b"]" * depth
     body = b'{"outputs": {"translation": ["A"], "score": %s, "truncated": [false]}}' % values
-    fails(serve_bytes(lambda _: [http(body)]), match=NO_ANSWER)
+    fails(serve_bytes(lambda _: [http(body)]), match=INVALID_RESPONSE)
 
 
 # What takes few bytes and many objects, beside what was asked for.
@@ -594,16 +604,16 @@ MANY_VALUES = {
 @pytest.mark.parametrize("values", MANY_VALUES.values(), ids=MANY_VALUES)
 def test_values_that_nobody_asked_for(values):
     body = b'{"unused": %s, "outputs": %s}' % (values, json.dumps(OUTPUTS).encode())
-    most = most_tokens(TRANSLATE, 32, 2**27)
+    most = max_num_tokens(TRANSLATE, 32, 2**27)
     for read in (
-        lambda: answers.outputs_from_json(body, TRANSLATE, most),
-        lambda: answers.signatures_from_json(body),
+        lambda: responses.outputs_from_json(body, TRANSLATE, most),
+        lambda: responses.signatures_from_json(body),
     ):
         with bounded_memory(2**16), pytest.raises(ValueError, match=r"^more than \d+ strings, val"):
             read()
     with bounded_memory(2**16):
-        assert answers.error_from_json(body) is None
-    fails(serve_bytes(lambda _: [http(body)]), match=NO_ANSWER)
+        assert responses.error_from_json(body) is None
+    fails(serve_bytes(lambda _: [http(body)]), match=INVALID_RESPONSE)
 
 
 def in_tensor(content: bytes) -> bytes:
@@ -624,12 +634,12 @@ MANY_FIELDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("body", MANY_FIELDS.values(), ids=MANY_FIELDS)
 def test_fields_that_nobody_asked_for(body):
-    most = most_tokens(TRANSLATE, 32, 2**27)
+    most = max_num_tokens(TRANSLATE, 32, 2**27)
     with bounded_memory(2**16), pytest.raises(ValueError, match=r"^more than \d+ fields$"):
-        answers.outputs_from_proto(body, TRANSLATE, most)
+        responses.outputs_from_proto(body, TRANSLATE, most)
     with bounded_memory(2**16), pytest.raises(ValueError):
-        answers.signatures_from_proto(body)
-    fails(serve_grpc_bytes({"Predict": body}), "grpc", match=NO_ANSWER)
+        responses.signatures_from_proto(body)
+    fails(serve_grpc_bytes({"Predict": body}), "grpc", match=INVALID_RESPONSE)
 
 
 def number_of_tokens(value):
@@ -688,14 +698,14 @@ def test_as_much_as_a_signature_says_is_read(shape):
     for size in reversed(sizes):
         row = [row] * size
     body = json.dumps({"outputs": row}).encode()
-    most = most_tokens(signature, num_rows, 2**27)
-    found = answers.outputs_from_json(body, signature, most)["x"]
+    most = max_num_tokens(signature, num_rows, 2**27)
+    found = responses.outputs_from_json(body, signature, most)["x"]
     assert found.shape == tuple(sizes) and set(found.flat) == {b"A"}
 
 
 def test_what_a_signature_may_claim_is_limited():
     signature = Signature({}, {"x": TensorSpec("DT_FLOAT", (None, 10**9))})
-    assert most_tokens(signature, 32, 2**27) == 2**23
+    assert max_num_tokens(signature, 32, 2**27) == 2**23
 
 
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])

@@ -19,7 +19,7 @@ from google.protobuf import text_format
 from tensorflow.core.protobuf import saved_model_pb2
 
 from export.saved_model import saved_model, verification
-from export.saved_model.progress import counted
+from export.saved_model.progress import with_progress
 from export.saved_model.verification import run_in_fresh_process
 from tests.tf_transformer.inference.test_translator import ODD
 from tf_transformer.__main__ import main
@@ -172,19 +172,19 @@ def test_any_difference_is_an_error_and_nothing_appears(translator, tmp_path, mo
         return answers
 
     monkeypatch.setattr(verification, "run_in_fresh_process", tampered)
-    with pytest.raises(ValueError, match=rf"the SavedModel differs .* as {key} of row 9"):
+    with pytest.raises(ValueError, match=rf"the SavedModel differs .* in {key} of .*, row 9"):
         saved_model.export_translator(translator, tmp_path, ["serving_default"])
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
 def test_unloadable_saved_model_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="does not load in a fresh process"):
+    with pytest.raises(ValueError, match="cannot be loaded in a fresh process"):
         run_in_fresh_process(tmp_path, {})
 
 
 def test_refuses_a_folder_that_tensorflow_does_not_load_from(translator, tmp_path):
-    with pytest.raises(ValueError, match=r"models \[1\]: TensorFlow loads nothing from a folder"):
+    with pytest.raises(ValueError, match=r"models \[1\]: TensorFlow cannot load files"):
         saved_model.export_translator(translator, tmp_path / "models [1]", ["tokens"])
     assert not list(tmp_path.iterdir())
 
@@ -249,8 +249,8 @@ def test_tokens_alone_need_no_text_ops(translator, tmp_path):
 STAGES = [
     "Tracing the signatures",
     "Saving the SavedModel",
-    "Asking the SavedModel in a fresh process",
-    "Comparing the answers with the model's",
+    "Running the SavedModel in a fresh process",
+    "Comparing its outputs with the model's",
     "Writing the warm-up requests and the settings of the server",
 ]
 
@@ -271,7 +271,7 @@ class Terminal(io.StringIO):
 def test_counts_signatures_on_a_terminal_alone(monkeypatch, kind):
     shown = kind()
     monkeypatch.setattr(sys, "stderr", shown)
-    before = [shown.getvalue() for _ in counted(["nbest", "align"], "asking")]
+    before = [shown.getvalue() for _ in with_progress(["nbest", "align"], "asking")]
     assert len(before) == 2
     if kind is io.StringIO:
         assert shown.getvalue() == ""
@@ -281,7 +281,7 @@ def test_counts_signatures_on_a_terminal_alone(monkeypatch, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["Saving", "Asking"])
+@pytest.mark.parametrize("stage", ["Saving", "Running"])
 def test_ctrl_c_leaves_nothing(talkative, tmp_path, stage):
     """At the command itself, whose log, no terminal, has a line for each stage."""
     output = tmp_path / "served"
@@ -349,7 +349,7 @@ def test_ctrl_c_ends_the_fresh_process(served, monkeypatch):
 
 @pytest.mark.slow
 def test_a_fresh_process_that_is_killed_is_an_error(served, monkeypatch):
-    """As by Linux, for want of memory: it prints nothing."""
+    """As Linux does when memory runs out: nothing is printed."""
     script = pathlib.Path(verification.__file__).with_name("probe.py")
     genuine = subprocess.Popen
 
@@ -359,5 +359,5 @@ def test_a_fresh_process_that_is_killed_is_an_error(served, monkeypatch):
 
     monkeypatch.setattr(subprocess, "Popen", killed)
     requests = {"serving_default": {"text": np.array([b"ten horses"], object)}}
-    with pytest.raises(ValueError, match=r"was ended by signal 9, perhaps for want of memory"):
+    with pytest.raises(ValueError, match=r"was killed by signal 9, perhaps because memory ran out"):
         run_in_fresh_process(served / "1", requests)

@@ -72,7 +72,7 @@ def test_names(served):
 
 
 def test_unknown_names_are_refused(translator):
-    with pytest.raises(ValueError, match="No signature 'bset'; there are serving_default"):
+    with pytest.raises(ValueError, match=r"Expected one of serving_default, .*Received: 'bset'"):
         ServedTranslator(translator, ["bset"])
 
 

@@ -157,7 +157,7 @@ def test_the_model_card_takes_the_stored_scores(judged, tmp_path, capsys):
     assert json.loads((tmp_path / "a" / "1" / "model.json").read_text())["scores"] == score
     assert main([*command, "--output", str(tmp_path / "b"), "--beam-size", "1"]) == 0
     assert "scores" not in json.loads((tmp_path / "b" / "1" / "model.json").read_text())
-    assert "none of the 1 stored scores is of these weights" in capsys.readouterr().err
+    assert "none of the 1 stored scores belongs to these weights" in capsys.readouterr().err
 
 
 def test_runs(judged, tmp_path, capsys):

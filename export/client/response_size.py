@@ -1,7 +1,7 @@
-"""How much an answer may hold, counted in its bytes before objects are made of them.
+"""Limits the number of values in a response, counted in its bytes before it is parsed.
 
-Two bytes of JSON or of a message can become an object of a hundred. What is parsed afterwards takes
-memory and time that what was asked for accounts for.
+Two bytes of JSON or protobuf can become an object of a hundred bytes. After this check, parsing
+takes memory and time in proportion to the requested outputs.
 """
 
 import itertools
@@ -13,47 +13,47 @@ from google.protobuf.descriptor import Descriptor
 from export.client.signature import Signature
 from tf_transformer.errors import InputError
 
-# Of one row, in an output whose signature leaves a size open.
-_OPEN_VALUES = 2**16
-# A string in base64 takes the beginning of an object, two strings and a comma, and may have a list
-# of its own; a message has some fields for each axis.
+# Values allowed per row of an output whose signature has an unknown size.
+_UNKNOWN_SIZE_VALUES = 2**16
+# A base64 string takes the start of an object, two strings and a comma, and may be in a list of its
+# own; a message has a few fields per axis.
 _TOKENS_PER_VALUE = 5
 _TOKENS_PER_OUTPUT = 100
-# So that objects take a few times what an answer may have in bytes.
+# Keeps the parsed objects to a few times the maximum size of a response.
 _BYTES_PER_TOKEN = 16
-# Strings, and what stands before every other value but the first: so there are at least as many as
-# values. Within a string there is none.
+# Strings, and the characters that precede every other value but the first, so that there are at
+# least as many tokens as values. Characters within a string do not match.
 _JSON_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{,]', re.DOTALL)
 _LONGEST_VARINT = 10
-# Kinds of fields on the wire.
+# Wire types of protobuf.
 _VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
 
 
-def most_tokens(signature: Signature, num_rows: int, max_response_bytes: int) -> int:
-    """Returns how many tokens of JSON, or fields of a message, an answer may have.
+def max_num_tokens(signature: Signature, num_rows: int, max_response_bytes: int) -> int:
+    """Returns how many JSON tokens, or protobuf fields, a response may have.
 
     Args:
-        signature: whose outputs it holds.
-        num_rows: that were asked for.
-        max_response_bytes: most bytes of an answer; a signature that a server has sent may say
-            anything.
+        signature: the signature that was called.
+        num_rows: number of rows requested.
+        max_response_bytes: maximum size of a response; it bounds the result, since the sizes in
+            the signature come from the server.
     """
     count = 1000
     for spec in signature.outputs.values():
         sizes = spec.shape[1:] if spec.shape else (None,)
         values = math.prod(max(size, 1) for size in sizes if size is not None)
         if None in sizes:
-            values = max(values, _OPEN_VALUES)
+            values = max(values, _UNKNOWN_SIZE_VALUES)
         count += _TOKENS_PER_OUTPUT + _TOKENS_PER_VALUE * num_rows * values
-    return min(count, max(_OPEN_VALUES, max_response_bytes // _BYTES_PER_TOKEN))
+    return min(count, max(_UNKNOWN_SIZE_VALUES, max_response_bytes // _BYTES_PER_TOKEN))
 
 
 def check_json(body: bytes, max_tokens: int) -> None:
-    """Refuses JSON of too many tokens.
+    """Checks the number of JSON tokens.
 
     Args:
-        body: perhaps JSON.
-        max_tokens: most strings, commas and beginnings of lists and objects.
+        body: bytes that may be JSON.
+        max_tokens: maximum number of strings, commas and starts of lists and objects.
 
     Raises:
         ValueError: there are more.
@@ -63,20 +63,20 @@ def check_json(body: bytes, max_tokens: int) -> None:
 
 
 def check_message(body: bytes, descriptor: Descriptor, max_fields: int) -> None:
-    """Refuses a message of too many fields; numbers that are packed are one.
+    """Checks the number of fields in a protobuf message; packed numbers count as one field.
 
     Args:
-        body: perhaps a message.
-        descriptor: of its type.
-        max_fields: most fields of it and of the messages in it together.
+        body: bytes that may be a message.
+        descriptor: descriptor of the message's type.
+        max_fields: maximum number of fields, including those of nested messages.
 
     Raises:
-        ValueError: there are more, or it is no message.
+        ValueError: there are more, or `body` is not a message.
     """
     num_fields = 0
-    rests = [(0, len(body), descriptor)]  # of the messages around one another
-    while rests:
-        position, end, descriptor = rests.pop()
+    unread = [(0, len(body), descriptor)]  # the unread part of each enclosing message
+    while unread:
+        position, end, descriptor = unread.pop()
         while position < end:
             num_fields += 1
             if num_fields > max_fields:
@@ -84,16 +84,16 @@ def check_message(body: bytes, descriptor: Descriptor, max_fields: int) -> None:
             tag, position = _read_varint(body, position)
             begin, position = position, _skip(body, position, tag & 7)
             if position > end:
-                raise InputError("a field is cut off")
+                raise InputError("a field is truncated")
             field = descriptor.fields_by_number.get(tag >> 3)
             if tag & 7 == _SIZED and field is not None and field.message_type is not None:
-                rests.append((position, end, descriptor))
+                unread.append((position, end, descriptor))
                 _, begin = _read_varint(body, begin)
                 position, end, descriptor = begin, position, field.message_type
 
 
 def _skip(body, position, kind):
-    """Where the value ends that begins at a position."""
+    """Returns the end of the value that begins at a position."""
     if kind == _VARINT:
         return _read_varint(body, position)[1]
     if kind == _SIZED:
@@ -101,14 +101,14 @@ def _skip(body, position, kind):
         return position + size
     if kind in (_EIGHT_BYTES, _FOUR_BYTES):
         return position + (8 if kind == _EIGHT_BYTES else 4)
-    raise InputError(f"a field of kind {kind}")
+    raise InputError(f"unknown wire type {kind}")
 
 
 def _read_varint(body, position):
-    """The number that begins at a position, and where it ends."""
+    """Returns the varint that begins at a position, and its end."""
     number = 0
     for index, byte in enumerate(body[position : position + _LONGEST_VARINT]):
         number |= (byte & 127) << (7 * index)
         if byte < 128:
             return number, position + index + 1
-    raise InputError("a number without end")
+    raise InputError("a varint has no end")

@@ -1,8 +1,8 @@
-"""Reads what a server answers, as JSON or as gRPC's bytes, without trust in it.
+"""Parses responses of an untrusted server, in JSON or protobuf.
 
-Each function raises `ValueError`, which says what came, for whatever is not an answer of TF
-Serving, before it takes memory that the answer alone does not account for. How much it may hold is
-checked before it is parsed, see `answer_size`.
+Each function raises a `ValueError` that says what is wrong if the body is not a response of TF
+Serving. The number of values is checked before parsing, see `response_size`, so that memory stays
+in proportion to the size of the response.
 """
 
 import base64
@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from export.client.answer_size import check_json, check_message
 from export.client.messages import MAX_AXES, data_type_name, numpy_type, read_tensor
+from export.client.response_size import check_json, check_message
 from export.client.serving_pb2 import GetModelMetadataResponse, PredictResponse, SignatureDefMap
 from export.client.signature import Signature, TensorSpec
 from tf_transformer.errors import InputError
 
-_MAX_RANK = 254  # TensorFlow's own
-# Of an answer about a model, or of an error; the 12 signatures of an export take about 2,000.
+_MAX_RANK = 254  # TensorFlow's limit
+# For metadata and errors; the metadata of an export's 12 signatures has about 2,000 tokens.
 _MAX_TOKENS = 2**17
-# What JSON has for values of an array, by the kind of its NumPy type.
+# Types of the parsed JSON values of an array, by the kind of its NumPy type.
 _JSON_TYPES: dict[str, set[type]] = {
     "f": {int, float},
     "i": {int},
@@ -34,7 +34,7 @@ _JSON_TYPES: dict[str, set[type]] = {
 
 
 def signatures_from_json(body: bytes) -> dict[str, Signature]:
-    """Returns the signatures by name from REST's answer about a model."""
+    """Returns the signatures by name from the metadata response of REST."""
     found: Any = _parse_json(body, _MAX_TOKENS)
     for key in ("metadata", "signature_def", "signature_def"):
         found = _entry(found, key, dict)
@@ -51,15 +51,18 @@ def signatures_from_json(body: bytes) -> dict[str, Signature]:
 
 
 def outputs_from_json(body: bytes, signature: Signature, max_tokens: int) -> dict[str, np.ndarray]:
-    """Returns a signature's outputs from REST's answer; strings are `bytes` or `str`.
+    """Returns the outputs by name from the predict response of REST.
 
     Args:
-        body: the answer.
-        signature: whose outputs they are.
-        max_tokens: see `check_json`.
+        body: body of the response.
+        signature: the signature that was called.
+        max_tokens: maximum number of JSON tokens, see `check_json`.
+
+    Returns:
+        Arrays by name; strings are `bytes` or `str`.
     """
     outputs = _entry(_parse_json(body, max_tokens), "outputs", object)
-    if len(signature.outputs) == 1:  # its bare value
+    if len(signature.outputs) == 1:  # REST sends the value of a single output without its name
         outputs = dict.fromkeys(signature.outputs, outputs)
     return {
         key: _array_from_json(key, _entry(outputs, key, object), spec.data_type)
@@ -68,7 +71,7 @@ def outputs_from_json(body: bytes, signature: Signature, max_tokens: int) -> dic
 
 
 def error_from_json(body: bytes) -> str | None:
-    """Returns the message of REST's answer to a request that failed, or None for another answer."""
+    """Returns the message from an error response of REST, or None for another body."""
     try:
         return _entry(_parse_json(body, _MAX_TOKENS), "error", str)
     except ValueError:
@@ -76,10 +79,10 @@ def error_from_json(body: bytes) -> str | None:
 
 
 def signatures_from_proto(body: bytes) -> dict[str, Signature]:
-    """Returns the signatures by name from gRPC's answer about a model."""
+    """Returns the signatures by name from the metadata response of gRPC."""
     packed = _parse_proto(GetModelMetadataResponse, body, _MAX_TOKENS).metadata
     if "signature_def" not in packed:
-        raise InputError("no 'signature_def'")
+        raise InputError("'signature_def' is missing")
     definition = packed["signature_def"].value
     found = _parse_proto(SignatureDefMap, definition, _MAX_TOKENS).signature_def
     return {
@@ -95,20 +98,23 @@ def signatures_from_proto(body: bytes) -> dict[str, Signature]:
 
 
 def outputs_from_proto(body: bytes, signature: Signature, max_tokens: int) -> dict[str, np.ndarray]:
-    """Returns a signature's outputs from gRPC's answer; strings are `bytes`.
+    """Returns the outputs by name from the predict response of gRPC.
 
     Args:
-        body: the answer.
-        signature: whose outputs they are.
-        max_tokens: most fields, see `check_message`, and most values of an output.
+        body: body of the response.
+        signature: the signature that was called.
+        max_tokens: maximum number of fields, see `check_message`, and of values per output.
+
+    Returns:
+        Arrays by name; strings are `bytes`.
     """
     tensors = _parse_proto(PredictResponse, body, max_tokens).outputs
     outputs = {}
     for key, spec in signature.outputs.items():
         if key not in tensors:
-            raise InputError(f"no {key!r}")
+            raise InputError(f"output {key!r} is missing")
         if (found := data_type_name(tensors[key].dtype)) != spec.data_type:
-            raise InputError(f"{found} for output {key!r} of type {spec.data_type}")
+            raise InputError(f"output {key!r} has type {found}, expected {spec.data_type}")
         outputs[key] = read_tensor(tensors[key], max_tokens)
     return outputs
 
@@ -116,7 +122,7 @@ def outputs_from_proto(body: bytes, signature: Signature, max_tokens: int) -> di
 def _parse_json(body, max_tokens):
     check_json(body, max_tokens)
     try:
-        # A string of the model may hold bytes that are not UTF-8.
+        # The model's strings may contain bytes that are not UTF-8.
         return json.loads(body.decode(errors="replace"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {error}") from error
@@ -127,20 +133,20 @@ def _parse_proto(message_class, body, max_fields):
     try:
         return message_class.FromString(body)
     except DecodeError as error:
-        raise InputError(f"no {message_class.DESCRIPTOR.name}") from error
+        raise InputError(f"not a {message_class.DESCRIPTOR.name}") from error
 
 
 def _entry(value, key, kind):
-    """An entry of a JSON object, if it is there and of that type."""
+    """Returns an entry of a JSON object after checking that it exists and has that type."""
     if not isinstance(value, dict) or key not in value or not isinstance(value[key], kind):
-        raise InputError(f"no {key!r} as expected")
+        raise InputError(f"{key!r} is missing or has a wrong type")
     return value[key]
 
 
 def _spec_from_json(info):
     data_type = _entry(info, "dtype", str)
     if not re.fullmatch(r"DT_[A-Z0-9_]{1,40}", data_type):
-        raise InputError("no data type")
+        raise InputError("a data type is invalid")
     shape = _entry(info, "tensor_shape", dict)
     if shape.get("unknown_rank"):
         return TensorSpec(data_type, None)
@@ -148,7 +154,7 @@ def _spec_from_json(info):
         str(_entry(dim, "size", str | int)) for dim in _entry({"dim": []} | shape, "dim", list)
     ]
     if not all(re.fullmatch(r"-?[0-9]{1,19}", size) for size in sizes):
-        raise InputError("no sizes in a shape")
+        raise InputError("a size in a shape is not an integer")
     return TensorSpec(data_type, _shape(map(int, sizes)))
 
 
@@ -163,19 +169,19 @@ def _spec_from_proto(info):
 def _shape(sizes: Iterable[int]) -> tuple[int | None, ...]:
     shape = tuple(None if size < 0 else size for size in sizes)
     if len(shape) > _MAX_RANK:
-        raise InputError(f"a shape of {len(shape)} sizes")
+        raise InputError(f"a shape has {len(shape)} sizes, more than {_MAX_RANK}")
     return shape
 
 
 def _array_from_json(name, values, data_type):
     dtype = numpy_type(data_type)
-    array = np.array(values, np.object_)  # a list stays one where the next has another length
-    if array.ndim > MAX_AXES:  # NumPy makes such arrays, and cannot go through them
-        raise InputError(f"more than {MAX_AXES} lists in each other in output {name!r}")
+    array = np.array(values, np.object_)  # lists of unequal length stay lists
+    if array.ndim > MAX_AXES:  # NumPy creates such arrays but cannot iterate over them
+        raise InputError(f"output {name!r} has more than {MAX_AXES} nested lists")
     types = set(map(type, array.flat))
     if not types <= _JSON_TYPES[dtype.kind]:
         found = ", ".join(sorted(kind.__name__ for kind in types))
-        raise InputError(f"{found} in output {name!r} of type {data_type}")
+        raise InputError(f"output {name!r} of type {data_type} contains {found}")
     if dtype.kind == "O":
         flat = np.empty(array.size, np.object_)
         flat[:] = [_string_from_json(value) for value in array.flat]
