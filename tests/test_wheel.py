@@ -97,7 +97,7 @@ def files_of_the_checkout() -> list[str]:
         path.relative_to(ROOT).as_posix()
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
-        if path.suffix == ".py" or path.name == "py.typed"
+        if path.suffix in (".py", ".pyi") or path.name == "py.typed"
     ]
 
 

@@ -412,7 +412,7 @@ def _check_address(address):
         raise InputError(f"`address` must be HOST:PORT. Received: address={address!r}")
     if _is_ambiguous(url.host):
         raise InputError(
-            "`address` must be HOST:PORT, an IPv4 address as four decimal row_numbers. "
+            "`address` must be HOST:PORT, an IPv4 address as four decimal numbers. "
             f"Received: address={address!r}"
         )
 
