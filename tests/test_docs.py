@@ -110,8 +110,8 @@ def test_templates_fit_on_a_screen(template):
 
 def test_there_are_templates():
     assert {template.name for template in TEMPLATES} == {
-        "fault.md",
-        "proposal.md",
+        "bug_report.md",
+        "feature_request.md",
         "pull_request_template.md",
     }
 
