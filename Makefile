@@ -1,6 +1,6 @@
-# Two commands on a fresh machine with Python and a package index: `make demo`, `make test`.
+# `make demo` and `make test` need only Python and a package index.
 # `make docs` writes the documentation as a web site to site/.
-# `make PYTHON=/path/to/python` takes that one; else make_venv.sh takes one on PATH that fits.
+# `make PYTHON=/path/to/python` selects the Python; by default make_venv.sh finds one on PATH.
 EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,7 +11,7 @@ $(VENV)/installed-%: setup.py pyproject.toml $(VENV)/pyvenv.cfg
 	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[$*]"
 	touch $@
 
-# Looked after in every call; the file gets newer, and all is installed again, only if it is made.
+# Checked in every call. Only if the environment is created is the file new and all installed again.
 $(VENV)/pyvenv.cfg: always
 	@PYTHON="$(PYTHON)" ./make_venv.sh $(VENV)
 
@@ -36,7 +36,7 @@ format: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Generates the *_pb2 modules. This version of protoc fits every protobuf that TensorFlow accepts.
+# Generates the *_pb2 modules, compatible with every version of protobuf that TensorFlow accepts.
 protos:
 	python3 -m venv build/protoc
 	build/protoc/bin/pip install --quiet grpcio-tools==1.75.1

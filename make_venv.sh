@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes the virtual environment $1 unless it works already: with $PYTHON or, where that is empty,
-# with the first Python on PATH whose version is in setup.py's list.
+# Creates the virtual environment $1, unless it works already, with $PYTHON or, if that is empty, with
+# the first Python on PATH whose version is in setup.py's list.
 #
-# A program's name proves nothing, so each is run: it may be a shim that fails (pyenv), or lack the
-# module that makes environments (Debian without python3-venv).
+# Each candidate is run, since a program named python may be a shim that fails (pyenv), or lack the
+# module that creates environments (Debian without python3-venv).
 set -euf
 
 venv=$1
@@ -17,8 +17,8 @@ fail() {
     exit 1
 }
 
-# Runs a program for at most 30 seconds, where the system can do that: a shim may ask or download.
-briefly() {
+# Runs a program for at most 30 seconds, if the system has `timeout`: a shim may prompt or download.
+run_briefly() {
     if command -v timeout >/dev/null 2>&1; then
         timeout 30 "$@"
     else
@@ -26,9 +26,9 @@ briefly() {
     fi
 }
 
-# Prints the version of a Python, such as 3.12; nothing where it does not run.
+# Prints the version of a Python, such as 3.12, or nothing if it does not run.
 version_of() {
-    briefly "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null </dev/null || true
+    run_briefly "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null </dev/null || true
 }
 
 is_supported() {
@@ -39,10 +39,10 @@ is_supported() {
 }
 
 has_modules() {
-    briefly "$1" -c "import $2" >/dev/null 2>&1 </dev/null
+    run_briefly "$1" -c "import $2" >/dev/null 2>&1 </dev/null
 }
 
-# Prints what may be a Python that fits, the preferred first, one a line.
+# Prints the candidates for Python, one per line, the preferred one first.
 candidates() {
     if [ -n "$asked_for" ]; then
         echo "$asked_for"
@@ -58,7 +58,7 @@ candidates() {
     done
 }
 
-# Sets `python` and `version`, or ends with one line that says what to do.
+# Sets `python` and `version`, or exits with one line that says what to do.
 choose_python() {
     without_ensurepip=
     while IFS= read -r python; do
@@ -81,7 +81,7 @@ EOF
     fail "PYTHON=$asked_for is Python $version; name a $needed: $how_to_name"
 }
 
-# Whether the environment has what installing needs; its Python may have been removed since.
+# Returns whether the environment can install packages; its Python may have been removed.
 works() {
     is_supported "$(version_of "$venv/bin/python")" && has_modules "$venv/bin/python" pip
 }
@@ -93,5 +93,5 @@ choose_python
 if works && [ "$(version_of "$venv/bin/python")" = "$version" ]; then
     exit
 fi
-echo "Making $venv with $python (Python $version)"
+echo "Creating $venv with $python (Python $version)"
 "$python" -m venv --clear "$venv"

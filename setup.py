@@ -9,7 +9,7 @@ HERE = pathlib.Path(__file__).parent
 VERSION = re.search(
     r'__version__ = "([^"]+)"', (HERE / "tf_transformer" / "__init__.py").read_text()
 )[1]
-# TensorFlow 2.21 has wheels for these; Keras 3.15 needs the first. make_venv.sh reads this line.
+# TensorFlow 2.21 has wheels for these; Keras 3.15 needs at least 3.11. Read by make_venv.sh.
 PYTHON_VERSIONS = ("3.11", "3.12", "3.13")
 
 setup(
@@ -64,20 +64,20 @@ setup(
             "ruff>=0.12",
             "tensorflow-serving-api>=2.21,<2.22",
         ],
-        # The web site of the documentation: `make docs`.
+        # For `make docs`.
         "docs": [
             "latex2mathml>=3.77,<4",
             "mkdocs>=1.6,<2",
             "mkdocs-material>=9.6,<10",
             "mkdocstrings>=1,<2",
             "mkdocstrings-python>=2,<3",
-            "ruff>=0.12",  # it lays out the signatures
+            "ruff>=0.12",  # formats signatures in the API reference
         ],
-        # The pictures of docs/monitoring.md; they also need Chromium.
+        # For the screenshots of docs/monitoring.md, which also need Chromium.
         "screenshots": ["playwright>=1.49"],
-        # Chinese characters in pictures, where the system has no font for them.
+        # For Chinese characters in figures, if the system has no font for them.
         "fonts": ["mplfonts"],
-        # The tests that compare with PyTorch; this release has a CPU build.
+        # For the tests that compare with PyTorch; this release has a CPU build.
         "parity": ["torch==2.13.0", "transformers>=5"],
     },
     entry_points={"console_scripts": ["tf-transformer=tf_transformer.__main__:main"]},

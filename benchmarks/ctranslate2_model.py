@@ -1,4 +1,4 @@
-"""A model of this project in CTranslate2's format, by its specification API."""
+"""Converts a model of this project to CTranslate2's format with its specification API."""
 
 import pathlib
 
@@ -23,12 +23,13 @@ def write_ctranslate2(
     directory: pathlib.Path,
     quantization: str | None = None,
 ) -> None:
-    """Writes the model for `ctranslate2.Translator`, which is given pieces.
+    """Writes the model for `ctranslate2.Translator`, whose inputs are pieces.
 
     Args:
-        model: with layer norm, sinusoids or learned positions, and an activation without a gate.
-        source_pieces, target_pieces: of the vocabularies; id 2 begins, id 3 ends a sentence.
-        directory: where it is written.
+        model: a model with layer norm, sinusoids or learned positions, and an ungated activation.
+        source_pieces: pieces of the source vocabulary; id 2 begins, id 3 ends a sentence.
+        target_pieces: pieces of the target vocabulary.
+        directory: folder to create.
         quantization: None for float32, or "int8".
     """
     config = model.config
@@ -61,7 +62,7 @@ def write_ctranslate2(
 def load_ctranslate2(
     directory: pathlib.Path, compute_type: str, num_threads: int
 ) -> ctranslate2.Translator:
-    """The model for one caller at a time."""
+    """Loads a model that one thread calls at a time."""
     return ctranslate2.Translator(
         str(directory), compute_type=compute_type, inter_threads=1, intra_threads=num_threads
     )

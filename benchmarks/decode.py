@@ -1,14 +1,14 @@
-"""Decoding speed of the exported SavedModel against other engines, from the same weights.
+"""Decoding speed of the exported SavedModel compared with other engines, with the same weights.
 
     python -m benchmarks.decode --model-dir DIR --sentences F [--preset base] [--batches 1 8 32 128]
         [--beams 1 4] [--threads 1 2] [--rounds 5] [--natural 1000]
 
 The model, a small trained one, is widened to the preset's sizes with the same outputs (see
-`widening.py`), so that hypotheses and lengths are those of real translations. First, the sentences'
-first 15 pieces are translated to exactly 20; then `--natural` whole sentences as far as they go.
-Every system runs in a process of its own for each number of threads; one case after the other goes
-round all of them, so that the machine's moods hit all alike. Prints tables in Markdown: medians, at
-each system's best number of threads.
+`widening.py`), so that hypotheses and lengths are those of real translations. First, the initial
+15 pieces of the sentences are translated to exactly 20; then `--natural` whole sentences until
+their translations end. Every system runs in its own process for each number of threads. For each
+case the systems run alternately, so that changes in the machine's load affect all alike. Prints
+tables in Markdown with medians at each system's best number of threads.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import tqdm
 
 SOURCE_LENGTH, TARGET_LENGTH = 15, 20
 MARIAN = "Marian, Transformers"
-# Name: worker, type of its numbers, most hypotheses at once that are worth the time.
+# Name: worker, dtype, maximum number of hypotheses at once (larger cases take too long).
 SYSTEMS = {
     "SavedModel float32": ("tensorflow", "float32", None),
     "SavedModel bfloat16": ("tensorflow", "bfloat16", None),
@@ -40,7 +40,7 @@ NATURAL = [name for name in SYSTEMS if name.startswith(("SavedModel", "CTranslat
 
 
 def write_models(options: argparse.Namespace) -> None:
-    """Writes the models and the sources, in a process of its own: TensorFlow takes memory."""
+    """Writes the models and the sources; run in a separate process, which frees its memory."""
     import tensorflow as tf
 
     from benchmarks.ctranslate2_model import write_ctranslate2
@@ -86,7 +86,7 @@ def write_models(options: argparse.Namespace) -> None:
 
 
 class Worker:
-    """A system in a process of its own."""
+    """A system in its own process."""
 
     def __init__(self, name: str, threads: int, options: argparse.Namespace):
         self.name, self.threads, self.memory = name, threads, 0
@@ -102,7 +102,7 @@ class Worker:
         )
 
     def run(self, case: dict) -> tuple[float, list[list[int]]]:
-        """Seconds that the case took, and the target ids of every row."""
+        """Returns the seconds that the case took, and the target ids of every row."""
         try:
             self._process.stdin.write(json.dumps(case) + "\n")
             self._process.stdin.flush()
@@ -110,7 +110,7 @@ class Worker:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise RuntimeError(f"{self.name} has ended; --verbose shows why")
+            raise RuntimeError(f"{self.name} ended unexpectedly; use --verbose to see its output")
         answer = json.loads(line)
         self.memory = answer["memory"]
         wrong = {len(ids) for ids in answer["ids"]} - {case["length"]}
@@ -124,22 +124,22 @@ class Worker:
 
 
 def measure(workers: list[Worker], cases: list[dict], rounds: int) -> tuple[dict, dict]:
-    """Seconds by (system, threads, case), and the last outputs by (system, case)."""
+    """Returns seconds by (system, threads, case), and the last outputs by (system, case)."""
     seconds, outputs = {}, {}
     steps = list(itertools.product(cases, range(rounds + 1)))
-    for case, number in tqdm.tqdm(steps, unit=" rounds", disable=None):
+    for case, round_index in tqdm.tqdm(steps, unit=" rounds", disable=None):
         for worker in workers:
             if worker.most and len(case["rows"]) * case["beam_size"] > worker.most:
                 continue
             time, outputs[worker.name, case["name"]] = worker.run(case)
-            if number:  # the first is warm-up
+            if round_index:  # the first round is a warm-up
                 key = worker.name, worker.threads, case["name"]
                 seconds.setdefault(key, []).append(time)
     return seconds, outputs
 
 
 def table(seconds: dict, cases: list[dict], workers: list[Worker]) -> list[str]:
-    """Medians in milliseconds at the best number of threads, and the memory at most."""
+    """Returns a table of medians in milliseconds at the best number of threads, and memory."""
     lines = ["| ms | " + " | ".join(case["name"] for case in cases) + " | memory |"]
     lines.append("|---" * (len(cases) + 2) + "|")
     for name in dict.fromkeys(worker.name for worker in workers):
@@ -158,18 +158,18 @@ def table(seconds: dict, cases: list[dict], workers: list[Worker]) -> list[str]:
 
 
 def agreement(outputs: dict, case: dict) -> list[str]:
-    """How many outputs of each system are CTranslate2's in float32."""
+    """Returns how many outputs of each system equal those of CTranslate2 in float32."""
     expected = outputs["CTranslate2 float32", case["name"]]
     lines = []
     for (name, case_name), found in outputs.items():
         if case_name == case["name"]:
             same = sum(ours == theirs for ours, theirs in zip(found, expected, strict=True))
-            lines.append(f"{name}: {same} of {len(expected)} outputs as CTranslate2 float32")
+            lines.append(f"{name}: {same} of {len(expected)} outputs equal to CTranslate2 float32")
     return lines
 
 
 def installed() -> list[str]:
-    """The systems there are."""
+    """Returns the names of the installed systems."""
     if all(importlib.util.find_spec(name) for name in ("torch", "transformers")):
         return list(SYSTEMS)
     print(f'{MARIAN} is left out: it needs pip install -e ".[dev,parity]".\n')
@@ -177,6 +177,7 @@ def installed() -> list[str]:
 
 
 def run(options: argparse.Namespace) -> None:
+    """Measures all systems and prints the tables."""
     rows = json.loads((options.write / "model.json").read_text())["rows"]
     long = [row[:SOURCE_LENGTH] for row in rows if len(row) >= SOURCE_LENGTH]
     fixed = [
@@ -206,6 +207,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
+    """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model-dir", type=pathlib.Path, required=True)
     parser.add_argument("--sentences", type=pathlib.Path, required=True)
@@ -216,7 +218,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--natural", type=int, default=1000)
     parser.add_argument("--chunk-size", type=int, default=32, help="sentences decoded together")
-    parser.add_argument("--verbose", action="store_true", help="shows what the systems print")
+    parser.add_argument("--verbose", action="store_true", help="show the output of the systems")
     parser.add_argument("--write", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.write:

@@ -1,8 +1,8 @@
-"""Run by decode.py: one system with one number of threads; reads cases, answers with seconds.
+"""Runs one system with one number of threads; started by `decode.py`.
 
-Every line on standard input is a JSON case: `beam_size`, and rows of source ids, all to be
-translated to exactly `length` tokens, or with length 0 as far as the model goes. Every line on
-standard output is `{"seconds": ..., "ids": [...], "memory": bytes at most so far}`.
+Every line on standard input is a case in JSON: its `name`, `beam_size`, and `rows` of source ids to
+translate to exactly `length` tokens, or to the natural end if it is 0. Every line on standard
+output is `{"seconds": ..., "ids": [...], "memory": peak in bytes}`.
 """
 
 import json
@@ -18,7 +18,7 @@ END = 3
 
 
 class TensorFlow:
-    """The exported SavedModels, one for each width of the beam."""
+    """The exported SavedModels, one for each beam size."""
 
     def __init__(self, directory: pathlib.Path, dtype: str, threads: int, chunk_size: int):
         import tensorflow as tf
@@ -125,7 +125,7 @@ class Marian:
 
 
 class Uncached:
-    """Beam search as without a cache: the whole decoder over the whole target at every step."""
+    """Beam search without a cache: every step runs the whole decoder over the whole target."""
 
     def __init__(self, directory: pathlib.Path, dtype: str, threads: int, chunk_size: int):
         import tensorflow as tf
@@ -177,6 +177,7 @@ def _set_threads(threads):
 
 
 def main() -> None:
+    """Answers the cases on standard input."""
     system, dtype, threads, directory, chunk_size = sys.argv[1:]
     kinds = [TensorFlow, CTranslate2, Marian, Uncached]
     kind = {kind.__name__.lower(): kind for kind in kinds}[system]

@@ -1,11 +1,11 @@
-"""How the cost of a token grows with the tokens before it, and with the beam.
+"""How the cost of a decoding step grows with the number of previous tokens and the beam size.
 
     python -m benchmarks.growth --model-dir DIR --sentences F [--preset base] [--batch 8]
         [--lengths 10 20 40 80 160] [--beams 1 2 4 8] [--dtype float32] [--rounds 3]
 
-The model is widened as in `decode.py`; 15 pieces of every sentence are translated to exactly so
-many tokens, on one thread. Prints milliseconds a step, from medians, of the steps between one
-length and the next; the first span has the encoder in it.
+The model is widened as in `decode.py`. 15 pieces of every sentence are translated to exactly the
+given numbers of tokens, on one thread. Prints milliseconds per step, from medians, for the steps
+between one length and the next; the first column includes the encoder.
 """
 
 import argparse
@@ -18,14 +18,14 @@ from benchmarks.where_time_goes import add_search_arguments, make_search
 
 
 def milliseconds(options: argparse.Namespace) -> dict[int, float]:
-    """Of one search, by the length of its outputs."""
+    """Returns the median time of a search for each length of its outputs."""
     import tensorflow as tf
 
     search, ids = make_search(options)
     times = {}
     for length in tqdm.tqdm(options.lengths, f"beam {options.beam}", leave=False, disable=None):
         rounds = []
-        for _ in range(options.rounds + 1):  # the first is warm-up
+        for _ in range(options.rounds + 1):  # the first round is a warm-up
             start = time.perf_counter()
             search(ids, tf.constant(length))
             rounds.append(time.perf_counter() - start)
@@ -34,6 +34,7 @@ def milliseconds(options: argparse.Namespace) -> dict[int, float]:
 
 
 def main() -> None:
+    """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_search_arguments(parser)
     parser.add_argument("--batch", type=int, default=8)
@@ -46,7 +47,7 @@ def main() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     spans = list(zip([0, *options.lengths], options.lengths, strict=False))
-    print("| ms a step | " + " | ".join(f"{first} to {last}" for first, last in spans) + " |")
+    print("| ms per step | " + " | ".join(f"{first} to {last}" for first, last in spans) + " |")
     print("|---" * (len(spans) + 1) + "|")
     for beam in options.beams:
         options.beam = beam

@@ -1,4 +1,4 @@
-"""Time by TensorFlow's kernels, from its profiler."""
+"""Time per kernel of TensorFlow, measured by its profiler."""
 
 import collections
 import glob
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def kernel_times(function: Callable[[], object]) -> collections.Counter:
-    """Milliseconds by type of operation that a call of the function takes."""
+    """Returns the milliseconds that a call of the function spends in each type of operation."""
     import tensorflow as tf
 
     with tempfile.TemporaryDirectory() as directory:
@@ -28,14 +28,15 @@ def _read_profile(directory):
         names = {key: value.name for key, value in plane.event_metadata.items()}
         for line in plane.lines:
             for event in line.events:
-                place, _, kind = names[event.metadata_id].rpartition(":")
-                if place and not place.endswith(":") and kind.strip() == kind:  # an operation's
+                name, _, kind = names[event.metadata_id].rpartition(":")
+                # Events of operations are named `NAME:TYPE`.
+                if name and not name.endswith(":") and kind.strip() == kind:
                     times[kind] += event.duration_ps / 1e9
     return times
 
 
 def kernel_table(times: collections.Counter, count: int) -> list[str]:
-    """Lines in Markdown: that many kernels, those that take most, and their share of all."""
+    """Returns a table in Markdown of the `count` slowest kernels, with their shares."""
     return [
         "| kernel | ms | share |",
         "|---|---|---|",
@@ -43,5 +44,5 @@ def kernel_table(times: collections.Counter, count: int) -> list[str]:
             f"| {kind} | {time:.0f} | {100 * time / times.total():.0f} % |"
             for kind, time in times.most_common(count)
         ),
-        f"| all | {times.total():.0f} | |",
+        f"| total | {times.total():.0f} | |",
     ]

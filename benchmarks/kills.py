@@ -1,14 +1,14 @@
-"""Kills training at random moments, many times: is any checkpoint lost, damaged, or different?
+"""Kills training many times at random and checks that no checkpoint is lost, damaged or different.
 
     python -m benchmarks.kills [--kills 1000] [--devices 1] [--seed 1]
 
-A small model with dropout is trained with deterministic ops; a checkpoint is written every other
-step, and the best by validation loss is kept, so that many kills meet a save. A process is killed
-by SIGKILL, every third at a random moment of its start, the others within 0.3 s after one of their
-first 8 checkpoints, and the same call goes on. Whenever a run reaches its last step, its weights
-file and every variable of its checkpoint are compared, bit for bit, with an uninterrupted run's.
-Each process is a fork of one that has imported TensorFlow, which saves most of its start. Ctrl-C
-prints what was found so far.
+A small model with dropout is trained with deterministic ops. A checkpoint is written every other
+step, and the best by validation loss is kept, so that many kills interrupt a save. Processes are
+killed by SIGKILL, a third of them at a random time during start-up, the others within 0.3 s after
+one of their first 8 checkpoints, and the same call resumes. Whenever a run reaches its last step,
+its weights file and every variable of its checkpoint are compared, bit for bit, with those of an
+uninterrupted run. Each process is forked from one that has imported TensorFlow, which shortens its
+start-up. Ctrl-C prints the results so far.
 """
 
 import argparse
@@ -44,7 +44,7 @@ SETTINGS = {
 
 
 def train_small(directory: pathlib.Path, corpus: pathlib.Path, devices: int) -> None:
-    """One call of `train`, quiet."""
+    """Calls `train` once."""
     from tf_transformer.text.text_file import TextFile
     from training.settings import make_config, read_settings
     from training.trainer import train
@@ -70,9 +70,9 @@ def train_small(directory: pathlib.Path, corpus: pathlib.Path, devices: int) -> 
 
 
 def digest(directory: pathlib.Path) -> str:
-    """Of the weights file and of all variables of the newest checkpoint.
+    """Returns a digest of the weights file and of all variables of the newest checkpoint.
 
-    Reads all checkpoints, which checks their sums.
+    Reads all checkpoints, which verifies their checksums.
     """
     import tensorflow as tf
 
@@ -89,7 +89,7 @@ def digest(directory: pathlib.Path) -> str:
 
 
 def fork(work) -> int:
-    """Runs `work` in a forked process whose output goes nowhere; gives its number."""
+    """Runs `work` in a forked process without output and returns the process id."""
     process = os.fork()
     if process:
         return process
@@ -105,7 +105,7 @@ def fork(work) -> int:
 
 
 def in_fork(work) -> str:
-    """What `work` returns, from a forked process."""
+    """Returns the result of `work`, called in a forked process."""
     reader, writer = os.pipe()
     process = fork(lambda: os.write(writer, work().encode()))
     os.close(writer)
@@ -117,10 +117,14 @@ def in_fork(work) -> str:
 
 
 def has_ended(process: int, is_time: Callable[[], bool]) -> bool:
-    """Waits until it is time; whether the process has ended by itself. Fails where it failed."""
+    """Waits until it is time or the process ends; returns whether the process has ended.
+
+    Raises:
+        RuntimeError: the process failed.
+    """
     while not is_time():
-        number, status = os.waitpid(process, os.WNOHANG)
-        if number:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
             if status:
                 raise RuntimeError(f"training failed with status {status}")
             return True
@@ -129,7 +133,7 @@ def has_ended(process: int, is_time: Callable[[], bool]) -> bool:
 
 
 def after(saves: int, seconds: float, directory: pathlib.Path) -> Callable[[], bool]:
-    """Whether so many more checkpoints are there, and since then so many seconds are over."""
+    """Returns a function that is true `seconds` after `saves` further checkpoints were written."""
     first, since = newest_step(directory) + saves * SAVE_EVERY, None
 
     def is_time():
@@ -142,7 +146,7 @@ def after(saves: int, seconds: float, directory: pathlib.Path) -> Callable[[], b
 
 
 def kill_many(options: argparse.Namespace, work: pathlib.Path, counts: collections.Counter) -> None:
-    """Counts kills, finished runs, and what went wrong."""
+    """Kills training repeatedly, and counts kills, finished runs and errors."""
     from training.demo.corpus import write_demonstration
 
     corpus, whole, directory = work / "corpus", work / "whole", work / "model"
@@ -178,7 +182,7 @@ def kill_many(options: argparse.Namespace, work: pathlib.Path, counts: collectio
 
 
 def newest_step(directory: pathlib.Path) -> int:
-    """Of the newest checkpoint, or 0."""
+    """Returns the step of the newest checkpoint, or 0."""
     from training.checkpointing.checkpoint_files import (
         checkpoint_directory,
         checkpoint_paths,
@@ -189,11 +193,12 @@ def newest_step(directory: pathlib.Path) -> int:
 
 
 def num_damaged(directory: pathlib.Path) -> int:
-    """Checkpoints that were moved aside."""
+    """Returns the number of damaged checkpoints, which were moved aside."""
     return len(list(directory.glob("checkpoints/damaged-*.index")))
 
 
 def main() -> None:
+    """Runs the test."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--devices", type=int, default=1)

@@ -1,13 +1,13 @@
-"""A translator under load: time to the first answer, latencies of concurrent callers, memory.
+"""A translator under load: time to the first response, latencies of concurrent callers, memory.
 
     python -m benchmarks.load (--saved-model DIR | --server HOST:PORT) [--sentences FILE]
         [--requests 10000] [--callers 1 4 16] [--batch 1]
         [--session] [--session-config FILE] [--warm-up-threads 1]
 
-DIR is a numbered version of an export. Every caller sends its next request once it has the answer
-to the last one. Each distinct request is first sent alone; an answer that differs from that under
-load counts as wrong. Prints a table in Markdown; the memory is what is resident of this process
-after a tenth, a half and all of the requests, and so not that of a server.
+DIR is a numbered version of an export. Every caller sends its next request when it has received the
+response to the previous one. Each distinct request is first sent alone; a response under load that
+differs from that one counts as wrong. Prints a table in Markdown. The memory is the resident memory
+of this process, not of a server, after a tenth, a half and all of the requests.
 """
 
 import argparse
@@ -24,7 +24,8 @@ import numpy as np
 import tqdm
 
 from export.client import Client
-from export.client.messages import PredictionLog, read_tensor
+from export.client.messages import read_tensor
+from export.client.serving_pb2 import PredictionLog
 from tf_transformer.command_line.quiet import import_tensorflow
 
 SENTENCES = b"""Thank you.
@@ -40,7 +41,7 @@ It is cold.""".splitlines()
 
 
 def open_saved_model(directory: pathlib.Path) -> Callable[[Sequence[bytes]], list]:
-    """Loads it; the result translates the sentences of a request."""
+    """Loads a SavedModel and returns a function that translates the sentences of a request."""
     import tensorflow as tf
 
     translate = tf.saved_model.load(str(directory)).signatures["serving_default"]
@@ -48,7 +49,7 @@ def open_saved_model(directory: pathlib.Path) -> Callable[[Sequence[bytes]], lis
 
 
 def open_session(options: argparse.Namespace) -> Callable[[Sequence[bytes]], list]:
-    """The same by a session, as TF Serving's own server loads, warms up and asks it."""
+    """Loads and warms up a SavedModel in a session, as TF Serving does; returns the function."""
     import tensorflow as tf
     from google.protobuf import text_format
 
@@ -62,14 +63,14 @@ def open_session(options: argparse.Namespace) -> Callable[[Sequence[bytes]], lis
     count = replay_warm_up(session, saved, options)
     print(f"{count} warm-up requests took {time.perf_counter() - start:.2f} s.")
     signature = saved.signature_def["serving_default"]
-    # All outputs, as in the warm-up: others would be compiled anew.
+    # The same outputs as in the warm-up, since others would be compiled again.
     outputs = {name: tensor.name for name, tensor in signature.outputs.items()}
     call = session.make_callable(outputs, feed_list=[signature.inputs["text"].name])
     return lambda texts: call(np.array(texts, object))["translation"].tolist()
 
 
 def replay_warm_up(session: Any, saved: Any, options: argparse.Namespace) -> int:
-    """Sends the requests that lie beside a SavedModel, prints the seconds, and counts them."""
+    """Replays the warm-up requests of a SavedModel, prints their times and returns their number."""
     import tensorflow as tf
 
     def send(record):
@@ -90,36 +91,37 @@ def replay_warm_up(session: Any, saved: Any, options: argparse.Namespace) -> int
 
 
 def open_server(options: argparse.Namespace) -> Callable[[Sequence[bytes]], list]:
-    """The same by a TF Serving."""
+    """Returns a function that translates the sentences of a request with a server."""
     settings = dict(max_batch_size=options.batch, concurrency=max(options.callers))
     client = Client(options.server, options.model, options.protocol, **settings)
     return lambda texts: client.predict({"text": texts})["translation"]
 
 
 def resident_megabytes() -> float:
+    """Returns the resident memory of this process."""
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 2**20
 
 
 class Load:
-    """Callers that send a number of requests, each the next one whenever it has its answer.
+    """Concurrent callers, each of which sends its next request when it has its response.
 
     Args:
         send: translates a request.
-        answers: requests, taken in turn, each with the answer it got alone.
-        total: how many are sent.
-        callers: threads that send them.
+        answers: pairs of a request and the response it got alone; sent cyclically.
+        total: number of requests to send.
+        callers: number of threads that send them.
 
     Attributes:
-        seconds: that the whole took.
-        latencies: seconds from each request to its answer.
-        wrong: how many answers were not the expected ones.
+        seconds: total time.
+        latencies: seconds from each request to its response.
+        wrong: number of responses that differ from the expected ones.
         memory: resident megabytes after a tenth, a half and all of the requests.
     """
 
     def __init__(self, send: Callable, answers: Sequence[tuple], total: int, callers: int):
         self.latencies, self.wrong, self.memory = np.zeros(total), 0, []
-        self._send, self._answers, self._numbers = send, answers, iter(range(total))
+        self._send, self._answers, self._indices = send, answers, iter(range(total))
         self._marks = [-(-total // 10), -(-total // 2), total]
         self._lock = threading.Lock()
         with (
@@ -133,24 +135,24 @@ class Load:
             self.seconds = time.perf_counter() - start
 
     def _call(self):
-        while (number := self._take_number()) is not None:
-            request, expected = self._answers[number % len(self._answers)]
+        while (index := self._take_index()) is not None:
+            request, expected = self._answers[index % len(self._answers)]
             start = time.perf_counter()
             answer = self._send(request)
-            self.latencies[number] = time.perf_counter() - start
+            self.latencies[index] = time.perf_counter() - start
             with self._lock:
                 self.wrong += answer != expected
                 self._done += 1
                 self.memory += [resident_megabytes()] * self._marks.count(self._done)
                 self._progress.update()
 
-    def _take_number(self):
+    def _take_index(self):
         with self._lock:
-            return next(self._numbers, None)
+            return next(self._indices, None)
 
 
 def measure(options: argparse.Namespace, sentences: Sequence[bytes]) -> list[str]:
-    """The lines of the report."""
+    """Returns the lines of the report."""
     endless = itertools.cycle(sentences)
     count = min(-(-len(sentences) // options.batch), options.requests)
     requests = [list(itertools.islice(endless, options.batch)) for _ in range(count)]
@@ -165,7 +167,7 @@ def measure(options: argparse.Namespace, sentences: Sequence[bytes]) -> list[str
     send(requests[0])
     first = time.perf_counter() - start
     warm = ", warm-up included" if options.session else ""
-    lines = [f"Loaded after {loading:.2f} s{warm}, first answer after {first:.2f} s.", ""]
+    lines = [f"Loaded after {loading:.2f} s{warm}, first response after {first:.2f} s.", ""]
     answers = [(request, send(request)) for request in requests]
     lines.append("| callers | requests/s | p50 ms | p90 ms | p99 ms | max ms | wrong | memory MB |")
     lines.append("|---" * 8 + "|")
@@ -179,27 +181,28 @@ def measure(options: argparse.Namespace, sentences: Sequence[bytes]) -> list[str
 
 
 def main() -> None:
+    """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    place = parser.add_mutually_exclusive_group(required=True)
-    place.add_argument("--saved-model", type=pathlib.Path, metavar="DIR")
-    place.add_argument("--server", metavar="HOST:PORT")
+    model = parser.add_mutually_exclusive_group(required=True)
+    model.add_argument("--saved-model", type=pathlib.Path, metavar="DIR")
+    model.add_argument("--server", metavar="HOST:PORT")
     parser.add_argument(
-        "--session", action="store_true", help="load it as TF Serving's server does"
+        "--session", action="store_true", help="load the SavedModel as TF Serving does"
     )
     parser.add_argument(
         "--session-config", type=pathlib.Path, metavar="FILE",
-        help="of --session: the server's --tensorflow_session_config_file",
+        help="with --session: the server's --tensorflow_session_config_file",
     )  # fmt: skip
     parser.add_argument(
         "--warm-up-threads", type=int, default=1, metavar="N",
-        help="of --session: the server's num_model_warmup_threads",
+        help="with --session: the server's num_model_warmup_threads",
     )  # fmt: skip
     parser.add_argument("--protocol", default="rest", choices=("rest", "grpc"))
-    parser.add_argument("--model", default="translator", help="the server's name of it")
-    parser.add_argument("--sentences", type=pathlib.Path, metavar="FILE", help="one a line")
+    parser.add_argument("--model", default="translator", help="name of the model on the server")
+    parser.add_argument("--sentences", type=pathlib.Path, metavar="FILE", help="one per line")
     parser.add_argument("--requests", type=int, default=10_000, help="for each number of callers")
     parser.add_argument("--callers", nargs="+", type=int, default=[1, 4, 16])
-    parser.add_argument("--batch", type=int, default=1, help="sentences of a request")
+    parser.add_argument("--batch", type=int, default=1, help="sentences per request")
     options = parser.parse_args()
     if options.saved_model:
         import_tensorflow()  # before the clock starts

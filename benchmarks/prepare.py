@@ -1,12 +1,12 @@
-"""Big corpora: how fast and in how much memory they are prepared, and batches made of them.
+"""Speed and memory of preparing a large corpus and of making batches from it.
 
     python -m benchmarks.prepare --directory DIR [--pairs 20000000] [--processes N] [--seconds 30]
 
-Generates a corpus of so many pairs, every hundredth of them twice, and prepares it by the command
-that a user types. Then makes training batches of the prepared folder and of the raw text, and
-trains `tiny` on such batches. Prints tables in Markdown. Memory is what is resident of all
-processes together; batches are counted from the eleventh on. DIR needs about 300 bytes a pair;
-what is generated stays there, so that the same command measures again without generating.
+Generates a corpus of N pairs, with every hundredth pair duplicated, and prepares it with the
+command `prepare`. Then makes batches from the prepared folder and from the raw text, and trains
+`tiny` on such batches. Prints tables in Markdown. Memory is the resident memory of all processes
+together; the first ten batches are not measured. DIR needs about 300 bytes per pair. The generated
+files are kept there and used again by the same command.
 """
 
 import argparse
@@ -23,13 +23,13 @@ import tqdm
 
 from tf_transformer.command_line.quiet import import_tensorflow
 
-# Pairs that are generated at a time, and batches before the clock starts.
+# Pairs generated at a time, and batches before the measurement starts.
 _AT_ONCE = 100_000
 _WARM_UP = 10
 
 
 def generate(directory: pathlib.Path, num_pairs: int) -> list[pathlib.Path]:
-    """Writes sentences of made-up words: 100,000 phrases of three words, two to six a sentence."""
+    """Writes sentences of two to six out of 100,000 phrases, each of three invented words."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = [directory / f"{num_pairs}.{side}" for side in ("source", "target")]
     if (directory / f"{num_pairs}.done").exists():
@@ -56,7 +56,7 @@ def generate(directory: pathlib.Path, num_pairs: int) -> list[pathlib.Path]:
 
 
 class Memory(threading.Thread):
-    """Watches the resident megabytes of a process and its children, twice a second."""
+    """Records the resident megabytes of a process and its children twice per second."""
 
     def __init__(self, process: int):
         super().__init__(daemon=True)
@@ -69,11 +69,11 @@ class Memory(threading.Thread):
             self.samples.append(_resident_of_all(self._process))
 
     def stop(self) -> None:
-        """Ends the watch."""
+        """Stops recording."""
         self._ended.set()
 
     def by_quarters(self) -> str:
-        """The largest in each quarter of the time."""
+        """Returns the peak in each quarter of the time."""
         quarter = max(1, -(-len(self.samples) // 4))
         starts = range(0, len(self.samples), quarter)
         return ", ".join(f"{max(self.samples[at : at + quarter]):,.0f}" for at in starts)
@@ -86,19 +86,19 @@ def _resident_of_all(process: int) -> float:
             fields = dict(
                 line.split(":", 1) for line in path.read_text().splitlines() if ":" in line
             )
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
-        number = int(fields["Pid"])
-        parents[number] = int(fields["PPid"])
-        resident[number] = int(fields.get("VmRSS", "0 kB").split()[0]) / 1000
+        process_id = int(fields["Pid"])
+        parents[process_id] = int(fields["PPid"])
+        resident[process_id] = int(fields.get("VmRSS", "0 kB").split()[0]) / 1000
     family = {process}
     while more := {child for child, parent in parents.items() if parent in family} - family:
         family |= more
-    return sum(resident.get(number, 0) for number in family)
+    return sum(resident.get(process_id, 0) for process_id in family)
 
 
 def prepare(paths: list[pathlib.Path], options: argparse.Namespace) -> tuple[pathlib.Path, str]:
-    """Runs the command anew."""
+    """Runs the command with a new output folder; returns the folder and a row of the table."""
     output = options.directory / f"{options.pairs}-prepared-{time.time_ns()}"
     command = [sys.executable, "-m", "tf_transformer", "prepare", "--output", str(output)]
     command += ["--source", str(paths[0]), "--target", str(paths[1])]
@@ -117,7 +117,7 @@ def prepare(paths: list[pathlib.Path], options: argparse.Namespace) -> tuple[pat
 
 
 def measure(name: str, batches: Iterable, seconds: float) -> tuple[float, str]:
-    """Counts the target tokens a second of a stream of batches or of labels of trained batches."""
+    """Returns the target tokens per second of a stream of batches, and the memory by quarters."""
     memory = Memory(os.getpid())
     stream = iter(batches)
     for _ in range(_WARM_UP):
@@ -135,7 +135,7 @@ def measure(name: str, batches: Iterable, seconds: float) -> tuple[float, str]:
 
 
 def train_tiny(prepared) -> Iterable:
-    """Trains `tiny` on batches and yields each of them once it is done."""
+    """Trains `tiny` on batches and yields each batch after its step."""
     import tensorflow as tf
 
     from tf_transformer.text.tokenizer import Tokenizer
@@ -151,6 +151,7 @@ def train_tiny(prepared) -> Iterable:
 
 
 def main() -> None:
+    """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--directory", type=pathlib.Path, required=True, metavar="DIR")
     parser.add_argument("--pairs", type=int, default=20_000_000, metavar="N")
@@ -174,7 +175,7 @@ def main() -> None:
 
     prepared = PreparedText([PreparedFolder(output)], DataConfig())
     raw = ParallelText(*map(TextFile, paths), *map(Tokenizer, prepared.models), DataConfig())
-    print("\n| | target tokens/s | beside `tiny` | peak MB in each quarter of the time |")
+    print("\n| | target tokens/s | relative to `tiny` | peak MB in each quarter of the time |")
     print("|---|---|---|---|")
     tiny = None
     for name, batches in (

@@ -1,10 +1,10 @@
-"""One product with weights: row-major, in tiles, in bfloat16 and in 8 bits, by number of rows.
+"""Speed of one product with weights: row-major, tiled, bfloat16 and int8, by number of rows.
 
     python -m benchmarks.products [--rows 1 4 32 128] [--threads 1] [--megabytes 100]
 
-So many different matrices of 512 x 2048 take turns that their float32 weights fill `--megabytes`,
-as those of a model's layers do: what fits the cache is not what decoding meets. Prints a table in
-Markdown: milliseconds a product, medians of interleaved rounds.
+The products alternate over enough 512 x 2048 matrices to fill `--megabytes` in float32, like the
+layers of a model, since the weights in decoding do not fit the cache. Prints a table in Markdown
+with milliseconds per product, as medians of interleaved rounds.
 """
 
 import argparse
@@ -16,7 +16,7 @@ LOOPS, ROUNDS = 20, 5
 
 
 def make_kinds(count: int) -> dict:
-    """`{name: products}`, each a list of `count` functions of the same shape."""
+    """Returns `{name: products}`, each a list of `count` functions of the same shape."""
     import numpy as np
     import tensorflow as tf
 
@@ -45,22 +45,23 @@ def make_kinds(count: int) -> dict:
 
 
 def make_loop(products: list):
-    """A function of rows that computes every product `LOOPS` times."""
+    """Returns a function of rows that computes every product `LOOPS` times."""
     import tensorflow as tf
 
-    def step(number, total, rows):
+    def step(index, total, rows):
         for product in products:
             outputs = product(rows + total)
             total = tf.cast(outputs[0, 0], tf.float32) * 1e-9
-        return number + 1, total, rows
+        return index + 1, total, rows
 
     def run(rows):
-        return tf.while_loop(lambda n, *_: n < LOOPS, step, (0, tf.constant(0.0), rows))[1]
+        return tf.while_loop(lambda i, *_: i < LOOPS, step, (0, tf.constant(0.0), rows))[1]
 
     return tf.function(run, input_signature=[tf.TensorSpec((None, INPUTS))], autograph=False)
 
 
 def main() -> None:
+    """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", nargs="+", type=int, default=[1, 4, 32, 128])
     parser.add_argument("--threads", type=int, default=1)
@@ -75,11 +76,11 @@ def main() -> None:
     times = {(name, rows): [] for name in loops for rows in options.rows}
     for rows in options.rows:
         inputs = tf.random.normal((rows, INPUTS))
-        for number in range(ROUNDS + 1):
+        for round_index in range(ROUNDS + 1):
             for name, loop in loops.items():
                 start = time.perf_counter()
                 loop(inputs)
-                if number:  # the first is warm-up
+                if round_index:  # the first round is a warm-up
                     times[name, rows].append((time.perf_counter() - start) / LOOPS / count)
     print("| ms | " + " | ".join(f"{rows} rows" for rows in options.rows) + " |")
     print("|---" * (len(options.rows) + 1) + "|")

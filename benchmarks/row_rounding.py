@@ -1,10 +1,10 @@
-"""How much a row of an operation's result depends on the other rows, and on padding.
+"""How much the result of an operation for one row depends on the other rows and on padding.
 
     python -m benchmarks.row_rounding [--inputs 512] [--outputs 2048] [--rows 200]
 
-Each operation that a translation is made of computes all rows at once, and then in parts of fewer
-rows. Prints the largest difference between the two over the largest value, as a table in Markdown;
-for attention, the difference that wider padding makes. Kernels differ between processors.
+Each operation used in translation is computed for all rows at once, and then for fewer rows at a
+time. Prints the largest difference relative to the largest value, as a table in Markdown; for
+attention, the difference due to wider padding. Results depend on the processor's kernels.
 """
 
 import argparse
@@ -19,7 +19,7 @@ PADDING = (1, 3, 5, 12, 40, 100)
 
 
 def largest_differences(operation: Callable, inputs: np.ndarray) -> list[float]:
-    """For each of `PARTS`, by how much the rows differ when so many are computed at once."""
+    """Returns the largest difference for each number of rows at once in `PARTS`."""
     whole = operation(inputs).numpy()
     differences = []
     for count in PARTS:
@@ -32,7 +32,7 @@ def largest_differences(operation: Callable, inputs: np.ndarray) -> list[float]:
 
 
 def row_operations(kernel: np.ndarray) -> dict[str, Callable]:
-    """The operations that see one row at a time."""
+    """Returns the row-wise operations by name."""
     import tensorflow as tf
 
     from tf_transformer.quantization.int8 import Int8Product
@@ -40,19 +40,19 @@ def row_operations(kernel: np.ndarray) -> dict[str, Callable]:
     in_bfloat16 = tf.cast(kernel, tf.bfloat16)
     int8_product = Int8Product(kernel)
     operations = {
-        "product, float32": lambda rows: tf.matmul(rows, kernel),
-        "product, bfloat16": lambda rows: tf.cast(
+        "matrix product, float32": lambda rows: tf.matmul(rows, kernel),
+        "matrix product, bfloat16": lambda rows: tf.cast(
             tf.matmul(tf.cast(rows, tf.bfloat16), in_bfloat16), tf.float32
         ),
-        "product, int8": int8_product,
+        "matrix product, int8": int8_product,
         "softmax": tf.nn.softmax,
-        "mean, as of layer norm": lambda rows: tf.reduce_mean(rows, axis=1, keepdims=True),
+        "mean, as in layer norm": lambda rows: tf.reduce_mean(rows, axis=1, keepdims=True),
     }
     return {name: tf.function(operation) for name, operation in operations.items()}
 
 
 def padding_differences(random: np.random.Generator) -> list[float]:
-    """For each of `PADDING`, by how much so many masked keys change the result of attention."""
+    """Returns how much attention changes for each number of masked keys in `PADDING`."""
     import tensorflow as tf
 
     from tf_transformer.layers.attention import scaled_dot_product_attention
@@ -72,6 +72,7 @@ def padding_differences(random: np.random.Generator) -> list[float]:
 
 
 def table(head: list, rows: list[list]) -> str:
+    """Returns a table in Markdown."""
     cells = [head, ["---"] * len(head)]
     for name, *values in rows:
         cells.append([name, *(f"{value:.0e}" if value else "0" for value in values)])
@@ -79,10 +80,11 @@ def table(head: list, rows: list[list]) -> str:
 
 
 def main() -> None:
+    """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--inputs", type=int, default=512, help="width of a row")
     parser.add_argument("--outputs", type=int, default=2048, help="width of a product's row")
-    parser.add_argument("--rows", type=int, default=200, help="rows in all")
+    parser.add_argument("--rows", type=int, default=200, help="total number of rows")
     options = parser.parse_args()
     import_tensorflow()
     random = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The batches that `train.py` saves; NumPy alone, as OpenNMT-tf's environment has no more."""
+"""Reads the batches that `train.py` saves; needs only NumPy, for OpenNMT-tf's environment."""
 
 import pathlib
 
@@ -6,9 +6,9 @@ import numpy as np
 
 
 def read_batches(directory: pathlib.Path) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Source, target and labels of every batch, `(batch, length)` ids."""
+    """Returns source, target and labels of every batch, `(batch, length)` ids each."""
     arrays = np.load(directory / "batches.npz")
     return [
-        tuple(arrays[f"{name}{number}"] for name in ("source", "target", "labels"))
-        for number in range(len(arrays.files) // 3)
+        tuple(arrays[f"{name}{index}"] for name in ("source", "target", "labels"))
+        for index in range(len(arrays.files) // 3)
     ]

@@ -1,17 +1,17 @@
-"""Training speed beside other toolkits, on the same batches.
+"""Training speed compared with other toolkits, on the same batches.
 
     python -m benchmarks.train --source F --target F [--opennmt PYTHON] [--presets tiny base]
         [--threads 1 2] [--rounds 5] [--steps 3] [--batch-tokens 4096] [--memory]
 
-The files' sentences become 8,000 pieces and batches by the project's own pipeline; every system is
-given these. `--opennmt` is the Python of an environment with OpenNMT-tf 2.32 and TensorFlow 2.13,
-which cannot share this project's; without it OpenNMT-tf is left out.
+This project's pipeline makes batches from the files, with a vocabulary of 8,000 pieces, and all
+systems train on these. `--opennmt` is the Python of a separate environment with OpenNMT-tf 2.32 and
+TensorFlow 2.13; without it OpenNMT-tf is left out.
 
-Every system runs in a process of its own, first alone with each number of threads; the better
-number is kept. Then one system after the other makes the same steps, round after round, so that the
-machine's moods hit all alike. Matrix products of TensorFlow run in turn with them: what share of
-their speed a system reaches counts the products that it computes, over all positions, padding too,
-except for this project, which leaves padding out. Prints tables in Markdown: medians.
+Every system runs in its own process, first alone with each number of threads, of which the better
+one is used. Then the systems alternate with the same steps in each round, so that changes in the
+machine's load affect all alike. TensorFlow's matrix products run in the same rounds. A system's
+speed relative to them counts the products that it computes: over all positions including padding,
+except for this project, which skips padding. Prints tables in Markdown with medians.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from tf_transformer.presets import PRESETS
 
 FLOAT32, BFLOAT16 = "float32", "mixed_bfloat16"
 OPENNMT = "OpenNMT-tf"
-# Name: class of `train_worker.py`, types of numbers.
+# Name: class in `train_worker.py`, dtypes.
 SYSTEMS = {
     "tf_transformer": ("Own", (FLOAT32, BFLOAT16)),
     OPENNMT: ("OpenNMT", (FLOAT32,)),
@@ -40,12 +40,12 @@ SYSTEMS = {
     "products alone": ("Peak", (FLOAT32, BFLOAT16)),
 }
 PRODUCTS = "products alone"
-# The system that computes with real tokens alone.
+# The system that skips padding.
 PACKED = "tf_transformer"
 
 
 def write_batches(options: argparse.Namespace) -> None:
-    """Writes batches and sizes, in a process of its own: TensorFlow takes memory."""
+    """Writes batches and sizes; run in a separate process, which frees its memory."""
     import tensorflow as tf
 
     from tf_transformer.config import TransformerConfig
@@ -62,10 +62,10 @@ def write_batches(options: argparse.Namespace) -> None:
     data = DataConfig(batch_tokens=options.batch_tokens)
     corpus = ParallelText(source, target, tokenizer, tokenizer, data)
     arrays = {}
-    for number, (inputs, labels) in enumerate(corpus.training_batches(1).take(options.batches)):
-        arrays[f"source{number}"] = inputs["source"].numpy()
-        arrays[f"target{number}"] = inputs["target"].numpy()
-        arrays[f"labels{number}"] = labels.numpy()
+    for index, (inputs, labels) in enumerate(corpus.training_batches(1).take(options.batches)):
+        arrays[f"source{index}"] = inputs["source"].numpy()
+        arrays[f"target{index}"] = inputs["target"].numpy()
+        arrays[f"labels{index}"] = labels.numpy()
     np.savez(options.write / "batches.npz", **arrays)
     sizes = {}
     for name in options.presets:
@@ -77,7 +77,7 @@ def write_batches(options: argparse.Namespace) -> None:
 
 
 class Worker:
-    """A system in a process of its own."""
+    """A system in its own process."""
 
     def __init__(self, name: str, dtype: str, threads: int, preset: str, vocab_size: int, options):
         self.name, self.dtype, self.threads, self.memory = name, dtype, threads, 0
@@ -101,15 +101,19 @@ class Worker:
         )
 
     def run(self, steps: int) -> float:
-        """Seconds that the steps took."""
+        """Runs steps and returns the seconds they took."""
         self._process.stdin.write(f"{steps}\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.name}, {self.dtype}, has ended; --verbose shows why")
+            raise RuntimeError(
+                f"{self.name}, {self.dtype}, ended unexpectedly; use --verbose to see its output"
+            )
         answer = json.loads(line)
         if not math.isfinite(answer["loss"]):
-            raise RuntimeError(f"{self.name}, {self.dtype}: the loss is {answer['loss']}")
+            raise RuntimeError(
+                f"{self.name}, {self.dtype}: expected a finite loss. Received: {answer['loss']}"
+            )
         self.memory = answer["memory"]
         if answer["gflops"]:
             self.gflops.append(answer["gflops"])
@@ -124,32 +128,35 @@ class Worker:
 
 
 class Batches:
-    """The saved batches, and what is in them."""
+    """The saved batches and their statistics."""
 
     def __init__(self, options: argparse.Namespace):
         arrays = np.load(options.write / "batches.npz")
         self.count, self._arrays = len(arrays.files) // 3, arrays
 
     def tokens(self, side: str) -> float:
-        """Real tokens of a batch, on average."""
+        """Returns the mean number of real tokens per batch."""
         return statistics.mean(
-            int(np.count_nonzero(self._arrays[f"{side}{number}"])) for number in range(self.count)
+            int(np.count_nonzero(self._arrays[f"{side}{index}"])) for index in range(self.count)
         )
 
     def padding(self) -> float:
-        """Share of positions, of both sides, that are padding."""
+        """Returns the share of padding in the positions of both sides."""
         arrays = [array for name, array in self._arrays.items() if not name.startswith("target")]
         return 1 - sum(map(np.count_nonzero, arrays)) / sum(array.size for array in arrays)
 
     def gflop(self, sizes: dict, vocab_size: int, is_packed: bool) -> float:
-        """The products of a training step, on average: forward, and twice as much backward.
+        """Returns the mean operations in the products of a step: forward, and twice that backward.
 
-        Packed, padding takes part in attention's own products alone.
+        Args:
+            sizes: settings of the model.
+            vocab_size: size of the vocabulary.
+            is_packed: whether padding is skipped in all products but those of attention.
         """
         d_model, d_ff = sizes["d_model"], sizes["d_ff"]
         total = 0
-        for number in range(self.count):
-            ids = [self._arrays[f"{side}{number}"] for side in ("source", "labels")]
+        for index in range(self.count):
+            ids = [self._arrays[f"{side}{index}"] for side in ("source", "labels")]
             rows, source, target = len(ids[0]), ids[0].shape[1], ids[1].shape[1]
             sources, targets = (np.count_nonzero(x) if is_packed else x.size for x in ids)
             encoder = sources * (4 * d_model + 2 * d_ff) + 2 * rows * source * source
@@ -176,22 +183,22 @@ def better_threads(name: str, dtype: str, preset: str, options) -> int:
 
 
 def table(workers: list[Worker], batches: Batches, sizes: dict, vocab_size: int) -> list[str]:
-    """Medians over the rounds."""
+    """Returns a table of medians over the rounds."""
     peaks = {worker.dtype: statistics.median(worker.gflops) for worker in workers if worker.gflops}
     reference = {(worker.name, worker.dtype): worker for worker in workers}.get((OPENNMT, FLOAT32))
     lines = [
-        "| system | numbers | threads | target tokens/s | source tokens/s | over OpenNMT-tf "
-        "| GFLOP/s | of the products' | memory |",
+        "| system | dtype | threads | target tokens/s | source tokens/s | over OpenNMT-tf "
+        "| GFLOP/s | of products | memory |",
         "|---" * 9 + "|",
     ]
     for worker in workers:
-        numbers = "bfloat16" if worker.dtype == BFLOAT16 else "float32"
+        dtype = "bfloat16" if worker.dtype == BFLOAT16 else "float32"
         if worker.gflops:
             speeds = ["-", "-", "-", f"{peaks[worker.dtype]:.0f}", "100 %", "-"]
         else:
             seconds = statistics.median(worker.seconds)
             gflops = batches.gflop(sizes, vocab_size, worker.name == PACKED) / seconds
-            # Of every round, as both had the same batches and the same moods of the machine.
+            # Compared round by round: both systems had the same batches and a similar load.
             ratio = "-"
             if reference is not None:
                 pairs = zip(reference.seconds, worker.seconds, strict=True)
@@ -205,13 +212,13 @@ def table(workers: list[Worker], batches: Batches, sizes: dict, vocab_size: int)
                 share.replace("%", " %"),
                 f"{worker.memory / 1e9:.1f} GB",
             ]
-        cells = [worker.name, numbers, str(worker.threads), *speeds]
+        cells = [worker.name, dtype, str(worker.threads), *speeds]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
 def chosen(options: argparse.Namespace) -> list[tuple[str, str]]:
-    """Systems and their types of numbers."""
+    """Returns the selected systems with their dtypes."""
     return [
         (name, dtype)
         for name in options.systems
@@ -221,15 +228,15 @@ def chosen(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def compare(preset: str, batches: Batches, options: argparse.Namespace) -> list[str]:
-    """One preset's table."""
+    """Measures all systems with one preset and returns the table."""
     sizes = json.loads((options.write / "sizes.json").read_text())[preset]
     threads = {
         (name, dtype): better_threads(name, dtype, preset, options)
         for name, dtype in tqdm.tqdm(chosen(options), desc=f"{preset}, threads", disable=None)
     }
     workers = []
-    for (name, dtype), number in threads.items():
-        workers.append(Worker(name, dtype, number, preset, options.vocab_size, options))
+    for (name, dtype), num_threads in threads.items():
+        workers.append(Worker(name, dtype, num_threads, preset, options.vocab_size, options))
         workers[-1].run(1)  # warm-up
     for _ in tqdm.trange(options.rounds, desc=preset, unit=" rounds", disable=None):
         for worker in workers:
@@ -240,22 +247,23 @@ def compare(preset: str, batches: Batches, options: argparse.Namespace) -> list[
 
 
 def memory(preset: str, options: argparse.Namespace) -> list[str]:
-    """Peak memory with a large vocabulary, of which the batches use the first pieces alone."""
+    """Returns peak memory with a large vocabulary; the batches use only its first pieces."""
     systems = [pair for pair in chosen(options) if pair[0] != PRODUCTS]
-    lines = [f"| {preset}, {options.memory:,} pieces | numbers | memory |", "|---|---|---|"]
+    lines = [f"| {preset}, {options.memory:,} pieces | dtype | memory |", "|---|---|---|"]
     for name, dtype in tqdm.tqdm(systems, desc="memory", disable=None):
         worker = Worker(name, dtype, options.threads[-1], preset, options.memory, options)
         worker.run(3)
         worker.close()
-        numbers = "bfloat16" if dtype == BFLOAT16 else "float32"
-        lines.append(f"| {name} | {numbers} | {worker.memory / 1e9:.1f} GB |")
+        shown = "bfloat16" if dtype == BFLOAT16 else "float32"
+        lines.append(f"| {name} | {shown} | {worker.memory / 1e9:.1f} GB |")
     return lines
 
 
 def run(options: argparse.Namespace) -> None:
+    """Measures all presets and the memory, and prints the tables."""
     batches = Batches(options)
     if not options.opennmt:
-        print("OpenNMT-tf is left out: --opennmt names no Python to run it with.\n")
+        print("OpenNMT-tf is left out, because --opennmt is not given.\n")
     print(
         f"{batches.count} batches of {batches.tokens('labels'):,.0f} target and "
         f"{batches.tokens('source'):,.0f} source tokens on average, {batches.padding():.1%} padding"
@@ -268,18 +276,19 @@ def run(options: argparse.Namespace) -> None:
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuses in one line what cannot be measured."""
+    """Exits with one line if files are missing or options are invalid."""
     for path in (options.source, options.target):
         if not path.is_file():
             parser.error(f"{path}: no such file")
     if options.systems == [OPENNMT] and not options.opennmt:
-        parser.error("OpenNMT-tf needs --opennmt, the Python to run it with")
+        parser.error("OpenNMT-tf needs --opennmt, the Python of its environment")
     for name in ("steps", "batches", "batch_tokens"):
         if getattr(options, name) < 1:
             parser.error(f"--{name.replace('_', '-')}: expected at least 1")
 
 
 def main() -> None:
+    """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--target", type=pathlib.Path, required=True)
@@ -290,15 +299,15 @@ def main() -> None:
         "--dtypes", nargs="+", choices=[FLOAT32, BFLOAT16], default=[FLOAT32, BFLOAT16]
     )
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=5, help="0: memory alone")
-    parser.add_argument("--steps", type=int, default=3, help="steps of a round")
+    parser.add_argument("--rounds", type=int, default=5, help="0: only memory")
+    parser.add_argument("--steps", type=int, default=3, help="steps per round")
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--vocab-size", type=int, default=8000)
     parser.add_argument(
-        "--memory", type=int, default=32_000, help="pieces of the test of memory; 0: none"
+        "--memory", type=int, default=32_000, help="vocabulary size of the memory test; 0: none"
     )
-    parser.add_argument("--verbose", action="store_true", help="shows what the systems print")
+    parser.add_argument("--verbose", action="store_true", help="show the output of the systems")
     parser.add_argument("--write", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     check(parser, options)

@@ -1,11 +1,10 @@
-"""Run by train.py: one system with one type of numbers; runs training steps, answers with seconds.
+"""Runs training steps of one system with one dtype; started by `train.py`.
 
-Every line on standard input is a number of steps, which one that is not timed goes before; the
-saved batches come in turn, over and over.
-Every line on standard output is
-`{"seconds": ..., "loss": ..., "memory": bytes at most so far}`, and of `Peak` also `"gflops"`.
-OpenNMT-tf runs in an environment of its own: only the standard library and NumPy are imported
-before a system is chosen.
+Every line on standard input is a number of steps to run on the saved batches, in cyclic order,
+after one step that is not timed. Every line on standard output is
+`{"seconds": ..., "loss": ..., "memory": peak in bytes}`, for `Peak` also with `"gflops"`.
+OpenNMT-tf runs in a separate environment, so only the standard library and NumPy are imported
+before a system is selected.
 """
 
 import ctypes
@@ -31,19 +30,19 @@ BFLOAT16 = "mixed_bfloat16"
 
 
 class Fit:
-    """A Keras model in one call of `fit`, in a thread of its own that waits between turns."""
+    """A Keras model in a single call of `fit`, in a thread that waits between turns."""
 
     def __init__(self, tf, model, batches):
-        asked, answers = queue.Queue(), queue.Queue()
+        requests, losses = queue.Queue(), queue.Queue()
 
         def examples():
             for source, target, labels in itertools.cycle(batches):
-                asked.get()
+                requests.get()
                 yield {"source": source, "target": target}, labels
 
-        class Answer(tf.keras.callbacks.Callback):
+        class PutLoss(tf.keras.callbacks.Callback):
             def on_train_batch_end(self, batch, logs):
-                answers.put(logs["loss"])
+                losses.put(logs["loss"])
 
         ids = tf.TensorSpec([None, None], tf.int32)
         data = tf.data.Dataset.from_generator(
@@ -52,18 +51,18 @@ class Fit:
 
         def fit():
             try:
-                model.fit(data, verbose=0, shuffle=False, callbacks=[Answer()])
-            finally:  # by an exception: it never ends
+                model.fit(data, verbose=0, shuffle=False, callbacks=[PutLoss()])
+            finally:  # the data are endless, so that only an exception ends `fit`
                 traceback.print_exc()
                 os._exit(1)
 
         threading.Thread(target=fit, daemon=True).start()
-        self._asked, self._answers = asked, answers
+        self._requests, self._losses = requests, losses
 
     def run(self, steps):
         for _ in range(steps):
-            self._asked.put(None)
-        return [self._answers.get() for _ in range(steps)][-1]
+            self._requests.put(None)
+        return [self._losses.get() for _ in range(steps)][-1]
 
 
 class Own(Fit):
@@ -88,7 +87,7 @@ class Own(Fit):
 
 
 class KerasHub(Fit):
-    """KerasHub's layers; without label smoothing, which Keras' sparse loss lacks."""
+    """KerasHub's layers, without label smoothing, which Keras' sparse loss does not support."""
 
     def __init__(self, settings, batches):
         tf = _tensorflow(settings)
@@ -149,14 +148,14 @@ class OpenNMT:
             share_embeddings=opennmt.models.EmbeddingsSharingLevel.ALL,
         )
         vocabulary = directory / f"vocabulary-{settings['vocab_size']}"
-        pieces = ["<blank>", "<s>", "</s>"]  # and one more for what is unknown
+        pieces = ["<blank>", "<s>", "</s>"]  # OpenNMT-tf adds one for unknown words
         pieces += [f"p{number}" for number in range(4, settings["vocab_size"])]
         vocabulary.write_text("\n".join(pieces) + "\n")
         paths = {"source_vocabulary": str(vocabulary), "target_vocabulary": str(vocabulary)}
         model.initialize(paths, model.auto_config()["params"])
         trainer = opennmt.training.Trainer(model, model.get_optimizer())
         statistics = opennmt.training.TrainingStats(model, trainer._optimizer)
-        statistics._record_oov_tokens = lambda *_: None  # needs text
+        statistics._record_oov_tokens = lambda *_: None  # it needs the text
         trainer._training_stats = statistics
         ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
         data = tf.data.Dataset.from_generator(
@@ -257,7 +256,7 @@ class Torch:
 
 
 class Peak:
-    """Matrix products alone, by TensorFlow: the machine's peak."""
+    """TensorFlow's matrix products, as the peak speed of the machine."""
 
     SHAPES = ((4096, 512, 2048), (2048, 2048, 2048))
 
@@ -287,7 +286,7 @@ def _sinusoids(length, width):
 
 
 def _tensorflow(settings):
-    """TensorFlow with its threads set."""
+    """Imports TensorFlow and sets its threads."""
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(settings["threads"])
@@ -297,18 +296,19 @@ def _tensorflow(settings):
 
 
 def _give_memory_back():
-    """What is free goes back to the system: others wait for their turn, and for memory."""
+    """Returns freed memory to the system, for the other systems' turns."""
     gc.collect()
     ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def main() -> None:
+    """Runs the numbers of steps on standard input."""
     settings = json.loads(sys.argv[1])
     batches = read_batches(pathlib.Path(settings["directory"]))
     kinds = {kind.__name__: kind for kind in (Own, KerasHub, OpenNMT, Torch, Peak)}
     system = kinds[settings["kind"]](settings, batches)
     for line in sys.stdin:
-        system.run(1)  # of a turn, as memory was given back
+        system.run(1)  # not timed, since it allocates the memory again
         steps = int(line)
         start = time.perf_counter()
         loss = float(system.run(steps))

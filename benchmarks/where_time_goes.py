@@ -1,9 +1,9 @@
-"""Where the time of decoding goes: operations a step, and kernels by their share (tf.profiler).
+"""Profile of decoding: operations per step, and the share of each kernel (tf.profiler).
 
     python -m benchmarks.where_time_goes --model-dir DIR --sentences F [--preset base]
         [--batch 32] [--beam 4] [--dtype float32] [--threads 1]
 
-The model is widened as in `decode.py`; 15 pieces of every sentence are translated to exactly 20.
+The model is widened as in `decode.py`. 15 pieces of every sentence are translated to exactly 20.
 """
 
 import argparse
@@ -17,7 +17,7 @@ _FREE = {"Const", "Identity", "NoOp", "PartitionedCall", "StatefulPartitionedCal
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `make_search` asks for."""
+    """Adds the options that `make_search` reads."""
     parser.add_argument("--model-dir", type=pathlib.Path, required=True)
     parser.add_argument("--sentences", type=pathlib.Path, required=True)
     parser.add_argument("--preset", default="base", help="'' for the model's own sizes")
@@ -25,7 +25,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def make_search(options):
-    """A function of ids and of the length of all outputs, and ids."""
+    """Returns a function of source ids and of the length of all outputs, and source ids."""
     import tensorflow as tf
 
     from benchmarks.widening import widen
@@ -51,14 +51,14 @@ def make_search(options):
     @tf.function(autograph=False)
     def search(ids, length):
         lengths = tf.fill([options.batch], length)
-        wishes = TranslationOptions.defaults(options.batch)
-        return translation_search.run(ids, wishes._replace(max_length=lengths, min_length=lengths))
+        rows = TranslationOptions.defaults(options.batch)
+        return translation_search.run(ids, rows._replace(max_length=lengths, min_length=lengths))
 
     return search, ids
 
 
 def count_operations(function) -> collections.Counter:
-    """Operations of the largest loop's body by type, those of called functions included."""
+    """Counts the operations in the body of the largest loop, including called functions."""
     graph = function.graph.as_graph_def()
     bodies = {body.signature.name: body for body in graph.library.function}
 
@@ -80,6 +80,7 @@ def count_operations(function) -> collections.Counter:
 
 
 def main() -> None:
+    """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_search_arguments(parser)
     parser.add_argument("--batch", type=int, default=32)
@@ -95,7 +96,7 @@ def main() -> None:
     search(ids, length)
     counts = count_operations(search.get_concrete_function(ids, length))
     most = ", ".join(f"{count} {kind}" for kind, count in counts.most_common(8))
-    print(f"{counts.total()} operations a step, before TensorFlow's own optimizer: {most}\n")
+    print(f"{counts.total()} operations per step, before TensorFlow's optimizer: {most}\n")
     times = kernel_times(lambda: search(ids, length))
     print("\n".join(kernel_table(times, 12)))
 

@@ -1,9 +1,9 @@
-"""Where the time of training goes: kernels by their share (tf.profiler).
+"""Profile of training: the share of each kernel (tf.profiler).
 
     python -m benchmarks.where_training_time_goes --source F --target F [--preset base]
         [--dtype float32] [--threads 2] [--steps 10]
 
-The batches are those of `train.py`. One operation runs at a time, so that each has all threads.
+The batches are those of `train.py`. Operations run one at a time, so that each has all threads.
 """
 
 import argparse
@@ -22,7 +22,7 @@ _PRODUCTS = ("MatMul", "Einsum")
 
 
 def make_fit(options):
-    """A function that trains a step with every batch, and how many there are."""
+    """Returns a function that trains one step on each batch, and the number of batches."""
     import tensorflow as tf
 
     from training.initial_model import build_model
@@ -55,6 +55,7 @@ def make_fit(options):
 
 
 def main() -> None:
+    """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
@@ -62,7 +63,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("float32", "mixed_bfloat16"), default="float32")
     parser.add_argument("--vocab-size", type=int, default=8000)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=10, help="at most, a batch each")
+    parser.add_argument("--steps", type=int, default=10, help="maximum number, one batch each")
     options = parser.parse_args()
     fit, num_steps = make_fit(options)
     fit()  # warm-up
@@ -70,14 +71,14 @@ def main() -> None:
     fit()
     seconds, used = time.perf_counter() - start, time.process_time() - used
     print(
-        f"{1000 * seconds / num_steps:.0f} ms a step, in which the threads are busy for "
+        f"{1000 * seconds / num_steps:.0f} ms per step; the threads are busy "
         f"{used / seconds / options.threads:.0%} of the time\n"
     )
     times = kernel_times(fit)
     steps = collections.Counter({kind: ms / num_steps for kind, ms in times.items()})
     print("\n".join(kernel_table(steps, 20)))
     products = sum(ms for kind, ms in steps.items() if any(name in kind for name in _PRODUCTS))
-    print(f"\nProducts: {products / steps.total():.0%}")
+    print(f"\nMatrix products: {products / steps.total():.0%}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A small trained model in a large one's shape, with the same outputs (after Chen et al., 2016).
+"""Widens a small trained model to larger sizes with the same outputs (after Chen et al., 2016).
 
-So a large model's speed can be measured on real sentences, with hypotheses and lengths as a trained
-model has them, without the days that training it would take. Every feature, head and unit is copied
-as often as fits; what sums over copies is divided by their number; layers on top add nothing.
+This allows measuring the speed of a large model on real sentences, with the hypotheses and lengths
+of a trained model, without training it for days. Every feature, head and unit is copied as often as
+fits; sums over copies are divided by their number; additional layers are identities.
 """
 
 import math
@@ -14,15 +14,15 @@ from tf_transformer.layers.positions import sinusoidal_positions
 
 
 def widen(model: Transformer, preset: str) -> Transformer:
-    """The model in the shape of a preset.
+    """Returns a model with the sizes of a preset and the outputs of the given model.
 
     Args:
-        model: with norms that come first, sinusoids, and one matrix for embeddings and logits; the
-            preset's sizes must be multiples of its own.
-        preset: name of the sizes.
+        model: a model with pre-norm, sinusoids, and one matrix for embeddings and logits, whose
+            sizes divide those of the preset.
+        preset: name of the preset.
 
     Raises:
-        ValueError: the model is built otherwise.
+        ValueError: the model has another structure.
     """
     own = model.config
     sizes = TransformerConfig.preset(
@@ -38,7 +38,10 @@ def widen(model: Transformer, preset: str) -> Transformer:
         getattr(sizes, name) % getattr(own, name) == 0 for name in ("d_model", "d_ff", "num_heads")
     )
     if own.norm_position != "pre" or own.tied_embeddings != "all" or not fits:
-        raise ValueError(f"Cannot widen a model of {own} to {preset}")
+        raise ValueError(
+            'Expected a pre-norm model with `tied_embeddings` "all" whose sizes divide those of '
+            f"{preset}. Received: {own}"
+        )
     weights = {weight.path.partition("/")[2]: np.asarray(weight) for weight in model.weights}
     for weight in wide.weights:
         name = weight.path.partition("/")[2]
@@ -53,7 +56,7 @@ def _widened(name, shape, weights, own, sizes):
             sinusoidal_positions(np.arange(shape[0]), own.d_model, own.positions)
         )
         return np.tile(positions, (1, copies))
-    if name not in weights:  # of a layer on top: it hands on what it gets
+    if name not in weights:  # an additional layer, which is an identity
         return np.ones(shape) if name.endswith("gamma") else np.zeros(shape)
     array = weights[name]
     if name.endswith("embeddings"):
@@ -67,12 +70,12 @@ def _widened(name, shape, weights, own, sizes):
 
 
 def _widen_attention(name, array, own, sizes):
-    """Parts of `(heads, head_dim)`: on the output side, but for the output projection."""
+    """Widens a weight whose output axis, or input axis for the output projection, has heads."""
     copies = sizes.d_model // own.d_model
     head_copies = sizes.num_heads // own.num_heads
 
     def tile_heads(x):
-        """`(..., parts * d_model)` with the heads' structure."""
+        """Copies heads and features of `(..., parts * d_model)`."""
         heads = x.reshape(*x.shape[:-1], -1, own.num_heads, own.d_model // own.num_heads)
         heads = np.tile(heads, (head_copies, copies // head_copies))
         return heads.reshape(*x.shape[:-1], -1)
@@ -84,6 +87,6 @@ def _widen_attention(name, array, own, sizes):
     if array.ndim == 2:
         wide = np.tile(wide, (copies, 1)) / copies
     if name.split("/")[-2].startswith("query"):
-        # Products of queries and keys are sums over the copies within a head, divided by its root.
+        # A score sums over the copies within a head and is divided by the root of the wider head.
         wide[..., : sizes.d_model] /= math.sqrt(copies // head_copies)
     return wide

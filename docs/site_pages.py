@@ -1,12 +1,12 @@
-"""Pages of the web site that are not files of docs/, see mkdocs.yml.
+"""Generates the pages of the web site that are not in docs/, see mkdocs.yml.
 
-- README.md is the site's first page.
-- Every file outside of docs/ that a page links to is a page below `repository/`.
-- The API reference has a page for each package, of the names in its `__all__` and `MODULES`. It is
-  read from the sources; nothing is imported.
-- The page of commands gets the options of each command.
+- README.md becomes the first page.
+- Every file outside of docs/ that a page links to becomes a page in `repository/`.
+- The API reference has a page for each package, with the public names in its `__init__.py` and the
+  modules in `MODULES`. It is generated from the sources, without importing them.
+- The options of each command are added to the page of commands.
 
-Formulas between `$$` become MathML, which browsers draw without a script.
+Formulas between `$$` are converted to MathML, which browsers display without a script.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from mkdocs.structure.pages import Page
 ROOT = pathlib.Path(__file__).parents[1]
 LINK = re.compile(r"\]\((?!https?://|#)([^)\s#]+)(#[^)\s]*)?\)")
 FORMULA = re.compile(r"^\$\$(.+?)\$\$$", re.MULTILINE | re.DOTALL)
-# Modules that are documented as a whole, beside the public names of their package.
+# Modules that are documented completely, in addition to the public names of their package.
 MODULES = {"tf_transformer": ("tf_transformer.storage.weight_conversion",)}
 PACKAGES = ("tf_transformer", "training", "export")
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "sh"}
@@ -38,11 +38,12 @@ _paths: dict[str, str] = {}
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Names the headings as GitHub does, so that links to them work in both places."""
+    """Uses GitHub's anchors for headings, so that links to them work in both places."""
     config.mdx_configs.setdefault("toc", {})["slugify"] = pymdownx.slugs.slugify(case="lower")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the generated pages."""
     _pages.clear()
     _paths.clear()
     for file in files.documentation_pages():
@@ -50,18 +51,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for package in PACKAGES:
         uri = f"reference/{package}.md"
         files.append(File.generated(config, uri, content=reference(package)))
-    waiting = [*_pages, "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
-    while waiting:
-        path = waiting.pop()
+    queue = [*_pages, "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+    while queue:
+        path = queue.pop()
         if path not in _pages:
             _add(path, "index.md" if path == "README.md" else page_name(path))
             files.append(File.generated(config, _pages[path], content=content(path)))
         if path.endswith(".md"):
-            waiting += [other for other in linked(path) if other not in _pages]
+            queue += [other for other in linked(path) if other not in _pages]
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Converts links and formulas, and adds the options to the page of commands."""
     path = _paths.get(page.file.src_uri, "")
     if not path.endswith(".md"):
         return markdown
@@ -76,18 +78,19 @@ def _add(path: str, uri: str) -> None:
 
 
 def _target(path: str, link: str) -> str:
-    """A link from one path of the repository to another, as one between their pages."""
+    """Converts a link between two paths of the repository to one between their pages."""
     other = absolute(path, link)
-    uri = _pages.get(other) or other.removeprefix("docs/")  # pictures keep their places
+    uri = _pages.get(other) or other.removeprefix("docs/")  # images keep their paths
     return posixpath.relpath(uri, posixpath.dirname(_pages[path]))
 
 
 def absolute(path: str, link: str) -> str:
+    """Returns the target of a link as a path from the root of the repository."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
 
 
 def linked(path: str) -> Iterator[str]:
-    """Existing paths outside of docs/ that a Markdown file links to."""
+    """Yields existing paths outside of docs/ that a Markdown file links to."""
     for link, _ in LINK.findall((ROOT / path).read_text(encoding="utf-8")):
         other = absolute(path, link)
         if not other.startswith("docs/") and (ROOT / other).exists():
@@ -95,7 +98,8 @@ def linked(path: str) -> Iterator[str]:
 
 
 def page_name(path: str) -> str:
-    visible = re.sub(r"(^|/)\.", r"\1", path)  # MkDocs leaves out names that begin with a dot
+    """Returns the name of the page of a file or folder."""
+    visible = re.sub(r"(^|/)\.", r"\1", path)  # MkDocs ignores names that begin with a dot
     if path.endswith(".md"):
         return f"repository/{visible}"
     return (
@@ -104,7 +108,7 @@ def page_name(path: str) -> str:
 
 
 def content(path: str) -> str:
-    """A Markdown file as it is, any other file as a block of code, a folder as a list."""
+    """Returns Markdown files unchanged, other files as a code block, folders as a list."""
     file = ROOT / path
     if file.is_dir():
         names = sorted(entry.name for entry in file.iterdir() if entry.name[0] not in "._")
@@ -116,7 +120,7 @@ def content(path: str) -> str:
 
 
 def reference(package: str) -> str:
-    """The public names of a package, module by module, for mkdocstrings."""
+    """Returns the reference page of a package for mkdocstrings, module by module."""
     lines = [f"# {package}", "", f"::: {package}", *_options(members=False)]
     for module, names in public_names(package).items():
         lines += ["", f"## {module}", "", f"::: {module}"]
@@ -127,12 +131,12 @@ def reference(package: str) -> str:
 
 
 def _options(**values: object) -> list[str]:
-    """Options of a `:::` directive, in YAML, of which JSON is a part."""
+    """Returns options of a `:::` directive in JSON, which is valid YAML."""
     return [f"    options: {json.dumps({'show_root_heading': False} | values)}"]
 
 
 def public_names(package: str) -> dict[str, list[str]]:
-    """The names that a package imports for type checkers, by module."""
+    """Returns the names that a package imports for type checkers, by module."""
     tree = ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     imports = (node for node in block.body if isinstance(node, ast.ImportFrom))
@@ -140,10 +144,10 @@ def public_names(package: str) -> dict[str, list[str]]:
 
 
 def options() -> str:
-    """The help texts of all commands."""
+    """Returns the help texts of all commands."""
     from tf_transformer.__main__ import make_parser
 
-    os.environ["COLUMNS"] = "100"  # what argparse wraps at
+    os.environ["COLUMNS"] = "100"  # argparse wraps at this width
     lines = ["", "## Options", ""]
     for parser in _commands(make_parser()):
         name = parser.prog.removeprefix("tf-transformer ")
@@ -152,7 +156,7 @@ def options() -> str:
 
 
 def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """The parsers of all sub-commands, and of theirs."""
+    """Yields the parsers of all sub-commands, recursively."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
@@ -161,4 +165,5 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPars
 
 
 def mathml(formula: str) -> str:
+    """Converts a formula in LaTeX to MathML."""
     return f"<div>{convert(formula.strip(), display='block')}</div>"

@@ -1,4 +1,4 @@
-"""The public pieces in a training loop of one's own: learns to write digits in reverse.
+"""Uses the public API with Keras' `fit`: a model learns to write digits in reverse.
 
 python examples/custom_fit.py
 """
@@ -20,7 +20,7 @@ BEGIN, END, VOCAB_SIZE = 2, 3, 14
 
 
 def batches(num_batches, seed):
-    """Rows of 2 to 8 digits (ids 4 to 13); the labels are the same digits from last to first."""
+    """Yields rows of 2 to 8 digits (ids 4 to 13); the labels are the digits in reverse order."""
     random = np.random.default_rng(seed)
     for _ in range(num_batches):
         source = np.zeros((64, 9), np.int32)
@@ -34,6 +34,7 @@ def batches(num_batches, seed):
 
 
 def main(steps=600):
+    """Trains the model and returns its accuracy."""
     keras.utils.set_random_seed(1)
     signature = ({name: tf.TensorSpec([None, None], tf.int32) for name in ("source", "target")},
                  tf.TensorSpec([None, None], tf.int32))  # fmt: skip

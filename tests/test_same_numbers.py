@@ -62,12 +62,12 @@ def test_a_case_has_one_scale():
     assert found[0].relative == pytest.approx(4e-9)
 
 
-def test_changes_on_purpose_are_reported_and_not_judged():
+def test_intentional_changes_are_reported_and_are_no_error():
     change, reason = next(iter(CHANGED.items()))
     before = {("SavedModel, float32", f"translator, {change}", ""): np.zeros(2)}
     (found,) = compare(before, {})
     assert not found.is_wrong
-    assert "changed on purpose" in table([found])[-1]
+    assert "changed intentionally" in table([found])[-1]
     assert details([found])[0].endswith(f"({reason})")
     (found,) = compare({("logits", f"translator, {change}", ""): np.zeros(2)}, {})
     assert found.is_wrong

@@ -1,13 +1,13 @@
-"""Whether this version computes the same numbers as another commit.
+"""Compares the numbers that this version and another commit compute.
 
     python -m benchmarks.same_numbers --against 1c712d8 [--model-dir DIR ...]
 
-Takes the packages of the other commit out of git. Its version writes models, weights, checkpoints
-and a prepared folder of a small corpus that is made here; then the same program (`worker.py`) runs
-with each of the two versions, reads these files and writes down what it computes: initial weights,
-logits, losses, gradients, weights after training, translations, and what exports answer. Prints a
-table in Markdown; the status is 1 where a difference exceeds 1e-6 and no change on purpose
-(`CHANGED` in `comparison.py`) explains it.
+Extracts the packages of the other commit from git. That version writes models, weights, checkpoints
+and a prepared folder from a small generated corpus. Then the same program (`worker.py`) runs with
+each of the two versions, reads these files, and saves what it computes: initial weights, logits,
+losses, gradients, weights after training, translations, and outputs of exports. Prints a table in
+Markdown. The status is 1 if a relative difference exceeds 1e-6 and is not an intentional change
+(`CHANGED` in `comparison.py`).
 """
 
 import argparse
@@ -26,20 +26,29 @@ ROOT = pathlib.Path(__file__).parents[2]
 PACKAGES = ("tf_transformer", "training", "export")
 
 
-def take_out(commit: str, directory: pathlib.Path) -> None:
-    """Writes the packages as they were at a commit."""
+def extract(commit: str, directory: pathlib.Path) -> None:
+    """Writes the packages of a commit to a folder."""
     words = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, *PACKAGES]
     archive = subprocess.run(words, stdout=subprocess.PIPE)
-    if archive.returncode:  # git has said why
+    if archive.returncode:  # git has printed the reason
         raise SystemExit(2)
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
         files.extractall(directory, filter="data")
 
 
 def run_worker(version: pathlib.Path, name: str, *words: str | pathlib.Path) -> None:
-    """Runs the worker with the packages in `version`; shows what it printed where it fails."""
+    """Runs the worker with the packages in the folder `version`.
+
+    Args:
+        version: folder of the packages.
+        name: name of the version in messages.
+        *words: arguments of the worker.
+
+    Raises:
+        SystemExit: the worker failed; contains its output.
+    """
     print(f"{name}: {words[0]} ...", file=sys.stderr, flush=True)
-    # The worker itself is this version's: the other folder has no benchmarks.
+    # The worker itself is that of this version, since the other folder has no benchmarks.
     environment = os.environ | {
         "PYTHONPATH": f"{version}{os.pathsep}{ROOT}",
         "KERAS_BACKEND": "tensorflow",
@@ -60,18 +69,19 @@ def run_worker(version: pathlib.Path, name: str, *words: str | pathlib.Path) -> 
 
 
 def main() -> None:
+    """Runs the comparison."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--against", required=True, metavar="COMMIT")
     parser.add_argument(
         "--model-dir", nargs="+", type=pathlib.Path, default=[], metavar="DIR",
-        help="trained models whose translations and exports are compared too",
+        help="further trained models whose translations and exports are compared",
     )  # fmt: skip
     options = parser.parse_args()
     models = [path.resolve() for path in options.model_dir]
     with tempfile.TemporaryDirectory() as directory:
         work = pathlib.Path(directory)
         files, other = work / "files", work / "version"
-        take_out(options.against, other)
+        extract(options.against, other)
         run_worker(other, options.against, "write", files)
         numbers = []
         for version, name in ((other, options.against), (ROOT, "this version")):

@@ -1,4 +1,4 @@
-"""What the command line computes: prepared folders, trained weights, translations, scores."""
+"""Runs the command line and collects prepared folders, trained weights, translations, scores."""
 
 import contextlib
 import io
@@ -23,7 +23,7 @@ MODEL = (
     "model.dropout_rate=0.1",
     "model.max_length=40",
 )
-# High rates from the first step on: one step must show in the weights.
+# A high learning rate from the first step, so that a single step changes the weights visibly.
 SETTINGS = (
     "vocabulary.size=330",
     "data.batch_tokens=512",
@@ -31,7 +31,7 @@ SETTINGS = (
     "optimization.learning_rate_factor=0.2",
     "validation.translate_every=0",
 )
-# The runs of training that both versions do, each with settings of its own.
+# Settings of the training runs that both versions do.
 OF_PREPARED = (
     "model.norm_position=post",
     "model.attention_dropout_rate=0.1",
@@ -44,10 +44,10 @@ OF_PREPARED = (
 )
 OF_LANGUAGE_MODEL = ("model.decoder_only=true", "data.subword_dropout=0.1")
 IN_BFLOAT16 = ("optimization.dtype=mixed_bfloat16", "model.relative_positions=keys_values")
-# How many steps the version of before trains; both resume from there.
+# Steps that the earlier version trains, and from which both versions resume.
 STEPS = {"translator": 150, "language model": 60}
-# Not int8: since 968548d its weights have 64 steps in place of 127, which every x86-64 processor
-# multiplies exactly; before, it refuses to run on some.
+# Without int8: since 968548d its weights have 64 levels instead of 127, so that products are exact
+# on every x86-64 processor; earlier versions refuse to run on some.
 DTYPES = ("float32", "bfloat16")
 LINES = (
     "the red house 12 sees the old dog 345.",
@@ -61,10 +61,10 @@ PROMPTS = ("das rote Haus 12", "das", "Der Café-HUND mag")
 
 
 def run(*words: str | pathlib.Path) -> str:
-    """Standard output of a command, in this process.
+    """Runs a command in this process and returns its standard output.
 
     Raises:
-        RuntimeError: it failed.
+        RuntimeError: the command failed.
     """
     stream = io.TextIOWrapper(io.BytesIO())
     with contextlib.redirect_stdout(stream):
@@ -86,8 +86,8 @@ def write(files: pathlib.Path) -> None:
         _train(files, files / name, steps, kind=name)
 
 
-def trained_before(files: pathlib.Path) -> dict[str, pathlib.Path]:
-    """The models that `write` trained, by their names."""
+def earlier_models(files: pathlib.Path) -> dict[str, pathlib.Path]:
+    """Returns the models that `write` trained by name."""
     return {name: files / name for name in STEPS}
 
 
@@ -132,7 +132,7 @@ def _train(files, model_dir, steps, kind="translator", settings=(), prepared=Non
 
 
 def dump_training(numbers: Numbers, files: pathlib.Path, output: pathlib.Path) -> None:
-    """What is prepared, and weights after training: from nothing, and from the files."""
+    """Collects prepared shards, and weights of new runs and of runs that use the given files."""
     _prepare(files, output / "prepared")
     for path in sorted((output / "prepared").glob("*.tfrecord")):
         numbers.add("prepared folder", path.name, {"": np.frombuffer(path.read_bytes(), "uint8")})
@@ -170,10 +170,18 @@ def _pieces(path):
     }
 
 
-def dump_answers(
-    numbers: Numbers, name: str, model_dir: pathlib.Path, files: pathlib.Path, place: pathlib.Path
+def dump_outputs(
+    numbers: Numbers, name: str, model_dir: pathlib.Path, files: pathlib.Path, output: pathlib.Path
 ) -> None:
-    """What a model directory translates or completes, and its scores; `place` is a folder."""
+    """Collects the translations or completions of a model directory, and its scores.
+
+    Args:
+        numbers: the collection.
+        name: name of the model in it.
+        model_dir: the model directory.
+        files: folder of the corpus.
+        output: folder to write to.
+    """
     description = json.loads((model_dir / "config.json").read_text(encoding="utf-8"))
     is_translator = not description["model"]["decoder_only"]
     if is_translator:
@@ -183,7 +191,7 @@ def dump_answers(
     for dtype in DTYPES:
         answers = run(*command, "--model-dir", model_dir, "--dtype", dtype)
         numbers.add(f"{command[0]}, {dtype}", name, {"lines": texts(answers.splitlines())})
-    copy = place / "evaluated"  # scores are written into it
+    copy = output / "evaluated"  # `evaluate` writes scores into the model directory
     shutil.copytree(model_dir, copy, ignore=shutil.ignore_patterns("*checkpoints", "logs"))
     source = ("--source", files / "validation.en") if is_translator else ()
     words = (*source, "--reference", files / "validation.de", "--json", copy / "evaluation.json")

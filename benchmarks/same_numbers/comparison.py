@@ -1,4 +1,4 @@
-"""Differences between the numbers of two versions, as a table."""
+"""Compares the numbers of two versions and tabulates the differences."""
 
 import collections
 from typing import NamedTuple
@@ -7,25 +7,27 @@ import numpy as np
 
 TOLERANCE = 1e-6
 
-# What was changed on purpose, by signature and output of a SavedModel: reported, not judged.
+# Intentional changes, by signature and output of a SavedModel; reported, but not an error.
 CHANGED = {
-    "tokens, truncated": "b74d321: ids have the limit's width, so none are cut off",
-    "tokens_options, truncated": "b74d321: ids have the limit's width, so none are cut off",
+    "tokens, truncated": "b74d321: ids have a fixed width, so that none are truncated",
+    "tokens_options, truncated": "b74d321: ids have a fixed width, so that none are truncated",
 }
 
 Arrays = dict[tuple[str, str, str], np.ndarray]
 
 
 class Comparison(NamedTuple):
-    """One array of both versions.
+    """Comparison of one array of both versions.
 
     Attributes:
-        what, case, name: see `Numbers`.
-        count: how many numbers or texts it holds.
-        absolute: the largest difference; of texts 1 where they differ, infinite where the shapes
-            differ or one version has no such array.
-        relative: the same over the largest value of the whole case.
-        reason: why it was changed on purpose; None where it was not.
+        what: kind of numbers, see `Numbers`.
+        case: case, see `Numbers`.
+        name: name of the array, see `Numbers`.
+        count: number of values or texts.
+        absolute: the largest difference; 1 for different texts, infinite if the shapes
+            differ or one version lacks the array.
+        relative: `absolute` divided by the largest value of the whole case.
+        reason: reason of an intentional change, or None.
     """
 
     what: str
@@ -42,7 +44,7 @@ class Comparison(NamedTuple):
 
 
 def compare(before: Arrays, after: Arrays) -> list[Comparison]:
-    """Compares all arrays of two versions, in the order of the former."""
+    """Compares all arrays of two versions, in the order of the first."""
     scales: dict[tuple[str, str], float] = collections.defaultdict(float)
     for (what, case, _), values in before.items():
         scales[what, case] = max(scales[what, case], _largest(values))
@@ -72,7 +74,7 @@ def _largest(values):
 
 
 def _difference(before, after):
-    """The largest difference; NaN and the infinities equal themselves alone."""
+    """Returns the largest difference; NaN and infinities equal only themselves."""
     if before is None or after is None or before.shape != after.shape:
         return np.inf
     if (before.dtype.kind == "S") != (after.dtype.kind == "S"):
@@ -87,7 +89,7 @@ def _difference(before, after):
 
 
 def table(comparisons: list[Comparison]) -> list[str]:
-    """A line for each thing that was compared."""
+    """Returns a table in Markdown with one row for each kind of numbers."""
     lines = ["| what | cases | numbers | largest difference | relative | |", "|---" * 6 + "|"]
     groups = collections.defaultdict(list)
     for comparison in comparisons:
@@ -117,14 +119,14 @@ def _verdict(group):
         return "DIFFERENT"
     judged = [comparison for comparison in group if comparison.reason is None]
     if not judged:
-        return "changed on purpose"
+        return "changed intentionally"
     if any(comparison.absolute for comparison in judged):
         return f"within {TOLERANCE:g}"
-    return "equal" if len(judged) == len(group) else "equal but for a change on purpose"
+    return "equal" if len(judged) == len(group) else "equal except for an intentional change"
 
 
-def details(comparisons: list[Comparison], most: int = 5) -> list[str]:
-    """Of each case that differs, the arrays that do so most."""
+def details(comparisons: list[Comparison], max_arrays: int = 5) -> list[str]:
+    """Returns a line for each of the most different arrays of each case that differs."""
     lines = []
     cases = collections.defaultdict(list)
     for comparison in comparisons:
@@ -132,17 +134,17 @@ def details(comparisons: list[Comparison], most: int = 5) -> list[str]:
             cases[comparison.what, comparison.case].append(comparison)
     for (what, case), group in cases.items():
         group.sort(key=lambda comparison: comparison.relative, reverse=True)
-        for comparison in group[:most]:
+        for comparison in group[:max_arrays]:
             lines.append(_line(comparison))
-        if len(group) > most:
-            lines.append(f"{what}, {case}: {len(group) - most} more")
+        if len(group) > max_arrays:
+            lines.append(f"{what}, {case}: {len(group) - max_arrays} more")
     return lines
 
 
 def _line(comparison):
     name = ", ".join(filter(None, (comparison.what, comparison.case, comparison.name)))
     if np.isinf(comparison.absolute):
-        found = "in one version alone, of another shape, or not finite"
+        found = "missing in one version, different shapes, or not finite"
     else:
         found = f"{_number(comparison.absolute)}, relative {_number(comparison.relative)}"
     return f"{name}: {found}" + (f" ({comparison.reason})" if comparison.reason else "")

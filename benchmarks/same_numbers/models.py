@@ -1,4 +1,4 @@
-"""What models compute in Python: initial weights, logits, losses, gradients, `fit`."""
+"""Collects what models compute in Python: initial weights, logits, losses, gradients, `fit`."""
 
 import pathlib
 
@@ -68,13 +68,14 @@ LOSSES = ("all", "others", "others_but_padding")
 
 
 def make_model(name: str) -> keras.Model:
+    """Returns a new model of a configuration in `CONFIGS`."""
     config = TransformerConfig(**(SIZES | CONFIGS[name]))
     dtype = name if name.startswith("mixed") else "float32"
     return (LanguageModel if config.decoder_only else Transformer)(config, dtype=dtype)
 
 
 def make_batch() -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Source, target and labels of three rows, padded."""
+    """Returns inputs and labels of three padded rows."""
     random = np.random.default_rng(1)
     source, labels = random.integers(4, 40, size=(2, 3, 9))
     source[1, 6:], source[2, 4:], labels[1, 3:], labels[2, 7:] = 0, 0, 0, 0
@@ -84,7 +85,7 @@ def make_batch() -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 def write(files: pathlib.Path) -> None:
-    """Saves a model of each configuration, none of its weights 0 or 1, in both formats of Keras."""
+    """Saves a model of each configuration in both Keras formats, with noise on all weights."""
     random = np.random.default_rng(1)
     for name in CONFIGS:
         model = make_model(name)
@@ -95,10 +96,11 @@ def write(files: pathlib.Path) -> None:
 
 
 def dump(numbers: Numbers, files: pathlib.Path) -> None:
+    """Collects the numbers of new models and of those that `write` saved."""
     for name in CONFIGS:
         keras.utils.set_random_seed(1)
         model = make_model(name)
-        numbers.add("initial weights of a seed", name, _weights(model))
+        numbers.add("initial weights for a seed", name, _weights(model))
         _dump_read_model(numbers, files, name)
     _dump_fit(numbers, files)
     _dump_pruned(numbers, files)
@@ -128,7 +130,7 @@ def _dump_read_model(numbers, files, name):
 
 
 def _path(weight):
-    """Without the name of the model, which has a number."""
+    """Returns the path without the model's name, which Keras numbers."""
     return weight.path.partition("/")[2]
 
 
@@ -137,7 +139,7 @@ def _weights(model):
 
 
 def _dump_fit(numbers, files):
-    """Three steps of Keras' own `fit`."""
+    """Trains three steps with Keras' `fit`."""
     inputs, labels = make_batch()
     keras.utils.set_random_seed(3)
     model = make_model("dropout")
@@ -145,7 +147,7 @@ def _dump_fit(numbers, files):
     model.compile(
         keras.optimizers.Adam(NoamSchedule(16, 2, 0.1)),
         loss=LabelSmoothedCrossEntropy(0.1),
-        # Named, as the default was another one before e39c3ed.
+        # With a name, since the default was different before e39c3ed.
         metrics=[SmoothedLoss(name="smoothed"), TokenAccuracy(), Perplexity()],
     )
     history = model.fit(inputs, labels, batch_size=3, epochs=3, shuffle=False, verbose=0)

@@ -1,4 +1,4 @@
-"""What a version computes, in a file: arrays by what they are, the case, and their name."""
+"""Stores what a version computes in a file: arrays by kind, case and name."""
 
 import pathlib
 from collections.abc import Iterable, Mapping
@@ -10,21 +10,26 @@ NAME = "numbers.npz"
 
 
 class Numbers:
-    """Collects arrays; all of one case are compared relative to the largest of them."""
+    """A collection of arrays; those of one case are compared relative to their largest value."""
 
     def __init__(self):
         self._arrays: dict[str, np.ndarray] = {}
 
     def add(self, what: str, case: str, arrays: Mapping[str, Any]) -> None:
-        """Adds numbers or texts by their names, such as the gradients of one model.
+        """Adds arrays of numbers or texts, such as the gradients of one model.
+
+        Args:
+            what: kind of numbers, such as "gradients".
+            case: what they were computed for, such as a configuration.
+            arrays: the arrays by name.
 
         Raises:
-            ValueError: there are such already.
+            ValueError: an array of this kind, case and name exists already.
         """
         for name, value in arrays.items():
             key = "|".join((what, case, name))
             if key in self._arrays:
-                raise ValueError(f"Expected {key!r} once")
+                raise ValueError(f"Expected {key!r} only once")
             self._arrays[key] = _plain(value)
 
     def save(self, directory: pathlib.Path) -> None:
@@ -33,13 +38,13 @@ class Numbers:
 
 
 def texts(values: Iterable[str | bytes]) -> np.ndarray:
-    """Texts as an array that needs no pickle."""
+    """Returns texts as an array that can be saved without pickle."""
     return np.array([text.encode() if isinstance(text, str) else text for text in values], "S")
 
 
 def _plain(value):
     value = np.asarray(value)
-    if value.dtype.kind == "O":  # strings of TensorFlow
+    if value.dtype.kind == "O":  # TensorFlow's strings
         return texts(value.ravel()).reshape(value.shape)
     if value.dtype.kind == "V":  # bfloat16
         return value.astype("float32")
@@ -47,6 +52,6 @@ def _plain(value):
 
 
 def read_numbers(directory: pathlib.Path) -> dict[tuple[str, str, str], np.ndarray]:
-    """Arrays by what they are, case, and name."""
+    """Returns the saved arrays by kind, case and name."""
     with np.load(directory / NAME) as arrays:
         return {tuple(key.split("|", 2)): arrays[key] for key in arrays}

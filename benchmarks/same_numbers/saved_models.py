@@ -1,4 +1,4 @@
-"""What the signatures of exports answer."""
+"""Collects the outputs of exported signatures."""
 
 import json
 import pathlib
@@ -9,7 +9,7 @@ import tensorflow as tf
 from benchmarks.same_numbers.commands import LINES, run
 from benchmarks.same_numbers.numbers import Numbers
 
-# In bfloat16 one for each kind of answer, as exporting them takes long; None exports all.
+# None exports all. In bfloat16 one per kind of output, since exporting takes long.
 SIGNATURES = {
     "float32": None,
     "bfloat16": (
@@ -17,20 +17,27 @@ SIGNATURES = {
         *("tokens_options", "score", "sample"),
     ),
 }
-# Of a place in the n best that is empty; it would hide differences of the others.
+# Score of an empty entry of the n best; as the largest value it would hide other differences.
 NO_SCORE = -1e9
 
 
-def dump(numbers: Numbers, name: str, model_dir: pathlib.Path, place: pathlib.Path) -> None:
-    """Exports a translator to a folder in `place` for each dtype, and asks every signature."""
+def dump(numbers: Numbers, name: str, model_dir: pathlib.Path, output: pathlib.Path) -> None:
+    """Exports a translator for each dtype and collects the outputs of every signature.
+
+    Args:
+        numbers: the collection.
+        name: name of the model in it.
+        model_dir: the model directory.
+        output: folder for the exports.
+    """
     description = json.loads((model_dir / "config.json").read_text(encoding="utf-8"))["model"]
     if description["decoder_only"]:
         return
     inputs = make_inputs(description["max_length"] - 1, description["source_vocab_size"])
     for dtype, signatures in SIGNATURES.items():
-        path = place / dtype
-        wanted = ("--signatures", *signatures) if signatures else ()
-        run("export", "--model-dir", model_dir, "--output", path, "--dtype", dtype, *wanted)
+        path = output / dtype
+        selected = ("--signatures", *signatures) if signatures else ()
+        run("export", "--model-dir", model_dir, "--output", path, "--dtype", dtype, *selected)
         saved = tf.saved_model.load(str(path / "1"))
         for signature, function in saved.signatures.items():
             specs = function.structured_input_signature[1]
@@ -44,7 +51,7 @@ def dump(numbers: Numbers, name: str, model_dir: pathlib.Path, place: pathlib.Pa
 
 
 def make_inputs(limit: int, vocab_size: int) -> dict[str, list]:
-    """Values of every input of a signature for six rows; ids of the width that exports ask for."""
+    """Returns values of all signatures' inputs for six rows; `ids` has the width `limit`."""
     random = np.random.default_rng(1)
     ids = random.integers(4, vocab_size, size=(6, limit))
     lengths = np.array([1, 5, 12, 0, 3, limit])

@@ -1,10 +1,9 @@
-"""Run by `same_numbers` with the packages of one version, whose folder is the first argument.
+"""Runs with the packages of one version, whose folder is the first argument.
 
-    worker VERSION write FILES               writes what both versions read
-    worker VERSION dump FILES OUTPUT [DIR ...]    writes down what this version computes
+    worker VERSION write FILES                    writes the files that both versions read
+    worker VERSION dump FILES OUTPUT [DIR ...]    saves what this version computes
 
-It may use nothing but what both versions have: the public names of `tf_transformer` and the
-command line.
+It uses only what both versions have: the public names of `tf_transformer` and the command line.
 """
 
 import pathlib
@@ -12,6 +11,7 @@ import sys
 
 
 def main() -> None:
+    """Runs a task with the packages of one version."""
     version, task, *words = sys.argv[1:]
     import keras
     import tensorflow as tf
@@ -21,7 +21,9 @@ def main() -> None:
     from benchmarks.same_numbers.numbers import Numbers
 
     if not pathlib.Path(tf_transformer.__file__).is_relative_to(version):
-        raise RuntimeError(f"Expected the packages in {version}, got {tf_transformer.__file__}")
+        raise RuntimeError(
+            f"Expected the packages in {version}. Received: {tf_transformer.__file__}"
+        )
     keras.utils.set_random_seed(1)
     tf.config.experimental.enable_op_determinism()
     files, *others = map(pathlib.Path, words)
@@ -35,12 +37,12 @@ def main() -> None:
     numbers = Numbers()
     models.dump(numbers, files)
     commands.dump_training(numbers, files, output)
-    model_dirs = commands.trained_before(files) | {str(path): path for path in given}
+    model_dirs = commands.earlier_models(files) | {str(path): path for path in given}
     for index, (name, model_dir) in enumerate(model_dirs.items()):
-        place = output / f"answers-{index}"
-        place.mkdir()
-        commands.dump_answers(numbers, name, model_dir, files, place)
-        saved_models.dump(numbers, name, model_dir, place)
+        directory = output / f"model-{index}"
+        directory.mkdir()
+        commands.dump_outputs(numbers, name, model_dir, files, directory)
+        saved_models.dump(numbers, name, model_dir, directory)
     numbers.save(output)
 
 

@@ -1,9 +1,9 @@
-"""Takes the pictures of docs/monitoring.md: TensorBoard's pages in headless Chromium.
+"""Takes the screenshots of docs/monitoring.md: TensorBoard's pages in headless Chromium.
 
     python docs/images/make_screenshots.py LOGDIR
 
-LOGDIR holds the model directories of some runs. Needs `pip install playwright` and Chromium, an
-installed one (`apt-get install chromium`) or that of `playwright install chromium`.
+LOGDIR contains the model directories of some runs. Needs `pip install playwright` and Chromium,
+from `apt-get install chromium` or `playwright install chromium`.
 """
 
 import argparse
@@ -20,8 +20,8 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 HERE = pathlib.Path(__file__).parent
-MOST_BYTES = 300_000
-# Settings that both runs share make way for one that they do not.
+MAX_BYTES = 300_000
+# Settings that are the same in both runs; hidden, so that the one that differs is visible.
 _SHARED = (
     *(f"data.{name}" for name in ("batch_sentences", "batch_tokens", "max_length")),
     *("data.shuffle_buffer", "model.d_ff"),
@@ -50,7 +50,7 @@ def wait_for_runs(address: str, seconds: int = 60) -> None:
         try:
             with urllib.request.urlopen(f"{address}data/runs") as answer:
                 if answer.read().strip() not in (b"", b"[]"):
-                    time.sleep(3)  # until it has read the last of them
+                    time.sleep(3)  # until TensorBoard has read all of them
                     return
         except urllib.error.URLError:
             pass
@@ -59,21 +59,23 @@ def wait_for_runs(address: str, seconds: int = 60) -> None:
 
 
 def take(page: Page, name: str) -> None:
-    """Saves what the page shows, in few colours."""
+    """Saves a screenshot of the page with 128 colours."""
     path = HERE / f"{name}.png"
     page.screenshot(path=path)
     Image.open(path).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(
         path, optimize=True
     )
-    if path.stat().st_size > MOST_BYTES:
-        raise RuntimeError(f"{path}: {path.stat().st_size} bytes")
+    if path.stat().st_size > MAX_BYTES:
+        raise RuntimeError(
+            f"{path}: expected at most {MAX_BYTES} bytes. Received: {path.stat().st_size}"
+        )
     print(path)
 
 
 def take_all(page: Page, address: str) -> None:
-    """One picture of each page that docs/monitoring.md speaks of."""
-    for name, place, clicks in (
-        ("scalars", "?tagFilter=^loss|quality#timeseries", ["Settings"]),  # closes them, for good
+    """Takes a screenshot of each page that docs/monitoring.md shows."""
+    for name, path, clicks in (
+        ("scalars", "?tagFilter=^loss|quality#timeseries", ["Settings"]),  # closes the settings
         ("speed", "?tagFilter=optimizer|speed#timeseries", []),
         ("text", "#text", []),
         ("images", "#images", ["Show actual image size"]),
@@ -82,7 +84,7 @@ def take_all(page: Page, address: str) -> None:
         ("hparams", "#hparams", [*_SHARED, "model.dropout_rate"]),
     ):
         page.goto("about:blank")
-        page.goto(f"{address}{place}")
+        page.goto(f"{address}{path}")
         page.wait_for_timeout(5000)
         for text in clicks:
             page.get_by_text(text, exact=True).first.click()
@@ -91,7 +93,7 @@ def take_all(page: Page, address: str) -> None:
 
 
 def main() -> None:
-    """Reads the command line."""
+    """Takes all screenshots."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("logdir", type=pathlib.Path)
     options = parser.parse_args()

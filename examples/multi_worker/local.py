@@ -1,9 +1,9 @@
-"""Runs a command as several workers of one machine, as a rehearsal for several machines.
+"""Runs a command as several workers on one machine, to try out training on several machines.
 
     python examples/multi_worker/local.py 2 tf-transformer train --source train.en ...
 
-Every worker gets a TF_CONFIG of its own. The chief, worker 0, shows what it prints; the others are
-silent, but for errors. Ends with the first status that is not 0.
+Every worker gets its own TF_CONFIG. Only worker 0, the chief, shows its standard output; all show
+their standard error. The exit status is the first that is not 0.
 """
 
 import json
@@ -15,7 +15,7 @@ import sys
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at the moment."""
+    """Returns ports that are currently unused."""
     sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
     ports = [server.getsockname()[1] for server in sockets]
     for server in sockets:
@@ -24,7 +24,13 @@ def free_ports(count: int) -> list[int]:
 
 
 def start_workers(command: list[str], count: int, **options) -> list[subprocess.Popen]:
-    """Starts the command `count` times, each with a TF_CONFIG of its own."""
+    """Starts the command `count` times, each with its own TF_CONFIG.
+
+    Args:
+        command: program and arguments.
+        count: number of workers.
+        **options: further arguments of `subprocess.Popen`.
+    """
     addresses = [f"localhost:{port}" for port in free_ports(count)]
     workers = []
     for index in range(count):
@@ -37,6 +43,7 @@ def start_workers(command: list[str], count: int, **options) -> list[subprocess.
 
 
 def main() -> int:
+    """Runs the command given on the command line and returns its exit status."""
     count, *command = sys.argv[1:] or [""]
     if not count.isdigit() or int(count) < 1 or not command:
         print("usage: local.py NUMBER_OF_WORKERS COMMAND ...", file=sys.stderr)
@@ -45,7 +52,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: [worker.terminate() for worker in workers])
     try:
         statuses = [worker.wait() for worker in workers]
-    except KeyboardInterrupt:  # every worker has got it too, and saves
+    except KeyboardInterrupt:  # the workers have received it too, and save
         statuses = [worker.wait() for worker in workers]
     return next((status for status in statuses if status), 0)
 

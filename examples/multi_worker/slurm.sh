@@ -1,6 +1,6 @@
 #!/bin/sh
-# Training on two nodes under Slurm; --requeue starts it again after a node fails, and training goes on
-# from the newest checkpoint. The model directory must lie on a file system that all nodes share.
+# Training on two nodes under Slurm. --requeue restarts the job after a node fails, and training resumes
+# from the newest checkpoint. The model directory must be on a file system that all nodes share.
 #
 #     sbatch slurm.sh
 #

@@ -218,7 +218,7 @@ def test_the_page_on_serving_names_these_settings(written):
         re.findall(r"(\w+) \{ value: (\d+) }", (written / "batching_parameters.txt").read_text())
     )
     milliseconds = int(settings["batch_timeout_micros"]) / 1000
-    assert f"lets a request wait {milliseconds:g} ms" in page
-    assert f"at most {settings['max_batch_size']} rows in a batch" in page
-    assert f"computes {settings['num_batch_threads']} batches at a time" in page
+    assert f"a request waits up to {milliseconds:g} ms" in page
+    assert f"a batch has at most {settings['max_batch_size']} rows" in page
+    assert f"{settings['num_batch_threads']} batches are computed at a time" in page
     assert f"`max_enqueued_batches`, here {int(settings['max_enqueued_batches']):,}," in page
