@@ -20,7 +20,7 @@ def load_example(name):
 
 @pytest.mark.slow
 def test_custom_fit_learns_to_reverse():
-    assert load_example("custom_fit").main(steps=450) > 0.9
+    assert load_example("custom_fit").main(steps=270) > 0.9
 
 
 def test_custom_fit_is_short():

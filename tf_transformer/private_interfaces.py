@@ -33,9 +33,10 @@ def remove_weights(layer: keras.layers.Layer, attributes: Sequence[str]) -> None
     """Forgets all variables of a layer, and sets the attributes that hold them to None."""
     for variable in layer.weights:
         layer._untrack_variable(variable)
-    # What an attribute once held stays tracked, and is saved, unless the attribute goes.
+    # What an attribute once held stays tracked, and is saved, unless the attribute is deleted.
     for name in attributes:
-        delattr(layer, name)
+        # Layer's own `__delattr__` also collects garbage, 0.2 s for each variable.
+        super(keras.layers.Layer, layer).__delattr__(name)
         setattr(layer, name, None)
 
 

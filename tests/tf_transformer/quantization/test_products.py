@@ -199,7 +199,7 @@ def test_int8_translates_and_is_exported_once(talkative, sentences, tmp_path, ca
         "--length-penalty",
         "0.6",
     ]
-    signatures = ["--signatures", "serving_default", "nbest", "score"]
+    signatures = ["--signatures", "serving_default", "score"]
     assert main([*command, "--output", str(tmp_path / "served"), *signatures]) == 0
     version = tmp_path / "served" / "1"
     assert json.loads((version / "model.json").read_text())["dtype"] == "int8"
