@@ -7,6 +7,7 @@ session, as TF Serving does: `tf.saved_model.load` restores it in another way. T
 finalized before the first request, so that a request that traces or adds an operation fails.
 """
 
+import gc
 import os
 import pickle
 import sys
@@ -33,6 +34,7 @@ def main(path: str) -> None:
         found = session.run(fetches, feeds)
         pickle.dump({key: value.tolist() for key, value in found.items()}, answer_file)
         answer_file.flush()
+    gc.freeze()  # Python collects garbage several times as it exits
 
 
 if __name__ == "__main__":

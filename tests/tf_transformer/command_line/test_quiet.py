@@ -1,6 +1,7 @@
-"""What the import of TensorFlow shows."""
+"""What the import of TensorFlow shows, and what it leaves to the garbage collector."""
 
 import contextlib
+import subprocess
 import sys
 
 import pytest
@@ -23,3 +24,16 @@ def test_a_terminal_shows_that_it_is_loading(is_terminal, capsys, monkeypatch):
     assert [line.strip() for line in shown] == ["loading TensorFlow ..." if is_terminal else ""]
     cleared = capsys.readouterr().err.rpartition("\r")
     assert cleared[2] == "" and not cleared[0].strip()
+
+
+@pytest.mark.slow
+def test_an_exit_collects_no_garbage_of_tensorflow():
+    program = (
+        "import atexit, gc\n"
+        "atexit.register(lambda: print(gc.get_freeze_count(), len(gc.get_objects())))\n"
+        "from tf_transformer.command_line.quiet import import_tensorflow\n"
+        "import_tensorflow()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    frozen, others = map(int, done.stdout.split())
+    assert frozen > 100_000 > 10_000 > others
