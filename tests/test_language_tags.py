@@ -10,7 +10,7 @@ from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.model_dir import read_tokenizers
-from tf_transformer.text.language_tags import check_tags, language_tag, languages_of, tagged
+from tf_transformer.text.language_tags import add_tag, check_tags, language_tag, languages_of
 from tf_transformer.text.text_file import TextFile
 
 
@@ -19,10 +19,10 @@ def test_tags():
     assert languages_of(["<2 de>", "▁<2de>", "a"]) == []
     with pytest.raises(ValueError, match="expected the name of a language, such as 'de'"):
         language_tag("d e")
-    lines = [tagged(line, "de", "f:1") for line in (b"a dog", b" ", b"\xff")]
+    lines = [add_tag(line, "de", "f:1") for line in (b"a dog", b" ", b"\xff")]
     assert lines == [b"<2de> a dog", b" ", b"<2de> \xff"]
-    with pytest.raises(ValueError, match="f:2: begins with a language already"):
-        tagged(b"<2fr> a cat", "de", "f:2")
+    with pytest.raises(ValueError, match="f:2: starts with a language tag already"):
+        add_tag(b"<2fr> a cat", "de", "f:2")
     check_tags(["anything"], [], "f")
     check_tags(["<2de> a", "", b"<2fr> b"], ["de", "fr"], "f")
     with pytest.raises(ValueError, match=r"f:3: a source .* one of <2de>, <2fr>"):
@@ -95,12 +95,14 @@ def test_tags_are_pieces_and_change_the_translation(model, tmp_path, capsys):
     assert found["de"] != found["rev"]
     capsys.readouterr()
     assert main([*command, str(tmp_path / "in")]) == 2
-    assert "in:1: a source for this vocabulary begins with" in capsys.readouterr().err
+    assert "in:1: a source for this vocabulary must start with" in capsys.readouterr().err
     assert main([*command, str(tmp_path / "in"), "--target-language", "fr"]) == 2
     assert "no tag for the language 'fr', only for de, rev" in capsys.readouterr().err
     translator = Translator.load(model)
     assert translator(["<2de> ten horses", "", "<2de> the third of May"]) == found["de"][:3]
-    with pytest.raises(ValueError, match="sentences:2: a source for this vocabulary begins with"):
+    with pytest.raises(
+        ValueError, match="sentences:2: a source for this vocabulary must start with"
+    ):
         translator(["<2de> ten horses", "the third of May"])
 
 
@@ -121,7 +123,7 @@ def test_evaluate_and_export(model, files, corpus, tmp_path, capsys):
     sides = ["--source", str(files / "validation.source")]
     sides += ["--reference", str(files / "validation.target"), "--target-language", "de"]
     assert main([*command[:-3], *sides]) == 2
-    assert "validation.source:1: begins with a language already" in capsys.readouterr().err
+    assert "validation.source:1: starts with a language tag already" in capsys.readouterr().err
     command = ["export", "--model-dir", str(model), "--beam-size", "1"]
     command += ["--signatures", "serving_default", "--output", str(tmp_path / "served")]
     assert main(command) == 0
@@ -146,7 +148,7 @@ def test_misuse(files, corpus, trained, tmp_path, capsys):
         small_config(vocabulary__languages=["de"], model__decoder_only=True)
     command = ["train", *corpus.options, "--model-dir", str(tmp_path / "m")]
     assert main([*command, "--set", "vocabulary.languages=[de]"]) == 2
-    assert ".en:1: a source for this vocabulary begins with" in capsys.readouterr().err
+    assert ".en:1: a source for this vocabulary must start with" in capsys.readouterr().err
     assert not (tmp_path / "m").exists()
     command = ["evaluate", "--model-dir", str(trained), "--target-language", "de"]
     command += ["--reference", corpus.path("validation.de")]

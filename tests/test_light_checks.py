@@ -141,12 +141,12 @@ WRONG = {
     ),
     "train, place": (
         "train --target {text} --validation-target {text} --model-dir /proc/x",
-        "/proc: no folder can be made there",
+        "/proc: cannot create a folder there",
     ),
     "train, tag": (
         "train --source {text} --target {text} --validation-source {text} --validation-target "
         "{text} --model-dir {new} --set vocabulary.languages=[de]",
-        "text:1: a source for this vocabulary begins with the language that is wanted, one of <2",
+        "text:1: a source for this vocabulary must start with the tag of the target language",
     ),
     "evaluate, lengths": (
         "evaluate --model-dir {model} --source {text} --reference {two}",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.registration import register, register_with_keras
 
-if TYPE_CHECKING:  # for editors and type checkers
+if TYPE_CHECKING:
     from tf_transformer.config import SideConfig, TransformerConfig
     from tf_transformer.decoding.beam_search import (
         Hypotheses,
@@ -38,10 +38,10 @@ if TYPE_CHECKING:  # for editors and type checkers
     from tf_transformer.models.transformer import Transformer
     from tf_transformer.storage.model_dir import load_model
     from tf_transformer.text.tokenizer import Tokenizer
-else:  # not for them: every name would be one of this package
+else:  # hidden from type checkers, for which every name would exist in this package
 
     def __getattr__(name: str) -> Any:
-        """Imports TensorFlow only once something needs it, so that `--help` answers at once."""
+        """Imports a public name on first use, so that `--help` need not import TensorFlow."""
         if name not in _MODULES:
             raise AttributeError(f"module 'tf_transformer' has no attribute {name!r}")
         register()

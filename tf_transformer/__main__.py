@@ -1,4 +1,4 @@
-"""The command `tf-transformer`: hands over to the commands of the packages."""
+"""The command `tf-transformer`, which runs the commands of `training` and `export`."""
 
 import argparse
 import os
@@ -13,12 +13,12 @@ from tf_transformer.command_line.standard_streams import (
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 
-# Names of files and whatever else a message holds may come from elsewhere.
-_LONGEST_MESSAGE = 4000
+# Messages can contain untrusted text, such as names of files.
+_MAX_MESSAGE_LENGTH = 4000
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line; what it parses has the function to `run`."""
+    """Returns the parser of the command line; its results have a function `run`."""
     from export.commands import cli as export_cli
     from training.commands import cli as training_cli
 
@@ -34,12 +34,18 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command and returns the exit status: 0, 2 for expected errors, 130 for Ctrl-C."""
-    # Read by TensorFlow when it is imported. What matters comes as an exception; its log of errors
-    # also names every accelerator that is not there.
+    """Runs one command.
+
+    Args:
+        arguments: the command line; None means `sys.argv`.
+
+    Returns:
+        The exit status: 0, 1 if the reader of standard output has closed it, 2 for expected errors,
+        130 for Ctrl-C.
+    """
+    # TensorFlow's log reports every missing accelerator as an error. Real errors are exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # Read by Keras, before its own keras.json; the commands need TensorFlow, whatever else runs on
-    # this machine.
+    # Overrides keras.json, because the commands need TensorFlow.
     os.environ["KERAS_BACKEND"] = "tensorflow"
     open_standard_streams()
     try:
@@ -54,28 +60,28 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
             give_up_standard_output()
-            if isinstance(error, BrokenPipeError):  # its reader has gone; nobody is left to tell
+            if isinstance(error, BrokenPipeError):  # the reader has closed the pipe
                 return 1
         if not _is_expected(error):
             raise
-        message = printable(_in_one_line(error), _LONGEST_MESSAGE)
+        message = printable(_in_one_line(error), _MAX_MESSAGE_LENGTH)
         print(f"tf-transformer: error: {message}", file=sys.stderr)
         return 2
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports a wrong command line in one line; subcommands inherit it."""
+    """A parser that reports errors in one line, also for subcommands."""
 
     def error(self, message):
-        message = printable(message, _LONGEST_MESSAGE)
+        message = printable(message, _MAX_MESSAGE_LENGTH)
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
 def _is_expected(error: Exception) -> bool:
-    """True for faults of input, files and disks; others are ours and deserve a traceback.
+    """Returns whether an error is caused by input, files or disks, and not by a bug.
 
-    TensorFlow reports a full disk, and memory that does not suffice, as exhausted resources. Names
-    of files that are not UTF-8 are strings that cannot be encoded.
+    TensorFlow reports a full disk or insufficient memory as exhausted resources. File names that
+    are not UTF-8 are strings that cannot be encoded.
     """
     if isinstance(error, UnicodeEncodeError):
         return "surrogates" in error.reason

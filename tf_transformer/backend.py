@@ -1,16 +1,16 @@
-"""The one check of Keras' backend, for what computes with TensorFlow whatever Keras is set to."""
+"""The check of the Keras backend in modules that need TensorFlow."""
 
 import keras
 
 
 def require_tensorflow(part: str) -> None:
-    """Refuses to go on where Keras computes with another library.
+    """Checks that the Keras backend is TensorFlow.
 
     Args:
-        part: what needs TensorFlow, for the message.
+        part: what needs TensorFlow, for the error message.
 
     Raises:
-        ImportError: Keras' backend is another one.
+        ImportError: the backend is not TensorFlow.
     """
     backend = keras.backend.backend()
     if backend != "tensorflow":

@@ -1,9 +1,9 @@
-"""Errors that are expected: faults of input, not of the program."""
+"""Expected errors: invalid input, not bugs."""
 
 
 class InputError(ValueError):
-    """Something that was given cannot be used: an argument, a setting, a file, an answer.
+    """An argument, a setting, a file or a server's answer is invalid.
 
-    Its message says what was expected and what came. The command line prints it in one line and
-    ends with exit status 2; any other `ValueError` is a fault of the program, with a traceback.
+    The message says what was expected and what was received. The command line prints it in one line
+    and exits with status 2; any other `ValueError` is a bug and prints a traceback.
     """

@@ -1,20 +1,20 @@
-"""Text and values from outside, such as a file or a server, for a message on a terminal."""
+"""Untrusted text and values, such as those of a file or a server, in messages on a terminal."""
 
 import reprlib
 from typing import Any
 
-_LONGEST_VALUE = 200
+_MAX_VALUE_LENGTH = 200
 
 
 def printable(text: str, max_length: int = 500) -> str:
-    """Returns the text in one line, with what a terminal would obey shown escaped.
+    """Returns a text as one line in which all characters that are not printable are escaped.
 
-    That is every character that is not printable: control characters and so escape sequences, and
-    those that reorder or hide text.
+    These are control characters, which a terminal would execute, and characters that reorder or
+    hide text.
 
     Args:
-        text: from anywhere.
-        max_length: characters of it to show; `...` stands for what is left out.
+        text: any text.
+        max_length: number of characters to keep; `...` replaces the rest.
     """
     line = " ".join(text[:max_length].split())
     shown = "".join(
@@ -24,16 +24,16 @@ def printable(text: str, max_length: int = 500) -> str:
 
 
 def shown(value: Any) -> str:
-    """Returns `repr(value)`, shortened where it is long, deep or cannot be computed.
+    """Returns `repr(value)`, abbreviated if it is long or deep or cannot be computed.
 
     Args:
-        value: from anywhere; of a container, only the first entries are looked at.
+        value: any value; only the first entries of a container are used.
     """
     try:
         text = _SHORT.repr(value)
     except Exception:  # a large int has no decimal digits, see `sys.set_int_max_str_digits`
         text = f"a value of type {type(value).__name__} that cannot be shown"
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}..."
 
 
 _SHORT = reprlib.Repr()

@@ -1,8 +1,8 @@
-"""The private interfaces of Keras and TensorFlow that this project calls, in one place.
+"""All private interfaces of Keras and TensorFlow that this project calls.
 
-They may change with any minor version, so setup.py pins the minors of both. Methods that Keras
-calls, and that a class here overrides, stand in their classes: `DecoderModel._maybe_symbolic_build`
-and the update step of `training.optimizer`.
+They may change with any minor version, so setup.py pins the minor versions of both. Two classes
+also override private methods: `DecoderModel._maybe_symbolic_build` and the update step of
+`training.optimizer`.
 """
 
 import contextlib
@@ -15,13 +15,19 @@ import keras
 def sublayers(
     layer: keras.layers.Layer, *, recursive: bool = True, include_self: bool = False
 ) -> list[keras.layers.Layer]:
-    """The layers that a layer or model holds, in the order in which they were assigned."""
+    """Returns the sublayers of a layer or model, in the order of their assignment.
+
+    Args:
+        layer: the layer or model.
+        recursive: whether to include the sublayers of sublayers.
+        include_self: whether to include `layer`.
+    """
     return list(layer._flatten_layers(recursive=recursive, include_self=include_self))
 
 
 @contextlib.contextmanager
 def tracker_unlocked(layer: keras.layers.Layer) -> Iterator[None]:
-    """Lets a layer that is built take new variables and sublayers as attributes."""
+    """Allows new variables and sublayers as attributes of a built layer, in a `with` statement."""
     layer._tracker.unlock()
     try:
         yield
@@ -30,23 +36,37 @@ def tracker_unlocked(layer: keras.layers.Layer) -> Iterator[None]:
 
 
 def remove_weights(layer: keras.layers.Layer, attributes: Sequence[str]) -> None:
-    """Forgets all variables of a layer, and sets the attributes that hold them to None."""
+    """Removes all variables of a layer.
+
+    Args:
+        layer: the layer.
+        attributes: attributes that hold the variables; they are set to None.
+    """
     for variable in layer.weights:
         layer._untrack_variable(variable)
     # What an attribute once held stays tracked, and is saved, unless the attribute is deleted.
     for name in attributes:
-        # Layer's own `__delattr__` also collects garbage, 0.2 s for each variable.
+        # `Layer.__delattr__` also collects garbage, 0.2 s for each variable.
         super(keras.layers.Layer, layer).__delattr__(name)
         setattr(layer, name, None)
 
 
 def strategy_of(model: keras.Model) -> Any:
-    """The `tf.distribute` strategy that a model was compiled under, or None."""
+    """Returns the `tf.distribute` strategy that a model was compiled with, or None."""
     return getattr(model, "_distribute_strategy", None)
 
 
 def quantized_matmul(inputs: list[Any], attributes: dict[str, Any], name: str) -> Any:
-    """The product of oneDNN's kernel for 8-bit integers, for which TensorFlow has no function."""
+    """Calls oneDNN's product of 8-bit integers, for which TensorFlow has no public function.
+
+    Args:
+        inputs: inputs of the operation `_QuantizedMatMul`.
+        attributes: attributes of the operation.
+        name: name of the operation.
+
+    Returns:
+        `(rows, outputs)` float32.
+    """
     import tensorflow as tf
 
     operation = tf.compat.v1.get_default_graph().create_op(
@@ -56,7 +76,16 @@ def quantized_matmul(inputs: list[Any], attributes: dict[str, Any], name: str) -
 
 
 def merge_call(function: Any, strategy: Any, *arguments: Any) -> Any:
-    """Calls `function(strategy, *arguments)` once for all replicas, where there are several."""
+    """Calls `function(strategy, *arguments)` once for all replicas.
+
+    Args:
+        function: function to call in the cross-replica context.
+        strategy: the `tf.distribute` strategy.
+        *arguments: per-replica arguments.
+
+    Returns:
+        The function's result.
+    """
     import tensorflow as tf
 
     return tf.__internal__.distribute.interim.maybe_merge_call(function, strategy, *arguments)

@@ -1,14 +1,14 @@
-"""Registers this package's classes with Keras, without importing Keras for it.
+"""Registers this package's classes with Keras without importing Keras.
 
-`keras.models.load_model` finds a class only once the module that defines it is imported. These
-modules import Keras and so TensorFlow, which neither `--help` nor the client should wait for. So
-they are imported with this package where Keras is there already, else right after Keras.
+`keras.models.load_model` finds a class only after its module has been imported. These modules
+import Keras and therefore TensorFlow, which takes too long for `--help` and the client. So they are
+imported together with this package if Keras is imported already, and otherwise right after Keras.
 """
 
 import importlib
 import sys
 
-# They import all others with classes of their own.
+# These modules import all other modules that register classes.
 _MODULES = (
     "models.transformer",
     "models.language_model",
@@ -19,7 +19,7 @@ _MODULES = (
 
 
 def register() -> None:
-    """Imports the modules whose classes are registered with Keras when they are imported."""
+    """Imports the modules that register classes with Keras."""
     for module in _MODULES:
         importlib.import_module(f"tf_transformer.{module}")
 
@@ -28,12 +28,12 @@ def register_with_keras() -> None:
     """Registers the classes now, or as soon as Keras is imported."""
     if "keras" in sys.modules:
         register()
-    elif not any(isinstance(finder, _AfterKeras) for finder in sys.meta_path):  # or of a reload
+    elif not any(isinstance(finder, _AfterKeras) for finder in sys.meta_path):  # after a reload
         sys.meta_path.insert(0, _AfterKeras())
 
 
 class _AfterKeras:
-    """A finder that finds Keras as the others do, and registers the classes once it is imported."""
+    """A finder that delegates to the others and registers the classes after Keras is imported."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "keras":
@@ -59,7 +59,7 @@ class _AfterKeras:
 
 
 def _is_importing() -> bool:
-    """Whether a module of this package is what imports Keras; its own imports come first then."""
+    """Returns whether a module of this package imports Keras; it must be complete before others."""
     specs = [
         getattr(module, "__spec__", None)
         for name, module in list(sys.modules.items())

@@ -7,7 +7,11 @@ import pathlib
 from typing import Any
 
 from tf_transformer.errors import InputError
-from tf_transformer.storage.model_dir import describe_model, read_tokenizers, read_weights
+from tf_transformer.storage.model_dir import (
+    read_tokenizers,
+    read_weights,
+    write_config_and_tokenizers,
+)
 from tf_transformer.text.tokenizer import Tokenizer
 from training.checkpointing.checkpoint_files import checkpoint_directory
 from training.checkpointing.run_metadata import describe_training
@@ -127,7 +131,7 @@ class TrainingRun:
             copy_weights(self.init_from, self.model_dir / INITIAL_NAME)
         tokenizers = (None if source is None else Tokenizer(source), Tokenizer(target))
         config = self.config.transformer_config(*vocab_sizes(tokenizers))
-        describe_model(self.model_dir, config, source, target)
+        write_config_and_tokenizers(self.model_dir, config, source, target)
 
     def tokenized(self, tokenizers: Tokenizers) -> tuple[ParallelText | PreparedText, ParallelText]:
         """Returns the corpus and the validation set as token ids."""

@@ -16,7 +16,7 @@ from tf_transformer.command_line.command_options import (
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
-from tf_transformer.text.lines import one_line
+from tf_transformer.text.lines import join_lines
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -58,7 +58,7 @@ def _run_complete(options):
 
         for batch in lines.batches(prepare):
             for line in batch:
-                write_line(output, one_line(completer.complete(line).text))
+                write_line(output, join_lines(completer.complete(line).text))
                 output.flush()
 
 

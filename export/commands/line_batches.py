@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 
 from tf_transformer.command_line.standard_streams import STANDARD_INPUT, standard_input
-from tf_transformer.storage.files import naming
+from tf_transformer.storage.files import name_in_errors
 from tf_transformer.text.reading import (
     MAX_LINE_BYTES,
-    damage_named,
+    decode_line,
+    name_damaged_file,
     open_text,
-    sentence,
     split_name,
 )
 
@@ -87,7 +87,7 @@ class Lines:
                 for line in lines:
                     number += 1
                     where = f"{self.name}:{number}"
-                    text = sentence(line, where, self.column).encode()
+                    text = decode_line(line, where, self.column).encode()
                     if not batch:
                         deadline = time.monotonic() + _MAX_WAIT
                     batch.append(prepare(text, where))
@@ -114,7 +114,7 @@ class Lines:
 
     def _read(self) -> bytes:
         self.is_ready()  # waits, which a read of a non-blocking descriptor would not
-        with damage_named(self.name), naming(self.name):
+        with name_damaged_file(self.name), name_in_errors(self.name):
             return self.file.read1(_READ_BYTES)
 
     def is_ready(self, seconds: float | None = None) -> bool:

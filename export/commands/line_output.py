@@ -10,8 +10,8 @@ from typing import BinaryIO
 from export.commands.line_batches import Lines
 from tf_transformer.command_line.standard_streams import STANDARD_OUTPUT, standard_output
 from tf_transformer.errors import InputError
-from tf_transformer.storage.files import bring_to_disk, check_writable, naming
-from tf_transformer.text.lines import for_terminal
+from tf_transformer.storage.files import check_writable, name_in_errors, sync_to_disk
+from tf_transformer.text.lines import escape_control_characters
 
 
 def output_path(name: str) -> pathlib.Path | None:
@@ -53,7 +53,7 @@ def open_output(path: pathlib.Path | None) -> Iterator[BinaryIO]:
     if path is None:
         yield standard_output()
         return
-    with naming(path):
+    with name_in_errors(path):
         if path.exists() and not path.is_file():  # a pipe, a device
             with path.open("wb") as output:
                 yield output
@@ -61,13 +61,13 @@ def open_output(path: pathlib.Path | None) -> Iterator[BinaryIO]:
         partial = _partial(path)
         with partial.open("wb") as output:
             yield output
-        bring_to_disk(partial)
+        sync_to_disk(partial)
         partial.replace(os.path.realpath(path))
 
 
 def write_line(output: BinaryIO, line: str) -> None:
     """Writes a line, with control characters escaped if the output is a terminal."""
-    output.write(f"{for_terminal(line) if output.isatty() else line}\n".encode())
+    output.write(f"{escape_control_characters(line) if output.isatty() else line}\n".encode())
 
 
 def _partial(path: pathlib.Path) -> pathlib.Path:

@@ -25,8 +25,8 @@ from tf_transformer.command_line.command_options import (
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, SEARCH_OPTIONS
 from tf_transformer.errors import InputError
-from tf_transformer.text.language_tags import check_language, check_tag, language_tag, tagged
-from tf_transformer.text.lines import one_line
+from tf_transformer.text.language_tags import add_tag, check_language, check_tag, language_tag
+from tf_transformer.text.lines import join_lines
 
 # Options passed on to `Client`, which also defines their defaults.
 _CLIENT_OPTIONS = ("model", "protocol", "max_batch_size", "deadline")
@@ -138,7 +138,7 @@ def _check_model(options):
 def _preparation(language: str | None, languages: list[str]) -> Callable[[bytes, str], bytes]:
     def prepare(line, where):
         if language is not None:
-            return tagged(line, language, where)
+            return add_tag(line, language, where)
         check_tag(line, languages, where)
         return line
 
@@ -220,7 +220,7 @@ def _write_answers(
                 number += 1
                 for rank, (translation, score, truncated) in enumerate(translations):
                     num_truncated += truncated and rank == 0
-                    line = one_line(translation)
+                    line = join_lines(translation)
                     if n_best:
                         line = f"{number}\t{score:.4f}\t{line}"
                     write_line(output, line)

@@ -15,7 +15,7 @@ from export.saved_model.verification import sample_requests, sample_texts, verif
 from export.saved_model.warm_up import write_warm_up
 from tf_transformer.errors import InputError
 from tf_transformer.inference.translator import Translator
-from tf_transformer.storage.files import bring_to_disk, is_found_by_tensorflow, remove_leftovers
+from tf_transformer.storage.files import is_found_by_tensorflow, remove_leftovers, sync_to_disk
 
 _log = logging.getLogger(__name__)
 # The part of TensorFlow's error messages that names the failed operation.
@@ -70,7 +70,7 @@ def export_translator(
         write_deployment(directory, list(served.functions))
         for path in temporary.rglob("*"):
             if path.is_file():
-                bring_to_disk(path)  # before the rename, so that no power cut leaves half a version
+                sync_to_disk(path)  # before the rename, so that no power cut leaves half a version
         return _rename_to_next_version(temporary, directory)
     finally:
         shutil.rmtree(written, ignore_errors=True)

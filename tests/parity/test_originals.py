@@ -9,9 +9,9 @@ from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.storage.weight_conversion import (
     ANNOTATED,
     MARIAN,
-    correspondence,
+    convert_weights,
     load_weights,
-    translate_weights,
+    map_weights,
 )
 
 torch = pytest.importorskip("torch")
@@ -138,7 +138,7 @@ def test_logits_and_gradients(original, smoothed_over):
     with tf.GradientTape() as tape:
         value = LabelSmoothedCrossEntropy(0.1, smoothed_over=smoothed_over)(LABELS, model(inputs))
     gradients = tape.gradient(value, model.trainable_variables)
-    expected_gradients = translate_weights(correspondence(model, naming), naming, theirs)
+    expected_gradients = convert_weights(map_weights(model, naming), naming, theirs)
     compared = 0
     for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
         if variable.path.endswith("logits_bias"):

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tf_transformer import Transformer, TransformerConfig
 from tf_transformer.layers.masks import causal_attention_mask, padding_attention_mask
-from tf_transformer.storage.weight_conversion import TORCH, stack_correspondence, translate_weights
+from tf_transformer.storage.weight_conversion import TORCH, convert_weights, map_stack_weights
 
 torch = pytest.importorskip("torch")
 
@@ -85,7 +85,7 @@ def make_both(norm_position, rng):
         )
     )
     values = {name: value.detach().numpy() for name, value in whole.named_parameters()}
-    ours = translate_weights(pairs(model), TORCH, values)
+    ours = convert_weights(pairs(model), TORCH, values)
     for stack in (model.encoder, model.decoder):
         for variable in stack.weights:
             variable.assign(ours.pop(variable.path))
@@ -96,8 +96,8 @@ def make_both(norm_position, rng):
 def pairs(model):
     """Of both stacks: there are no embeddings and no logits on the other side."""
     return [
-        *stack_correspondence(model.encoder, "encoder", TORCH),
-        *stack_correspondence(model.decoder, "decoder", TORCH),
+        *map_stack_weights(model.encoder, "encoder", TORCH),
+        *map_stack_weights(model.decoder, "decoder", TORCH),
     ]
 
 
@@ -154,7 +154,7 @@ def test_gradients(norm_position, arrays, rng):
     torch_value = sum((x * torch.tensor(d)).sum() for x, d in zip(outputs, directions, strict=True))
     torch_value.backward()
     theirs = {name: parameter.grad.numpy() for name, parameter in whole.named_parameters()}
-    expected = translate_weights(pairs(model), TORCH, theirs)
+    expected = convert_weights(pairs(model), TORCH, theirs)
     np.testing.assert_allclose(value, torch_value.item(), rtol=1e-4)
     for weight, gradient in zip(weights, gradients, strict=True):
         assert np.abs(expected[weight.path]).max() > 0.01, weight.path

@@ -91,6 +91,6 @@ def test_the_model_trains_with_torch(tmp_path):
     assert done.returncode == 0, done.stderr
     translator, completer, *rest = done.stdout.splitlines()
     for name, line in (("Translator", translator), ("Completer", completer)):
-        assert line.startswith(f"{name} Decoding token by token needs Keras with the backend")
+        assert line.startswith(f"{name} Incremental decoding needs Keras with the backend")
         assert "backend 'torch'" in line
     assert rest == ["True", "True"]

@@ -78,7 +78,7 @@ def test_the_command_uses_default_keras(usual, corpus, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     for name in limits:
-        assert f"tf-transformer: {name} is ignored; give --steps instead\n" in done.stderr
+        assert f"tf-transformer: {name} is ignored; use --steps instead\n" in done.stderr
     assert_as_usual(tmp_path / "model", usual)
 
 

@@ -1,1 +1,1 @@
-"""What the commands of `training` and `export` share."""
+"""Code that the commands of `training` and `export` share."""

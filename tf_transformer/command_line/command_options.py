@@ -1,4 +1,4 @@
-"""Options that commands of both packages share."""
+"""Options that the commands of `training` and `export` share."""
 
 import argparse
 import os
@@ -14,20 +14,26 @@ from tf_transformer.decoding.search_options import (
 )
 from tf_transformer.errors import InputError
 
-if TYPE_CHECKING:  # `--help` does not wait for SentencePiece
+if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.text.vocabulary import Vocabulary
 
 
 def text(value: str) -> str:
-    """The type of an option that takes text: what is not UTF-8 becomes U+FFFD, as in files.
+    """Converts the value of a text option: replaces invalid UTF-8 by U+FFFD, as in files.
 
-    Names of files stay the bytes that they are, which Python keeps as surrogates.
+    Do not use it for file names: Python represents their bytes, which need not be UTF-8, by
+    surrogates.
     """
     return os.fsencode(value).decode("utf-8", "replace")
 
 
 def add_model_dir(parser: argparse.ArgumentParser, description: str) -> None:
-    """Adds `--model-dir`."""
+    """Adds `--model-dir`.
+
+    Args:
+        parser: parser of the command.
+        description: help text of the option.
+    """
     parser.add_argument(
         "--model-dir", type=pathlib.Path, required=True, metavar="DIR", help=description
     )
@@ -37,7 +43,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of beam search."""
     parser.add_argument(
         "--beam-size", type=int, default=DEFAULT_BEAM_SIZE, metavar="N",
-        help="hypotheses kept for each sentence; 1 is greedy search "
+        help="number of hypotheses per sentence; 1 is greedy search "
         f"(default: {DEFAULT_BEAM_SIZE})",
     )  # fmt: skip
     parser.add_argument(
@@ -47,10 +53,13 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
 
 
 def given_search(options: argparse.Namespace) -> dict[str, Any]:
-    """Returns those options of the search that are given, by name.
+    """Returns the search options that were given, by name.
+
+    Args:
+        options: the parsed command line.
 
     Raises:
-        ValueError: one is out of range.
+        InputError: an option is out of range.
     """
     beam_size, alpha = options.beam_size, options.length_penalty
     if beam_size is not None and not 1 <= beam_size <= MAX_BEAM_SIZE:
@@ -64,30 +73,35 @@ def given_search(options: argparse.Namespace) -> dict[str, Any]:
 def check_translator(
     model_dir: pathlib.Path, end_pieces: Sequence[str] = ()
 ) -> "tuple[Vocabulary, Vocabulary]":
-    """Looks at a model that translates before TensorFlow is imported.
+    """Checks the directory of a translation model, before TensorFlow is imported.
+
+    Args:
+        model_dir: the model directory.
+        end_pieces: pieces that the target vocabulary must have.
 
     Returns:
         The vocabularies of source and target.
 
     Raises:
-        ValueError: it is not whole, has no source, or lacks one of the `end_pieces`.
+        InputError: a file is missing or damaged, the model is a language model, or the vocabulary
+            lacks one of the `end_pieces`.
     """
     from tf_transformer.storage.model_dir import check_model_dir
 
     source, target = check_model_dir(model_dir)
     if source is None:
         raise InputError(
-            f"{model_dir}: a LanguageModel has no source to translate; complete text with it"
+            f"{model_dir}: a LanguageModel has no source to translate. Use it to complete text"
         )
     target.end_ids(end_pieces)
     return source, target
 
 
 def add_end_pieces(parser: argparse.ArgumentParser) -> None:
-    """Adds `--end-piece`, for the commands that write what a search finds."""
+    """Adds `--end-piece`."""
     parser.add_argument(
         "--end-piece", type=text, action="append", default=[], metavar="P",
-        help="a piece of the vocabulary that ends an output like its end token; repeatable",
+        help="a piece of the vocabulary that ends an output as the end token does; repeatable",
     )  # fmt: skip
 
 
@@ -95,8 +109,8 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
     """Adds `--dtype`."""
     parser.add_argument(
         "--dtype", default="float32", choices=("float32", "bfloat16", "int8"),
-        help="bfloat16: layers in half the memory, faster where the processor has it; int8: "
-        "products in 8 bits, a quarter of their memory, faster still (default: float32)",
+        help="bfloat16: half the memory for layers, faster on processors that support it; int8: "
+        "8-bit products with a quarter of the memory, even faster (default: float32)",
     )  # fmt: skip
 
 
@@ -104,5 +118,6 @@ def add_target_language(parser: argparse.ArgumentParser) -> None:
     """Adds `--target-language`."""
     parser.add_argument(
         "--target-language", type=text, metavar="L",
-        help="of a model of several: puts its tag, such as <2de>, before every sentence",
+        help="target language of a multilingual model; adds its tag, such as <2de>, to every "
+        "sentence",
     )  # fmt: skip

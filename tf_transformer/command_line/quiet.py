@@ -1,4 +1,4 @@
-"""Keeps TensorFlow's start-up notices out of a command's output, and says that it is loading."""
+"""Imports TensorFlow without its start-up messages, and with a notice that it is loading."""
 
 import atexit
 import contextlib
@@ -11,12 +11,12 @@ from tf_transformer.command_line.keras_settings import ignore_limits, use_float3
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow and the op libraries with the process's standard error closed.
+    """Imports TensorFlow and TensorFlow Text while standard error is redirected to /dev/null.
 
-    Keras, which TensorFlow imports, is left without the user's own settings.
+    The start-up messages come from C++ before any log level is read. Errors are exceptions, so they
+    are still reported. The import takes seconds, so a terminal shows a notice meanwhile.
 
-    The notices come from C++ before any log level is read. Faults still show: they are exceptions.
-    Takes seconds, so a terminal shows a line meanwhile.
+    Keras, which TensorFlow imports, ignores the user's settings, see `keras_settings`.
     """
     import tqdm
 
@@ -24,7 +24,7 @@ def import_tensorflow() -> None:
     progress = tqdm.tqdm(
         desc="loading TensorFlow", bar_format="{desc} ...", leave=False, disable=None
     )
-    with progress, _standard_error_closed():
+    with progress, _standard_error_discarded():
         import absl.logging
         import tensorflow as tf
         import tensorflow_text  # noqa: F401
@@ -40,7 +40,7 @@ def import_tensorflow() -> None:
 
 
 @contextlib.contextmanager
-def _standard_error_closed():
+def _standard_error_discarded():
     kept = os.dup(2)
     sink = os.open(os.devnull, os.O_WRONLY)
     try:

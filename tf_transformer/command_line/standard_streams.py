@@ -1,22 +1,22 @@
-"""Standard input and standard output of a command, which its caller may have closed."""
+"""Standard input and output of a command, which its caller may have closed."""
 
 import io
 import os
 import sys
 from typing import BinaryIO, cast
 
-from tf_transformer.storage.files import naming
+from tf_transformer.storage.files import name_in_errors
 
 STANDARD_INPUT = "standard input"
 STANDARD_OUTPUT = "standard output"
 
 
 def open_standard_streams() -> None:
-    """Makes the standard streams fit for a command.
+    """Prepares the standard streams for a command.
 
-    The null device takes the place of a closed one, so that no other file gets its descriptor and
-    reports can be printed. Errors of standard output name it. It is written line by line, for log
-    files, and shows file names that are not text.
+    Replaces closed streams by the null device, so that no other file gets their descriptors and
+    printing does not fail. Standard output is line-buffered, for log files, escapes file names that
+    are not UTF-8, and has its name in its errors.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -31,32 +31,32 @@ def open_standard_streams() -> None:
 
 class _NamedOutput(io.FileIO):
     def write(self, data):
-        with naming(STANDARD_OUTPUT):
+        with name_in_errors(STANDARD_OUTPUT):
             return super().write(data)
 
 
 def give_up_standard_output() -> None:
-    """Discards what could not be written, so that it does not fail again when the process ends."""
+    """Discards unwritten output, so that writing it does not fail again when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def standard_input() -> io.BufferedIOBase:
-    """Returns the bytes of standard input.
+    """Returns standard input as a binary stream.
 
     Raises:
         OSError: it was closed when the process started.
     """
     if sys.__stdin__ is None:
-        raise OSError("standard input is closed; expected text there, or a file as --input")
+        raise OSError("standard input is closed; expected text there, or a file for --input")
     return cast(io.BufferedIOBase, sys.stdin.buffer)
 
 
 def standard_output() -> BinaryIO:
-    """Returns where the bytes of a result go.
+    """Returns standard output as a binary stream, for results.
 
     Raises:
         OSError: it was closed when the process started.
     """
     if sys.__stdout__ is None:
-        raise OSError("standard output is closed; expected a place for the result there")
+        raise OSError("standard output is closed; expected an open one for the result")
     return sys.stdout.buffer

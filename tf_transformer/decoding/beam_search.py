@@ -1,7 +1,7 @@
-"""Beam search over any model that extends hypotheses token by token.
+"""Beam search with any model that extends hypotheses token by token.
 
-Greedy search is a beam of 1. Options may differ from row to row, and rows do not influence each
-other.
+Greedy search is a beam of 1. Options may differ from row to row, and the rows of a batch do not
+influence each other.
 """
 
 from collections.abc import Sequence
@@ -12,28 +12,28 @@ import tensorflow as tf
 from tf_transformer.decoding.argument_types import is_number, is_whole
 from tf_transformer.decoding.logits_processing import (
     IMPOSSIBLE,
+    block_repeated_ngrams,
     log_sum_exp,
-    merge_ends,
+    merge_end_ids,
     top_k,
-    without_repeats,
 )
 from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY, MAX_BEAM_SIZE
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.text.special_ids import PAD_ID
 
-# Rows that are done leave the batch once no more than this share of its rows is still open.
+# Finished rows leave the batch when at most this fraction of its rows is unfinished.
 _OPEN_SHARE = 0.8
 
 
 class StepModel(Protocol):
-    """What is searched: it computes the logits of the next token from a state.
+    """Interface of models for `beam_search`: the next token's logits from a state.
 
     The state is a nest of tensors.
 
     Attributes:
         compaction_interval: a search calls `select_rows` before every step whose index is a
-            positive multiple of it; before others it may.
+            positive multiple of this interval, and may call it before other steps.
     """
 
     compaction_interval: int
@@ -46,19 +46,19 @@ class StepModel(Protocol):
         state: Any,
         return_attention: bool = False,
     ) -> tuple[tf.Tensor, tf.Tensor | None, Any]:
-        """Reads the newest token of every hypothesis.
+        """Computes the next token's logits of every hypothesis.
 
         Args:
-            newest: `(rows, beam)` int32.
-            parents: `(rows, beam)` int32, index of the hypothesis of the step before that each one
-                continues.
-            position: int32, of the newest tokens in the output; the begin id has 0.
-            state: after the step before.
-            return_attention: whether the attention is asked for.
+            newest: `(rows, beam)` int32, the newest token of every hypothesis.
+            parents: `(rows, beam)` int32, index in the previous step of the hypothesis that each
+                one extends.
+            position: int32, position of the newest tokens in the output; the begin id has 0.
+            state: the state after the previous step.
+            return_attention: whether to return the attention.
 
         Returns:
-            logits of the next token, `(rows, beam, vocab)` float32, the attention to the source,
-            `(rows, beam, source_length)` float32, or None, and the new state.
+            The logits of the next token, `(rows, beam, vocab)` float32, the attention to the
+            source, `(rows, beam, source_length)` float32 or None, and the new state.
         """
 
     def select_rows(
@@ -69,33 +69,34 @@ class StepModel(Protocol):
         position: tf.Tensor,
         state: Any,
     ) -> Any:
-        """The state of some rows alone.
+        """Returns the state of some rows.
 
         Args:
-            rows: `(kept,)` int32, indices of the rows that stay.
-            alive: `(rows, beam)` bool, hypotheses that will be extended.
-            parents: `(rows, beam)`, as the next step will have them.
-            position: of the next step.
-            state: of all rows.
+            rows: `(kept,)` int32, indices of the rows to keep.
+            alive: `(rows, beam)` bool, True at hypotheses that will be extended.
+            parents: `(rows, beam)` int32, as for the next `decode_step`.
+            position: position of the next step's tokens.
+            state: the state of all rows.
         """
 
 
 class SearchOptions(NamedTuple):
-    """Per-row options, `(rows,)` tensors; what is None is left out of the graph.
+    """Per-row options, `(rows,)` tensors; options that are None add nothing to the graph.
 
     Attributes:
-        max_length: int32, most tokens of an output, the end not counted; the hypothesis that
-            reaches it can only end.
+        max_length: int32, maximum number of tokens of an output without the end id, which is forced
+            at this length.
         length_penalty: float32, alpha of `length_penalty`.
-        beam_size: int32, from 1 to that of the search.
-        min_length: int32, fewest tokens of an output.
-        no_repeat_ngram: int32, no n tokens occur twice in an output; 0 allows all.
+        beam_size: int32, from 1 to the beam size of the search.
+        min_length: int32, minimum number of tokens of an output.
+        no_repeat_ngram: int32, size n; no n-gram of this size occurs twice in an output; 0 allows
+            all.
         coverage_penalty: float32, beta of Wu et al., 2016, equation 14:
             score += beta * sum_i log(min(sum_j attention_ij, 1)) over the source positions i.
         source_mask: `(rows, source_length)` bool, positions that must be covered; required with
             `coverage_penalty`.
-        prefix: `(rows, length)` int32 padded with 0; every output begins with it. It counts neither
-            for the score nor for the length penalty.
+        prefix: `(rows, length)` int32 padded with 0, forced tokens at the start of every output.
+            Scores and length penalties leave them out.
     """
 
     max_length: Any
@@ -113,10 +114,10 @@ class Hypotheses(NamedTuple):
 
     Attributes:
         ids: `(batch, beam, length)` int32, without begin and end id, padded with 0.
-        scores: `(batch, beam)` float32, `log_probs / length_penalty`, and the coverage penalty;
-            -inf where there are fewer hypotheses than the beam could hold.
+        scores: `(batch, beam)` float32, `log_probs / length_penalty` plus the coverage penalty;
+            -inf if there are fewer hypotheses than `beam`.
         log_probs: `(batch, beam)` float32, log p(ids, end | source, prefix) in nats.
-        lengths: `(batch, beam)` int32, tokens in `ids`.
+        lengths: `(batch, beam)` int32, number of tokens in `ids`.
     """
 
     ids: tf.Tensor
@@ -126,14 +127,15 @@ class Hypotheses(NamedTuple):
 
 
 def length_penalty(length: Any, alpha: Any) -> tf.Tensor:
-    """lp(n) = ((5 + n) / 6)^alpha   (Wu et al., 2016, equation 14).
+    """Computes lp(n) = ((5 + n) / 6)^alpha   (Wu et al., 2016, equation 14).
 
     Args:
-        length: n, tokens of a hypothesis, its end token included.
-        alpha: 0 ranks by log-probability, which favours short outputs; 1 nearly by the mean.
+        length: n, number of tokens of a hypothesis, including the end.
+        alpha: 0 ranks by log-probability, which favors short outputs; 1 ranks almost by the mean
+            log-probability per token.
 
     Returns:
-        float32, of the shape of `length`.
+        float32 tensor of the shape of `length`.
     """
     return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** alpha
 
@@ -141,23 +143,28 @@ def length_penalty(length: Any, alpha: Any) -> tf.Tensor:
 def check_search_arguments(beam_size: int, num_best: int, alpha: float) -> None:
     """Checks the arguments of a beam search.
 
+    Args:
+        beam_size: width of the beam.
+        num_best: number of outputs per sentence.
+        alpha: length penalty.
+
     Raises:
-        ValueError: names the argument, what is expected and what came.
+        InputError: an argument has the wrong type or is out of range.
     """
     if not is_whole(beam_size) or not 1 <= beam_size <= MAX_BEAM_SIZE:
         raise InputError(
-            f"`beam_size` must be a whole number between 1 and {MAX_BEAM_SIZE}. "
+            f"`beam_size` must be an integer between 1 and {MAX_BEAM_SIZE}. "
             f"Received: beam_size={shown(beam_size)}"
         )
     if not is_whole(num_best) or not 1 <= num_best <= beam_size:
         raise InputError(
-            "`num_best` must be a whole number between 1 and `beam_size`. "
+            "`num_best` must be an integer between 1 and `beam_size`. "
             f"Received: num_best={shown(num_best)}, beam_size={beam_size}"
         )
     if not is_number(alpha) or not 0 <= alpha <= LARGEST_LENGTH_PENALTY:
         raise InputError(
-            f"The length penalty's alpha must be between 0 and {LARGEST_LENGTH_PENALTY:g}. "
-            f"Received: {shown(alpha)}"
+            f"`length_penalty` must be between 0 and {LARGEST_LENGTH_PENALTY:g}. "
+            f"Received: length_penalty={shown(alpha)}"
         )
 
 
@@ -172,37 +179,37 @@ def beam_search(
     num_best: int | tf.Tensor = 1,
     suppressed_ids: Sequence[int] = (),
 ) -> Hypotheses:
-    """Keeps the `beam_size` most probable hypotheses at every step.
+    """Searches outputs, keeping the `beam_size` most probable hypotheses at every step.
 
     Each step ranks all one-token extensions of a sentence's live hypotheses by log-probability and
-    keeps the best. Those that end leave the beam, which narrows by one for each, and wait apart,
-    ranked by score = log-probability / length penalty. So live and finished hypotheses together
-    never exceed `beam_size`, a beam of 1 is greedy search, and a beam as wide as the number of
-    possible outputs is exhaustive search.
+    keeps the best. Hypotheses that end move to a list of finished hypotheses, ranked by
+    score = log-probability / length penalty, and the beam narrows by one for each. So there are
+    never more than `beam_size` live and finished hypotheses together, a beam of 1 is greedy search,
+    and a beam as wide as the number of possible outputs is exhaustive search.
 
-    A sentence is done once no live hypothesis can still enter its `num_best` best: a
-    log-probability only falls, so a live one never scores above its log-probability over the
-    penalty of the longest output allowed. This stop never changes the `num_best` best. Sentences
-    that are done leave the batch.
+    A sentence is finished when no live hypothesis can enter its `num_best` best any more. As a
+    log-probability can only fall, a live hypothesis never scores above its log-probability divided
+    by the penalty of the longest allowed output. This early stop never changes the `num_best` best.
+    Finished sentences leave the batch.
 
     Args:
-        model: see `StepModel`.
-        state: of the model, before any token.
+        model: model to search with, see `StepModel`.
+        state: the model's state before the first token.
         beam_size: width of the beam.
         begin_id: the first token of every hypothesis.
-        end_ids: tokens that end a hypothesis. The end's probability is the sum of theirs, so that
-            no output is found twice under different ends.
+        end_ids: tokens that end a hypothesis. The probability of the end is the sum of theirs, so
+            that no output is found twice with different end tokens.
         options: per-row options.
-        num_best: how many hypotheses of each sentence are asked for, at most `beam_size`; a number,
+        num_best: number of hypotheses to return exactly per sentence, at most `beam_size`; an int,
             or a scalar tensor, which is not checked.
-        suppressed_ids: never chosen; probabilities are not renormalised.
+        suppressed_ids: tokens that are never chosen; probabilities are not renormalized.
 
     Returns:
-        The finished hypotheses, best first; the first `num_best` are exact, the rest depend on when
-        the sentence was done.
+        The finished hypotheses, best first. The first `num_best` are exact; the others depend on
+        when the sentence was finished.
 
     Raises:
-        ValueError: `beam_size` or `num_best` is out of range.
+        InputError: `beam_size` or `num_best` is out of range.
     """
     check_search_arguments(beam_size, 1 if tf.is_tensor(num_best) else num_best, 0.0)
     search = _Search(model, beam_size, tuple(end_ids), num_best, tuple(suppressed_ids))
@@ -210,19 +217,19 @@ def beam_search(
 
 
 class _Rows(NamedTuple):
-    """The sentences that are not done, after some steps.
+    """The state of the sentences that are in the batch.
 
     Attributes:
-        index: `(rows,)` int32, of each row in the batch.
+        index: `(rows,)` int32, index of each row in the original batch.
         options: per-row options; those that were not given are `()`.
         ids: `(rows, beam, step)` int32, live hypotheses, best first.
         newest: `(rows, beam)` int32, the last column of `ids`, or the begin id.
-        parents: `(rows, beam)` int32, index of each hypothesis one step before.
-        log_probs: `(rows, beam)` float32, of live hypotheses; -inf where the beam has narrowed.
-        coverage: `(rows, beam, source_length)` float32, attention so far; `()` without a coverage
-            penalty.
+        parents: `(rows, beam)` int32, index of each hypothesis in the previous step.
+        log_probs: `(rows, beam)` float32, of live hypotheses; -inf for finished ones.
+        coverage: `(rows, beam, source_length)` float32, sum of the attention so far; `()` without a
+            coverage penalty.
         finished: `Hypotheses` of these rows: ids `(rows, beam, step)`, the others `(rows, beam)`.
-        is_open: `(rows,)` bool, whether a live hypothesis may still enter the best.
+        is_open: `(rows,)` bool, whether a live hypothesis can still enter the `num_best` best.
     """
 
     index: tf.Tensor
@@ -237,7 +244,7 @@ class _Rows(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """The arguments of `beam_search` that are the same for every row and step."""
+    """The arguments of `beam_search` that are the same for all rows and steps."""
 
     model: StepModel
     beam_size: int
@@ -252,9 +259,9 @@ class _Search(NamedTuple):
                 tf.cast(options.length_penalty, tf.float32), (batch_size,)
             )
         )
-        # A nest for the loop has no None in it.
+        # The nest of loop variables must not contain None.
         absent = {name: () for name, value in options._asdict().items() if value is None}
-        rows = self._first_rows(options._replace(**absent), batch_size, begin_id)
+        rows = self._initial_rows(options._replace(**absent), batch_size, begin_id)
         loop = (tf.constant(0), rows, rows.finished, state)
         _, rows, results, _ = tf.while_loop(
             lambda step, rows, results, state: tf.reduce_any(rows.is_open),
@@ -267,7 +274,7 @@ class _Search(NamedTuple):
         )
         return _write_results(results, rows)
 
-    def _first_rows(self, options, batch_size, begin_id):
+    def _initial_rows(self, options, batch_size, begin_id):
         shape = (batch_size, self.beam_size)
         zeros, impossible = tf.zeros(shape, tf.int32), tf.fill(shape, IMPOSSIBLE)
         no_ids = tf.zeros((*shape, 0), tf.int32)
@@ -280,7 +287,7 @@ class _Search(NamedTuple):
             ids=no_ids,
             newest=tf.fill(shape, begin_id),
             parents=zeros,
-            # All hypotheses begin alike: only the first may be extended.
+            # All hypotheses are equal at first, so only one of them may be extended.
             log_probs=tf.where(tf.range(self.beam_size) == 0, 0.0, impossible),
             coverage=coverage,
             finished=Hypotheses(no_ids, impossible, impossible, zeros),
@@ -288,15 +295,18 @@ class _Search(NamedTuple):
         )
 
     def _advance(self, step, rows, results, state):
-        """One step: extends every live hypothesis by one token and keeps the best extensions.
+        """Runs one step: extends every live hypothesis by one token and keeps the best.
 
         Args:
-            step: `()` int32, tokens of every live hypothesis.
-            rows: `_Rows`.
-            results: `Hypotheses` of the whole batch, filled in when rows leave.
-            state: of the model.
+            step: `()` int32, number of tokens of every live hypothesis.
+            rows: the `_Rows` in the batch.
+            results: `Hypotheses` of the original batch, written when rows leave.
+            state: the model's state.
+
+        Returns:
+            The arguments of the next step.
         """
-        # 1. Rows that are done leave the batch.
+        # 1. Finished rows leave the batch.
         share = tf.reduce_mean(tf.cast(rows.is_open, tf.float32))
         is_due = (step > 0) & (step % self.model.compaction_interval == 0)
         rows, results, state = tf.cond(
@@ -304,13 +314,13 @@ class _Search(NamedTuple):
             lambda: self._keep_open_rows(step, rows, results, state),
             lambda: (rows, results, state),
         )
-        # 2. The model reads the newest tokens: logits (rows, beam, vocab).
+        # 2. The model computes logits from the newest tokens, (rows, beam, vocab).
         with_coverage = _is_given(rows.options.coverage_penalty)
         logits, attention, state = self.model.decode_step(
             rows.newest, rows.parents, step, state, return_attention=with_coverage
         )
-        # 3. The best k next tokens of every hypothesis, (rows, beam, k), and of all extensions of a
-        #    row as many as its beam is wide by now, (rows, beam).
+        # 3. The best k next tokens of every hypothesis, (rows, beam, k), and the best extensions of
+        #    a row, as many as its beam is wide now, (rows, beam).
         token_ids, token_log_probs = self._best_tokens(logits, rows, step)
         extensions = rows.log_probs[:, :, tf.newaxis] + token_log_probs
         k = token_ids.shape[2]
@@ -342,7 +352,7 @@ class _Search(NamedTuple):
         return step + 1, rows, results, state
 
     def _is_within_beam(self, rows):
-        """`(rows, beam)` bool: True as often as the beam has live hypotheses left."""
+        """Returns `(rows, beam)` bool, True for as many hypotheses as may be live in each row."""
         width = self.beam_size
         if _is_given(rows.options.beam_size):
             width = rows.options.beam_size[:, tf.newaxis]
@@ -351,9 +361,9 @@ class _Search(NamedTuple):
         return tf.range(self.beam_size) < width - count
 
     def _may_improve(self, options, log_probs, finished):
-        """Whether a live hypothesis could still enter the `num_best` best, `(rows,)` bool.
+        """Returns whether a live hypothesis can still enter the `num_best` best, `(rows,)` bool.
 
-        A log-probability only falls, and no penalty is greater than that of the longest output.
+        A log-probability can only fall, and the longest output has the largest penalty.
         """
         longest = _scored_length(options, options.max_length + 1)
         bound = tf.reduce_max(log_probs, axis=1) / length_penalty(longest, options.length_penalty)
@@ -364,7 +374,7 @@ class _Search(NamedTuple):
         return bound > last
 
     def _end(self, options, ids, log_probs, coverage, step):
-        """The live hypotheses as they would be if they ended now, `(rows, beam)`."""
+        """Returns the live hypotheses as finished ones, as if they ended now, `(rows, beam)`."""
         length = _scored_length(options, step + 1)
         scores = log_probs / length_penalty(length, options.length_penalty)[:, tf.newaxis]
         if _is_given(options.coverage_penalty):
@@ -374,18 +384,18 @@ class _Search(NamedTuple):
         return Hypotheses(ids, scores, log_probs, tf.fill(tf.shape(log_probs), step))
 
     def _best_tokens(self, logits, rows, step):
-        """The best next tokens of every hypothesis and their log-probabilities, `(rows, beam, k)`.
+        """Returns the best next tokens and their log-probabilities, both `(rows, beam, k)`.
 
-        Tokens that are not allowed have -inf. The vocabulary-wide work is one log-sum-exp and one
-        top-k: k is `beam_size`, plus as many tokens as could be suppressed, or the whole vocabulary
-        where that is smaller.
+        Tokens that are not allowed have -inf. The only operations over the vocabulary are a
+        log-sum-exp and a top-k, where k is `beam_size` plus the number of tokens that could be
+        suppressed, but at most the size of the vocabulary.
         """
         options, end_id = rows.options, self.end_ids[0]
-        logits = merge_ends(logits, self.end_ids)
+        logits = merge_end_ids(logits, self.end_ids)
         normalizer = log_sum_exp(logits)
         allowed_logits = logits
         if _is_given(options.no_repeat_ngram):
-            allowed_logits = without_repeats(logits, rows.ids, options.no_repeat_ngram)
+            allowed_logits = block_repeated_ngrams(logits, rows.ids, options.no_repeat_ngram)
         suppressed = self.suppressed_ids
         count = self.beam_size + len(suppressed) + _is_given(options.min_length)
         best, ids = top_k(allowed_logits, min(count, logits.shape[2]))
@@ -399,7 +409,7 @@ class _Search(NamedTuple):
         return self._force_tokens(ids, log_probs, end_log_probs, options, step)
 
     def _force_tokens(self, ids, log_probs, end_log_probs, options, step):
-        """Forces the end id at the length limit, and the prefix: one token, all others at -inf."""
+        """Forces the prefix, and the end id at the length limit: all other tokens get -inf."""
         is_last = (step >= options.max_length)[:, tf.newaxis, tf.newaxis]
         is_first = tf.range(ids.shape[2]) == 0  # (k,)
         log_probs = tf.where(is_last, tf.where(is_first, end_log_probs, IMPOSSIBLE), log_probs)
@@ -408,13 +418,13 @@ class _Search(NamedTuple):
             column = tf.minimum(step, tf.shape(options.prefix)[1] - 1)
             given = tf.gather(options.prefix, column, axis=1)[:, tf.newaxis, tf.newaxis]
             is_given = (step < _prefix_lengths(options))[:, tf.newaxis, tf.newaxis]
-            # A prefix costs nothing.
+            # Tokens of the prefix do not change the log-probability.
             log_probs = tf.where(is_given, tf.where(is_first, 0.0, IMPOSSIBLE), log_probs)
             ids = tf.where(is_given & is_first, given, ids)
         return ids, log_probs
 
     def _keep_open_rows(self, step, rows, results, state):
-        """Writes what all rows have found into the results and keeps the open ones."""
+        """Writes the finished hypotheses of all rows into the results and keeps the open rows."""
         results = _write_results(results, rows)
         kept = tf.cast(tf.where(rows.is_open)[:, 0], tf.int32)
         alive = rows.log_probs > IMPOSSIBLE
@@ -432,10 +442,10 @@ def _prefix_lengths(options):
 
 
 def _scored_length(options, length):
-    """The length that the penalty counts, `(rows,)`: without the prefix, and at least 1.
+    """Returns the length for the penalty, `(rows,)`: without the prefix, and at least 1.
 
-    Within the prefix no hypothesis ends, but ends at -inf are scored there too: with a negative
-    penalty, as of a negative length, they would become the best of all.
+    No hypothesis ends within the prefix, but ends with -inf are scored there, too. A negative
+    length would give a negative penalty and turn their scores into +inf.
     """
     if _is_given(options.prefix):
         return tf.maximum(length - _prefix_lengths(options), 1)
@@ -448,12 +458,12 @@ def _merge(finished, new, ended, beam_size):
     both = [tf.concat([old, add], axis=1) for old, add in zip(finished, new, strict=True)]
     _, order = tf.math.top_k(both[1], beam_size)
     ids, scores, log_probs, lengths = (tf.gather(x, order, batch_dims=1) for x in both)
-    # One more column, so that finished ids stay as long as live ones.
+    # One more column, so that finished and live ids have the same length.
     return Hypotheses(tf.pad(ids, [[0, 0], [0, 0], [0, 1]]), scores, log_probs, lengths)
 
 
 def _write_results(results, rows):
-    """The results of the whole batch, `(batch, beam, ...)`, with those of some rows filled in."""
+    """Writes the finished hypotheses of some rows into the results, `(batch, beam, ...)`."""
     longer = tf.shape(rows.finished.ids)[2] - tf.shape(results.ids)[2]
     results = results._replace(ids=tf.pad(results.ids, [[0, 0], [0, 0], [0, longer]]))
     indices = rows.index[:, tf.newaxis]
@@ -466,5 +476,5 @@ def _write_results(results, rows):
 
 
 def _growing_shape(tensor):
-    """The static shape for the loop: rows leave, and axes of unknown size grow."""
+    """Returns the loop's static shape: the number of rows falls, and axes of unknown size grow."""
     return tf.TensorShape([None, *(size or None for size in tensor.shape[1:])][: tensor.shape.rank])

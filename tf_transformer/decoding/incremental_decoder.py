@@ -1,4 +1,4 @@
-"""A model as beam search sees it: one token per hypothesis and step."""
+"""Incremental decoding: one token per hypothesis and step, with a key-value cache."""
 
 from typing import Any, NamedTuple
 
@@ -10,16 +10,16 @@ from tf_transformer.decoding.kv_cache import KVCache, begin_step, compact, empty
 from tf_transformer.layers.masks import padding_attention_mask
 from tf_transformer.models.base import DecoderModel
 
-require_tensorflow("Decoding token by token")
+require_tensorflow("Incremental decoding")
 
 
 class DecodingState(NamedTuple):
-    """What `IncrementalDecoder.decode_step` continues from.
+    """The state of `IncrementalDecoder` between steps.
 
     Attributes:
-        cache: keys and values of the target so far.
-        projected_memory: a list of one dict per layer, keys and values of the memory,
-            `(rows, num_heads, source_length, head_dim)`; `()` in a language model.
+        cache: keys and values of the tokens so far.
+        projected_memory: list of one dictionary per layer, keys and values of the memory,
+            `(rows, cross_num_heads, source_length, head_dim)`; `()` in a language model.
         memory_mask: `(rows, 1, 1, source_length)` bool, True at real tokens; `()` in a language
             model.
     """
@@ -30,17 +30,17 @@ class DecodingState(NamedTuple):
 
 
 class IncrementalDecoder:
-    """The decoder of a model as a `StepModel`.
+    """Decodes with a model step by step, as a `StepModel` of `beam_search`.
 
-    Its steps compute the same logits as the model's parallel pass. The weights are read once, when
-    it is constructed: construct it where it is used, outside of the search's loop.
+    The steps compute the same logits as the model's `call`. The constructor reads the weights, so
+    that the loop of a search does not: construct the decoder in the same graph, before the loop.
 
     Args:
         model: a `Transformer` or `LanguageModel`.
-        beam_size: hypotheses of each sentence.
+        beam_size: number of hypotheses per sentence.
 
     Attributes:
-        compaction_interval: steps that a cache has space for before it must be compacted.
+        compaction_interval: number of steps that a new or compacted cache has space for.
     """
 
     compaction_interval = 8
@@ -61,12 +61,14 @@ class IncrementalDecoder:
         memory: tf.Tensor | None = None,
         memory_padding_mask: tf.Tensor | None = None,
     ) -> DecodingState:
-        """The state before any token.
+        """Returns the state before the first token.
 
         Args:
             rows: number of sentences.
-            memory: `(rows, source_length, d_model)`, of `Transformer.encode`.
-            memory_padding_mask: `(rows, source_length)` bool, True at real tokens.
+            memory: `(rows, source_length, d_model)`, the result of `Transformer.encode`; None in a
+                language model.
+            memory_padding_mask: `(rows, source_length)` bool, True at real tokens; None in a
+                language model.
         """
         decoder = self.model.decoder
         attentions = [layer.self_attention for layer in decoder.stacked_layers]
@@ -87,9 +89,9 @@ class IncrementalDecoder:
         state: DecodingState,
         return_attention: bool = False,
     ) -> tuple[tf.Tensor, tf.Tensor | None, DecodingState]:
-        """Reads the newest token of every hypothesis, see `StepModel`.
+        """Computes the next token's logits of every hypothesis, see `StepModel.decode_step`.
 
-        The attention is the mean of the last layer's heads.
+        The attention is the mean over the heads of the last layer's cross-attention.
         """
         cache, step = begin_step(state.cache, parents, position)
         with keras.StatelessScope(state_mapping=self._values):
@@ -115,7 +117,7 @@ class IncrementalDecoder:
         position: tf.Tensor | int,
         state: DecodingState,
     ) -> DecodingState:
-        """The state of some rows and their live hypotheses, see `StepModel`."""
+        """Returns the state of some rows, see `StepModel.select_rows`."""
         cache = select_rows(state.cache, rows)
         cache = tf.cond(
             cache.next_entry < tf.shape(cache.visible)[2],

@@ -1,9 +1,9 @@
-"""Keys and values of what has been decoded so far, for every hypothesis of a beam.
+"""The key-value cache of incremental decoding, for all hypotheses of a beam.
 
-Hypotheses of one sentence share their beginnings, so nothing is copied when a beam is reordered:
-every token that was ever read has an entry, and a mask says which entries each hypothesis descends
-from. New entries are written in place, `beam` of them at every step. When the array is full,
-`compact` drops the entries that no live hypothesis descends from and makes space for more steps.
+Hypotheses of a sentence share prefixes, so reordering a beam copies nothing: every token that was
+ever decoded has an entry, and a mask tells which entries belong to each hypothesis. Every step
+writes `beam` new entries in place. When the cache is full, `compact` removes the entries that no
+live hypothesis uses and adds space for more steps.
 """
 
 from typing import NamedTuple
@@ -12,17 +12,17 @@ import tensorflow as tf
 
 
 class KVCache(NamedTuple):
-    """The entries of all rows: first those of earlier steps, then space for the next ones.
+    """The entries of all rows: those of earlier steps, followed by space for later steps.
 
-    Each step consumes its cache: it may write into the arrays of the cache that it was given.
+    Each step consumes its cache: it may write into the arrays of its argument, which must not be
+    used afterwards.
 
     Attributes:
-        layers: keys and values of each layer, `(2, rows, num_heads, entries, head_dim)`; the number
-            of entries is a multiple of the beam.
-        visible: `(rows, beam, entries)` bool, True at the entries that a hypothesis descends from.
-        positions: `(rows, entries)` int32, position in the target of each entry's token.
-        next_entry: `()` int32, where the entries of the next step are written; a multiple of the
-            beam.
+        layers: keys and values of each layer, `(2, rows, num_heads, entries, head_dim)`, where
+            `entries` is a multiple of the beam size.
+        visible: `(rows, beam, entries)` bool, True at the entries that belong to a hypothesis.
+        positions: `(rows, entries)` int32, position of each entry's token in the target.
+        next_entry: `()` int32, index of the next step's first entry; a multiple of the beam size.
     """
 
     layers: list[tf.Tensor]
@@ -32,14 +32,13 @@ class KVCache(NamedTuple):
 
 
 class CacheStep(NamedTuple):
-    """What every layer needs to know of a decoding step.
+    """The arguments of a decoding step that are the same for all layers.
 
     Attributes:
-        beam_size: hypotheses of each row.
-        attention_mask: `(rows, 1, beam, entries)` bool, the entries that each hypothesis may attend
-            to.
-        indices: `(2 * rows * num_heads,)` int32, where each head's entries of the step are written,
-            in units of `beam` entries.
+        beam_size: number of hypotheses per row.
+        attention_mask: `(rows, 1, beam, entries)` bool, True = may attend.
+        indices: `(2 * rows * num_heads,)` int32, index at which each head's entries of the step are
+            written, in units of `beam` entries.
         distances: `(rows, entries)` int32, position of each entry relative to the newest token.
     """
 
@@ -49,13 +48,16 @@ class CacheStep(NamedTuple):
     distances: tf.Tensor
 
     def write(self, layer_cache: tf.Tensor, entries: tf.Tensor) -> tf.Tensor:
-        """Writes keys and values of the step's tokens.
+        """Writes the keys and values of the step's tokens.
 
-        In a graph this happens in place: no other use of `layer_cache` may come after it.
+        A graph writes in place: `layer_cache` must not be used afterwards.
 
         Args:
             layer_cache: `(2, rows, num_heads, entries, head_dim)`.
             entries: `(2, rows, num_heads, beam, head_dim)`.
+
+        Returns:
+            The new `layer_cache`.
         """
         _, _, num_heads, beam_size, head_dim = entries.shape
         flat, values = (tf.reshape(x, (-1, beam_size * head_dim)) for x in (layer_cache, entries))
@@ -71,14 +73,14 @@ class CacheStep(NamedTuple):
 def empty_cache(
     shapes: list[tuple[int, int]], rows: tf.Tensor, beam_size: int, num_steps: int, dtype: str
 ) -> KVCache:
-    """A cache of no token, with space for some steps.
+    """Returns a cache without tokens.
 
     Args:
         shapes: `(num_heads, head_dim)` of each layer.
-        rows: sentences.
-        beam_size: hypotheses of each.
-        num_steps: steps that there is space for.
-        dtype: of keys and values.
+        rows: number of sentences.
+        beam_size: number of hypotheses per sentence.
+        num_steps: number of steps to allocate space for.
+        dtype: dtype of keys and values.
     """
     entries = num_steps * beam_size
     return KVCache(
@@ -94,19 +96,22 @@ def empty_cache(
 def begin_step(
     cache: KVCache, parents: tf.Tensor, position: tf.Tensor | int
 ) -> tuple[KVCache, CacheStep]:
-    """Lets every hypothesis attend to what its parent attended to, and to its own new entry.
+    """Prepares a step: every hypothesis may attend to its parent's entries and its own new entry.
 
     Args:
-        cache: with space for this step.
-        parents: `(rows, beam)`, index of each hypothesis one step before.
-        position: in the target, of the newest tokens.
+        cache: a cache with space for this step.
+        parents: `(rows, beam)`, index in the previous step of the hypothesis that each one extends.
+        position: position of the newest tokens in the target.
+
+    Returns:
+        The new cache and the `CacheStep`.
     """
     beam_size, entries = parents.shape[1], tf.shape(cache.visible)[2]
     own_entries = cache.next_entry + tf.range(beam_size)  # (beam,)
     visible = tf.gather(cache.visible, parents, batch_dims=1)
     visible |= tf.range(entries) == own_entries[:, tf.newaxis]
     visible.set_shape((None, beam_size, None))
-    # The entries of a step lie side by side and are written as one.
+    # The entries of a step are adjacent in memory, so each head writes them as one row.
     heads = tf.reduce_prod(tf.shape(cache.layers[0])[:3])
     indices = tf.range(heads) * (entries // beam_size) + cache.next_entry // beam_size
     step = CacheStep(beam_size, visible[:, tf.newaxis], indices, cache.positions - position)
@@ -114,7 +119,7 @@ def begin_step(
 
 
 def select_rows(cache: KVCache, rows: tf.Tensor) -> KVCache:
-    """The cache of some rows alone, `(kept,)` int32."""
+    """Returns the cache of some rows, whose indices are `(kept,)` int32."""
     return KVCache(
         layers=[tf.gather(layer, rows, axis=1) for layer in cache.layers],
         visible=tf.gather(cache.visible, rows),
@@ -130,19 +135,19 @@ def compact(
     position: tf.Tensor | int,
     num_steps: int,
 ) -> KVCache:
-    """Drops the entries that no live hypothesis descends from; makes space for `num_steps` steps.
+    """Removes the entries that no live hypothesis uses, and adds space for more steps.
 
     Args:
-        cache: one without space.
-        alive: `(rows, beam)` bool, hypotheses that will be extended.
-        parents: `(rows, beam)`, index of each hypothesis one step before.
-        position: in the target, of the next step's tokens.
-        num_steps: see above.
+        cache: a full cache.
+        alive: `(rows, beam)` bool, True at hypotheses that will be extended.
+        parents: `(rows, beam)`, index in the previous step of the hypothesis that each one extends.
+        position: position of the next step's tokens in the target.
+        num_steps: number of steps to add space for.
     """
     rows, beam_size = tf.shape(alive)[0], parents.shape[1]
     needed = tf.gather(cache.visible, parents, batch_dims=1) & alive[:, :, tf.newaxis]
     needed = tf.reduce_any(needed, axis=1)  # (rows, entries)
-    # As many as the row with most needs, rounded up to a multiple of the beam.
+    # As many entries as the row with the most, rounded up to a multiple of the beam size.
     width = tf.reduce_max(tf.math.count_nonzero(needed, axis=1, dtype=tf.int32))
     width = tf.minimum(-(-width // beam_size) * beam_size, tf.shape(needed)[1])
     kept = tf.argsort(tf.cast(~needed, tf.int32), axis=1, stable=True)[:, :width]
@@ -165,11 +170,11 @@ def compact(
 
 
 def _new_positions(rows, beam_size, position, num_steps):
-    """Positions of the entries of the next steps, `(rows, num_steps * beam)`."""
+    """Returns the positions of the next steps' entries, `(rows, num_steps * beam)`."""
     positions = position + tf.repeat(tf.range(num_steps), beam_size)
     return tf.tile(positions[tf.newaxis], (rows, 1))
 
 
 def _empty(shape, dtype):
-    """Zeros that no other tensor shares, as equal constants of a graph do."""
+    """Returns zeros with separate memory; equal constants of a graph would share it."""
     return tf.raw_ops.Empty(shape=tf.stack(shape), dtype=dtype, init=True)

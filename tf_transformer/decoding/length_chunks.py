@@ -1,4 +1,4 @@
-"""Sentences of like length together: a large batch as chunks, sorted and put back."""
+"""Processing a large batch in chunks of rows of similar length."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,16 +9,16 @@ import tensorflow as tf
 def map_chunks(
     function: Callable[[Any], Any], rows: Any, lengths: tf.Tensor, chunk_size: int, outputs: Any
 ) -> Any:
-    """Maps rows in chunks of like length, one chunk after the other, and restores their order.
+    """Sorts rows by length, maps them chunk by chunk, and restores their order.
 
-    So a short sentence is not padded to the longest of its batch, and memory stays that of a chunk.
+    Short sentences are not padded to the longest of the batch, and the memory is that of one chunk.
 
     Args:
-        function: maps a nest of rows, of a chunk, to a nest of as many rows.
-        rows: nest of tensors or ragged tensors with one first axis.
-        lengths: `(rows,)` int32, what to sort by.
-        chunk_size: most rows of a chunk.
-        outputs: nest of `tf.TensorSpec` without the first axis, of the function's result.
+        function: maps a nest of the rows of a chunk to a nest with the same number of rows.
+        rows: nest of tensors or ragged tensors that share their first axis.
+        lengths: `(rows,)` int32, the lengths to sort by.
+        chunk_size: maximum number of rows per chunk.
+        outputs: nest of `tf.TensorSpec` of the function's results, without the first axis.
 
     Returns:
         Nest of tensors, in the order of `rows`.
@@ -27,14 +27,14 @@ def map_chunks(
     rows = tf.nest.map_structure(lambda x: tf.gather(x, order), rows)
     num_chunks = (tf.size(lengths) + chunk_size - 1) // chunk_size
 
-    def add_chunk(number, arrays):
+    def add_chunk(index, arrays):
         chunk = tf.nest.map_structure(
-            lambda x: x[number * chunk_size : (number + 1) * chunk_size], rows
+            lambda x: x[index * chunk_size : (index + 1) * chunk_size], rows
         )
         results = function(chunk)
         tf.nest.assert_same_structure(results, outputs)
-        return number + 1, [
-            array.write(number, result)
+        return index + 1, [
+            array.write(index, result)
             for array, result in zip(arrays, tf.nest.flatten(results), strict=True)
         ]
 
@@ -45,13 +45,13 @@ def map_chunks(
         for spec in tf.nest.flatten(outputs)
     ]
     _, arrays = tf.while_loop(
-        lambda number, _: number < num_chunks,
+        lambda index, _: index < num_chunks,
         add_chunk,
         (tf.constant(0), arrays),
-        # One chunk at a time: together they would need the memory of all.
+        # One chunk at a time, to limit the memory.
         parallel_iterations=1,
     )
-    places = tf.argsort(order)
+    inverse = tf.argsort(order)
     return tf.nest.pack_sequence_as(
-        outputs, [tf.gather(array.concat(), places) for array in arrays]
+        outputs, [tf.gather(array.concat(), inverse) for array in arrays]
     )

@@ -1,14 +1,22 @@
-"""The tokens that hypotheses may go on with: what is possible, and the best of it."""
+"""Operations on logits: merging end tokens, blocking repeated n-grams, and top-k."""
 
 from collections.abc import Sequence
 
 import tensorflow as tf
 
-IMPOSSIBLE = float("-inf")
+IMPOSSIBLE = float("-inf")  # the logit or log-probability of a token that must not be chosen
 
 
-def merge_ends(logits: tf.Tensor, end_ids: Sequence[int]) -> tf.Tensor:
-    """Logits `(..., ..., vocab)` in which the first end stands for all of them."""
+def merge_end_ids(logits: tf.Tensor, end_ids: Sequence[int]) -> tf.Tensor:
+    """Gives the first end id the probability of all end ids together, and the others 0.
+
+    Args:
+        logits: `(batch, length or beam, vocab)`.
+        end_ids: tokens that end an output.
+
+    Returns:
+        Tensor of the shape of `logits`.
+    """
     if len(end_ids) == 1:
         return logits
     ids = tf.range(tf.shape(logits)[2])
@@ -17,45 +25,56 @@ def merge_ends(logits: tf.Tensor, end_ids: Sequence[int]) -> tf.Tensor:
     return tf.where(ids == end_ids[0], end, tf.where(is_end, IMPOSSIBLE, logits))
 
 
-def without_repeats(logits: tf.Tensor, ids: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-    """Logits without the tokens that would complete an n-gram of a hypothesis a second time.
+def block_repeated_ngrams(logits: tf.Tensor, ids: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+    """Sets the logits of tokens that would repeat an n-gram of their hypothesis to -inf.
 
-    A token is out if it stands at a place p of the hypothesis where the n - 1 tokens before p are
-    the n - 1 newest ones.
+    The token at position p of a hypothesis is blocked if the n - 1 tokens before p are equal to the
+    n - 1 newest tokens.
 
     Args:
         logits: `(rows, beam, vocab)`.
         ids: `(rows, beam, length)`.
-        sizes: n of every row, `(rows,)`; 0 leaves the row as it is.
+        sizes: n of every row, `(rows,)`; 0 leaves the row unchanged.
+
+    Returns:
+        Tensor of the shape of `logits`.
     """
     length = tf.shape(ids)[2]
     sizes = sizes[:, tf.newaxis, tf.newaxis]
-    places = tf.range(length)
+    positions = tf.range(length)
 
     def compare(back, repeats):
-        """Narrows to places where also the token `back` before is the one `back` from the end."""
-        before = tf.roll(ids, back, axis=2)
+        """Keeps the positions p where token p - `back` equals the `back`-th token from the end."""
+        previous = tf.roll(ids, back, axis=2)
         newest = ids[:, :, length - back, tf.newaxis]
-        same = (before == newest) & (places >= back)
+        same = (previous == newest) & (positions >= back)
         return back + 1, repeats & (same | (back >= sizes))
 
     def block():
         repeats = tf.broadcast_to((sizes > 0) & (length >= sizes - 1), tf.shape(ids))
         longest = tf.minimum(tf.reduce_max(sizes), length + 1)
         _, repeats = tf.while_loop(lambda back, _: back < longest, compare, (1, repeats))
-        places_of = tf.where(repeats)
-        tokens = tf.gather_nd(ids, places_of)
-        where = tf.concat([places_of[:, :2], tf.cast(tokens, tf.int64)[:, tf.newaxis]], axis=1)
-        gone = tf.fill(tf.shape(tokens), IMPOSSIBLE)
-        return tf.tensor_scatter_nd_update(logits, where, gone)
+        repeat_indices = tf.where(repeats)  # (repeats, 3)
+        tokens = tf.cast(tf.gather_nd(ids, repeat_indices), tf.int64)
+        logit_indices = tf.concat([repeat_indices[:, :2], tokens[:, tf.newaxis]], axis=1)
+        blocked = tf.fill(tf.shape(tokens), IMPOSSIBLE)
+        return tf.tensor_scatter_nd_update(logits, logit_indices, blocked)
 
     return tf.cond(tf.reduce_any(sizes > 0) & (length > 0), block, lambda: logits)
 
 
 def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """`tf.math.top_k` over a large vocabulary, whose best lie in the k blocks with the best maxima.
+    """Computes `tf.math.top_k`, faster for large vocabularies.
 
-    One pass that takes maxima is several times faster than a heap over everything.
+    The k largest logits are in the k blocks with the largest maxima. One pass that computes the
+    maxima of blocks is several times faster than a heap over all logits.
+
+    Args:
+        logits: `(rows, beam, vocab)`.
+        k: number of tokens.
+
+    Returns:
+        The logits and ids of the best tokens, `(rows, beam, k)`.
     """
     vocab_size = logits.shape[-1]
     block = 64
@@ -67,16 +86,25 @@ def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
         logits = tf.pad(logits, padding, constant_values=IMPOSSIBLE)
     logits = tf.reshape(logits, (-1, logits.shape[1], blocks, block))
     _, chosen = tf.math.top_k(tf.reduce_max(logits, axis=3), k)
-    chosen = tf.sort(chosen, axis=2)  # so that of equal ones the first comes first, as in top_k
+    chosen = tf.sort(chosen, axis=2)  # of equal logits the first is chosen, as by tf.math.top_k
     candidates = tf.reshape(
         tf.gather(logits, chosen, batch_dims=2), (-1, logits.shape[1], k * block)
     )
-    best, places = tf.math.top_k(candidates, k)
-    ids = tf.gather(chosen, places // block, batch_dims=2) * block + places % block
+    best, indices = tf.math.top_k(candidates, k)
+    ids = tf.gather(chosen, indices // block, batch_dims=2) * block + indices % block
     return best, ids
 
 
 def log_sum_exp(logits: tf.Tensor) -> tf.Tensor:
-    """log sum exp(x) = max x - log max softmax(x): softmax is one kernel, its parts are four."""
+    """Computes log sum exp(x) as max x - log max softmax(x).
+
+    The softmax is a single kernel; `tf.reduce_logsumexp` needs four.
+
+    Args:
+        logits: x, `(rows, beam, vocab)`.
+
+    Returns:
+        `(rows, beam, 1)`.
+    """
     highest = tf.reduce_max(tf.nn.softmax(logits), axis=2, keepdims=True)
     return tf.reduce_max(logits, axis=2, keepdims=True) - tf.math.log(highest)

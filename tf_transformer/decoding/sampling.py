@@ -1,4 +1,4 @@
-"""Translations drawn at random from a model's distribution."""
+"""Sampling: outputs drawn at random from a model's distribution."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,22 +6,22 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_transformer.decoding.beam_search import StepModel
-from tf_transformer.decoding.logits_processing import merge_ends
+from tf_transformer.decoding.logits_processing import IMPOSSIBLE, merge_end_ids
 
 _LARGEST_TEMPERATURE = 1e6
 
 
 class SamplingOptions(NamedTuple):
-    """How each row is drawn, `(rows,)` tensors.
+    """Per-row options, `(rows,)` tensors.
 
     Attributes:
-        temperature: float32; logits are divided by it. 0 takes the most probable token.
-        top_k: int32, draws among so many most probable tokens; 0 among all.
-        top_p: float32, among the fewest most probable tokens that have this probability together
-            (Holtzman et al., 2020); 0 or 1 among all.
-        seed: int64; the same seed, source and options give the same sample, whatever else is in
-            the batch.
-        max_length: int32, most tokens.
+        temperature: float32, divisor of the logits; 0 takes the most probable token.
+        top_k: int32, number of most probable tokens to draw from; 0 means all.
+        top_p: float32, draws from the smallest set of most probable tokens whose total probability
+            is at least `top_p` (Holtzman et al., 2020); 0 or 1 means all.
+        seed: int64; the same seed, source and options give the same sample, whatever the other rows
+            of the batch.
+        max_length: int32, maximum number of tokens.
     """
 
     temperature: tf.Tensor
@@ -32,12 +32,13 @@ class SamplingOptions(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """What was drawn.
+    """One sample per row.
 
     Attributes:
         ids: `(rows, length)` int32, without begin and end id, padded with 0.
-        log_probs: `(rows,)` float32, log p(ids, end | source) of the model itself, in nats.
-        lengths: `(rows,)` int32.
+        log_probs: `(rows,)` float32, log p(ids, end | source) in nats, of the model's distribution
+            before temperature, `top_k` and `top_p`.
+        lengths: `(rows,)` int32, number of tokens in `ids`.
     """
 
     ids: tf.Tensor
@@ -57,26 +58,28 @@ def sample(
     """Draws one output for each row, token by token.
 
     Args:
-        model: as for `beam_search`, with a beam of 1.
-        state: of the model, before any token.
-        begin_id, end_ids, suppressed_ids: see `beam_search`.
-        options: of every row.
+        model: model to draw from, with a beam of 1, see `StepModel`.
+        state: the model's state before the first token.
+        begin_id: the token before the first.
+        end_ids: tokens that end an output, see `beam_search`.
+        options: per-row options.
+        suppressed_ids: tokens that are never drawn.
     """
     rows = tf.shape(options.seed)[0]
-    alone = tf.zeros((rows, 1), tf.int32)
+    parents = tf.zeros((rows, 1), tf.int32)  # the only hypothesis of each row
 
     def advance(step, newest, ids, log_probs, lengths, done, state):
         state = tf.cond(
             (step > 0) & (step % model.compaction_interval == 0),
-            lambda: model.select_rows(tf.range(rows), ~done[:, None], alone, step, state),
+            lambda: model.select_rows(tf.range(rows), ~done[:, None], parents, step, state),
             lambda: state,
         )
-        logits, _, state = model.decode_step(newest[:, tf.newaxis], alone, step, state)
-        logits = merge_ends(logits, end_ids)[:, 0]
+        logits, _, state = model.decode_step(newest[:, tf.newaxis], parents, step, state)
+        logits = merge_end_ids(logits, end_ids)[:, 0]
         drawn = _draw(logits, step, options, suppressed_ids)
         drawn = tf.where(done | (step >= options.max_length), end_ids[0], drawn)
-        gained = tf.gather(tf.nn.log_softmax(logits), drawn, batch_dims=1)
-        log_probs += tf.where(done, 0.0, gained)
+        drawn_log_probs = tf.gather(tf.nn.log_softmax(logits), drawn, batch_dims=1)
+        log_probs += tf.where(done, 0.0, drawn_log_probs)
         done |= drawn == end_ids[0]
         ids = tf.concat([ids, tf.where(done, 0, drawn)[:, tf.newaxis]], axis=1)
         return step + 1, drawn, ids, log_probs, lengths + tf.cast(~done, tf.int32), done, state
@@ -84,53 +87,60 @@ def sample(
     loop = (
         tf.constant(0),
         tf.fill((rows,), begin_id),
-        alone[:, :0],
+        parents[:, :0],
         tf.zeros((rows,)),
         tf.zeros((rows,), tf.int32),
         tf.fill((rows,), False),
         state,
     )
-    free = [tf.TensorShape([]), *(tf.TensorShape([None] * n) for n in (1, 2, 1, 1, 1))]
-    shapes = tf.nest.map_structure(lambda x: tf.TensorShape([None] * x.shape.rank), state)
+    shapes = [tf.TensorShape([]), *(tf.TensorShape([None] * n) for n in (1, 2, 1, 1, 1))]
+    state_shapes = tf.nest.map_structure(lambda x: tf.TensorShape([None] * x.shape.rank), state)
     _, _, ids, log_probs, lengths, _, _ = tf.while_loop(
         lambda step, newest, ids, log_probs, lengths, done, state: ~tf.reduce_all(done),
         advance,
         loop,
-        shape_invariants=(*free, shapes),
+        shape_invariants=(*shapes, state_shapes),
     )
     return Samples(ids, log_probs, lengths)
 
 
 def _draw(logits, step, options, suppressed_ids):
-    """One token a row, `(rows,)`: the first at which the cumulative probability exceeds u."""
+    """Draws one token per row, `(rows,)`: the first whose cumulative probability exceeds u."""
     vocab_size = logits.shape[1]
     for token in suppressed_ids:
-        logits = tf.where(tf.range(vocab_size) == token, float("-inf"), logits)
+        logits = tf.where(tf.range(vocab_size) == token, IMPOSSIBLE, logits)
     is_greedy = options.temperature <= 0
-    # NaN is as good as 1; beyond the largest all tokens are alike already.
+    # NaN becomes 1. At the largest temperature the distribution is practically uniform.
     is_usable = options.temperature > 0
     temperature = tf.minimum(tf.where(is_usable, options.temperature, 1.0), _LARGEST_TEMPERATURE)
     temperature = temperature[:, tf.newaxis]
     ordered, ids = tf.math.top_k(logits / temperature, vocab_size)
     probabilities = tf.nn.softmax(ordered)
     ranks = tf.range(vocab_size)
-    before = tf.cumsum(probabilities, axis=1, exclusive=True)
+    preceding = tf.cumsum(probabilities, axis=1, exclusive=True)
     top_k = tf.where(options.top_k > 0, options.top_k, vocab_size)
     top_k = tf.where(is_greedy, 1, top_k)[:, tf.newaxis]
     top_p = tf.where(options.top_p > 0, options.top_p, 1.0)[:, tf.newaxis]
-    kept = (ranks < top_k) & ((before < top_p) | (ranks == 0))
+    kept = (ranks < top_k) & ((preceding < top_p) | (ranks == 0))
     cumulative = tf.cumsum(tf.where(kept, probabilities, 0.0), axis=1)
     threshold = uniform(options.seed, step)[:, tf.newaxis] * cumulative[:, -1:]
-    place = tf.math.count_nonzero(cumulative <= threshold, axis=1, dtype=tf.int32)
-    last = tf.math.count_nonzero(kept, axis=1, dtype=tf.int32) - 1
-    return tf.gather(ids, tf.minimum(place, last), batch_dims=1)
+    rank = tf.math.count_nonzero(cumulative <= threshold, axis=1, dtype=tf.int32)
+    last_rank = tf.math.count_nonzero(kept, axis=1, dtype=tf.int32) - 1
+    return tf.gather(ids, tf.minimum(rank, last_rank), batch_dims=1)
 
 
 def uniform(seed: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-    """A number in [0, 1) from each seed and the step alone, by splitmix64's mixing.
+    """Returns a number in [0, 1) that depends only on the seed and the step, by splitmix64.
 
-    TensorFlow's generators take one seed for a whole tensor, so that a row's draw would depend on
-    its place in the batch.
+    TensorFlow's generators take one seed per tensor, so a row's number would depend on its index in
+    the batch.
+
+    Args:
+        seed: `(rows,)` int64.
+        step: `()` int32.
+
+    Returns:
+        `(rows,)` float32.
     """
     golden, first, second = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
@@ -138,10 +148,10 @@ def uniform(seed: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
         return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, tf.constant(bits, tf.uint64)))
 
     x = tf.bitcast(tf.cast(seed, tf.int64), tf.uint64)
-    for _ in range(2):  # the seed alone first, so that seeds in a row have nothing in common
+    for _ in range(2):  # two rounds, so that consecutive seeds give independent numbers
         x = shifted(x + tf.constant(golden, tf.uint64), 30) * tf.constant(first, tf.uint64)
         x = shifted(x, 27) * tf.constant(second, tf.uint64)
         x = shifted(x, 31) + tf.cast(step, tf.uint64)
     x = shifted(x * tf.constant(first, tf.uint64), 31)
-    # The 24 highest bits, as many as float32 holds.
+    # The 24 highest bits: a float32 has 24 significant bits.
     return tf.cast(tf.bitwise.right_shift(x, tf.constant(40, tf.uint64)), tf.float32) * 2.0**-24

@@ -1,13 +1,13 @@
-"""The options of searching and sampling: one table from which everything that offers them derives.
+"""The table of the options of search and sampling.
 
 Signatures, the client's requests, `translate`, the verification of an export, its README and the
-table of docs/serving.md. Importing this needs no TensorFlow.
+table of docs/serving.md derive from it. This module does not import TensorFlow.
 """
 
 from typing import NamedTuple
 
 MAX_BEAM_SIZE = 1000
-# ((5 + n) / 6)^alpha stays finite for any length.
+# Up to this alpha, ((5 + n) / 6)^alpha is finite for every length.
 LARGEST_LENGTH_PENALTY = 10.0
 LARGEST_COVERAGE_PENALTY = 1e6
 
@@ -16,45 +16,52 @@ DEFAULT_LENGTH_PENALTY = 0.6
 
 
 class RowOption(NamedTuple):
-    """An option that may differ from sentence to sentence.
+    """A per-row option: it may differ from sentence to sentence.
 
     Attributes:
-        name: also of the input of a signature.
+        name: name of the option and of the signatures' input.
         dtype: "int32", "int64" or "float32".
-        unset: the value that stands for "not given".
-        means: what `unset` means.
+        unset: the value that means "not given".
+        unset_meaning: what happens then.
         description: what the option does, in a few words.
-        samples: values that a verification tries, in turn.
+        samples: values that the verification of an export tries in turn.
     """
 
     name: str
     dtype: str
     unset: int | float
-    means: str
+    unset_meaning: str
     description: str
     samples: tuple[int | float, ...]
 
     @property
     def default(self) -> str:
-        """What leaves the option to the export, for people: the value, and what it means."""
-        return f"{'negative' if self.unset < 0 else f'{self.unset:g}'}: {self.means}"
+        """The value that means "not given" and what happens then, for documentation."""
+        return f"{'negative' if self.unset < 0 else f'{self.unset:g}'}: {self.unset_meaning}"
 
 
 SEARCH_OPTIONS = (
     RowOption(
-        "beam_size", "int32", 0, "the exported", "up to the exported width", (0, 1, 2, 3, 4, 5)
+        "beam_size",
+        "int32",
+        0,
+        "the exported one",
+        "beam size, at most the exported one",
+        (0, 1, 2, 3, 4, 5),
     ),
     RowOption(
         "length_penalty",
         "float32",
         -1.0,
-        "the exported",
+        "the exported one",
         "alpha of Wu et al., 2016",
         (-0.4, 0.0, 0.4, 0.8),
     ),
-    RowOption("max_length", "int32", 0, "from the source", "most tokens", (0, 7, 14)),
-    RowOption("min_length", "int32", 0, "none", "fewest tokens", (0, 1, 2, 3, 4)),
-    RowOption("no_repeat_ngram", "int32", 0, "none", "no n tokens occur twice", (0, 1, 2, 3)),
+    RowOption(
+        "max_length", "int32", 0, "derived from the source", "maximum number of tokens", (0, 7, 14)
+    ),
+    RowOption("min_length", "int32", 0, "none", "minimum number of tokens", (0, 1, 2, 3, 4)),
+    RowOption("no_repeat_ngram", "int32", 0, "none", "n; no n-gram occurs twice", (0, 1, 2, 3)),
     RowOption(
         "coverage_penalty", "float32", 0.0, "none", "beta of Wu et al., 2016", (0.0, 0.2, 0.4)
     ),
@@ -65,13 +72,20 @@ SAMPLING_OPTIONS = (
         "temperature",
         "float32",
         0.0,
-        "the most probable",
+        "the most probable token",
         "divides the logits",
         (0.0, 0.5, 1.0),
     ),
-    RowOption("top_k", "int32", 0, "all", "draws among the k most probable", (0, 5, 10, 15)),
     RowOption(
-        "top_p", "float32", 0.0, "all", "draws among the most probable of mass p", (0.0, 0.45, 0.9)
+        "top_k", "int32", 0, "all", "samples from the k most probable tokens", (0, 5, 10, 15)
+    ),
+    RowOption(
+        "top_p",
+        "float32",
+        0.0,
+        "all",
+        "samples from the most probable tokens with total probability p",
+        (0.0, 0.45, 0.9),
     ),
     RowOption(
         "seed", "int64", 0, "seed 0", "the same seed gives the same sample", (0, 1, 2, 3, 4, 5, 6)

@@ -1,4 +1,4 @@
-"""Token ids in, token ids out: encoder and beam search in one graph."""
+"""Translation of token ids: encoder and beam search in one graph."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -34,13 +34,14 @@ class TranslationOptions(NamedTuple):
     """Per-sentence options of a batch, `(batch,)` tensors, in the order of `SEARCH_OPTIONS`.
 
     Attributes:
-        beam_size: int32, up to that of the search; 0 stands for that.
-        length_penalty: float32, alpha of the GNMT length penalty; a negative one stands for that of
-            the search.
-        max_length: int32, most tokens of the translation; 0 takes the limit of the search.
-        min_length: int32, fewest tokens.
-        no_repeat_ngram: int32, no n tokens occur twice; 0 allows all.
-        coverage_penalty: float32, beta of Wu et al., 2016, equation 14; 0 switches it off.
+        beam_size: int32, up to the beam size of the search; 0 means the beam size of the search.
+        length_penalty: float32, alpha of `beam_search.length_penalty`; a negative value means the
+            length penalty of the search.
+        max_length: int32, maximum number of tokens of the translation; 0 means the limit that
+            follows from the source, see `TranslationSearch`.
+        min_length: int32, minimum number of tokens.
+        no_repeat_ngram: int32, size n; no n-gram of this size occurs twice; 0 allows all.
+        coverage_penalty: float32, beta of Wu et al., 2016, equation 14; 0 means none.
     """
 
     beam_size: Any
@@ -52,25 +53,28 @@ class TranslationOptions(NamedTuple):
 
     @classmethod
     def defaults(cls, rows: tf.Tensor | int) -> "TranslationOptions":
-        """The defaults for `rows` sentences."""
+        """Returns the defaults for `rows` sentences."""
         return cls(
             *(tf.fill([rows], tf.constant(o.unset, tf.as_dtype(o.dtype))) for o in SEARCH_OPTIONS)
         )
 
 
 class TranslationSearch(tf.Module):
-    """Searches the translations of token ids with a `Transformer`.
+    """Translates token ids with a `Transformer` and beam search.
+
+    An output has at most `max_length_factor * source_length + max_length_constant` tokens, and at
+    most `model.config.max_length - 1`.
 
     Args:
-        model: the model.
+        model: the model to search with.
         beam_size: width of the beam; 1 is greedy search.
-        length_penalty: alpha of the GNMT length penalty.
-        max_length_factor, max_length_constant: an output has at most
-            `factor * source tokens + constant` tokens, and at most `model.config.max_length - 1`.
+        length_penalty: alpha of `beam_search.length_penalty`.
+        max_length_factor: factor of the source length in the limit of the output's length.
+        max_length_constant: constant in the limit of the output's length.
         end_ids: tokens that end an output.
 
     Raises:
-        ValueError: an argument is out of range, or the model has no source.
+        InputError: an argument is out of range, or the model has no encoder.
     """
 
     def __init__(
@@ -86,7 +90,7 @@ class TranslationSearch(tf.Module):
         super().__init__(name="translation_search")
         if not isinstance(model, Transformer):
             raise InputError(
-                f"A {type(model).__name__} has no source to translate; complete text with it"
+                f"A {type(model).__name__} has no source to translate. Use it to complete text"
             )
         check_search_arguments(beam_size, 1, length_penalty)
         for name, value in (
@@ -105,7 +109,7 @@ class TranslationSearch(tf.Module):
 
     @property
     def limit(self) -> int:
-        """Most tokens of a source, or of an output, not counting the end."""
+        """Maximum number of tokens of a source or an output, without the end id."""
         return self.model.config.max_length - 1
 
     def run(
@@ -119,13 +123,14 @@ class TranslationSearch(tf.Module):
 
         Args:
             source: ragged ids `(batch, (length))` without special ids, none longer than `limit`.
-            options: per-sentence options; None takes those of the search.
-            prefix: ragged ids `(batch, (length))` that the outputs begin with; they count neither
-                for the score nor for the length penalty.
-            num_best: how many outputs of each sentence are wanted.
+            options: per-sentence options; None means those of the search.
+            prefix: ragged ids `(batch, (length))`, forced tokens at the start of the outputs;
+                scores and length penalties leave them out.
+            num_best: number of outputs to find exactly per sentence.
 
         Returns:
-            Hypotheses with a beam of `beam_size`; no token and score 0 for an empty source.
+            Hypotheses with a beam of `beam_size`; without tokens and with score 0 for an empty
+            source.
         """
         if options is None and prefix is None:
             found = self._graph(False)(end_and_pad(source), tf.constant(num_best))
@@ -133,7 +138,7 @@ class TranslationSearch(tf.Module):
             rows = source.nrows(tf.int32)
             options = TranslationOptions.defaults(rows) if options is None else options
             dense = tf.zeros((rows, 0), tf.int32) if prefix is None else prefix.to_tensor(PAD_ID)
-            # One column at least, of padding where no row has a prefix.
+            # `start` needs at least one column, which may be padding.
             dense = tf.pad(dense, [[0, 0], [0, 1]])
             found = self._graph(True)(end_and_pad(source), tf.constant(num_best), dense, *options)
         is_empty = (source.row_lengths() == 0)[:, tf.newaxis]
@@ -145,7 +150,7 @@ class TranslationSearch(tf.Module):
         )
 
     def _graph(self, with_options):
-        """The search as one function, which all signatures of an export share."""
+        """Returns the search as a `tf.function`, which all signatures of an export share."""
         key = "with_options" if with_options else "plain"
         if key not in self._graphs:
             ids = tf.TensorSpec([None, None], tf.int32)
@@ -169,12 +174,12 @@ class TranslationSearch(tf.Module):
         options: TranslationOptions | None = None,
         prefix: tf.Tensor | None = None,
     ) -> tuple[IncrementalDecoder, DecodingState, dict[str, Any]]:
-        """Encodes the source: what a search needs to begin.
+        """Encodes the source and returns the arguments of `beam_search`.
 
         Args:
-            ids: `(batch, length)`, of `end_and_pad`.
-            options: as for `run`.
-            prefix: `(batch, length)` ids padded with 0, of length 1 at least.
+            ids: `(batch, length)`, the result of `end_and_pad`.
+            options: per-sentence options, as for `run`.
+            prefix: `(batch, length)` ids padded with 0, with a length of at least 1.
 
         Returns:
             The model, its state, and the other arguments of `beam_search`.
@@ -192,29 +197,29 @@ class TranslationSearch(tf.Module):
         return decoder, state, arguments
 
     def max_lengths(
-        self, mask: tf.Tensor, wanted: tf.Tensor | int = 0, least: tf.Tensor | int = 0
+        self, mask: tf.Tensor, requested: tf.Tensor | int = 0, minimum: tf.Tensor | int = 0
     ) -> tf.Tensor:
-        """Most tokens of each output, `(batch,)` int32.
+        """Computes the maximum number of tokens of each output, `(batch,)` int32.
 
         Args:
-            mask: `(batch, length)` bool, True at the source's tokens and its end.
-            wanted: int32, of each sentence; 0 takes the limit of the search.
-            least: int32, of each sentence, where there is room.
+            mask: `(batch, length)` bool, True at the source's tokens and its end id.
+            requested: `(batch,)` int32, limit per sentence; 0 computes it from the source length.
+            minimum: `(batch,)` int32, smallest result per sentence, as far as `limit` allows.
         """
         lengths = tf.math.count_nonzero(mask, axis=1, dtype=tf.int32) - 1
         limits = tf.cast(lengths, tf.float32) * self.max_length_factor + self.max_length_constant
-        limits = tf.where(wanted > 0, wanted, tf.cast(limits, tf.int32))
-        limits = tf.minimum(tf.maximum(limits, least), self.limit)
-        # An empty sentence is not worth a search.
+        limits = tf.where(requested > 0, requested, tf.cast(limits, tf.int32))
+        limits = tf.minimum(tf.maximum(limits, minimum), self.limit)
+        # An empty source gets an empty output.
         return tf.where(lengths == 0, 0, limits)
 
     def _search_options(self, mask, options, prefix):
         if options is None:
             return SearchOptions(self.max_lengths(mask), self.length_penalty)
-        least = tf.math.count_nonzero(prefix != PAD_ID, axis=1, dtype=tf.int32)
-        max_length = self.max_lengths(mask, options.max_length, least)
+        prefix_lengths = tf.math.count_nonzero(prefix != PAD_ID, axis=1, dtype=tf.int32)
+        max_length = self.max_lengths(mask, options.max_length, prefix_lengths)
         beam_size = tf.minimum(options.beam_size, self.beam_size)
-        # NaN stands for absent.
+        # NaN means no penalty.
         coverage = tf.where(options.coverage_penalty > 0, options.coverage_penalty, 0.0)
         return SearchOptions(
             max_length=max_length,
@@ -233,15 +238,15 @@ class TranslationSearch(tf.Module):
     def run_chunks(
         self, source: tf.RaggedTensor, options: TranslationOptions | None, chunk_size: int
     ) -> Hypotheses:
-        """The best output of each of any number of sentences, see `map_chunks`.
+        """Searches the best output of any number of sentences, chunk by chunk.
 
         Args:
             source: ragged ids `(batch, (length))`.
-            options: as for `run`.
-            chunk_size: sentences searched together.
+            options: per-sentence options, as for `run`.
+            chunk_size: maximum number of sentences that are searched together.
 
         Returns:
-            ids `(batch, limit)`, whatever the batch, the others `(batch,)`.
+            `Hypotheses` without the axis of the beam: ids `(batch, limit)`, the others `(batch,)`.
         """
 
         def search_chunk(rows):
@@ -252,13 +257,13 @@ class TranslationSearch(tf.Module):
                 tf.ensure_shape(ids, (None, self.limit)), *(part[:, 0] for part in found[1:])
             )
 
-        amount = tf.TensorSpec([], tf.float32)
+        scalar = tf.TensorSpec([], tf.float32)
         return map_chunks(
             search_chunk,
             {"source": source, "options": options or ()},
             tf.cast(source.row_lengths(), tf.int32),
             chunk_size,
             Hypotheses(
-                tf.TensorSpec([self.limit], tf.int32), amount, amount, tf.TensorSpec([], tf.int32)
+                tf.TensorSpec([self.limit], tf.int32), scalar, scalar, tf.TensorSpec([], tf.int32)
             ),
         )

@@ -1,4 +1,4 @@
-"""Which source piece each piece of a translation comes from, by attention."""
+"""Word alignment from attention: the source piece that each piece of a translation comes from."""
 
 from typing import NamedTuple
 
@@ -12,16 +12,17 @@ from tf_transformer.text.framing import end_and_pad, prepend_begin
 
 
 class Alignments(NamedTuple):
-    """Translations with the pieces of both sides and what belongs together, `(batch,)` each.
+    """Translations and their alignments, `(batch,)` each.
 
     Attributes:
         text: UTF-8 strings.
-        scores: float32, log-probability over length penalty.
-        source_pieces, target_pieces: pieces, separated by spaces.
-        hard: `i-j` pairs separated by spaces, as Pharaoh and Marian write them: target piece j
-            looks most at source piece i, both counted from 0.
-        soft: a word for each target piece: its weights on all source pieces and the source's end,
-            separated by commas, as Marian writes them.
+        scores: float32, log-probability divided by the length penalty.
+        source_pieces: pieces of the source, separated by spaces.
+        target_pieces: pieces of the translation, separated by spaces.
+        hard: `i-j` pairs separated by spaces, in the format of Pharaoh and Marian: target piece j
+            attends most to source piece i, both counted from 0.
+        soft: one word for each target piece, in the format of Marian: its weights on all source
+            pieces and the source's end, separated by commas.
         truncated: bool, see `Translations`.
     """
 
@@ -35,10 +36,10 @@ class Alignments(NamedTuple):
 
 
 class Aligner:
-    """Translates sentences and aligns the best translation's pieces.
+    """Translates sentences and aligns the pieces of the best translation.
 
-    The weights are those of the cross-attention one layer below the last (of the only one, if so),
-    the mean of its heads: there attention follows the words best (Garg et al., 2019).
+    The alignment is the mean over the heads of the cross-attention in the second-to-last layer,
+    which matches word alignments best (Garg et al., 2019), or in the only layer.
 
     Args:
         translator: the translator.
@@ -47,8 +48,8 @@ class Aligner:
     def __init__(self, translator: Translator):
         self._translator = translator
         ids, amounts = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
-        # One function, which all signatures of an export share; a part of each, it would make a
-        # server take seconds longer to prepare them.
+        # All signatures of an export share this function. Inlined in each, it would take a server
+        # seconds longer to load them.
         self._describe = tf.function(
             self._find_alignments,
             input_signature=[ids, amounts, ids, amounts],
@@ -57,11 +58,11 @@ class Aligner:
         )
 
     def align(self, text: tf.Tensor, options: TranslationOptions | None = None) -> Alignments:
-        """Translates and aligns, as part of a graph.
+        """Translates and aligns sentences, as part of a graph.
 
         Args:
             text: `(batch,)` strings.
-            options: of every sentence; None takes the translator's own.
+            options: per-sentence options; None means those of the translator.
         """
         source, lengths = self._translator.tokenize_source(text)
         string = tf.TensorSpec([], tf.string)
@@ -86,13 +87,17 @@ class Aligner:
         found = self._translator.search.run(source, options)
         ids, lengths = found.ids[:, 0], found.lengths[:, 0]
         source_lengths = tf.cast(source.row_lengths(), tf.int32)
-        text, *described = self._describe(end_and_pad(source), source_lengths, ids, lengths)
-        return (tf.where(source_lengths == 0, "", text), found.scores[:, 0], *described)
+        text, *alignments = self._describe(end_and_pad(source), source_lengths, ids, lengths)
+        return (tf.where(source_lengths == 0, "", text), found.scores[:, 0], *alignments)
 
     def _find_alignments(self, source, source_lengths, target, target_lengths):
-        """Text, pieces of both sides, hard and soft alignment, of ids padded with 0.
+        """Returns the text, the pieces of both sides, and the hard and soft alignment.
 
-        `source` ends with the end id, which `source_lengths` does not count.
+        Args:
+            source: `(rows, source_length)` ids with the end id, padded with 0.
+            source_lengths: `(rows,)`, without the end id.
+            target: `(rows, target_length)` ids without the end id, padded with 0.
+            target_lengths: `(rows,)`.
         """
         weights = self._cross_attention(source, target)
         sides = (
@@ -108,30 +113,34 @@ class Aligner:
         return (
             self._translator.target_tokenizer.detokenize(target),
             *pieces,
-            _hard(weights, source, target_lengths),
-            _soft(weights, source_lengths, target_lengths),
+            _hard_alignment(weights, source, target_lengths),
+            _soft_alignment(weights, source_lengths, target_lengths),
         )
 
     def _cross_attention(self, source, target):
-        """`(rows, target_length, source_length)`; row t chose target piece t."""
+        """Returns the weights that each target piece was predicted with.
+
+        Returns:
+            `(rows, target_length, source_length)`.
+        """
         inputs = {"source": source, "target": prepend_begin(target)}
         cross = self._translator.model.states(inputs).decoder.cross_attention
         layer = cross[max(len(cross) - 2, 0)]
         return tf.reduce_mean(tf.cast(layer, tf.float32), axis=1)[:, :-1]
 
 
-def _hard(weights, source, target_lengths):
-    """The source's end is no piece that a word could come from."""
+def _hard_alignment(weights, source, target_lengths):
+    """Returns `i-j` pairs; the source's end id is never aligned."""
     is_piece = tf.pad(padding_mask(source)[:, 1:], [[0, 0], [0, 1]])
     best = tf.argmax(tf.where(is_piece[:, tf.newaxis], weights, -1.0), axis=2)
-    numbers = tf.broadcast_to(tf.range(tf.shape(best)[1]), tf.shape(best))
-    pairs = tf.strings.join([tf.strings.as_string(best), tf.strings.as_string(numbers)], "-")
+    indices = tf.broadcast_to(tf.range(tf.shape(best)[1]), tf.shape(best))
+    pairs = tf.strings.join([tf.strings.as_string(best), tf.strings.as_string(indices)], "-")
     return tf.strings.reduce_join(
         tf.RaggedTensor.from_tensor(pairs, target_lengths), axis=1, separator=" "
     )
 
 
-def _soft(weights, source_lengths, target_lengths):
+def _soft_alignment(weights, source_lengths, target_lengths):
     texts = tf.strings.as_string(weights, precision=4)
     is_shown = tf.sequence_mask(source_lengths + 1, tf.shape(weights)[2])[:, tf.newaxis]
     is_first = tf.range(tf.shape(weights)[2]) == 0

@@ -1,4 +1,4 @@
-"""Text continued by a language model."""
+"""Text completion with a language model."""
 
 import os
 import pathlib
@@ -21,11 +21,11 @@ from tf_transformer.text.tokenizer import Tokenizer
 
 
 class Completion(NamedTuple):
-    """A text and what follows it.
+    """A completed text.
 
     Attributes:
-        text: beginning and continuation together.
-        score: log-probability of the continuation, its end included, over the length penalty.
+        text: the prompt and its continuation.
+        score: log-probability of the continuation and its end, divided by the length penalty.
     """
 
     text: str
@@ -33,23 +33,23 @@ class Completion(NamedTuple):
 
 
 class Completer(tf.Module):
-    """Continues the beginning of a text until the model ends it.
+    """Completes text with a `LanguageModel` and beam search.
 
         completer = Completer.load("model", beam_size=4)
-        completer(["The meeting is"])            # each text with what follows it
-        completer.complete("The meeting is")     # one text, with the score
+        completer(["The meeting is"])            # completes each text
+        completer.complete("The meeting is")     # completes one text, with its score
 
     Args:
         model: the language model.
         tokenizer: its tokenizer.
         beam_size: width of the beam; 1 is greedy search.
-        length_penalty: alpha of the GNMT length penalty, of the continuation alone.
-        max_new_tokens: longest continuation, in tokens.
-        end_pieces: pieces that end a continuation like the end token does, without being part of
-            it.
+        length_penalty: alpha of `beam_search.length_penalty`, applied to the continuation.
+        max_new_tokens: maximum number of tokens of a continuation.
+        end_pieces: pieces that end a continuation as the end id does; the continuation does not
+            contain them.
 
     Raises:
-        ValueError: an argument is out of range, or the model translates.
+        InputError: an argument is out of range, or the model is no `LanguageModel`.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Completer(tf.Module):
     ):
         super().__init__(name="completer")
         if not isinstance(model, LanguageModel):
-            raise InputError(f"A {type(model).__name__} needs a source; translate with it")
+            raise InputError(f"A {type(model).__name__} needs a source. Use it to translate text")
         check_search_arguments(beam_size, 1, length_penalty)
         if not is_whole(max_new_tokens) or max_new_tokens < 1:
             raise InputError(
-                "`max_new_tokens` must be a whole number, at least 1. "
-                f"Received: {shown(max_new_tokens)}"
+                "`max_new_tokens` must be a positive integer. "
+                f"Received: max_new_tokens={shown(max_new_tokens)}"
             )
         self.model = model
         self.tokenizer = tokenizer
@@ -85,7 +85,7 @@ class Completer(tf.Module):
     def load(
         cls, model_dir: str | os.PathLike, *, dtype: str = "float32", **options: Any
     ) -> "Completer":
-        """Loads a model directory to continue text with.
+        """Loads a completer from a model directory.
 
         Args:
             model_dir: the model directory of a language model.
@@ -93,50 +93,64 @@ class Completer(tf.Module):
             **options: the other arguments of `Completer`, such as `beam_size`.
 
         Raises:
-            ValueError: no model directory, a damaged one, one of a model that translates, or an
-                argument is out of range.
+            InputError: not a valid model directory, not that of a language model, or an argument is
+                out of range.
         """
         model, _, tokenizer = load_for_decoding(pathlib.Path(model_dir), dtype)
         return cls(model, tokenizer, **options)
 
     def __call__(self, texts: Iterable[str | bytes]) -> list[str]:
-        """Returns each text with its continuation, see `complete`.
+        """Completes texts one by one, see `complete`.
+
+        Args:
+            texts: strings, or their UTF-8 bytes.
+
+        Returns:
+            Each text with its continuation.
 
         Raises:
-            ValueError: one string instead of several, something that is no string, or a text has
-                more tokens than the model can hold.
+            InputError: `texts` is no list of strings, or a text is too long for the model.
         """
         return [self.complete(text).text for text in list_of_texts(texts, "texts")]
 
     def complete(self, text: str | bytes) -> Completion:
-        """Continues one text.
+        """Completes one text.
+
+        Args:
+            text: the prompt.
 
         Raises:
-            ValueError: the text alone has more tokens than the model can hold; or as
-                `check_scores`.
+            InputError: the text is too long for the model, or the score is not finite.
         """
         prompt = self.check_prompt(text)
         ids, score = self._complete_function(prompt)
         check_scores([score])
-        both = tf.concat([prompt, ids], axis=0)
+        all_ids = tf.concat([prompt, ids], axis=0)
         return Completion(
-            self.tokenizer.detokenize(both[tf.newaxis])[0].numpy().decode(), float(score)
+            self.tokenizer.detokenize(all_ids[tf.newaxis])[0].numpy().decode(), float(score)
         )
 
     def check_prompt(self, text: str | bytes, name: str = "The text") -> tf.Tensor:
-        """The tokens of a text, `(length,)`.
+        """Returns the token ids of a prompt, `(length,)`.
+
+        Args:
+            text: the prompt.
+            name: name of the prompt in the error message.
 
         Raises:
-            ValueError: they are more than the model can hold.
+            InputError: there are more tokens than the model's limit.
         """
         prompt = self.tokenizer.tokenize(tf.constant([text]))[0]
         limit = self.model.config.max_length - 1
         if len(prompt) > limit:
-            raise InputError(f"{name} has {len(prompt)} tokens; the model holds {limit}")
+            raise InputError(
+                f"{name} must have at most {limit} tokens, the model's limit. "
+                f"Received: {len(prompt)} tokens"
+            )
         return prompt
 
     def _complete(self, prompt):
-        """Ids `(length,)` to the ids that follow and their score."""
+        """Returns the ids that follow a prompt `(length,)`, and their score."""
         decoder = IncrementalDecoder(self.model, self.beam_size)
         length = tf.size(prompt)
         longest = tf.minimum(length + self.max_new_tokens, self.model.config.max_length - 1)
@@ -149,7 +163,7 @@ class Completer(tf.Module):
             options=SearchOptions(
                 max_length=longest[tf.newaxis],
                 length_penalty=self.length_penalty,
-                # One column at least, of padding where there is no prompt.
+                # The search needs at least one column, which may be padding.
                 prefix=tf.pad(prompt, [[0, 1]])[tf.newaxis],
             ),
             suppressed_ids=SUPPRESSED_IDS,

@@ -1,4 +1,4 @@
-"""Finite weights can still be so large that what is computed with them is not finite."""
+"""The check that scores are finite: very large finite weights give infinite or NaN logits."""
 
 import numpy as np
 
@@ -6,19 +6,19 @@ from tf_transformer.errors import InputError
 
 
 def check_scores(scores: object) -> None:
-    """Refuses scores of best outputs that are NaN or infinite: such a model finds no output.
+    """Checks that the scores of the best outputs are finite.
 
     Args:
-        scores: log-probabilities of what a search found first, `(batch,)`.
+        scores: score of each sentence's best output, `(batch,)`.
 
     Raises:
-        ValueError: one of them is not finite.
+        InputError: a score is NaN or infinite.
     """
     scores = np.asarray(scores, np.float64)
-    number = scores.size - np.count_nonzero(np.isfinite(scores))
-    if number:
+    num_invalid = scores.size - np.count_nonzero(np.isfinite(scores))
+    if num_invalid:
         raise InputError(
-            f"the model's logits are NaN or infinite for {number:,} of {scores.size:,} inputs, as "
-            "with weights that are too large after a training that diverged; expected finite ones. "
-            "Take earlier weights"
+            f"the model's logits are NaN or infinite for {num_invalid:,} of {scores.size:,} "
+            "inputs; expected finite logits. The weights are too large, probably because training "
+            "diverged. Use earlier weights"
         )

@@ -1,4 +1,4 @@
-"""Attention of a model on one sentence, with the pieces that stand on its axes."""
+"""Attention weights of a model for one sentence, with the pieces of both axes."""
 
 from typing import NamedTuple
 
@@ -14,16 +14,16 @@ from tf_transformer.text.tokenizer import Tokenizer
 
 
 class InspectedSentence(NamedTuple):
-    """A sentence, its translation, and who attended to what.
+    """A sentence, its translation, and the attention weights.
 
     Attributes:
-        source: pieces that the encoder saw, the end symbol last.
-        target: pieces that the decoder saw, the begin symbol first.
-        translation: as text.
-        truncated: the source was longer than the model's limit and its end was cut off.
-        attention: arrays without a batch axis: the encoder's `(num_heads, source, source)`, the
-            decoder's `(num_heads, target, target)`, cross `(num_heads, target, source)`, one a
-            layer. Row t of the latter two chose the piece after `target[t]`.
+        source: the encoder's input, pieces that end with the end symbol.
+        target: the decoder's input, pieces that start with the begin symbol.
+        translation: text of the translation.
+        truncated: whether the source was truncated to the model's limit.
+        attention: one array per layer, without a batch axis: encoder `(num_heads, source, source)`,
+            decoder `(num_heads, target, target)`, cross `(num_heads, target, source)`. Row t of the
+            latter two belongs to the prediction of the piece after `target[t]`.
     """
 
     source: list[str]
@@ -34,16 +34,20 @@ class InspectedSentence(NamedTuple):
 
 
 def inspect_attention(translator: Translator, text: str) -> InspectedSentence:
-    """Translates a sentence, then looks at all attention weights of source and translation.
+    """Translates a sentence and returns all attention weights.
+
+    Args:
+        translator: the translator.
+        text: the sentence.
 
     Raises:
-        ValueError: there is nothing in the sentence; or as `check_scores`.
+        InputError: the sentence is empty, or the score of the translation is not finite.
     """
     source = translator.source_tokenizer.tokenize(tf.constant([text]))
     truncated = bool(source.row_lengths()[0] > translator.source_limit)
     source = source[:, : translator.source_limit]
     if source.row_lengths()[0] == 0:
-        raise InputError(f"No words to look at in {text!r}")
+        raise InputError(f"The sentence must contain words. Received: {text!r}")
     found = translator.search.run(source)
     check_scores(found.scores[:, 0])
     target = found.ids[0, 0, : int(found.lengths[0, 0])]
@@ -51,12 +55,13 @@ def inspect_attention(translator: Translator, text: str) -> InspectedSentence:
 
 
 def inspect_pair(translator: Translator, source: str, target: str, limit: int) -> InspectedSentence:
-    """Looks at all attention weights of a source and a given translation.
+    """Returns all attention weights of a source and a given translation.
 
     Args:
-        translator: holds model and tokenizers.
-        source, target: the sentences.
-        limit: most pieces of each that are looked at, of those that the model takes.
+        translator: the translator, for its model and tokenizers.
+        source: the source sentence.
+        target: its translation.
+        limit: maximum number of pieces of each sentence; the rest is left out.
     """
     limit = min(limit, translator.source_limit)
     tokenizers = (translator.source_tokenizer, translator.target_tokenizer)
@@ -87,4 +92,4 @@ def _inspect(translator, source, target, truncated):
 
 
 def _pieces(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
-    return [tokenizer.pieces[number] for number in ids]
+    return [tokenizer.pieces[token_id] for token_id in ids]

@@ -1,4 +1,4 @@
-"""Strings in, random translations out."""
+"""Translation of strings by sampling."""
 
 from typing import NamedTuple
 
@@ -14,11 +14,11 @@ from tf_transformer.text.special_ids import BEGIN_ID, SUPPRESSED_IDS
 
 
 class SampledTranslations(NamedTuple):
-    """One random translation of each sentence, `(batch,)` each.
+    """One sampled translation per sentence, `(batch,)` each.
 
     Attributes:
         text: UTF-8 strings.
-        log_probs: float32, log p(text, end | source) of the model itself, in nats.
+        log_probs: float32, log p(text, end | source) in nats, see `Samples`.
         truncated: bool, see `Translations`.
     """
 
@@ -33,9 +33,9 @@ def sample_translations(
     """Draws one translation of each sentence.
 
     Args:
-        translator: its model and length limits are used, not its beam.
+        translator: the translator, for its model, tokenizers and length limits.
         text: `(batch,)` strings.
-        options: of every sentence; a `max_length` of 0 leaves it to the translator.
+        options: per-sentence options; a `max_length` of 0 means the translator's limit.
     """
     source, lengths = translator.tokenize_source(text)
     texts, log_probs = map_chunks(

@@ -1,11 +1,11 @@
-"""How probable a model finds given translations."""
+"""Log-probabilities of given translations."""
 
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from tf_transformer.decoding.length_chunks import map_chunks
-from tf_transformer.decoding.logits_processing import merge_ends
+from tf_transformer.decoding.logits_processing import merge_end_ids
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.losses.label_smoothing import cross_entropy
@@ -13,14 +13,14 @@ from tf_transformer.text.framing import end_and_pad, shift_right
 
 
 class Scores(NamedTuple):
-    """What a model thinks of given translations.
+    """Log-probabilities of given translations.
 
     Attributes:
         log_prob: `(batch,)` float32, log p(target, end | source) in nats.
-        num_tokens: `(batch,)` int32, tokens of the target, its end included.
-        token_log_probs: `(batch, max_length)` float32, of each token, then zeros.
-        truncated: `(batch,)` bool, a side was longer than the model's limit and its end was cut
-            off.
+        num_tokens: `(batch,)` int32, number of tokens of the target, including the end id.
+        token_log_probs: `(batch, max_length)` float32, log-probability of each token, padded with
+            zeros.
+        truncated: `(batch,)` bool, whether source or target was truncated to the model's limit.
     """
 
     log_prob: tf.Tensor
@@ -30,7 +30,13 @@ class Scores(NamedTuple):
 
 
 def score_pairs(translator: Translator, source: tf.Tensor, target: tf.Tensor) -> Scores:
-    """Scores target sentences as translations of source sentences, `(batch,)` strings each."""
+    """Scores target sentences as translations of source sentences, as part of a graph.
+
+    Args:
+        translator: the translator, for its model, tokenizers and length limits.
+        source: `(batch,)` strings.
+        target: `(batch,)` strings.
+    """
     limit = translator.source_limit
     source_ids, source_lengths = translator.tokenize_source(source)
     target_ids = translator.target_tokenizer.tokenize(target)
@@ -55,11 +61,11 @@ def _score_chunk(translator, source, target):
     labels = end_and_pad(target)
     inputs = {"source": end_and_pad(source), "target": shift_right(labels)}
     mask = padding_mask(labels)
-    logits = merge_ends(translator.model(inputs), translator.search.end_ids)
+    logits = merge_end_ids(translator.model(inputs), translator.search.end_ids)
     log_probs = tf.where(mask, -cross_entropy(labels, logits), 0.0)
-    room = translator.source_limit + 1 - tf.shape(labels)[1]
+    padding = translator.source_limit + 1 - tf.shape(labels)[1]
     padded = tf.ensure_shape(
-        tf.pad(log_probs, [[0, 0], [0, room]]), (None, translator.source_limit + 1)
+        tf.pad(log_probs, [[0, 0], [0, padding]]), (None, translator.source_limit + 1)
     )
     return (
         tf.reduce_sum(log_probs, axis=1),

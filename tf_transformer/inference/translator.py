@@ -1,4 +1,4 @@
-"""Strings in, strings out: tokenizer, model and search in one graph."""
+"""Translation of strings: tokenizer, model and search in one graph."""
 
 import os
 import pathlib
@@ -27,10 +27,9 @@ class Translations(NamedTuple):
 
     Attributes:
         text: `(batch, num_best)` UTF-8 strings.
-        scores: `(batch, num_best)` float32, log-probability over length penalty.
-        lengths: `(batch, num_best)` int32, tokens of each, the end not counted.
-        truncated: `(batch,)` bool, True where the source was longer than the model's limit and its
-            end was cut off.
+        scores: `(batch, num_best)` float32, log-probability divided by the length penalty.
+        lengths: `(batch, num_best)` int32, number of tokens of each, without the end id.
+        truncated: `(batch,)` bool, whether the source was truncated to the model's limit.
     """
 
     text: tf.Tensor
@@ -40,7 +39,13 @@ class Translations(NamedTuple):
 
 
 class Translation(NamedTuple):
-    """One translation of one sentence, for Python; the attributes are those of `Translations`."""
+    """One translation of one sentence, as Python values.
+
+    Attributes:
+        text: the translation.
+        score: log-probability divided by the length penalty.
+        truncated: whether the source was truncated to the model's limit.
+    """
 
     text: str
     score: float
@@ -54,20 +59,21 @@ class Translator(tf.Module):
         translator(["A man sleeps."])            # the best translation of each sentence
         translator.n_best(["A man sleeps."])     # the `num_best` translations, with their scores
 
-    Every sentence is translated as if it were alone: sentences are sorted by length and translated
-    in chunks, each with length limits of its own, and put back in order. An empty or blank sentence
-    gives an empty translation with score 0. Pad, begin and unknown ids are never produced.
+    Sentences are sorted by length, translated in chunks, and returned in their order; the
+    translation of a sentence does not depend on the others. An empty or blank sentence gives an
+    empty translation with score 0. Pad, begin and unknown ids are never produced.
 
     Args:
         model: the model.
-        source_tokenizer, target_tokenizer: of its two sides.
-        num_best: translations of each sentence, at most the beam's size.
-        chunk_size: sentences decoded together.
-        end_pieces: pieces that end an output like the end token does, without being part of it.
-        search_arguments: the other arguments of `TranslationSearch`.
+        source_tokenizer: tokenizer of the source language.
+        target_tokenizer: tokenizer of the target language.
+        num_best: number of translations per sentence, at most the beam size.
+        chunk_size: number of sentences that are decoded together.
+        end_pieces: pieces that end an output as the end id does; the output does not contain them.
+        **search_arguments: the other arguments of `TranslationSearch`.
 
     Raises:
-        ValueError: an argument is out of range.
+        InputError: an argument is out of range.
     """
 
     def __init__(
@@ -90,8 +96,7 @@ class Translator(tf.Module):
             raise InputError("`source_tokenizer` must be a `Tokenizer`. Received: None")
         if not is_whole(chunk_size) or chunk_size < 1:
             raise InputError(
-                "`chunk_size` must be a whole number, at least 1. "
-                f"Received: chunk_size={shown(chunk_size)}"
+                f"`chunk_size` must be a positive integer. Received: chunk_size={shown(chunk_size)}"
             )
         self.model = self.search.model
         self.source_tokenizer = source_tokenizer
@@ -108,7 +113,7 @@ class Translator(tf.Module):
     def load(
         cls, model_dir: str | os.PathLike, *, dtype: str = "float32", **options: Any
     ) -> "Translator":
-        """Loads a model directory to translate with.
+        """Loads a translator from a model directory.
 
         Args:
             model_dir: the model directory.
@@ -116,8 +121,8 @@ class Translator(tf.Module):
             **options: the other arguments of `Translator`, such as `beam_size` and `num_best`.
 
         Raises:
-            ValueError: no model directory, a damaged one, one of a language model, or an argument
-                is out of range.
+            InputError: not a valid model directory, that of a language model, or an argument is out
+                of range.
         """
         return cls(*load_for_decoding(pathlib.Path(model_dir), dtype), **options)
 
@@ -129,12 +134,12 @@ class Translator(tf.Module):
         """Returns the `num_best` translations of each sentence, best first.
 
         Args:
-            sentences: strings, or their UTF-8 bytes. All are translated before any is returned;
-                `translate_lines` does so little by little.
+            sentences: strings, or their UTF-8 bytes. For many sentences, use `translate_lines`,
+                which returns translations earlier.
 
         Raises:
-            ValueError: one string instead of several, something that is no string, or a sentence
-                without the tag of a language that the model needs; or as `check_scores`.
+            InputError: `sentences` is no list of strings, a sentence lacks the language tag that
+                the model needs, or a score is not finite.
         """
         sentences = list_of_texts(sentences, "sentences")
         check_tags(sentences, self.source_tokenizer.languages, "sentences")
@@ -144,7 +149,7 @@ class Translator(tf.Module):
 
     @property
     def source_limit(self) -> int:
-        """Most source tokens that are translated, not counting the end token."""
+        """Maximum number of source tokens, without the end id; longer sources are truncated."""
         return self.search.limit
 
     def translate(self, text: tf.Tensor) -> Translations:
@@ -162,10 +167,10 @@ class Translator(tf.Module):
 
         Args:
             text: `(batch,)` strings.
-            options: of every sentence; None takes the translator's own.
-            prefix: `(batch,)` strings that the translations begin with; they count neither for the
-                score nor for the length penalty.
-            num_best: translations of each sentence.
+            options: per-sentence options; None means those of the translator.
+            prefix: `(batch,)` strings, forced at the start of the translations; scores and length
+                penalties leave them out.
+            num_best: number of translations per sentence.
         """
         source, lengths = self.tokenize_source(text)
         rows = {"source": source, "options": options or (), "prefix": ()}
@@ -190,7 +195,15 @@ class Translator(tf.Module):
         return Translations(text, scores, counts, truncated)
 
     def tokenize_source(self, text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Ids of the sentences, cut to the model's limit, and their lengths before, `(batch,)`."""
+        """Tokenizes sentences.
+
+        Args:
+            text: `(batch,)` strings.
+
+        Returns:
+            Ragged ids `(batch, (length))`, truncated to `source_limit`, and the lengths before
+            truncation, `(batch,)` int32.
+        """
         source = self.source_tokenizer.tokenize(text)
         return source[:, : self.source_limit], tf.cast(source.row_lengths(), tf.int32)
 
@@ -201,7 +214,7 @@ class Translator(tf.Module):
 
         Args:
             lines: the sentences.
-            batch_size: how many are translated before the first of them is yielded.
+            batch_size: number of sentences that are translated at once and then yielded.
 
         Yields:
             The `num_best` translations of each sentence, in the order of `lines`.
@@ -214,9 +227,15 @@ class Translator(tf.Module):
                 progress.update(len(batch))
 
     def translate_batch(self, lines: Sequence[str | bytes]) -> list[list[Translation]]:
-        """Translates sentences at once; returns the `num_best` translations of each.
+        """Translates sentences in one batch.
 
-        Their scores are not checked, so that a model can be watched while it is trained.
+        Unlike `n_best`, accepts scores that are not finite, so that training can be monitored.
+
+        Args:
+            lines: the sentences.
+
+        Returns:
+            The `num_best` translations of each sentence.
         """
         lines = list_of_texts(lines, "lines")
         found = self.translate(tf.constant(lines, tf.string, shape=[len(lines)]))

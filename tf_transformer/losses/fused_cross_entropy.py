@@ -1,6 +1,7 @@
-"""Logits, loss and their gradient in one go, some tokens at a time: the logits are never all there.
+"""Fused logits, loss and gradient, in chunks of tokens: the logits are never fully materialized.
 
-TensorFlow alone; `label_smoothing.py` says what is computed, and is what this is tested against.
+Needs TensorFlow. `label_smoothing.py` has the definition of the loss, with which tests compare this
+module.
 """
 
 from typing import Any
@@ -10,128 +11,140 @@ import tensorflow as tf
 from tf_transformer.losses.label_smoothing import SMOOTHED_OVER, TokenLosses, num_smoothed
 from tf_transformer.text.special_ids import PAD_ID
 
-# Tokens whose logits are there at once: at least, and for each unit of the vectors' width. Fewer
-# make the sum over chunks, as large as the table, cost more than they save.
-_CHUNK, _CHUNK_PER_WIDTH = 512, 2
+# The default chunk size is proportional to the vectors' width, with a minimum. With smaller chunks,
+# summing their gradients, each as large as the matrix, would cost more than it saves.
+_MIN_CHUNK_SIZE, _CHUNK_SIZE_PER_WIDTH = 512, 2
 
 
 def projected_cross_entropy(
     hidden: Any,
-    table: Any,
+    matrix: Any,
     bias: Any,
     labels: Any,
     divisor: Any,
     label_smoothing: float,
     smoothed_over: str = "all",
-    chunk: int | None = None,
+    chunk_size: int | None = None,
 ) -> tuple[Any, TokenLosses]:
-    """Smoothed cross-entropy of `hidden table^T + bias`, summed over real tokens and divided.
+    """Computes the smoothed cross-entropy of `hidden matrix^T + bias`, summed and divided.
 
-    The gradient is computed along with the value, since all of it is at hand: with probabilities P
-    of a chunk's tokens (rows), their vectors H, the distributions Q that the loss compares with
-    (see `smoothed_cross_entropy`), table E and divisor c,
+    The gradient is computed together with the value. With the probabilities P and vectors H of a
+    chunk's tokens (rows), the distributions Q that the loss compares P with (see
+    `smoothed_cross_entropy`), matrix E and divisor c,
 
     dH = (P - Q) E / c        dE = (P - Q)^T H / c        db = (P - Q)^T 1 / c
 
-    Q has one value at the labels, and one elsewhere: its products need no array as wide as the
-    vocabulary. Memory is that of a chunk's logits and two tables, however large the batch.
+    A row of Q has one value at the label and another elsewhere, so products with Q need no array as
+    wide as the vocabulary. The memory is that of a chunk's logits and two matrices of the shape of
+    E, for any batch size.
 
     Args:
-        hidden: `(tokens, d_model)`, of the real tokens, row after row; of any floating type,
-            computed in float32.
-        table: E, `(vocab, d_model)` float32.
+        hidden: `(tokens, d_model)`, the vectors of the real tokens of all rows in sequence; of any
+            floating type, cast to float32.
+        matrix: E, `(vocab, d_model)` float32.
         bias: `(vocab,)` float32, or None.
         labels: `(batch, length)` ids padded with 0.
-        divisor: c, a number.
-        label_smoothing, smoothed_over: see `smoothed_cross_entropy`.
-        chunk: tokens whose logits are there at once; None chooses.
+        divisor: c, a scalar.
+        label_smoothing: probability to distribute over other tokens, see `smoothed_cross_entropy`.
+        smoothed_over: tokens to distribute it over, see `smoothed_cross_entropy`.
+        chunk_size: number of tokens per chunk; None chooses it.
 
     Returns:
-        The loss, a number, and the `TokenLosses` of the real tokens.
+        The loss, a scalar, and the `TokenLosses` of the real tokens.
     """
-    vocab_size, width = table.shape
-    chunk = chunk or max(_CHUNK, _CHUNK_PER_WIDTH * width)
-    share = label_smoothing / num_smoothed(vocab_size, smoothed_over)
-    at_label = 1.0 - label_smoothing - (0.0 if smoothed_over == "all" else share)
-    spares_padding = smoothed_over == SMOOTHED_OVER[2]
-    spread = tf.fill([vocab_size], share)
-    if spares_padding:
-        spread *= tf.cast(tf.range(vocab_size) != PAD_ID, tf.float32)
+    vocab_size, width = matrix.shape
+    chunk_size = chunk_size or max(_MIN_CHUNK_SIZE, _CHUNK_SIZE_PER_WIDTH * width)
+    # Q is `smoothing` for every token, plus `label_excess` at the label.
+    smoothing = label_smoothing / num_smoothed(vocab_size, smoothed_over)
+    label_excess = 1.0 - label_smoothing - (0.0 if smoothed_over == "all" else smoothing)
+    excludes_padding = smoothed_over == SMOOTHED_OVER[2]
+    smoothing_by_id = tf.fill([vocab_size], smoothing)
+    if excludes_padding:
+        smoothing_by_id *= tf.cast(tf.range(vocab_size) != PAD_ID, tf.float32)
     ids = tf.cast(tf.boolean_mask(labels, labels != PAD_ID), tf.int32)
     has_bias = bias is not None
 
     @tf.custom_gradient
-    def loss_of(hidden, table, bias):
+    def loss_of(hidden, matrix, bias):
         rows = tf.cast(hidden, tf.float32)
 
-        def read(part):
-            """A chunk: what its logits say of the tokens, and its share of the gradient."""
-            vectors, chosen = rows[part], ids[part]
-            logits = tf.matmul(vectors, table, transpose_b=True)
+        def compute_chunk(chunk):
+            """Returns `(tokens, 3)` values for the losses, P E, P^T H and P^T 1."""
+            vectors, chunk_labels = rows[chunk], ids[chunk]
+            logits = tf.matmul(vectors, matrix, transpose_b=True)
             logits = logits + bias if has_bias else logits
-            label_logits = tf.gather(logits, chosen, batch_dims=1)
-            most = tf.reduce_max(logits, axis=-1)
-            # In the logits' place, where nothing reads these any more.
-            with tf.control_dependencies([label_logits, most]):
+            label_logits = tf.gather(logits, chunk_labels, batch_dims=1)
+            max_logits = tf.reduce_max(logits, axis=-1)
+            # Nothing reads the logits afterwards, so TensorFlow computes the softmax in place.
+            with tf.control_dependencies([label_logits, max_logits]):
                 probabilities = tf.nn.softmax(logits)
-            surprisal = most - label_logits - tf.math.log(tf.reduce_max(probabilities, axis=-1))
-            is_right = tf.cast(label_logits >= most, tf.float32)
+            max_probabilities = tf.reduce_max(probabilities, axis=-1)
+            surprisal = max_logits - label_logits - tf.math.log(max_probabilities)
+            is_right = tf.cast(label_logits >= max_logits, tf.float32)
             return (
                 tf.stack([surprisal, label_logits, is_right], axis=1),
-                tf.matmul(probabilities, table),
+                tf.matmul(probabilities, matrix),
                 tf.matmul(probabilities, vectors, transpose_a=True),
                 tf.reduce_sum(probabilities, axis=0) if has_bias else bias,
             )
 
-        told, towards_rows, for_table, for_bias = _sum_over_chunks(
-            read, tf.size(ids), chunk, vocab_size, width
+        values, rows_gradient, matrix_gradient, bias_gradient = _sum_over_chunks(
+            compute_chunk, tf.size(ids), chunk_size, vocab_size, width
         )
-        surprisal, label_logits, is_right = tf.unstack(told, 3, axis=1)
+        surprisal, label_logits, is_right = tf.unstack(values, 3, axis=1)
         smoothed = surprisal
         if label_smoothing:
-            means = tf.linalg.matvec(rows, tf.reduce_mean(table, axis=0))
-            means += tf.reduce_mean(bias)
-            gaps = vocab_size * (label_logits - means)
-            if spares_padding:
-                padding = tf.linalg.matvec(rows, table[PAD_ID])
-                gaps -= label_logits - padding - (bias[PAD_ID] if has_bias else 0.0)
-            smoothed += share * gaps
-        value = tf.reduce_sum(smoothed) / divisor
+            mean_logits = tf.linalg.matvec(rows, tf.reduce_mean(matrix, axis=0))
+            mean_logits += tf.reduce_mean(bias)
+            gaps = vocab_size * (label_logits - mean_logits)
+            if excludes_padding:
+                padding_logits = tf.linalg.matvec(rows, matrix[PAD_ID])
+                gaps -= label_logits - padding_logits - (bias[PAD_ID] if has_bias else 0.0)
+            smoothed += smoothing * gaps
+        loss = tf.reduce_sum(smoothed) / divisor
 
         def gradient(upstream, *_):
+            # Subtracts the products with Q.
             scale = upstream / divisor
-            spread_out = tf.linalg.matvec(table, spread, transpose_a=True)
-            d_rows = towards_rows - spread_out - at_label * tf.gather(table, ids)
-            d_table = for_table - spread[:, tf.newaxis] * tf.reduce_sum(rows, axis=0)
-            d_table = tf.tensor_scatter_nd_sub(d_table, ids[:, tf.newaxis], at_label * rows)
-            d_bias = for_bias - spread * tf.cast(tf.size(ids), tf.float32)
-            d_bias -= at_label * tf.math.bincount(ids, minlength=vocab_size, dtype=tf.float32)
-            return tf.cast(d_rows * scale, hidden.dtype), d_table * scale, d_bias * scale
+            smoothing_row = tf.linalg.matvec(matrix, smoothing_by_id, transpose_a=True)
+            d_rows = rows_gradient - smoothing_row - label_excess * tf.gather(matrix, ids)
+            d_matrix = matrix_gradient - smoothing_by_id[:, tf.newaxis] * tf.reduce_sum(
+                rows, axis=0
+            )
+            d_matrix = tf.tensor_scatter_nd_sub(d_matrix, ids[:, tf.newaxis], label_excess * rows)
+            d_bias = bias_gradient - smoothing_by_id * tf.cast(tf.size(ids), tf.float32)
+            d_bias -= label_excess * tf.math.bincount(ids, minlength=vocab_size, dtype=tf.float32)
+            return tf.cast(d_rows * scale, hidden.dtype), d_matrix * scale, d_bias * scale
 
-        return (value, smoothed, surprisal, is_right), gradient
+        return (loss, smoothed, surprisal, is_right), gradient
 
     bias = tf.zeros([vocab_size]) if bias is None else tf.convert_to_tensor(bias)
-    value, *losses = loss_of(hidden, tf.convert_to_tensor(table), bias)
-    return value, TokenLosses(*map(tf.stop_gradient, losses))
+    loss, *losses = loss_of(hidden, tf.convert_to_tensor(matrix), bias)
+    return loss, TokenLosses(*map(tf.stop_gradient, losses))
 
 
-def _sum_over_chunks(read, count, chunk, vocab_size, width):
-    """Runs `read` over all chunks: rows side by side, the table's and bias's share summed."""
-    num_chunks = tf.maximum((count + chunk - 1) // chunk, 1)
+def _sum_over_chunks(compute_chunk, num_tokens, chunk_size, vocab_size, width):
+    """Runs `compute_chunk` on all chunks: concatenates its first two results, sums the others."""
+    num_chunks = tf.maximum((num_tokens + chunk_size - 1) // chunk_size, 1)
 
-    def add(number, told, towards, for_table, for_bias):
-        part = slice(count * number // num_chunks, count * (number + 1) // num_chunks)
-        new_told, new_towards, new_for_table, new_for_bias = read(part)
-        told, towards = told.write(number, new_told), towards.write(number, new_towards)
-        return number + 1, told, towards, for_table + new_for_table, for_bias + new_for_bias
+    def add_chunk(index, values, rows_gradient, matrix_gradient, bias_gradient):
+        start, end = (num_tokens * i // num_chunks for i in (index, index + 1))
+        chunk_values, d_rows, d_matrix, d_bias = compute_chunk(slice(start, end))
+        return (
+            index + 1,
+            values.write(index, chunk_values),
+            rows_gradient.write(index, d_rows),
+            matrix_gradient + d_matrix,
+            bias_gradient + d_bias,
+        )
 
-    def rows(size):
+    def row_array(size):
         return tf.TensorArray(tf.float32, num_chunks, element_shape=[None, size], infer_shape=False)
 
-    _, told, towards, for_table, for_bias = tf.while_loop(
-        lambda number, *_: number < num_chunks,
-        add,
-        (0, rows(3), rows(width), tf.zeros([vocab_size, width]), tf.zeros([vocab_size])),
-        parallel_iterations=1,  # together they would need the memory of all
+    _, values, rows_gradient, matrix_gradient, bias_gradient = tf.while_loop(
+        lambda index, *_: index < num_chunks,
+        add_chunk,
+        (0, row_array(3), row_array(width), tf.zeros([vocab_size, width]), tf.zeros([vocab_size])),
+        parallel_iterations=1,  # one chunk at a time, to limit the memory
     )
-    return told.concat(), towards.concat(), for_table, for_bias
+    return values.concat(), rows_gradient.concat(), matrix_gradient, bias_gradient

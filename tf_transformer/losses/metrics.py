@@ -1,4 +1,4 @@
-"""Metrics over real tokens; sums are kept, so batches and replicas of any size combine exactly."""
+"""Metrics over real tokens, as sums, so that batches and replicas of any size combine exactly."""
 
 from typing import Any
 
@@ -15,10 +15,13 @@ from tf_transformer.losses.label_smoothing import (
 
 
 class TokenMean(keras.metrics.Metric):
-    """Mean of a value over all real tokens seen: the sum of values over the sum of tokens.
+    """Base class of metrics that are the mean of a value over all real tokens.
 
-    The sums are float32 where no other dtype is given: in float16, which `keras.config.floatx()`
-    may be, they end at 65,504.
+    Args:
+        name: name of the metric.
+        dtype: dtype of the sums. float32 by default, and not `keras.config.floatx()`, because
+            float16 cannot count beyond 65,504.
+        **kwargs: those of `keras.metrics.Metric`.
     """
 
     def __init__(self, *, name: str, dtype: str | None = "float32", **kwargs: Any):
@@ -27,15 +30,15 @@ class TokenMean(keras.metrics.Metric):
         self.tokens = self.add_weight(name="tokens", initializer="zeros", dtype=self.dtype)
 
     def values(self, y_true, y_pred):
-        """The value of every token, `(batch, length)`."""
+        """Computes the value of every token, `(batch, length)`, from labels and logits."""
         raise NotImplementedError
 
     def values_of(self, losses: TokenLosses):
-        """The value of every real token, `(tokens,)`, where its losses are known."""
+        """Returns the value of every real token, `(tokens,)`, from its losses."""
         raise NotImplementedError
 
     def update_with(self, losses: TokenLosses) -> None:
-        """`update_state` for tokens whose losses are known."""
+        """Does what `update_state` does, from losses instead of labels and logits."""
         values = ops.cast(self.values_of(losses), self.dtype)
         self.total.assign_add(ops.sum(values))
         self.tokens.assign_add(ops.cast(ops.size(values), self.dtype))
@@ -54,7 +57,11 @@ class TokenMean(keras.metrics.Metric):
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class TokenAccuracy(TokenMean):
-    """Share of real tokens for which no other token is more probable than the label.
+    """Fraction of real tokens for which no other token is more probable than the label.
+
+    Args:
+        name: name of the metric.
+        **kwargs: those of `TokenMean`.
 
     Call arguments:
         y_true: labels, `(batch, target_length)` ids padded with 0.
@@ -73,10 +80,13 @@ class TokenAccuracy(TokenMean):
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Perplexity(TokenMean):
-    """exp(mean of -log p(label)) over real tokens, without label smoothing.
+    """Perplexity: exp(mean of -log p(label)) over real tokens, without label smoothing.
 
-    The same value as `keras_nlp.metrics.Perplexity(from_logits=True, mask_token_id=0)`, in a
-    fraction of the time.
+    Equal to `keras_nlp.metrics.Perplexity(from_logits=True, mask_token_id=0)`, but faster.
+
+    Args:
+        name: name of the metric.
+        **kwargs: those of `TokenMean`.
 
     Call arguments:
         y_true: labels, `(batch, target_length)` ids padded with 0.
@@ -98,13 +108,16 @@ class Perplexity(TokenMean):
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class SmoothedLoss(TokenMean):
-    """The training loss as it should be read: mean smoothed cross-entropy over real tokens.
+    """The training loss as a metric: mean smoothed cross-entropy over real tokens.
 
-    Keras' own `loss` in the logs weighs batches by their rows and is wrong for replicas of
-    different size. A metric called `loss` would replace it there.
+    The `loss` that Keras logs weights batches by their number of rows, and is wrong for replicas of
+    different sizes. A metric with the name `loss` replaces it in the logs.
 
     Args:
-        label_smoothing, smoothed_over: as in `LabelSmoothedCrossEntropy`.
+        label_smoothing: see `LabelSmoothedCrossEntropy`.
+        smoothed_over: see `LabelSmoothedCrossEntropy`.
+        name: name of the metric.
+        **kwargs: those of `TokenMean`.
 
     Call arguments:
         y_true: labels, `(batch, target_length)` ids padded with 0.

@@ -8,24 +8,26 @@ from tf_transformer.errors import InputError
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """rate(n) = factor * d_model^-0.5 * min(n^-0.5, n * warmup_steps^-1.5)   (equation 3).
+    """The learning rate schedule with warm-up and inverse square root decay   (equation 3).
 
-    n counts updates from 1; Keras passes the number of updates done, so n = step + 1. The rate
-    rises linearly to its peak `factor * (d_model * warmup_steps)^-0.5` at n = warmup_steps, then
-    falls with the square root of n.
+    rate(n) = factor * d_model^-0.5 * min(n^-0.5, n * warmup_steps^-1.5)
 
-    NiuTensor's program begins and ends elsewhere: the rise starts at `initial_rate` instead of 0,
+    n is the update, counted from 1. Keras passes the number of finished updates, so n = step + 1.
+    The rate rises linearly to its peak `factor * (d_model * warmup_steps)^-0.5` at
+    n = warmup_steps, then falls with the square root of n.
+
+    NiuTensor differs in two points: warm-up starts at `initial_rate` instead of 0,
     rate(n) + initial_rate * max(0, 1 - n / warmup_steps), and no rate is below `minimum_rate`.
 
     Args:
         d_model: width of the model.
-        warmup_steps: updates until the peak, at least 1.
-        factor: scales the whole curve; 1 in the paper.
-        initial_rate: where the rise starts; 0 in the paper.
-        minimum_rate: where the fall ends; 0 in the paper.
+        warmup_steps: number of updates until the peak, at least 1.
+        factor: factor of the rate; 1 in the paper.
+        initial_rate: rate at the start of warm-up; 0 in the paper.
+        minimum_rate: lower bound of the rate; 0 in the paper.
 
     Raises:
-        ValueError: one of the first three is not positive, or one of the rates negative.
+        InputError: `d_model`, `warmup_steps` or `factor` is not positive, or a rate is negative.
     """
 
     def __init__(

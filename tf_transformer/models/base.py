@@ -1,4 +1,4 @@
-"""What every model of this project has: a target embedding, a decoder and logits."""
+"""The base class of all models: a target embedding, a decoder and logits."""
 
 import dataclasses
 import os
@@ -22,19 +22,21 @@ from tf_transformer.private_interfaces import strategy_of
 
 
 class DecoderModel(keras.Model):
-    """A model that computes the logits of the next token, all positions at once or step by step.
+    """Base class of models that compute the logits of the next token.
 
-    All weights exist from construction on, so a model can be compiled, fitted and restored at once,
-    also under a `tf.distribute` strategy whose scope it was made in.
+    `call` computes all positions at once, `step` one position. The constructor creates all weights,
+    so a new model can be compiled, trained and restored immediately. To use a `tf.distribute`
+    strategy, construct the model in the strategy's scope.
 
     Args:
-        config: sizes and switches.
+        config: the model's settings.
+        **kwargs: those of `keras.Model`.
 
     Attributes:
-        input_keys: keys of the dictionary of ids `(batch, length)` that `call` takes.
+        input_keys: keys of the dictionary of ids, `(batch, length)` each, that `call` takes.
 
     Raises:
-        ValueError: `config` is something else, or `dtype` a quantized policy.
+        InputError: `config` is not a `TransformerConfig`, or `dtype` is a quantized policy.
     """
 
     input_keys: tuple[str, ...] = ("target",)
@@ -73,26 +75,26 @@ class DecoderModel(keras.Model):
 
     @property
     def input_shapes(self) -> dict[str, tuple[None, None]]:
-        """Shapes of the inputs, of any batch and length."""
+        """Shapes of the inputs, for any batch size and length."""
         return {key: (None, None) for key in self.input_keys}
 
     def _stack(self, stack_class, side: str, **arguments):
         config = self.config
-        own = config.side(side)
+        side_config = config.side(side)
         return stack_class(
-            num_heads=own.num_heads,
-            d_ff=own.d_ff,
+            num_heads=side_config.num_heads,
+            d_ff=side_config.d_ff,
             activation=config.activation,
             dropout_rate=config.dropout_rate,
             attention_dropout_rate=config.dropout_rate_of("attention"),
             feed_forward_dropout_rate=config.dropout_rate_of("feed_forward"),
-            norm_position=own.norm_position,
-            final_norm=own.final_norm,
-            norm_type=own.norm_type,
+            norm_position=side_config.norm_position,
+            final_norm=side_config.final_norm,
+            norm_type=side_config.norm_type,
             layer_norm_epsilon=config.layer_norm_epsilon,
             relative_positions=config.relative_positions,
             max_relative_distance=config.max_relative_distance,
-            layer_history=own.layer_history,
+            layer_history=side_config.layer_history,
             depth_scaled_initialization=config.depth_scaled_initialization,
             dtype=self.dtype_policy,
             name=side,
@@ -120,14 +122,14 @@ class DecoderModel(keras.Model):
         )
 
     def build(self, input_shape=None):
-        if not self.built:  # the constructor was first
+        if not self.built:  # the constructor builds the model; Keras may call `build` again
             self._build_layers()
             self.built = True
 
     def _build_layers(self):
         hidden_shape = (None, None, self.config.side("decoder").d_model)
         memory_shape = (None, None, self.config.side("encoder").d_model)
-        if not self.target_embedding.built:  # the source's too, when shared
+        if not self.target_embedding.built:  # built already if it is the source embedding, too
             self.target_embedding.build((None, None))
         if self.target_positions is not None:
             self.target_positions.build((None,))
@@ -145,7 +147,7 @@ class DecoderModel(keras.Model):
             )
 
     def _ids(self, inputs):
-        """Returns the ids of each of `input_keys`, `(batch, length)` with one batch for all."""
+        """Returns the ids of each of `input_keys`, after a check of their shapes."""
         if not isinstance(inputs, Mapping) or not set(self.input_keys) <= set(inputs):
             keys = sorted(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
             raise InputError(
@@ -165,7 +167,7 @@ class DecoderModel(keras.Model):
     def _embed(
         self, ids, embedding, positional_encoding, training, layout: SentenceLayout = PADDED
     ):
-        """Ids `(batch, length)` to vectors `(batch, length, d_model)`, in the given layout."""
+        """Embeds ids `(batch, length)` as `(batch, length, d_model)`, in the given layout."""
         hidden = embedding(ids)
         if positional_encoding is not None:
             positions = ops.arange(ops.shape(ids)[1], dtype="int32")
@@ -177,35 +179,45 @@ class DecoderModel(keras.Model):
         return self._embed(target, self.target_embedding, self.target_positions, training, layout)
 
     def states(self, inputs, training=None) -> ModelStates:
-        """Computes `call`; returns hidden states and attention weights as well.
+        """Computes `call`, and returns hidden states and attention weights as well.
 
-        Args: those of `call`.
+        Args:
+            inputs: dictionary of ids, as for `call`.
+            training: True applies dropout.
         """
         raise NotImplementedError
 
     def hidden_at(self, inputs, positions_mask, training=None):
-        """Computes what the logits of some positions are computed from, without any padding.
+        """Computes the decoder's output at some positions, without computing any padding.
+
+        The logits of these positions are its product with `logits_weights`.
 
         Args:
-            inputs, training: see `call`.
-            positions_mask: `(batch, target_length)` bool, True at the positions asked for.
+            inputs: dictionary of ids, as for `call`.
+            positions_mask: `(batch, target_length)` bool, True at the positions to return.
+            training: True applies dropout.
 
         Returns:
-            `(number of True, d_model)`, row after row; see `logits_weights`.
+            `(selected, d_model)`, the positions of all rows in sequence.
         """
         raise NotImplementedError
 
     def step(self, newest, position, caches, step, projected_memory=(), memory_mask=None):
-        """Reads one token of every hypothesis; `IncrementalDecoder` keeps the state.
+        """Computes the next token's logits from one new token per hypothesis.
+
+        `IncrementalDecoder` keeps the state between steps.
 
         Args:
-            newest: `(rows * beam,)` ids, the begin id first.
-            position: `(1,)`, of these tokens.
-            caches, step, projected_memory, memory_mask: see `Decoder.step`.
+            newest: `(rows * beam,)` ids of the new tokens; the begin id at position 0.
+            position: `(1,)`, the position of these tokens.
+            caches: self-attention caches, one per layer.
+            step: the `CacheStep` of the decoding step.
+            projected_memory: the result of `Decoder.project_memory`; empty in a language model.
+            memory_mask: `(rows, 1, 1, source_length)` bool, True = may attend.
 
         Returns:
-            logits of the next token, `(rows * beam, target_vocab_size)` float32, the layers' new
-            caches, and the last layer's weights of cross-attention, or None.
+            The logits of the next token, `(rows * beam, target_vocab_size)` float32, the layers'
+            new caches, and the last layer's cross-attention weights or None.
         """
         hidden = self.target_embedding(newest)
         if self.target_positions is not None:
@@ -222,7 +234,12 @@ class DecoderModel(keras.Model):
         return logits + self.logits_bias if self.config.logits_bias else logits
 
     def logits_weights(self):
-        """The table `(vocab, d_model)` and bias `(vocab,)` or None of `hidden table^T + bias`."""
+        """Returns the weights of the logits, `hidden matrix^T + bias`.
+
+        Returns:
+            The matrix, `(target_vocab_size, d_model)`, and the bias, `(target_vocab_size,)` or
+            None.
+        """
         if self.logits_projection is not None:
             return ops.transpose(self.logits_projection.kernel), self.logits_projection.bias
         bias = self.logits_bias if self.config.logits_bias else None
@@ -232,24 +249,34 @@ class DecoderModel(keras.Model):
         return (*input_shape["target"], self.config.target_vocab_size)
 
     def save(self, filepath: str | os.PathLike, overwrite: bool = True, **options: Any) -> None:
-        """Keras' own, for names that end in `.keras`.
+        """Saves the model as `keras.Model.save` does, for names that end in `.keras`.
+
+        Args:
+            filepath: file to write.
+            overwrite: whether to replace an existing file without asking.
+            **options: those of `keras.Model.save`.
 
         Raises:
-            ValueError: another name, or the model is quantized.
+            InputError: the name has another ending, or the model is quantized.
         """
         if pathlib.Path(filepath).suffix in (".h5", ".hdf5"):
             raise InputError(
-                "`filepath` must end in .keras: Keras could not load the model from its former "
-                f"format. Received: {filepath}"
+                "`filepath` must end in .keras: Keras cannot load this model from its HDF5 format. "
+                f"Received: {filepath}"
             )
         self._check_not_quantized()
         super().save(filepath, overwrite=overwrite, **options)
 
     def save_weights(self, filepath: str | os.PathLike, *arguments: Any, **options: Any) -> None:
-        """Keras' own.
+        """Saves the weights as `keras.Model.save_weights` does.
+
+        Args:
+            filepath: file to write.
+            *arguments: those of `keras.Model.save_weights`.
+            **options: those of `keras.Model.save_weights`.
 
         Raises:
-            ValueError: the model is quantized.
+            InputError: the model is quantized.
         """
         self._check_not_quantized()
         super().save_weights(filepath, *arguments, **options)
@@ -257,8 +284,8 @@ class DecoderModel(keras.Model):
     def _check_not_quantized(self):
         if any(weight.dtype == "int8" for weight in self.weights):
             raise InputError(
-                "A model with 8-bit products cannot be saved by Keras. Save it before it is "
-                "quantized, or use `tf-transformer export --dtype int8`"
+                "A model with 8-bit products cannot be saved by Keras. Save it before you quantize "
+                "it, or use `tf-transformer export --dtype int8`"
             )
 
     def export(
@@ -269,21 +296,20 @@ class DecoderModel(keras.Model):
         input_signature: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Keras' own, for token ids of any batch and length where no signature is given.
+        """Exports a model from token ids to logits, as `keras.Model.export` does.
 
-        The artifact computes logits from ids. `tf-transformer export` writes a SavedModel that
-        translates text.
+        `tf-transformer export` writes a SavedModel that translates text.
 
         Args:
-            filepath: what is written.
-            format: "tf_saved_model", or another one that Keras knows.
-            verbose: whether a message is printed.
-            input_signature: shapes and dtypes of the inputs; None stands for `input_keys`, each of
+            filepath: file or directory to write.
+            format: "tf_saved_model", or another format of Keras.
+            verbose: whether to print a message.
+            input_signature: shapes and dtypes of the inputs; None means `input_keys`, each
                 `(None, None)` int32.
-            **kwargs: those of the format, see `keras.Model.export`.
+            **kwargs: options of the format, see `keras.Model.export`.
         """
         if input_signature is None:
-            # Keras' own would be those of the first call, as floats.
+            # By default, Keras would take the shapes of the first call, as floats.
             specs = {
                 key: keras.InputSpec(shape=shape, dtype="int32", name=key)
                 for key, shape in self.input_shapes.items()
@@ -292,10 +318,10 @@ class DecoderModel(keras.Model):
         super().export(filepath, format, verbose, input_signature, **kwargs)
 
     def quantize(self, mode: Any = None, config: Any = None, **kwargs: Any) -> None:
-        """Refuses Keras' own quantization, which would leave every layer as it is.
+        """Raises an error: the quantization of Keras would leave every layer unchanged.
 
         Raises:
-            NotImplementedError: always; names what to use.
+            NotImplementedError: always, with the alternatives.
         """
         raise NotImplementedError(
             f"Keras' `quantize` cannot change the layers of a {type(self).__name__}. Received: "
@@ -304,10 +330,10 @@ class DecoderModel(keras.Model):
         )
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Builds the optimizer, all that is not built yet, inside the strategy's scope.
+        """Builds the optimizer in the strategy's scope; everything else is already built.
 
-        Keras would take a batch from the data and average it over the replicas, which fails where
-        the batch does not split evenly, and on several workers.
+        Keras would take a batch of the data and average it over the replicas, which fails on
+        several workers, and when the batch does not split evenly.
         """
         strategy = strategy_of(self)
         if strategy is not None and self.optimizer is not None:
@@ -316,15 +342,15 @@ class DecoderModel(keras.Model):
                     self.optimizer.build(self.trainable_variables)
 
     def train_step(self, *arguments):
-        """Keras' own, also on several workers."""
+        """Runs `keras.Model.train_step`, also on several workers."""
         return self._averageable(super().train_step(*arguments))
 
     def test_step(self, *arguments):
-        """Keras' own, also on several workers."""
+        """Runs `keras.Model.test_step`, also on several workers."""
         return self._averageable(super().test_step(*arguments))
 
     def _averageable(self, logs):
-        """Logs in the one shape that Keras can average over several workers, `(1,)`."""
+        """Reshapes logs to `(1,)`, the only shape that Keras can average over several workers."""
         strategy = strategy_of(self)
         if strategy is None or strategy.cluster_resolver is None:
             return logs

@@ -1,4 +1,4 @@
-"""Attention heads taken out of a model: masked for a while, or pruned for good."""
+"""Removal of attention heads from a model: temporary (masking) or permanent (pruning)."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,11 +12,12 @@ from tf_transformer.errors import InputError
 
 
 class HeadMasks(NamedTuple):
-    """One factor for the output of each head; 0 takes it out, 1 keeps it, None keeps all.
+    """Factors of the heads' outputs: 0 removes a head, 1 keeps it; None keeps all heads.
 
     Attributes:
-        encoder, decoder: `(num_layers, num_heads)`.
-        cross: `(num_decoder_layers, cross_num_heads)`.
+        encoder: encoder self-attention, `(num_encoder_layers, num_heads)`.
+        decoder: decoder self-attention, `(num_decoder_layers, num_heads)`.
+        cross: cross-attention, `(num_decoder_layers, cross_num_heads)`.
     """
 
     encoder: Any = None
@@ -26,8 +27,11 @@ class HeadMasks(NamedTuple):
     def check(self, config: TransformerConfig) -> None:
         """Checks that the masks fit the model.
 
+        Args:
+            config: the model's settings.
+
         Raises:
-            ValueError: a mask has another shape, or the model has no such heads.
+            InputError: a mask has the wrong shape, or the model has no such heads.
         """
         encoder, decoder = config.side("encoder"), config.side("decoder")
         shapes = {
@@ -49,46 +53,46 @@ class HeadMasks(NamedTuple):
 
 @contextlib.contextmanager
 def masked_heads(model: Any, masks: HeadMasks) -> Iterator[None]:
-    """Multiplies the outputs of heads with the masks' factors, within a `with` statement.
+    """Multiplies the outputs of heads by the masks' factors, in a `with` statement.
 
         with masked_heads(model, HeadMasks(encoder=[[1, 1], [0, 1]])):
             logits = model(inputs)
 
-    Graphs that were traced before, such as those of `Model.predict`, keep all heads. As in any
-    `keras.StatelessScope`, variables do not change inside.
+    Has no effect on graphs that are already traced, such as that of `Model.predict`. As in any
+    `keras.StatelessScope`, variables cannot be changed inside.
 
     Args:
         model: a `Transformer` or `LanguageModel`.
         masks: a factor for every head.
 
     Raises:
-        ValueError: the masks do not fit the model.
+        InputError: the masks do not fit the model, or the model is quantized.
     """
     with keras.StatelessScope(state_mapping=_masked_kernels(model, masks)):
         yield
 
 
 def prune_heads(model: Any, masks: HeadMasks) -> None:
-    """Takes heads out for good: their part of the output projection becomes zero.
+    """Removes heads permanently: sets their rows of the output projection to zero.
 
-    The pruned model translates, trains and is saved like any other. The arrays keep their sizes.
+    The pruned model translates, trains and is saved like any other. The weights keep their shapes.
 
     Args:
         model: a `Transformer` or `LanguageModel`.
-        masks: 0 at heads to take out.
+        masks: 0 at heads to remove, 1 at all others.
 
     Raises:
-        ValueError: the masks do not fit the model.
+        InputError: the masks do not fit the model, or the model is quantized.
     """
     for kernel, masked in _masked_kernels(model, masks):
         kernel.assign(masked)
 
 
 def _masked_kernels(model, masks) -> list[tuple[Any, Any]]:
-    """The output projections' kernels, and what they are with the masks.
+    """Returns pairs of each output projection's kernel and its masked value.
 
-    The output of all heads, side by side, is multiplied with the kernel: the rows of a head, times
-    its factor, do what the factor would do to the head's output.
+    The kernel is multiplied by the concatenated outputs of all heads, so scaling the rows of a head
+    has the same effect as scaling the head's output.
     """
     masks.check(model.config)
     kernels = []
@@ -102,7 +106,9 @@ def _masked_kernels(model, masks) -> list[tuple[Any, Any]]:
         for layer_index, layer in enumerate(getattr(model, stack).stacked_layers):
             kernel = getattr(layer, attention).output_projection.kernel
             if kernel is None:
-                raise InputError("Heads cannot be masked in a model that is quantized")
+                raise InputError(
+                    "Heads of a quantized model cannot be masked. Mask before quantization"
+                )
             factors = ops.cast(mask[layer_index], kernel.dtype)
             rows = ops.repeat(factors, kernel.shape[0] // len(mask[layer_index]))
             kernels.append((kernel, ops.convert_to_tensor(kernel) * rows[:, None]))

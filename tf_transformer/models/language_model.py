@@ -1,4 +1,4 @@
-"""A decoder alone: the probability of each token given those before it."""
+"""A decoder-only language model: the probability of each token given the previous tokens."""
 
 from typing import Any
 
@@ -18,24 +18,28 @@ class LanguageModel(DecoderModel):
     """The Transformer's decoder without cross-attention, as a language model.
 
     Args:
-        config: sizes and switches, with `decoder_only=True`.
+        config: the model's settings, with `decoder_only=True`.
+        **kwargs: those of `keras.Model`.
 
     Call arguments:
-        inputs: `{"target": (batch, target_length)}` int32 ids padded with 0 at the end: the labels
-            shifted right behind the begin id.
+        inputs: `{"target": (batch, target_length)}` int32 ids padded with 0 at the end: the begin
+            id, followed by the labels without the last.
         training: True applies dropout.
 
     Returns:
-        logits, `(batch, target_length, target_vocab_size)` float32.
+        The logits, `(batch, target_length, target_vocab_size)` float32.
 
     Raises:
-        ValueError: the configuration is that of an encoder-decoder model.
+        InputError: `config.decoder_only` is False.
     """
 
     def __init__(self, config: TransformerConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         if not config.decoder_only:
-            raise InputError("A `LanguageModel` needs a configuration with `decoder_only=True`")
+            raise InputError(
+                "A `LanguageModel` needs a configuration with `decoder_only=True`. "
+                "Received: decoder_only=False"
+            )
         self.build(self.input_shapes)
 
     def call(self, inputs, training=None):
@@ -49,7 +53,7 @@ class LanguageModel(DecoderModel):
         )
 
     def states(self, inputs, training=None) -> ModelStates:
-        """Computes `call`; returns hidden states and attention weights as well."""
+        """Computes `call`, and returns hidden states and attention weights as well."""
         (target,) = self._ids(inputs)
         hidden, states = self.decoder.states(
             self._embed_target(target, training),

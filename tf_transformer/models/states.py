@@ -10,9 +10,9 @@ class AttentionWeights(NamedTuple):
     """Attention weights of every layer and head, one array per layer.
 
     Attributes:
-        encoder: N of `(batch, num_heads, source_length, source_length)`.
-        decoder: N of `(batch, num_heads, target_length, target_length)`.
-        cross: N of `(batch, cross_num_heads, target_length, source_length)`.
+        encoder: N arrays of `(batch, num_heads, source_length, source_length)`.
+        decoder: N arrays of `(batch, num_heads, target_length, target_length)`.
+        cross: N arrays of `(batch, cross_num_heads, target_length, source_length)`.
     """
 
     encoder: list[Any]
@@ -21,12 +21,12 @@ class AttentionWeights(NamedTuple):
 
 
 class ModelStates(NamedTuple):
-    """What a model computes on the way to its logits.
+    """The logits of a model and its intermediate results.
 
     Attributes:
         logits: `(batch, target_length, target_vocab_size)` float32.
-        encoder: of the encoder; None in a language model.
-        decoder: of the decoder.
+        encoder: intermediate results of the encoder; None in a language model.
+        decoder: intermediate results of the decoder.
     """
 
     logits: Any

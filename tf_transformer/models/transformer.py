@@ -19,23 +19,25 @@ class Transformer(DecoderModel):
     """The encoder-decoder model of "Attention Is All You Need".
 
     `call` computes the logits of all target positions at once, as in training. Translation calls
-    `encode` once, then an `IncrementalDecoder` token by token. Both compute the same logits. All
-    weights exist from construction on, so a model can be compiled, fitted and restored at once,
-    also under a `tf.distribute` strategy whose scope it was made in.
+    `encode` once, then an `IncrementalDecoder` token by token. Both compute the same logits. The
+    constructor creates all weights, so a new model can be compiled, trained and restored
+    immediately. To use a `tf.distribute` strategy, construct the model in the strategy's scope.
 
     Args:
-        config: sizes and switches.
+        config: the model's settings.
+        **kwargs: those of `keras.Model`.
 
     Call arguments:
         inputs: `{"source": (batch, source_length), "target": (batch, target_length)}` int32 ids
-            padded with 0 at the end; the target is the labels shifted right behind the begin id.
+            padded with 0 at the end. The target is the begin id, followed by the labels without
+            the last.
         training: True applies dropout.
 
     Returns:
-        logits, `(batch, target_length, target_vocab_size)` float32.
+        The logits, `(batch, target_length, target_vocab_size)` float32.
 
     Raises:
-        ValueError: the configuration is that of a decoder-only model.
+        InputError: `config` is that of a decoder-only model.
     """
 
     input_keys = ("source", "target")
@@ -43,7 +45,10 @@ class Transformer(DecoderModel):
     def __init__(self, config: TransformerConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         if config.source_vocab_size is None:
-            raise InputError("A `decoder_only` configuration makes a `LanguageModel`")
+            raise InputError(
+                "A `Transformer` needs a configuration with a source. "
+                "Received: source_vocab_size=None. Use a `LanguageModel`"
+            )
         self.encoder = self._stack(Encoder, "encoder", num_layers=config.num_encoder_layers)
         self.source_embedding = (
             self.target_embedding
@@ -67,7 +72,12 @@ class Transformer(DecoderModel):
         return self.decode(target, memory, padding_mask(source), training)
 
     def encode(self, source, training=None):
-        """Source ids `(batch, source_length)` to memory `(batch, source_length, d_model)`."""
+        """Encodes source ids `(batch, source_length)` as memory `(batch, source_length, d_model)`.
+
+        Args:
+            source: int32 ids padded with 0 at the end.
+            training: True applies dropout.
+        """
         return self.encoder(
             self._embed_source(source, training),
             padding_attention_mask(padding_mask(source)),
@@ -79,7 +89,7 @@ class Transformer(DecoderModel):
 
         Args:
             target: `(batch, target_length)` ids, the begin id first.
-            memory: `(batch, source_length, d_model)`, of `encode`.
+            memory: `(batch, source_length, d_model)`, the result of `encode`.
             memory_padding_mask: `(batch, source_length)` bool, True at real tokens.
             training: True applies dropout.
 
@@ -96,7 +106,7 @@ class Transformer(DecoderModel):
         return self._logits(hidden)
 
     def states(self, inputs, training=None) -> ModelStates:
-        """Computes `call`; returns hidden states and attention weights as well."""
+        """Computes `call`, and returns hidden states and attention weights as well."""
         source, target = self._ids(inputs)
         source_mask = padding_attention_mask(padding_mask(source))
         memory, encoder_states = self.encoder.states(

@@ -1,1 +1,1 @@
-"""Weights in other forms for decoding: 8-bit integers and column tiles."""
+"""Faster matrix products for decoding: 8-bit integers and tiled weights."""

@@ -1,4 +1,4 @@
-"""Products in 8-bit integers, with the kernels that a stock TensorFlow has on x86-64."""
+"""8-bit integer matrix products, with kernels that TensorFlow's builds for x86-64 contain."""
 
 import functools
 
@@ -13,23 +13,23 @@ from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import quantized_matmul, sublayers
 
 _LARGEST = 127
-# On processors without VNNI instructions the kernel shifts the rows by 128 and adds two products in
-# 16 bits, which hold 2 * 255 * 64 but not 2 * 255 * 127.
+# Without VNNI instructions, the kernel shifts the rows by 128 and adds two products in a 16-bit
+# integer, which can hold 2 * 255 * 64 but not 2 * 255 * 127.
 _LARGEST_WEIGHT = 64
 
 
 class Int8Product(keras.layers.Layer):
-    """x W + b with x and W in 8 bits   (the scheme of Wu et al., 2016, section 6).
+    """Computes x W + b with x and W as 8-bit integers   (as Wu et al., 2016, section 6).
 
-    Every column of W has a scale of its own, and so has every row of x, found from that row alone:
-    with s = max |x| / 127 and t = max |W| / 64 of a column,
+    There is one scale per column of W and one per row of x. With s = max |x| / 127 of a row and
+    t = max |W| / 64 of a column,
 
         x W  ~  s t (round(x / s) round(W / t))
 
-    The product in the brackets is exact on every x86-64 processor. With 127 steps of W it is so
-    only where there are VNNI instructions: elsewhere sums are cut off, and a SavedModel cannot know
-    where it will be served. In a graph the kernel packs the weights at its
-    first call and keeps them: they must not change.
+    The integer product is exact on every x86-64 processor. With 127 instead of 64 levels of W it
+    would overflow on processors without VNNI instructions, and it is unknown where a SavedModel
+    will be served. In a graph, the kernel packs the weights at its first call and keeps them, so
+    they must not change.
 
     Args:
         kernel: W, `(inputs, outputs)`.
@@ -48,7 +48,7 @@ class Int8Product(keras.layers.Layer):
         largest = np.abs(kernel).max(axis=0)
         scale = np.where(largest > 0, largest, 1) / _LARGEST_WEIGHT
         self.kernel = self._constant("kernel", np.rint(kernel / scale), "int8")
-        # What 127 stands for: the kernel divides by that.
+        # The kernel expects the float value of the integer 127.
         self.largest = self._constant("largest", largest / _LARGEST_WEIGHT * _LARGEST, "float32")
         self.bias = None if bias is None else self._constant("bias", bias, "float32")
         self.built = True
@@ -76,16 +76,23 @@ class Int8Product(keras.layers.Layer):
 
 
 def _multiply(rows, kernel, largest_of_column, keeps_weights=True):
-    """`(rows, inputs)` float32, int8 weights and the largest float of each column to the product.
+    """Multiplies floating-point rows by int8 weights.
 
     Args:
+        rows: x, `(rows, inputs)` float32.
+        kernel: W as integers, `(inputs, outputs)` int8.
+        largest_of_column: `(outputs,)` float32, the value of the integer 127 in each column of W.
         keeps_weights: whether the kernel may keep the weights of its first call.
+
+    Returns:
+        `(rows, outputs)` float32.
     """
     largest = tf.reduce_max(tf.abs(rows), axis=1, keepdims=True)
-    whole = tf.cast(tf.round(rows * tf.math.divide_no_nan(float(_LARGEST), largest)), tf.int8)
-    # Whole numbers, a bias, and what the largest whole numbers stand for: 1 for the rows.
+    integers = tf.cast(tf.round(rows * tf.math.divide_no_nan(float(_LARGEST), largest)), tf.int8)
+    # x, W, a bias, and the minimum and maximum values of x and of W, of which the larger magnitude
+    # counts. For x it is 1, since the result is multiplied by `largest` below.
     inputs = [
-        tf.bitcast(whole, tf.qint8),
+        tf.bitcast(integers, tf.qint8),
         tf.bitcast(kernel, tf.qint8),
         tf.zeros_like(largest_of_column),
         *(tf.constant(1.0), tf.constant(1.0)),
@@ -106,7 +113,7 @@ def _multiply(rows, kernel, largest_of_column, keeps_weights=True):
     return products * largest
 
 
-# One kernel for all layers: it must not keep the weights of the first.
+# All layers share this kernel, so it must not keep the weights of the first.
 _multiply_eagerly = tf.function(
     functools.partial(_multiply, keeps_weights=False),
     input_signature=[
@@ -131,16 +138,16 @@ def _types(dtypes):
 
 
 def quantize(model: DecoderModel) -> None:
-    """Replaces all products with weights by 8-bit ones, for good; all else stays float32.
+    """Replaces all products with weights by 8-bit products, permanently.
 
-    The embeddings' table stays float32 for look-ups.
+    Everything else stays float32, including the embedding matrix for look-ups.
 
     Args:
         model: a float32 model.
 
     Raises:
-        ValueError: this TensorFlow lacks the kernels.
-        ImportError: Keras computes with another library than TensorFlow.
+        InputError: this build of TensorFlow lacks the kernels.
+        ImportError: the Keras backend is not TensorFlow.
     """
     require_tensorflow("int8")
     check_kernels()
@@ -148,21 +155,21 @@ def quantize(model: DecoderModel) -> None:
         if isinstance(layer, Projection) and layer.product is None:
             layer.replace_product(Int8Product(layer.kernel, layer.bias))
     if model.logits_projection is None:
-        table = model.target_embedding
-        table.set_product(Int8Product(np.transpose(table.embeddings)))
+        embedding = model.target_embedding
+        embedding.set_product(Int8Product(np.transpose(embedding.embeddings)))
 
 
 def is_quantized(model: DecoderModel) -> bool:
-    """Whether the model is quantized."""
+    """Returns whether the model is quantized."""
     return any(isinstance(layer, Int8Product) for layer in sublayers(model))
 
 
 @functools.cache
 def check_kernels() -> None:
-    """Tries a product.
+    """Checks the kernels with a product.
 
     Raises:
-        ValueError: the kernels are missing or wrong.
+        InputError: the kernels are missing, or their results are wrong.
     """
     random = np.random.default_rng(1)
     inputs, kernel = (random.normal(size=size).astype("float32") for size in ((3, 64), (64, 48)))
@@ -171,11 +178,10 @@ def check_kernels() -> None:
         found = Int8Product(kernel)(inputs).numpy()
     except (tf.errors.OpError, ValueError) as error:
         raise InputError(
-            "int8 needs TensorFlow's oneDNN kernels, which builds for x86-64 have and "
-            "this one lacks; float32 and bfloat16 need none"
+            "int8 needs TensorFlow's oneDNN kernels, which this build of TensorFlow lacks and "
+            "builds for x86-64 have. Use float32 or bfloat16"
         ) from error
     if not np.allclose(found, expected, atol=0.05 * np.abs(expected).max()):
         raise InputError(
-            "TensorFlow's int8 kernels compute something else here than where this was written; "
-            "use float32 or bfloat16"
+            "TensorFlow's int8 kernels give wrong results on this machine. Use float32 or bfloat16"
         )

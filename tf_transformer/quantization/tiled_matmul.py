@@ -1,8 +1,8 @@
-"""Weights laid out for decoding, where a product has few rows and reading the weights is its cost.
+"""Tiled weights for decoding, where products have few rows and reading the weights dominates.
 
-A row-major matrix is read in long strides by a product of 2 to 100 rows, which takes twice to three
-times as long as reading it straight through once the weights no longer fit the processor's cache.
-In column tiles it is read straight through: `python -m benchmarks.products`.
+A product of 2 to 100 rows reads a row-major matrix in long strides. If the matrix does not fit the
+processor's cache, this takes two to three times as long as reading it sequentially. Weights in
+column tiles are read sequentially. `python -m benchmarks.products` measures this.
 """
 
 from typing import Any
@@ -16,16 +16,17 @@ from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import sublayers
 
 _TILE_WIDTH = 64
-# Smaller ones stay in the cache.
-_LEAST_SIZE = 512 * 512
+# Smaller matrices stay in the cache.
+_MIN_SIZE = 512 * 512
 
 
 class TiledProduct(keras.layers.Layer):
-    """x W + b, tile by tile of W's columns.
+    """Computes x W + b with W in tiles of 64 columns.
 
     Args:
-        kernel: W, `(inputs, outputs)`; the outputs must be a multiple of the tile's width.
+        kernel: W, `(inputs, outputs)`, where `outputs` must be a multiple of 64.
         bias: b, `(outputs,)`, or None.
+        **kwargs: those of `keras.layers.Layer`.
 
     Call arguments:
         inputs: `(..., inputs)`.
@@ -56,19 +57,26 @@ class TiledProduct(keras.layers.Layer):
 
 
 def tile_weights(model: DecoderModel) -> None:
-    """Lays out the weights of large products in tiles, for good.
+    """Replaces the weights of large products by tiled weights, permanently.
 
-    The outputs stay the same but for rounding. A model that is trained on, saved or looked into
-    needs its own layout: do this to models that only decode.
+    The outputs are unchanged except for rounding. Tile only models that are used for decoding and
+    nothing else: training, saving and inspection need the original weights.
+
+    Args:
+        model: the model to change.
     """
     for layer in sublayers(model):
-        if isinstance(layer, Projection) and layer.product is None and _is_worth_it(layer.kernel):
+        if (
+            isinstance(layer, Projection)
+            and layer.product is None
+            and _benefits_from_tiles(layer.kernel)
+        ):
             layer.replace_product(TiledProduct(layer.kernel, layer.bias, dtype=layer.dtype_policy))
     table = np.transpose(model.target_embedding.embeddings)
-    if model.logits_projection is None and _is_worth_it(table):
+    if model.logits_projection is None and _benefits_from_tiles(table):
         model.target_embedding.set_product(TiledProduct(table, dtype="float32"))
 
 
-def _is_worth_it(kernel):
+def _benefits_from_tiles(kernel):
     num_inputs, num_outputs = kernel.shape
-    return num_inputs * num_outputs >= _LEAST_SIZE and num_outputs % _TILE_WIDTH == 0
+    return num_inputs * num_outputs >= _MIN_SIZE and num_outputs % _TILE_WIDTH == 0

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writes, locks, and checks that a path is writable."""
 
 import contextlib
 import fcntl
@@ -17,11 +17,11 @@ _NAME = re.compile(rf"{re.escape(_PREFIX)}([0-9]{{1,9}})(\..*)?", re.DOTALL)
 
 
 @contextlib.contextmanager
-def naming(name: object) -> Iterator[None]:
-    """Names the file in errors of the operating system that do not, as those of writing.
+def name_in_errors(name: object) -> Iterator[None]:
+    """Adds a file name to operating system errors that have none, such as those of writing.
 
     Raises:
-        OSError: as the body does, with `name` as its `filename` where it had none.
+        OSError: as the body of the `with` statement, with `name` as its `filename` if it had none.
     """
     try:
         yield
@@ -33,15 +33,14 @@ def naming(name: object) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Gives a path beside `path` to write to, and renames it to `path` if all went well.
+    """Replaces a file atomically: yields a temporary path to write, then renames it to `path`.
 
-    A symbolic link is followed. What is no regular file, such as a pipe or a device, is written to
-    as it is.
+    Symbolic links are followed. Pipes and devices are written directly.
 
     Raises:
-        OSError: as writing does, with the name of `path`; a former file is as it was.
+        OSError: writing failed, with the name of `path`; an existing file is unchanged.
     """
-    with naming(path):
+    with name_in_errors(path):
         if path.exists() and not path.is_file():
             yield path
             return
@@ -49,7 +48,7 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
         temporary = real.with_name(f"{_PREFIX}{os.getpid()}.{real.name}")
         try:
             yield temporary
-            bring_to_disk(temporary)  # before its name: power may fail between the two
+            sync_to_disk(temporary)  # before the rename, in case of a power failure
             os.replace(temporary, real)
         except OSError as error:
             if error.filename == str(temporary):
@@ -59,22 +58,22 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
             temporary.unlink(missing_ok=True)
 
 
-def bring_to_disk(path: pathlib.Path) -> None:
-    """Waits until a file's bytes are on the disk."""
+def sync_to_disk(path: pathlib.Path) -> None:
+    """Waits until a file's bytes are written to disk."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
 
 
 @contextlib.contextmanager
 def locked(folder: pathlib.Path, purpose: str) -> Iterator[None]:
-    """Keeps a folder from other processes that lock it too, where the file system has locks.
+    """Locks a folder against other calls of this function, if the file system supports locks.
 
     Args:
-        folder: that is there.
-        purpose: what this process does, for the message to another.
+        folder: an existing folder.
+        purpose: what the process does, for the error message.
 
     Raises:
-        ValueError: another process has it.
+        InputError: another process holds the lock.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -82,7 +81,7 @@ def locked(folder: pathlib.Path, purpose: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise InputError(f"{folder}: another process is {purpose}") from error
-        except OSError:  # no locks here
+        except OSError:  # the file system has no locks
             pass
         yield
     finally:
@@ -90,11 +89,11 @@ def locked(folder: pathlib.Path, purpose: str) -> Iterator[None]:
 
 
 def check_writable(path: pathlib.Path) -> None:
-    """Refuses what `replacing` could not write, before any work is done.
+    """Checks that `replacing` can write a file, before any work is done.
 
     Raises:
-        OSError: the folder is missing or not writable, `path` is a folder, or a symbolic link that
-            leads to itself.
+        OSError: the folder is missing or not writable, or `path` is a folder or a symbolic link to
+            itself.
     """
     folder = pathlib.Path(os.path.realpath(path)).parent
     try:
@@ -102,20 +101,20 @@ def check_writable(path: pathlib.Path) -> None:
     except FileNotFoundError:
         if not folder.is_dir():
             raise FileNotFoundError(f"{path}: there is no folder {folder}") from None
-        places = [folder]
+        to_write = [folder]
     else:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(f"{path}: is a directory")
-        places = [path, folder] if stat.S_ISREG(mode) else [path]
-    if not all(os.access(place, os.W_OK) for place in places):
+        to_write = [path, folder] if stat.S_ISREG(mode) else [path]
+    if not all(os.access(item, os.W_OK) for item in to_write):
         raise PermissionError(f"{path}: not writable")
 
 
 def check_folder(path: pathlib.Path) -> None:
-    """Refuses a folder that cannot be made or written in, before any work is done.
+    """Checks that a folder can be created or written to, before any work is done.
 
     Raises:
-        OSError: `path`, or what it lies in, is no folder or not writable.
+        OSError: `path`, or its closest existing parent, is no folder or not writable.
     """
     while not os.path.lexists(path):
         path = path.parent
@@ -123,19 +122,19 @@ def check_folder(path: pathlib.Path) -> None:
         raise NotADirectoryError(f"{path}: expected a folder")
     if not os.access(path, os.W_OK):
         raise PermissionError(f"{path}: not writable")
-    try:  # what the permissions promise, and file systems such as /proc do not keep
+    try:  # file systems such as /proc refuse this although the permissions allow it
         os.rmdir(tempfile.mkdtemp(prefix=_PREFIX, dir=path))
     except OSError as error:
-        raise OSError(f"{path}: no folder can be made there ({error.strerror})") from error
+        raise OSError(f"{path}: cannot create a folder there ({error.strerror})") from error
 
 
 def is_found_by_tensorflow(path: str | pathlib.Path) -> bool:
-    """Whether TensorFlow can read variables there: it takes the name for a pattern first."""
+    """Returns whether TensorFlow can read variables from a path, which it treats as a pattern."""
     return not set("[\\") & set(str(path))
 
 
 def remove_leftovers(directory: pathlib.Path) -> None:
-    """Removes what processes that were killed while writing have left in a folder."""
+    """Removes temporary files of `replacing` whose processes were killed."""
     for path in directory.glob(f"{_PREFIX}*"):
         match = _NAME.fullmatch(path.name)
         if match and not _is_running(int(match[1])):
@@ -150,6 +149,6 @@ def _is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # another user's
+    except PermissionError:  # a process of another user
         return True
     return True

@@ -1,4 +1,4 @@
-"""JSON files: how all are written, and how untrusted ones are read."""
+"""JSON files: writing, and reading of untrusted ones."""
 
 import json
 import math
@@ -8,31 +8,34 @@ from typing import Any, NoReturn
 from tf_transformer.errors import InputError
 from tf_transformer.storage.regular_files import read_regular
 
-# Settings and descriptions are a thousandth of it.
+# About a thousand times the size of the project's largest settings file.
 MAX_BYTES = 2**20
 
 
 def read_json(path: pathlib.Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """Reads a file that holds one JSON object.
+    """Reads a file that contains one JSON object.
+
+    Args:
+        path: the file.
+        max_bytes: maximum size.
 
     Raises:
-        ValueError: it is no regular file, too large, not JSON in UTF-8, nested too deeply, holds a
-            number that is not finite, an integer of more than 64 bits, or something other than an
-            object.
-        FileNotFoundError: there is no such file.
+        InputError: it is not a regular file, is too large, is not a JSON object in UTF-8, is nested
+            too deeply, or has a number that is not finite or an integer of more than 64 bits.
+        FileNotFoundError: the file does not exist.
     """
     return parse_json(read_regular(path, max_bytes), path)
 
 
 def parse_json(content: bytes, where: object) -> dict[str, Any]:
-    """Reads one JSON object.
+    """Parses one JSON object.
 
     Args:
-        content: UTF-8.
-        where: it stands, for the message.
+        content: the object in UTF-8.
+        where: its file, for the error message.
 
     Raises:
-        ValueError: as `read_json`.
+        InputError: as `read_json`.
     """
     try:
         value = json.loads(
@@ -48,19 +51,19 @@ def parse_json(content: bytes, where: object) -> dict[str, Any]:
 
 
 def write_json(path: pathlib.Path, value: Any, indent: int | None = 2) -> None:
-    """Writes a value as JSON, in UTF-8, so that `read_json` can read it.
+    """Writes a value as JSON in UTF-8, which `read_json` can read.
 
     Args:
-        path: the file to write or to overwrite.
-        value: dictionaries, lists, strings, finite numbers, booleans and None. Strings may hold
-            bytes of file names that are not UTF-8, as `os.fsdecode` gives them.
-        indent: spaces for each level; None writes a single line.
+        path: the file to write; an existing file is overwritten.
+        value: dictionaries, lists, strings, finite numbers, booleans and None. Strings may contain
+            surrogates for bytes of file names that are not UTF-8, as `os.fsdecode` returns them.
+        indent: spaces per level; None writes a single line.
 
     Raises:
         ValueError: a number is not finite.
     """
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    # A lone surrogate, which stands for such a byte, becomes JSON's escape for it.
+    # Surrogates become JSON escapes.
     path.write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
 
 

@@ -1,12 +1,12 @@
-"""A model directory: what it takes to translate, in files that hold data and never code.
+"""Model directories: everything that is needed to translate, as data files without code.
 
-    config.json        format version, settings of the model
-    source.spm         SentencePiece model of the source side; a language model has none
-    target.spm         SentencePiece model of the target side, equal to it when joint
-    model.weights.h5   the weights, by their names
+    config.json        format version and settings of the model
+    source.spm         SentencePiece model of the source; a language model has none
+    target.spm         SentencePiece model of the target, equal to source.spm when joint
+    model.weights.h5   the weights, by name
 
-Training adds its own files beside them. Every file appears whole: it is written under another name
-and renamed.
+Training adds other files to the directory. Every file is written atomically: under a temporary name
+and then renamed.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from tf_transformer.storage.weights_file import (
 )
 from tf_transformer.text.vocabulary import MAX_MODEL_BYTES, Vocabulary
 
-if TYPE_CHECKING:  # what needs no model does not wait for TensorFlow
+if TYPE_CHECKING:  # functions that need no model must not import TensorFlow
     import keras
 
     from tf_transformer.models.base import DecoderModel
@@ -46,17 +46,23 @@ FORMAT_VERSION = 2
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.weights.h5"
-# Of `load_for_decoding`.
 DECODING_DTYPES = ("float32", "bfloat16", "int8")
 
 
-def describe_model(
+def write_config_and_tokenizers(
     model_dir: pathlib.Path,
     config: TransformerConfig,
     source_model: bytes | None,
     target_model: bytes,
 ) -> None:
-    """Writes everything but the weights."""
+    """Writes all files of a model directory except the weights.
+
+    Args:
+        model_dir: the model directory, which is created if necessary.
+        config: the model's settings.
+        source_model: serialized SentencePiece model of the source; None in a language model.
+        target_model: serialized SentencePiece model of the target.
+    """
     model_dir.mkdir(parents=True, exist_ok=True)
     for name, model in (("source.spm", source_model), ("target.spm", target_model)):
         if model is None:
@@ -70,25 +76,25 @@ def describe_model(
 
 
 def write_weights(model_dir: pathlib.Path, model: "keras.Model") -> None:
-    """Writes the model's weights, in place of former ones: one HDF5 dataset each, by its name."""
+    """Writes the model's weights, as one HDF5 dataset per weight, and replaces a former file."""
     arrays = {name: np.asarray(weight) for name, weight in _named_weights(model).items()}
     write_arrays(model_dir / WEIGHTS_NAME, arrays)
 
 
 def weights_digest(model_dir: pathlib.Path, config: TransformerConfig | None = None) -> str:
-    """BLAKE2 digest of the weights by their names, of what they are and not of how they are stored.
+    """Returns a BLAKE2 digest of the weights' names and values, independent of the file's bytes.
 
     Args:
-        model_dir: where the weights lie.
-        config: of the model that they are of; None takes that in `model_dir`.
+        model_dir: the directory of the weights.
+        config: the settings of their model; None reads them from `model_dir`.
 
     Raises:
-        ValueError: there are none, or the file is damaged or of another model.
+        InputError: the file is missing, damaged or of another model.
     """
     shapes = weight_shapes(config or read_config(model_dir))
     digest = hashlib.blake2b(digest_size=16)
     in_order = {name: shapes[name] for name in sorted(shapes)}
-    with _weights_there(model_dir):
+    with _explain_missing_weights(model_dir):
         for name, array in read_arrays(model_dir / WEIGHTS_NAME, in_order):
             digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
             digest.update(np.ascontiguousarray(array).data)
@@ -96,7 +102,7 @@ def weights_digest(model_dir: pathlib.Path, config: TransformerConfig | None = N
 
 
 @contextlib.contextmanager
-def _weights_there(model_dir: pathlib.Path) -> Iterator[None]:
+def _explain_missing_weights(model_dir: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
@@ -108,35 +114,44 @@ def _weights_there(model_dir: pathlib.Path) -> Iterator[None]:
 def check_weights(model_dir: pathlib.Path, config: TransformerConfig) -> int:
     """Checks names, shapes and sizes of the weights in a directory, without reading them.
 
+    Args:
+        model_dir: the directory of the weights.
+        config: the settings of their model.
+
     Returns:
-        How many numbers they are.
+        The number of parameters.
 
     Raises:
-        ValueError: there are none, or they are damaged or of another model.
+        InputError: the file is missing, damaged or of another model.
     """
     shapes = weight_shapes(config)
-    with _weights_there(model_dir):
+    with _explain_missing_weights(model_dir):
         check_arrays(model_dir / WEIGHTS_NAME, shapes)
     return sum(map(math.prod, shapes.values()))
 
 
 def read_weights(model_dir: pathlib.Path, model: "keras.Model") -> None:
-    """Gives a model the weights in its directory: all of the model's, all of the file's.
+    """Assigns the weights in a directory to a model.
+
+    Args:
+        model_dir: the directory of the weights.
+        model: a model whose weights have the names and shapes of those in the file.
 
     Raises:
-        ValueError: there are none, or they are damaged, of another model, or not finite.
+        InputError: the file is missing, damaged, of another model, or has weights that are not
+            finite.
     """
     path = model_dir / WEIGHTS_NAME
     weights = _named_weights(model)
     shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
-    with _weights_there(model_dir):
+    with _explain_missing_weights(model_dir):
         for name, array in read_arrays(path, shapes):
             check_finite(name, array, path)
             weights[name].assign(array)
 
 
 def _named_weights(model: "keras.Model") -> "dict[str, keras.Variable]":
-    """Weights by their paths without the model's own name."""
+    """Returns the weights by their paths without the model's name."""
     return {weight.path.partition("/")[2]: weight for weight in model.weights}
 
 
@@ -144,7 +159,7 @@ def read_config(model_dir: pathlib.Path) -> TransformerConfig:
     """Reads the model's settings.
 
     Raises:
-        ValueError: not a model directory, or one of another format version.
+        InputError: not a model directory, one of another format version, or settings are invalid.
     """
     path = model_dir / CONFIG_NAME
     try:
@@ -175,10 +190,11 @@ def read_config(model_dir: pathlib.Path) -> TransformerConfig:
 
 
 def read_vocabularies(model_dir: pathlib.Path) -> tuple[Vocabulary | None, Vocabulary]:
-    """Reads the vocabularies of source and target; a language model has no source.
+    """Reads the vocabularies of source and target; the source of a language model is None.
 
     Raises:
-        ValueError: a file is missing, not a SentencePiece model, or not of the model's size.
+        InputError: a file is missing, is not a SentencePiece model, or does not have the number of
+            pieces in the model's settings.
     """
     config = read_config(model_dir)
     source = None
@@ -202,11 +218,13 @@ def _read_vocabulary(model_dir: pathlib.Path, side: str, size: int) -> Vocabular
 
 
 def check_model_dir(model_dir: pathlib.Path) -> tuple[Vocabulary | None, Vocabulary]:
-    """Checks all that `load_model` reads, without TensorFlow, and returns the vocabularies.
+    """Checks the files that `load_model` reads, except the weights' values, without TensorFlow.
+
+    Returns:
+        The vocabularies of source and target; the source of a language model is None.
 
     Raises:
-        ValueError: a file is missing, damaged, or does not fit the others; the weights themselves
-            are not read.
+        InputError: a file is missing, damaged, or does not fit the others.
     """
     vocabularies = read_vocabularies(model_dir)
     check_weights(model_dir, read_config(model_dir))
@@ -214,10 +232,10 @@ def check_model_dir(model_dir: pathlib.Path) -> tuple[Vocabulary | None, Vocabul
 
 
 def read_tokenizers(model_dir: pathlib.Path) -> "tuple[Tokenizer | None, Tokenizer]":
-    """Reads the tokenizers of source and target; a language model has no source.
+    """Reads the tokenizers of source and target; the source of a language model is None.
 
     Raises:
-        ValueError: as `read_vocabularies`.
+        InputError: as `read_vocabularies`.
     """
     from tf_transformer.text.tokenizer import Tokenizer
 
@@ -226,7 +244,7 @@ def read_tokenizers(model_dir: pathlib.Path) -> "tuple[Tokenizer | None, Tokeniz
 
 
 def make_model(config: TransformerConfig, dtype: str = "float32") -> "DecoderModel":
-    """A `LanguageModel` for decoder-only configurations, a `Transformer` for all others."""
+    """Returns a `LanguageModel` for decoder-only configurations, a `Transformer` for all others."""
     from tf_transformer.models.language_model import LanguageModel
     from tf_transformer.models.transformer import Transformer
 
@@ -236,20 +254,24 @@ def make_model(config: TransformerConfig, dtype: str = "float32") -> "DecoderMod
 def load_model(
     model_dir: str | os.PathLike, dtype: str = "float32"
 ) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer]":
-    """Loads the model, and the tokenizers of source and target.
+    """Loads the model and its tokenizers from a model directory.
 
     Args:
         model_dir: the model directory.
-        dtype: "float32", or "bfloat16" for layers in half the memory; embeddings, softmax, logits
-            and scores are float32 in both.
+        dtype: "float32", or "bfloat16" for layers with half the memory; embeddings, softmax, logits
+            and scores are always float32.
+
+    Returns:
+        The model and the tokenizers of source and target; the source tokenizer of a language model
+        is None.
 
     Raises:
-        ValueError: a file is missing, damaged, or does not fit the others.
+        InputError: a file is missing, damaged, or does not fit the others.
     """
     model_dir = pathlib.Path(model_dir)
     config = read_config(model_dir)
     source_tokenizer, target_tokenizer = read_tokenizers(model_dir)
-    check_weights(model_dir, config)  # before so much memory is asked for
+    check_weights(model_dir, config)  # before memory is allocated for the model
     model = make_model(config, dtype)
     read_weights(model_dir, model)
     return model, source_tokenizer, target_tokenizer
@@ -258,14 +280,19 @@ def load_model(
 def load_for_decoding(
     model_dir: pathlib.Path, dtype: str = "float32"
 ) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer]":
-    """Loads as `load_model` does, with the weights laid out for decoding and nothing else.
+    """Loads a model as `load_model` does, but with weights that are prepared for decoding.
+
+    The model can only decode: the weights are tiled or quantized.
 
     Args:
         model_dir: the model directory.
-        dtype: those of `load_model`, or "int8" for products in 8 bits, see `quantize`.
+        dtype: "float32", "bfloat16", or "int8" for 8-bit products, see `quantize`.
+
+    Returns:
+        As `load_model`.
 
     Raises:
-        ValueError: as `load_model`, another dtype, or TensorFlow lacks the kernels for 8 bits.
+        InputError: as `load_model`, the dtype is unknown, or TensorFlow lacks the int8 kernels.
     """
     if dtype not in DECODING_DTYPES:
         raise InputError(f"`dtype` must be one of {DECODING_DTYPES}. Received: {shown(dtype)}")
@@ -283,13 +310,13 @@ def load_for_decoding(
 def load_with_digest(
     model_dir: pathlib.Path, dtype: str
 ) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer, str]":
-    """As `load_for_decoding`, and the `weights_digest` of the weights that were read.
+    """Calls `load_for_decoding`, and returns the `weights_digest` of the model's weights as well.
 
     Raises:
-        ValueError: as `load_for_decoding`, or the weights were replaced meanwhile.
+        InputError: as `load_for_decoding`, or the weights have changed while they were read.
     """
     digest = weights_digest(model_dir) if (model_dir / WEIGHTS_NAME).is_file() else None
     model, source, target = load_for_decoding(model_dir, dtype)
     if digest is None or digest != weights_digest(model_dir):
-        raise InputError(f"{model_dir}: the weights have changed while they were read; try again")
+        raise InputError(f"{model_dir}: the weights have changed while they were read. Try again")
     return model, source, target, digest

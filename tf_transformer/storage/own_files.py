@@ -1,8 +1,8 @@
-"""Files that a command writes or removes in a folder that may have come from elsewhere.
+"""Writing and removing files in folders of untrusted content, without following symbolic links.
 
-A symbolic link in such a folder may lead to any other file of the user. So nothing is written,
-replaced or removed through one: it is refused by its name. The folder itself may be a link, and
-what is only read may be one.
+A symbolic link in such a folder could point to any file of the user, so a command must not write,
+replace or remove anything through one. The folder itself may be a link, and so may files that are
+only read.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from tf_transformer.storage.regular_files import regular_size
 
 
 def check_own_file(path: pathlib.Path) -> None:
-    """Refuses a place that a command must not write to; a regular file there, or nothing, is fine.
+    """Checks that a path is a regular file or does not exist.
 
     Raises:
-        ValueError: it is a symbolic link, a folder, a pipe or a device.
+        InputError: it is a symbolic link, a folder, a pipe, a socket or a device.
     """
     _refuse_link(path)
     with contextlib.suppress(FileNotFoundError):
@@ -28,10 +28,11 @@ def check_own_file(path: pathlib.Path) -> None:
 
 
 def check_own_folder(path: pathlib.Path) -> None:
-    """Refuses a folder that a command must not write in, with all that lies below it.
+    """Checks that a path is a folder of regular files and folders, or does not exist.
 
     Raises:
-        ValueError: it is, or holds, a symbolic link, a pipe or a device; or it is no folder.
+        InputError: it is not a folder, or it is or contains a symbolic link, a pipe, a socket or a
+            device.
     """
     _refuse_link(path)
     if not os.path.lexists(path):
@@ -47,10 +48,10 @@ def check_own_folder(path: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def replacing_own(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Replaces a file as `replacing` does, and follows no link.
+    """Replaces a file as `replacing` does, without following symbolic links.
 
     Raises:
-        ValueError: as `check_own_file`.
+        InputError: as `check_own_file`.
         OSError: as `replacing`.
     """
     check_own_file(path)
@@ -59,11 +60,11 @@ def replacing_own(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def make_own_folder(path: pathlib.Path) -> None:
-    """Makes a folder, with those above it, unless it is there.
+    """Creates a folder and its parents, unless it exists.
 
     Raises:
-        ValueError: it is a symbolic link.
-        OSError: it cannot be made.
+        InputError: it is a symbolic link.
+        OSError: it cannot be created.
     """
     _refuse_link(path)
     path.mkdir(parents=True, exist_ok=True)
@@ -76,6 +77,6 @@ def _refuse_link(path: pathlib.Path) -> None:
         return
     if is_link:
         raise InputError(
-            f"{path}: expected a file or folder of its own, got a symbolic link to "
-            f"{os.readlink(path)!r}; nothing is written through it. Remove it, or put a copy there"
+            f"{path}: expected a file or folder, got a symbolic link to {os.readlink(path)!r}, "
+            "which commands do not write to. Remove it, or replace it by a copy"
         )

@@ -1,4 +1,4 @@
-"""Files that came from elsewhere: regular ones of a limited size, or none."""
+"""Checks of untrusted files: they must be regular files of a limited size."""
 
 import errno
 import os
@@ -9,14 +9,11 @@ from tf_transformer.errors import InputError
 
 
 def regular_size(path: pathlib.Path) -> int:
-    """Returns the size of a regular file, in bytes.
-
-    A pipe, which would be waited for, a device, a socket and a folder are none; a symbolic link
-    stands for what it leads to.
+    """Returns the size of a regular file, in bytes. Symbolic links are followed.
 
     Raises:
-        ValueError: it is no regular file.
-        FileNotFoundError: there is nothing.
+        InputError: it is a folder, a pipe, a socket or a device; reading a pipe could wait forever.
+        FileNotFoundError: the file does not exist.
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
@@ -33,11 +30,15 @@ def _kind(mode: int) -> str:
 
 
 def check_regular(path: pathlib.Path, max_bytes: int) -> None:
-    """Refuses what is no regular file, or a larger one than `max_bytes`.
+    """Checks that a file is regular and not too large.
+
+    Args:
+        path: the file.
+        max_bytes: maximum size.
 
     Raises:
-        ValueError: it is such a file.
-        FileNotFoundError: there is nothing.
+        InputError: it is not a regular file, or larger than `max_bytes`.
+        FileNotFoundError: the file does not exist.
     """
     size = regular_size(path)
     if size > max_bytes:
@@ -45,20 +46,20 @@ def check_regular(path: pathlib.Path, max_bytes: int) -> None:
 
 
 def stored_bytes(path: pathlib.Path) -> int:
-    """Returns how many bytes of a regular file the disk holds.
+    """Returns the number of bytes of a sparse file that are stored on disk.
 
-    The others are holes, which read as zeros: a file can be much larger than the place it takes.
-    Where a file system does not tell, it is the whole file.
+    The other bytes are holes, which read as zeros, so a file can be much larger than its disk
+    space. If the file system does not report holes, this is the size of the file.
     """
     with open(path, "rb") as file:
-        size, place, stored = os.fstat(file.fileno()).st_size, 0, 0
+        size, offset, stored = os.fstat(file.fileno()).st_size, 0, 0
         try:
-            while place < size:
-                begin = os.lseek(file.fileno(), place, os.SEEK_DATA)
-                place = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
-                stored += place - begin
+            while offset < size:
+                begin = os.lseek(file.fileno(), offset, os.SEEK_DATA)
+                offset = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+                stored += offset - begin
         except OSError as error:
-            if error.errno != errno.ENXIO:  # a hole up to the end
+            if error.errno != errno.ENXIO:  # which means a hole up to the end of the file
                 return size
     return stored
 

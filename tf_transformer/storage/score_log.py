@@ -1,4 +1,4 @@
-"""The scores of a model, one JSON object a line, in its model directory."""
+"""The log of a model's scores in its model directory, with one JSON object per line."""
 
 import contextlib
 import fcntl
@@ -13,40 +13,40 @@ from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.regular_files import check_regular, read_regular
 
 SCORES_NAME = "scores.jsonl"
-# Tens of thousands of scores.
+# Enough for tens of thousands of scores.
 MAX_BYTES = 2**26
 
 
 def append_score(model_dir: pathlib.Path, score: dict[str, Any]) -> None:
-    """Adds a line; former lines stay as they are.
+    """Appends a score; earlier lines are unchanged.
 
-    Processes that append at once wait for each other. A line that cannot be written whole is taken
-    back; half a line that a killed process has left is removed.
+    The file is locked meanwhile. A line that cannot be written completely is removed, and so is an
+    incomplete last line that a killed process has left.
 
     Args:
         model_dir: the model directory.
-        score: what JSON can hold.
+        score: a dictionary of JSON values.
 
     Raises:
         OSError: the folder is not writable, or the disk is full.
-        ValueError: what is there is a link or no regular file, or of more than `MAX_BYTES`.
+        InputError: the file is a symbolic link, not a regular file, or larger than `MAX_BYTES`.
     """
     path = model_dir / SCORES_NAME
     with contextlib.suppress(FileNotFoundError):
         check_regular(path, MAX_BYTES)
     check_own_file(path)
     text = json.dumps(score, ensure_ascii=False, allow_nan=False)
-    # The surrogates in a file's name that is not UTF-8 become JSON's escapes.
+    # Surrogates in file names that are not UTF-8 become JSON escapes.
     line = text.encode("utf-8", "backslashreplace") + b"\n"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     with open(descriptor, "r+b", buffering=0) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed, or the process ends
+        fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
         content = file.read()
-        half = content[content.rfind(b"\n") + 1 :]
-        if _parse(half) is not None:  # only its line feed is missing
+        last_line = content[content.rfind(b"\n") + 1 :]
+        if _parse(last_line) is not None:  # only its line feed is missing
             end, line = len(content), b"\n" + line
         else:
-            end = len(content) - len(half)
+            end = len(content) - len(last_line)
         file.truncate(end)
         file.seek(end)
         try:
@@ -60,13 +60,13 @@ def append_score(model_dir: pathlib.Path, score: dict[str, Any]) -> None:
 
 
 def read_scores(model_dir: pathlib.Path) -> list[dict[str, Any]]:
-    """All scores, oldest first; none where there is no file.
+    """Returns all scores, oldest first; an empty list if there is no file.
 
-    A last line without line feed that is no JSON object is being written, or was never whole.
+    Ignores an incomplete last line, which another process may be writing.
 
     Raises:
-        ValueError: another line is not a JSON object; names the file and the line. Or it is no
-            regular file, or of more than `MAX_BYTES`.
+        InputError: another line is not a JSON object, or the file is not a regular file or larger
+            than `MAX_BYTES`.
     """
     path = model_dir / SCORES_NAME
     try:
@@ -74,13 +74,13 @@ def read_scores(model_dir: pathlib.Path) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     scores = []
-    for number, line in enumerate(lines, 1):
+    for line_number, line in enumerate(lines, 1):
         score = _parse(line)
         if score is None:
-            raise InputError(f"{path}:{number}: damaged; expected a JSON object")
+            raise InputError(f"{path}:{line_number}: damaged; expected a JSON object")
         scores.append(score)
-    half = _parse(last)
-    return scores if half is None else [*scores, half]
+    last_score = _parse(last)
+    return scores if last_score is None else [*scores, last_score]
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

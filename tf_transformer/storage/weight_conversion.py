@@ -1,7 +1,7 @@
-"""Weights of other programs, by the names that they have there.
+"""Conversion of weights from other implementations of the Transformer.
 
-A `Naming` says what an original calls its weights and how they lie; `translate_weights` puts them
-into this project's names and layout. The map is linear, so it also carries gradients across.
+A `Naming` describes the names and layout of the original's weights; `convert_weights` converts them
+to those of this project. The conversion is linear, so gradients can be converted, too.
 """
 
 import dataclasses
@@ -16,32 +16,41 @@ from tf_transformer.layers.attention import MultiHeadAttention
 from tf_transformer.layers.stack import Stack
 from tf_transformer.models.base import DecoderModel
 
-# The name of an array, and which of how many equal parts of its outputs is meant, or None.
-Piece = tuple[str, tuple[int, int] | None]
+# The name of an array, and None for all of it, or (i, n) for the i-th of n equal parts of its last
+# axis.
+ArrayPart = tuple[str, tuple[int, int] | None]
+# A variable of the model, the parts of the original's arrays whose concatenation it is, and whether
+# these have to be transposed first.
+Mapped = tuple[keras.Variable, list[ArrayPart], bool]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Naming:
-    """What an original calls its weights.
+    """The names of an original's weights.
 
-    In the templates `{stack}` stands for `encoder` or `decoder`, `{layer}` for what `layer` gives,
-    `{number}` for the layer's number from 0, `{attention}` for one of the attention names.
+    Names are templates, in which `{stack}` is replaced by `encoder` or `decoder`, `{index}` by the
+    layer's index from 0, `{layer}` by the result of the template `layer`, and `{attention}` by that
+    of `self_attention` or `cross_attention`.
 
     Args:
-        layer: of a layer.
-        self_attention, cross_attention: of the attention sublayers.
-        projections: of query, key, value and output; a name followed by `[i/n]` is the i-th of n
-            parts, from 0, that lie side by side in one matrix.
-        norms: of the norms of self-attention, cross-attention and feed-forward, by stack.
-        final_norm: of the norm after a stack.
-        inner, outer: of the feed-forward sublayer.
-        matrix, vector: endings of a dense layer's matrix and bias.
-        gain, shift: endings of a norm's two vectors.
-        embeddings: of source and target embedding.
-        logits: of the projection to logits.
-        logits_bias: of the bias of tied logits.
-        transposed: matrices are `(outputs, inputs)`, as in PyTorch.
-        ignored: beginnings of names that repeat or compute what others say.
+        layer: name of a layer.
+        self_attention: name of the self-attention sublayer.
+        cross_attention: name of the cross-attention sublayer.
+        projections: names of the projections to query, key, value and output; `[i/n]` at the end
+            means the i-th of n parts, from 0, that are concatenated in one matrix.
+        norms: names of the norms of self-attention, cross-attention and feed-forward, by stack.
+        final_norm: name of the norm after a stack.
+        inner: name of the first dense layer of the feed-forward sublayer.
+        outer: name of the second dense layer of the feed-forward sublayer.
+        matrix: suffix of a dense layer's matrix.
+        vector: suffix of a dense layer's bias.
+        gain: suffix of a norm's gamma.
+        shift: suffix of a norm's beta.
+        embeddings: names of source and target embedding.
+        logits: name of the projection to logits.
+        logits_bias: name of the bias of tied logits.
+        transposed: whether matrices are `(outputs, inputs)`, as in PyTorch.
+        ignored: prefixes of names that are not needed, such as copies of other arrays.
     """
 
     layer: str
@@ -65,13 +74,13 @@ class Naming:
 
 # `make_model` of Harvard's Annotated Transformer.
 ANNOTATED = Naming(
-    layer="{stack}.layers.{number}",
+    layer="{stack}.layers.{index}",
     self_attention="{layer}.self_attn",
     cross_attention="{layer}.src_attn",
-    projections=tuple(f"{{attention}}.linears.{number}" for number in range(4)),
+    projections=tuple(f"{{attention}}.linears.{i}" for i in range(4)),
     norms={
         "encoder": ("{layer}.sublayer.0.norm", "", "{layer}.sublayer.1.norm"),
-        "decoder": tuple(f"{{layer}}.sublayer.{number}.norm" for number in range(3)),
+        "decoder": tuple(f"{{layer}}.sublayer.{i}.norm" for i in range(3)),
     },
     final_norm="{stack}.norm",
     inner="{layer}.feed_forward.w_1",
@@ -85,9 +94,9 @@ ANNOTATED = Naming(
     ignored=("src_embed.1.", "tgt_embed.1."),
 )
 
-# `torch.nn.Transformer`, which has neither embeddings nor logits.
+# `torch.nn.Transformer`, which has no embeddings and no projection to logits.
 TORCH = Naming(
-    layer="{stack}.layers.{number}",
+    layer="{stack}.layers.{index}",
     self_attention="{layer}.self_attn",
     cross_attention="{layer}.multihead_attn",
     projections=(
@@ -109,9 +118,9 @@ TORCH = Naming(
     shift=".bias",
 )
 
-# Hugging Face's `MarianMTModel` with one vocabulary.
+# Hugging Face's `MarianMTModel` with a shared vocabulary.
 MARIAN = Naming(
-    layer="model.{stack}.layers.{number}",
+    layer="model.{stack}.layers.{index}",
     self_attention="{layer}.self_attn",
     cross_attention="{layer}.encoder_attn",
     projections=tuple(f"{{attention}}.{name}_proj" for name in ("q", "k", "v", "out")),
@@ -135,9 +144,10 @@ MARIAN = Naming(
     ignored=("model.encoder.embed_", "model.decoder.embed_", "lm_head."),
 )
 
-# The model of NiuTensor's article, by names of this project: fused and not transposed.
+# The model of NiuTensor's article, with names of this project. Query, key and value are fused, and
+# matrices are not transposed.
 NIUTENSOR = Naming(
-    layer="{stack}.{number}",
+    layer="{stack}.{index}",
     self_attention="{layer}.self_attention",
     cross_attention="{layer}.cross_attention",
     projections=(
@@ -165,76 +175,76 @@ NIUTENSOR = Naming(
 )
 
 
-def translate_weights(
-    pairs: Iterable[tuple[keras.Variable, list[Piece], bool]],
+def convert_weights(
+    mapping: Iterable[Mapped],
     naming: Naming,
-    theirs: Mapping[str, np.ndarray],
+    arrays: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    """The original's weights, or gradients with respect to them, in this project's layout.
+    """Converts the original's weights, or gradients with respect to them, to this project's layout.
 
     Args:
-        pairs: of `correspondence` or `stack_correspondence`.
-        naming: of the original.
-        theirs: every array of the original by its name.
+        mapping: the result of `map_weights` or `map_stack_weights`.
+        naming: names of the original.
+        arrays: all arrays of the original by name.
 
     Returns:
-        One array for every variable in `pairs`, by its path.
+        One array for every variable in `mapping`, by the variable's path.
 
     Raises:
-        ValueError: an array is missing, has another shape, or is of no use here.
+        InputError: an array is missing, has the wrong shape, or is not used.
     """
-    ours, used = {}, set()
-    for variable, pieces, transposed in pairs:
+    converted, used = {}, set()
+    for variable, array_parts, transposed in mapping:
         parts = []
-        for name, part in pieces:
-            if name not in theirs:
-                raise InputError(f"No weight {name!r} for {variable.path!r} among those given")
+        for name, part in array_parts:
+            if name not in arrays:
+                raise InputError(f"No weight {name!r} for {variable.path!r} among the arrays")
             used.add(name)
-            array = np.asarray(theirs[name])
+            array = np.asarray(arrays[name])
             array = array.T if transposed else array
             parts.append(np.split(array, part[1], axis=-1)[part[0]] if part else array)
         array = np.concatenate(parts, axis=-1)
-        if array.ndim == 2 and array.shape[0] == 1:  # a bias kept as (1, width)
+        if array.ndim == 2 and array.shape[0] == 1:  # a bias of the shape (1, width)
             array = array[0]
         if array.shape != tuple(variable.shape):
             raise InputError(
-                f"{pieces[0][0]}: expected the shape {tuple(variable.shape)} for "
+                f"{array_parts[0][0]}: expected the shape {tuple(variable.shape)} for "
                 f"{variable.path!r}. Received: {array.shape}"
             )
-        ours[variable.path] = array
-    unused = [name for name in theirs if name not in used and not name.startswith(naming.ignored)]
+        converted[variable.path] = array
+    unused = [name for name in arrays if name not in used and not name.startswith(naming.ignored)]
     if unused:
-        raise InputError(f"The model has no place for {', '.join(sorted(unused)[:5])}")
-    return ours
+        raise InputError(f"The model has no weights for {', '.join(sorted(unused)[:5])}")
+    return converted
 
 
-def load_weights(model: DecoderModel, naming: Naming, theirs: Mapping[str, np.ndarray]) -> None:
-    """Gives the model the weights of an original.
+def load_weights(model: DecoderModel, naming: Naming, arrays: Mapping[str, np.ndarray]) -> None:
+    """Assigns the weights of an original to a model.
+
+    Args:
+        model: the model.
+        naming: names of the original.
+        arrays: all arrays of the original by name.
 
     Raises:
-        ValueError: the two do not fit, see `translate_weights`; nothing is changed then.
+        InputError: the arrays do not fit, see `convert_weights`; the model is then unchanged.
     """
-    ours = translate_weights(correspondence(model, naming), naming, theirs)
+    converted = convert_weights(map_weights(model, naming), naming, arrays)
     variables = [variable for variable in model.weights if "float" in variable.dtype]
     for variable in variables:
-        if variable.path not in ours:
-            raise InputError(f"The original has nothing for {variable.path!r}")
+        if variable.path not in converted:
+            raise InputError(f"No weight of the original for {variable.path!r}")
     for variable in variables:
-        variable.assign(ours[variable.path])
+        variable.assign(converted[variable.path])
 
 
-def correspondence(
-    model: DecoderModel, naming: Naming
-) -> Iterator[tuple[keras.Variable, list[Piece], bool]]:
-    """Every variable of the model with the pieces that lie in it, side by side, in order.
-
-    The third value says whether those are to be transposed.
-    """
+def map_weights(model: DecoderModel, naming: Naming) -> Iterator[Mapped]:
+    """Yields every variable of the model with the original's arrays, see `Mapped`."""
     embeddings = {naming.embeddings[1]: model.target_embedding}
     if hasattr(model, "source_embedding"):
-        yield from stack_correspondence(model.encoder, "encoder", naming)
+        yield from map_stack_weights(model.encoder, "encoder", naming)
         embeddings[naming.embeddings[0]] = model.source_embedding
-    yield from stack_correspondence(model.decoder, "decoder", naming)
+    yield from map_stack_weights(model.decoder, "decoder", naming)
     for name, embedding in embeddings.items():
         if name:
             yield embedding.embeddings, [(name, None)], False
@@ -244,24 +254,24 @@ def correspondence(
         yield model.logits_bias, [(naming.logits_bias, None)], False
 
 
-def stack_correspondence(
-    stack: Stack, stack_name: str, naming: Naming
-) -> Iterator[tuple[keras.Variable, list[Piece], bool]]:
-    """The part of `correspondence` that concerns one stack, `encoder` or `decoder`."""
-    for number, layer in enumerate(stack.stacked_layers):
-        place = dict(layer=naming.layer.format(stack=stack_name, number=number))
-        norms = [template.format(**place) for template in naming.norms[stack_name]]
+def map_stack_weights(stack: Stack, stack_name: str, naming: Naming) -> Iterator[Mapped]:
+    """Does what `map_weights` does for one stack, "encoder" or "decoder"."""
+    for layer_index, layer in enumerate(stack.stacked_layers):
+        layer_name = naming.layer.format(stack=stack_name, index=layer_index)
+
+        def name_of(template, layer_name=layer_name):
+            return template.format(layer=layer_name)
+
         residuals = [layer.self_attention_residual, None, layer.feed_forward_residual]
-        yield from _attention(layer.self_attention, naming.self_attention.format(**place), naming)
+        yield from _attention(layer.self_attention, name_of(naming.self_attention), naming)
         if getattr(layer, "has_cross_attention", False):
             residuals[1] = layer.cross_attention_residual
-            name = naming.cross_attention.format(**place)
-            yield from _attention(layer.cross_attention, name, naming)
-        for residual, name in zip(residuals, norms, strict=True):
+            yield from _attention(layer.cross_attention, name_of(naming.cross_attention), naming)
+        for residual, template in zip(residuals, naming.norms[stack_name], strict=True):
             if residual is not None:
-                yield from _norm(residual.norm, name, naming)
-        yield from _dense(layer.feed_forward.inner, [naming.inner.format(**place)], naming)
-        yield from _dense(layer.feed_forward.outer, [naming.outer.format(**place)], naming)
+                yield from _norm(residual.norm, name_of(template), naming)
+        yield from _dense(layer.feed_forward.inner, [name_of(naming.inner)], naming)
+        yield from _dense(layer.feed_forward.outer, [name_of(naming.outer)], naming)
     if stack.final_norm is not None:
         yield from _norm(stack.final_norm, naming.final_norm.format(stack=stack_name), naming)
 
@@ -289,7 +299,7 @@ def _norm(norm: keras.layers.Layer, name: str, naming: Naming):
         yield norm.beta, [(name + naming.shift, None)], False
 
 
-def _split_name(name: str) -> Piece:
-    """`"weight[1/3]"` to `("weight", (1, 3))`, any other name to itself and None."""
+def _split_name(name: str) -> ArrayPart:
+    """Parses `"weight[1/3]"` as `("weight", (1, 3))`, and other names as `(name, None)`."""
     match = re.fullmatch(r"(.+)\[(\d+)/(\d+)\]", name)
     return (match[1], (int(match[2]), int(match[3]))) if match else (name, None)

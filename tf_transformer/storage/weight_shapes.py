@@ -1,7 +1,6 @@
-"""The names and shapes of a model's weights, from its configuration alone.
+"""The names and shapes of a model's weights, computed from its configuration.
 
-They are known before the model is built, so that a file of weights can be held against a
-configuration before either of them is given memory.
+With them, a file of weights is checked before memory is allocated for the file or the model.
 """
 
 from tf_transformer.config import ResolvedSide, TransformerConfig
@@ -12,7 +11,7 @@ _GATED = ("glu", "reglu", "geglu", "swiglu")
 
 
 def weight_shapes(config: TransformerConfig) -> Shapes:
-    """Returns the shape of every weight of the model that `make_model` makes, by its name."""
+    """Returns the shapes of all weights of the model that `make_model` returns, by name."""
     shapes = _stack("decoder", config)
     shapes |= _embedding("decoder", "target", config.target_vocab_size, config)
     width, vocab_size = config.side("decoder").d_model, config.target_vocab_size
@@ -37,30 +36,30 @@ def _embedding(side: str, name: str, vocab_size: int, config: TransformerConfig)
 
 
 def _stack(side: str, config: TransformerConfig) -> Shapes:
-    own = config.side(side)
-    layer = _self_attention(own, config) | _feed_forward(own, config)
+    side_config = config.side(side)
+    layer = _self_attention(side_config, config) | _feed_forward(side_config, config)
     if side == "decoder" and not config.decoder_only:
-        layer |= _cross_attention(own, config.side("encoder").d_model)
+        layer |= _cross_attention(side_config, config.side("encoder").d_model)
     num_layers = getattr(config, f"num_{side}_layers")
     shapes = {
-        f"{side}/layer_{number}/{name}": shape
-        for number in range(num_layers)
+        f"{side}/layer_{layer_index}/{name}": shape
+        for layer_index in range(num_layers)
         for name, shape in layer.items()
     }
-    if own.layer_history:
-        for number in range(num_layers):
-            shapes[f"{side}/history/mix_{number}"] = (number + 2,)
-            shapes |= _norm(f"{side}/history/norm_{number}", own)
-    if own.final_norm:
-        shapes |= _norm(f"{side}/final_norm", own)
+    if side_config.layer_history:
+        for layer_index in range(num_layers):
+            shapes[f"{side}/history/mix_{layer_index}"] = (layer_index + 2,)
+            shapes |= _norm(f"{side}/history/norm_{layer_index}", side_config)
+    if side_config.final_norm:
+        shapes |= _norm(f"{side}/final_norm", side_config)
     return shapes
 
 
-def _self_attention(own: ResolvedSide, config: TransformerConfig) -> Shapes:
-    shapes = _dense("self_attention/query_key_value", own.d_model, 3 * own.d_model)
-    shapes |= _dense("self_attention/output_projection", own.d_model, own.d_model)
-    shapes |= _norm("self_attention_residual/norm", own)
-    vectors = (2 * config.max_relative_distance + 1, own.d_model // own.num_heads)
+def _self_attention(side_config: ResolvedSide, config: TransformerConfig) -> Shapes:
+    shapes = _dense("self_attention/query_key_value", side_config.d_model, 3 * side_config.d_model)
+    shapes |= _dense("self_attention/output_projection", side_config.d_model, side_config.d_model)
+    shapes |= _norm("self_attention_residual/norm", side_config)
+    vectors = (2 * config.max_relative_distance + 1, side_config.d_model // side_config.num_heads)
     if config.relative_positions != "none":
         shapes["self_attention/relative_keys/vectors"] = vectors
     if config.relative_positions == "keys_values":
@@ -68,25 +67,25 @@ def _self_attention(own: ResolvedSide, config: TransformerConfig) -> Shapes:
     return shapes
 
 
-def _cross_attention(own: ResolvedSide, memory_width: int) -> Shapes:
-    shapes = _dense("cross_attention/query", own.d_model, own.d_model)
-    shapes |= _dense("cross_attention/key_value", memory_width, 2 * own.d_model)
-    shapes |= _dense("cross_attention/output_projection", own.d_model, own.d_model)
-    return shapes | _norm("cross_attention_residual/norm", own)
+def _cross_attention(side_config: ResolvedSide, memory_width: int) -> Shapes:
+    shapes = _dense("cross_attention/query", side_config.d_model, side_config.d_model)
+    shapes |= _dense("cross_attention/key_value", memory_width, 2 * side_config.d_model)
+    shapes |= _dense("cross_attention/output_projection", side_config.d_model, side_config.d_model)
+    return shapes | _norm("cross_attention_residual/norm", side_config)
 
 
-def _feed_forward(own: ResolvedSide, config: TransformerConfig) -> Shapes:
+def _feed_forward(side_config: ResolvedSide, config: TransformerConfig) -> Shapes:
     num_parts = 2 if config.activation in _GATED else 1
-    shapes = _dense("feed_forward/inner", own.d_model, num_parts * own.d_ff)
-    shapes |= _dense("feed_forward/outer", own.d_ff, own.d_model)
-    return shapes | _norm("feed_forward_residual/norm", own)
+    shapes = _dense("feed_forward/inner", side_config.d_model, num_parts * side_config.d_ff)
+    shapes |= _dense("feed_forward/outer", side_config.d_ff, side_config.d_model)
+    return shapes | _norm("feed_forward_residual/norm", side_config)
 
 
 def _dense(name: str, num_inputs: int, num_outputs: int) -> Shapes:
     return {f"{name}/kernel": (num_inputs, num_outputs), f"{name}/bias": (num_outputs,)}
 
 
-def _norm(name: str, own: ResolvedSide) -> Shapes:
-    if own.norm_type == "rms":
-        return {f"{name}/scale": (own.d_model,)}
-    return {f"{name}/gamma": (own.d_model,), f"{name}/beta": (own.d_model,)}
+def _norm(name: str, side_config: ResolvedSide) -> Shapes:
+    if side_config.norm_type == "rms":
+        return {f"{name}/scale": (side_config.d_model,)}
+    return {f"{name}/gamma": (side_config.d_model,), f"{name}/beta": (side_config.d_model,)}

@@ -1,8 +1,8 @@
-"""Weights in an HDF5 file: one dataset each by its name, checked before it is read.
+"""Weights in an HDF5 file: one dataset per weight, checked before it is read.
 
-The file is as large as the numbers in it: float32, side by side, neither compressed nor elsewhere,
-and at least half of them on the disk and not in holes. So what takes little place cannot ask for
-much memory, and no dataset can lead into another file.
+Datasets must be contiguous float32 arrays in this file, neither compressed nor external, and at
+least half of their bytes must be stored on disk. So a small file cannot cause a large allocation,
+and no dataset can refer to another file.
 """
 
 import contextlib
@@ -23,11 +23,8 @@ _DTYPE = np.dtype("float32")
 
 
 def write_arrays(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays by their names, in place of a former file.
-
-    HDF5 ends the process when a disk is full, so it writes to memory.
-    """
-    content = io.BytesIO()
+    """Writes arrays by name, and replaces an existing file."""
+    content = io.BytesIO()  # in memory, because HDF5 ends the process when a disk is full
     with h5py.File(content, "w") as file:
         for name, array in arrays.items():
             file.create_dataset(name, data=array)
@@ -36,22 +33,30 @@ def write_arrays(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def check_arrays(path: pathlib.Path, shapes: Shapes) -> None:
-    """Checks that a file holds these arrays and nothing else, without reading them.
+    """Checks that a file contains these arrays and nothing else, without reading them.
+
+    Args:
+        path: the file.
+        shapes: shape of each array by name.
 
     Raises:
-        ValueError: a name, a shape, a type or how it is stored is another, or the file is damaged.
-        FileNotFoundError: there is no such file.
+        InputError: a name, shape, type or storage layout is wrong, or the file is damaged.
+        FileNotFoundError: the file does not exist.
     """
     with _opened(path, shapes):
         pass
 
 
 def read_arrays(path: pathlib.Path, shapes: Shapes) -> Iterator[tuple[str, np.ndarray]]:
-    """Reads a file's arrays one by one, with their names, in the order of `shapes`.
+    """Checks a file, then yields the name and value of each array, in the order of `shapes`.
+
+    Args:
+        path: the file.
+        shapes: shape of each array by name.
 
     Raises:
-        ValueError: as `check_arrays`.
-        FileNotFoundError: there is no such file.
+        InputError: as `check_arrays`.
+        FileNotFoundError: the file does not exist.
     """
     with _opened(path, shapes) as file:
         for name in shapes:
@@ -59,16 +64,21 @@ def read_arrays(path: pathlib.Path, shapes: Shapes) -> Iterator[tuple[str, np.nd
 
 
 def check_finite(name: str, array: np.ndarray, where: object) -> None:
-    """Refuses NaN and infinity, with which a model computes nothing.
+    """Checks that all values of an array are finite.
+
+    Args:
+        name: name of the array, for the error message.
+        array: the array.
+        where: the file, for the error message.
 
     Raises:
-        ValueError: the array holds some.
+        InputError: a value is NaN or infinite.
     """
-    number = array.size - np.count_nonzero(np.isfinite(array))
-    if number:
+    num_invalid = array.size - np.count_nonzero(np.isfinite(array))
+    if num_invalid:
         raise InputError(
-            f"{where}: {number:,} of the {array.size:,} numbers in {name} are NaN or infinite, "
-            "as after a training that diverged; expected finite ones. Take earlier weights"
+            f"{where}: {num_invalid:,} of the {array.size:,} numbers in {name} are NaN or "
+            "infinite; expected finite weights. Training probably diverged. Use earlier weights"
         )
 
 
@@ -79,7 +89,7 @@ def _opened(path: pathlib.Path, shapes: Shapes) -> Iterator[h5py.File]:
         with h5py.File(path, "r") as file:
             _check(file, shapes)
             expected = _DTYPE.itemsize * sum(map(math.prod, shapes.values()))
-            if size < expected:  # several names may stand for one place
+            if size < expected:  # several names could refer to the same bytes
                 raise InputError(f"the weights need {expected:,} bytes, the file has {size:,}")
             if 2 * (stored := stored_bytes(path)) < expected:
                 raise InputError(f"the weights need {expected:,} bytes, the file stores {stored:,}")
@@ -90,18 +100,18 @@ def _opened(path: pathlib.Path, shapes: Shapes) -> Iterator[h5py.File]:
 
 
 def _check(file: h5py.File, shapes: Shapes) -> None:
-    """Goes down into expected groups alone: links may lead round in circles, or elsewhere."""
-    groups = {name[:end] for name in shapes for end, sign in enumerate(name) if sign == "/"}
-    folders, missing = [""], set(shapes)
-    for folder in folders:
-        for key in file[f"/{folder}"]:
-            name = f"{folder}/{key}" if folder else key
+    """Checks the file's datasets. Visits expected groups only: links could form cycles."""
+    groups = {name[:end] for name in shapes for end, char in enumerate(name) if char == "/"}
+    to_visit, missing = [""], set(shapes)
+    for group in to_visit:
+        for key in file[f"/{group}"]:
+            name = f"{group}/{key}" if group else key
             if name not in shapes and name not in groups:
                 raise InputError(f"{name!r} is not in this model")
             if not isinstance(file.get(name, getlink=True), h5py.HardLink):
-                raise InputError(f"{name} is a link to elsewhere")
+                raise InputError(f"{name} is a link to another name or file")
             if name in groups:
-                folders.append(name)
+                to_visit.append(name)
             else:
                 _check_dataset(name, file[name], shapes[name])
                 missing.remove(name)
@@ -111,10 +121,10 @@ def _check(file: h5py.File, shapes: Shapes) -> None:
 
 def _check_dataset(name: str, item: object, shape: tuple[int, ...]) -> None:
     if not isinstance(item, h5py.Dataset):
-        raise InputError(f"{name} is no array")
+        raise InputError(f"{name} is not an array")
     if item.shape != shape:
         raise InputError(f"{name} has the shape {item.shape}, not {shape}")
     if item.dtype != _DTYPE:
         raise InputError(f"{name} has the type {item.dtype}, not {_DTYPE}")
-    if item.id.get_offset() is None:  # in chunks, in another file, or nowhere
-        raise InputError(f"{name} is compressed, incomplete or elsewhere")
+    if item.id.get_offset() is None:  # in chunks, in another file, or not stored at all
+        raise InputError(f"{name} is compressed, incomplete or in another file")

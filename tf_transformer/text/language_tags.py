@@ -1,7 +1,7 @@
-"""One model, several target languages: a tag before the source says which one is wanted.
+"""Multilingual models: a tag before the source selects the target language.
 
-Johnson et al., 2017, "Google's Multilingual Neural Machine Translation System". A tag is a piece of
-the vocabulary, such as `<2de>`, that is never split.
+Johnson et al., 2017, "Google's Multilingual Neural Machine Translation System". A tag such as
+`<2de>` is a piece of the vocabulary that the tokenizer never splits.
 """
 
 import re
@@ -13,10 +13,10 @@ _TAG = re.compile(r"<2([A-Za-z][A-Za-z0-9_-]*)>")
 
 
 def language_tag(language: str) -> str:
-    """The tag of a language, `<2de>` for "de".
+    """Returns the tag of a language, `<2de>` for "de".
 
     Raises:
-        ValueError: not the name of a language, such as "de" or "zh-Hant".
+        InputError: `language` is not the name of a language, such as "de" or "zh-Hant".
     """
     tag = f"<2{language}>"
     if not _TAG.fullmatch(tag):
@@ -25,71 +25,91 @@ def language_tag(language: str) -> str:
 
 
 def languages_of(pieces: Iterable[str]) -> list[str]:
-    """The languages of those pieces that are tags."""
+    """Returns the languages of the pieces that are tags."""
     return [match[1] for piece in pieces if (match := _TAG.fullmatch(piece))]
 
 
 def lacks_tag(text: str, tags: tuple[str, ...]) -> bool:
-    """Whether a source begins with none of the tags; an empty one needs none."""
+    """Returns whether a source lacks a tag; an empty source needs none."""
     return bool(text.strip()) and not text.startswith(tags)
 
 
 def check_language(language: str, languages: Sequence[str]) -> None:
-    """Refuses a language that a model has no tag for.
+    """Checks that a model has the tag of a language.
+
+    Args:
+        language: name of the language.
+        languages: the model's languages.
 
     Raises:
-        ValueError: says which ones there are.
+        InputError: the model has no such tag.
     """
     if language not in languages:
-        has = f"only for {', '.join(languages)}" if languages else "for none"
-        raise InputError(f"the model has no tag for the language {language!r}, {has}")
+        known = f"only for {', '.join(languages)}" if languages else "for none"
+        raise InputError(f"the model has no tag for the language {language!r}, {known}")
 
 
 def check_tag(line: str | bytes, languages: Sequence[str], where: str) -> None:
-    """Refuses a source without the tag that its model needs; an empty one needs none.
+    """Checks that a source has the tag that its model needs; an empty source needs none.
 
     Args:
         line: the sentence.
-        languages: those of the vocabulary; without any, every source is right.
-        where: file and line, for the message.
+        languages: the vocabulary's languages; if there are none, every source is valid.
+        where: file and line, for the error message.
 
     Raises:
-        ValueError: it begins with none of the tags.
+        InputError: the source starts with none of the tags.
     """
     tags = tuple(language_tag(language) for language in languages)
     if tags and lacks_tag(_decoded(line), tags):
         raise InputError(
-            f"{where}: a source for this vocabulary begins with the language that is "
-            f"wanted, one of {', '.join(tags)}"
+            f"{where}: a source for this vocabulary must start with the tag of the target "
+            f"language, one of {', '.join(tags)}"
         )
 
 
 def check_tags(lines: Iterable[str | bytes], languages: Sequence[str], name: str) -> None:
-    """Calls `check_tag` for all lines of a file called `name`.
+    """Calls `check_tag` for all lines of a file.
+
+    Args:
+        lines: the sentences.
+        languages: the vocabulary's languages.
+        name: name of the file, for the error message.
 
     Raises:
-        ValueError: names the first line that begins with none of the tags.
+        InputError: a line starts with none of the tags.
     """
     if languages:
-        for number, line in enumerate(lines, 1):
-            check_tag(line, languages, f"{name}:{number}")
+        for line_number, line in enumerate(lines, 1):
+            check_tag(line, languages, f"{name}:{line_number}")
 
 
 def check_untagged(line: str | bytes, where: str) -> None:
-    """Refuses a source with a tag, where a language is put before every line.
+    """Checks that a source has no tag, before one is added.
+
+    Args:
+        line: the sentence.
+        where: file and line, for the error message.
 
     Raises:
-        ValueError: it begins with a tag.
+        InputError: the source starts with a tag.
     """
     if _TAG.match(_decoded(line)):
-        raise InputError(f"{where}: begins with a language already; leave the target language out")
+        raise InputError(
+            f"{where}: starts with a language tag already. Do not give a target language"
+        )
 
 
-def tagged(line: bytes, language: str, where: str) -> bytes:
-    """Puts the language's tag before a line that is not empty.
+def add_tag(line: bytes, language: str, where: str) -> bytes:
+    """Adds a language's tag to a line that is not empty.
+
+    Args:
+        line: the sentence.
+        language: name of the language.
+        where: file and line, for the error message.
 
     Raises:
-        ValueError: it has a tag already.
+        InputError: the line has a tag already.
     """
     check_untagged(line, where)
     return language_tag(language).encode() + b" " + line if line.strip() else line

@@ -1,19 +1,19 @@
-"""Files with a sentence a line."""
+"""Model outputs as lines of a file or a terminal."""
 
 import re
 
-# A tab stands between columns.
+# All control characters except the tab, which separates columns.
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
-def one_line(text: str) -> str:
-    """A model's output for such a file: where its vocabulary has bytes, it may spell line ends."""
+def join_lines(text: str) -> str:
+    """Returns a model's output as one line: a vocabulary with bytes can produce line breaks."""
     return " ".join(text.splitlines())
 
 
-def for_terminal(text: str) -> str:
-    """Returns text with control characters escaped, which a terminal would obey.
+def escape_control_characters(text: str) -> str:
+    """Escapes control characters, so that a terminal does not execute them.
 
-    A model may put out escape sequences, where its vocabulary has bytes or its corpus had them.
+    A model can produce them if its vocabulary has bytes, or if its corpus had control characters.
     """
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

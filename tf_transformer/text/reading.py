@@ -1,4 +1,4 @@
-"""Text as files have it: plain or compressed bytes, and what the bytes of a line say."""
+"""Reading of text files: decompression, lines, columns and UTF-8."""
 
 import codecs
 import contextlib
@@ -15,11 +15,11 @@ import zstandard
 from tf_transformer.errors import InputError
 from tf_transformer.text.zstd import ZstdFile
 
-# A longer line is no sentence; without line feeds a file, or a small compressed one, would fill
-# the memory.
+# A longer line is not a sentence. Without this limit, a file without line feeds, or a small
+# compressed file, could fill the memory.
 MAX_LINE_BYTES = 2**20
 _TSV = re.compile(r"(?P<path>.+\.tsv(\.gz|\.zst)?)(:(?P<column>\d+))?", re.DOTALL)
-# What files begin with that are often taken for text; none of it is UTF-8.
+# First bytes of formats that are often mistaken for text; none of them is valid UTF-8.
 _OTHER_FORMATS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
@@ -33,17 +33,17 @@ class NotTextError(InputError):
 
 
 def split_name(name: str | os.PathLike, default_column: int = 1) -> tuple[pathlib.Path, int | None]:
-    """Reads a name as the command line has it: `F`, or `F.tsv:2` for column 2 of a TSV file.
+    """Parses a file name of the command line: `F`, or `F.tsv:2` for column 2 of a TSV file.
 
     Args:
-        name: of the file, with or without a column.
-        default_column: of a TSV file without one.
+        name: name of the file, with or without a column.
+        default_column: column of a TSV file whose name has none.
 
     Returns:
-        The path, and the column, counted from 1; None where lines are taken whole.
+        The path and the column, counted from 1; the column is None for files other than TSV.
 
     Raises:
-        ValueError: there is no such column number.
+        InputError: the column is 0.
     """
     name = os.fspath(name)
     match = _TSV.fullmatch(name)
@@ -57,12 +57,12 @@ def split_name(name: str | os.PathLike, default_column: int = 1) -> tuple[pathli
 
 @contextlib.contextmanager
 def open_text(path: pathlib.Path) -> Iterator[io.BufferedIOBase]:
-    """Opens a file for reading its bytes; what ends in `.gz` or `.zst` is decompressed.
+    """Opens a file to read its bytes; files that end in `.gz` or `.zst` are decompressed.
 
     Raises:
-        ValueError: while it is open, the compressed file turns out not to be whole.
+        InputError: the compressed file is truncated or damaged; raised while reading.
     """
-    with damage_named(path):
+    with name_damaged_file(path):
         if path.suffix == ".gz":
             with gzip.open(path, "rb") as file:
                 yield file
@@ -75,31 +75,31 @@ def open_text(path: pathlib.Path) -> Iterator[io.BufferedIOBase]:
 
 
 @contextlib.contextmanager
-def damage_named(name: str | os.PathLike) -> Iterator[None]:
-    """Turns the errors of decompression into one that names the file.
+def name_damaged_file(name: str | os.PathLike) -> Iterator[None]:
+    """Converts decompression errors, in a `with` statement, to errors that name the file.
 
     Raises:
-        ValueError: the compressed file is not whole.
+        InputError: the compressed file is truncated or damaged.
     """
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{name}: not a whole gzip file ({error})") from error
+        raise InputError(f"{name}: truncated or damaged gzip file ({error})") from error
     except zstandard.ZstdError as error:
-        raise InputError(f"{name}: not a whole zstd file ({error})") from error
+        raise InputError(f"{name}: truncated or damaged zstd file ({error})") from error
 
 
-def sentence(line: bytes, where: str, column: int | None = None) -> str:
-    """Returns the text of a line, or of its column; carriage returns are dropped.
+def decode_line(line: bytes, where: str, column: int | None = None) -> str:
+    """Returns the text of a line or of one column, without carriage returns.
 
     Args:
-        line: with its line feed or without.
-        where: file and line, for the message.
-        column: counted from 1, or None for the whole line.
+        line: the bytes, with or without the line feed.
+        where: file and line, for the error message.
+        column: the column, counted from 1, or None for the whole line.
 
     Raises:
         NotTextError: the line is not UTF-8 or has a NUL byte.
-        ValueError: the line is longer than `MAX_LINE_BYTES` or lacks the column.
+        InputError: the line is longer than `MAX_LINE_BYTES` or lacks the column.
     """
     line = line.removesuffix(b"\n")
     check_length(len(line), where)
@@ -121,10 +121,14 @@ def sentence(line: bytes, where: str, column: int | None = None) -> str:
 
 
 def check_length(num_bytes: int, where: str) -> None:
-    """Refuses a line, or what is there of one, that is too long for a sentence.
+    """Checks the length of a line or of its first part.
+
+    Args:
+        num_bytes: length without the line feed.
+        where: file and line, for the error message.
 
     Raises:
-        ValueError: it has more than `MAX_LINE_BYTES`, without the line feed.
+        InputError: the line is longer than `MAX_LINE_BYTES`.
     """
     if num_bytes > MAX_LINE_BYTES:
         raise InputError(

@@ -1,9 +1,9 @@
-"""The ids that every vocabulary begins with."""
+"""The special token ids, which are the same in every vocabulary."""
 
 PAD_ID = 0
 UNKNOWN_ID = 1
 BEGIN_ID = 2
 END_ID = 3
 
-# No search outputs these.
+# Search and sampling never choose these.
 SUPPRESSED_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID)

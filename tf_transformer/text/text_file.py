@@ -1,4 +1,4 @@
-"""Text files as they come: plain or compressed lines, or a column of a TSV file."""
+"""Text files: plain or compressed lines, or a column of a TSV file."""
 
 import dataclasses
 import os
@@ -7,20 +7,22 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tf_transformer.errors import InputError
-from tf_transformer.text.reading import MAX_LINE_BYTES, open_text, sentence, split_name
+from tf_transformer.text.reading import MAX_LINE_BYTES, decode_line, open_text, split_name
 
-if TYPE_CHECKING:  # reading alone does not wait for it
+if TYPE_CHECKING:  # reading without `dataset` must not import TensorFlow
     import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True)
 class TextFile:
-    """One sentence a line, in UTF-8; lines end at a line feed, carriage returns are dropped.
+    """A UTF-8 text file with one sentence per line.
+
+    Lines end with a line feed; carriage returns are dropped.
 
     Args:
-        path: the file; a name that ends in `.gz` or `.zst` is decompressed on the fly.
-        column: for TSV files, the column that holds the sentence, counted from 1; else None.
-        prefix: what stands before every sentence that is not empty, such as a language's tag.
+        path: the file; files that end in `.gz` or `.zst` are decompressed while reading.
+        column: the column of a TSV file, counted from 1; None for other files.
+        prefix: text to add before every sentence that is not empty, such as a language tag.
     """
 
     path: pathlib.Path
@@ -29,54 +31,62 @@ class TextFile:
 
     @classmethod
     def parse(cls, name: str | os.PathLike, default_column: int = 1) -> "TextFile":
-        """Reads a name as the command line has it, see `split_name`.
+        """Parses a file name of the command line, see `split_name`.
+
+        Args:
+            name: name of the file, with or without a column.
+            default_column: column of a TSV file whose name has none.
 
         Raises:
-            ValueError: there is no such file, it is a folder or a pipe, or no such column number.
+            InputError: the file does not exist, is not a regular file, or the column is 0.
         """
         file = cls(*split_name(name, default_column))
         if not file.path.exists():
             raise InputError(f"{file.path}: no such file")
         if not file.path.is_file():
-            raise InputError(f"{file.path}: expected a file, as text is read more than once")
+            raise InputError(f"{file.path}: expected a regular file, since it is read repeatedly")
         return file
 
     def __str__(self) -> str:
         return str(self.path) if self.column is None else f"{self.path}:{self.column}"
 
     def lines(self) -> Iterator[str]:
-        """The sentences one after the other.
+        """Yields the sentences.
 
         Raises:
-            ValueError: a line is not text, is too long or lacks the column, see `sentence`; names
-                the file and the line.
+            InputError: a line is not text, is too long or lacks the column, see `decode_line`; the
+                message names file and line.
         """
         with open_text(self.path) as file:
-            # One byte for the line feed, and one by which a line is too long.
+            # One byte for the line feed, and one more to recognize lines that are too long.
             lines = iter(lambda: file.readline(MAX_LINE_BYTES + 2), b"")
-            for number, line in enumerate(lines, 1):
-                if line.strip(b"\r"):  # else a last line without text or line feed
-                    text = self.sentence(number, line)
+            for line_number, line in enumerate(lines, 1):
+                if line.strip(b"\r"):  # only a last line can have no text and no line feed
+                    text = self.decode_line(line_number, line)
                     yield self.prefix + text if text.strip() else text
 
-    def sentence(self, number: int, line: bytes) -> str:
-        """What the bytes of a line say, its column taken; `number` is for the messages.
+    def decode_line(self, line_number: int, line: bytes) -> str:
+        """Returns the text of a line, or of the column, without the prefix.
+
+        Args:
+            line_number: number of the line, for the error message.
+            line: the bytes.
 
         Raises:
-            ValueError: as `lines` does.
+            InputError: as for `lines`.
         """
-        return sentence(line, f"{self.path}:{number}", self.column)
+        return decode_line(line, f"{self.path}:{line_number}", self.column)
 
     def dataset(self) -> "tf.data.Dataset":
-        """The same sentences as a stream of string scalars, read as they are needed."""
+        """Returns the sentences of `lines` as a dataset of string scalars."""
         import tensorflow as tf
 
-        if self.path.suffix == ".zst":  # TensorFlow does not read it
+        if self.path.suffix == ".zst":  # which TensorFlow cannot read
             return tf.data.Dataset.from_generator(
                 self.lines, output_signature=tf.TensorSpec((), tf.string)
             )
         compression = "GZIP" if self.path.suffix == ".gz" else None
-        # The name's bytes, which need not be UTF-8.
+        # As bytes, because file names need not be UTF-8.
         lines = tf.data.TextLineDataset(os.fsencode(self.path), compression_type=compression)
         if self.column is not None:
             column = self.column - 1

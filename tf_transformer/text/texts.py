@@ -1,4 +1,4 @@
-"""The check of what a user hands over as several texts."""
+"""The type check of arguments that are lists of strings."""
 
 from collections.abc import Iterable
 
@@ -6,24 +6,23 @@ from tf_transformer.errors import InputError
 
 
 def list_of_texts(texts: Iterable[str | bytes], name: str) -> list[str | bytes]:
-    """Returns the texts as a list.
+    """Checks texts and returns them as a list.
 
     Args:
         texts: strings, or their UTF-8 bytes.
-        name: of the argument, for the message.
+        name: name of the argument, for the error message.
 
     Raises:
-        ValueError: no list; one string, which would be taken for as many texts as it has
-            characters; or something among the texts that is no string.
+        InputError: `texts` is a single string or not iterable, or an entry is not a string.
     """
     if isinstance(texts, str | bytes):
         raise InputError(
-            f"`{name}` must be a list of strings. Received: a single string, {texts[:40]!r}; put "
+            f"`{name}` must be a list of strings. Received: a single string, {texts[:40]!r}. Put "
             "it into a list"
         )
     try:
         texts = list(texts)
-    except TypeError as error:  # a tensor of one string, among others
+    except TypeError as error:  # for example, of a scalar tensor
         raise InputError(
             f"`{name}` must be a list of strings. Received: {type(texts).__name__}"
         ) from error

@@ -1,4 +1,4 @@
-"""What a SentencePiece model says of its pieces. Importing this needs no TensorFlow."""
+"""The pieces of a SentencePiece model. This module does not import TensorFlow."""
 
 import functools
 from collections.abc import Sequence
@@ -11,30 +11,31 @@ from tf_transformer.text.language_tags import language_tag, languages_of
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.text.texts import list_of_texts
 
-# A vocabulary of 256,000 pieces, the largest in use, takes some 5 MB.
+# The largest known vocabulary, of 256,000 pieces, takes about 5 MB.
 MAX_MODEL_BYTES = 2**28
 
 
 class Vocabulary:
     """The pieces of a SentencePiece model and their ids.
 
-    The special ids are fixed: 0 pads, 1 stands for the unknown, 2 begins and 3 ends a sentence.
+    The special ids are 0 for padding, 1 for unknown pieces, 2 for the begin and 3 for the end of a
+    sentence.
 
     Args:
-        model: a serialised SentencePiece model.
+        model: a serialized SentencePiece model.
 
     Raises:
-        ValueError: `model` is not a SentencePiece model, or has other special ids.
+        InputError: `model` is not a SentencePiece model, or has other special ids.
     """
 
     def __init__(self, model: bytes):
         try:
             processor = sentencepiece.SentencePieceProcessor()
-            processor.LoadFromSerializedProto(model)  # the constructor takes b"" for no model
-            processor.id_to_piece(list(range(processor.vocab_size())))  # decodes them
+            processor.LoadFromSerializedProto(model)  # the constructor would accept b""
+            processor.id_to_piece(list(range(processor.vocab_size())))  # checks that they are UTF-8
         except UnicodeDecodeError as error:
             raise InputError(
-                f"A SentencePiece model with pieces that are no UTF-8 ({error})."
+                f"The pieces of the SentencePiece model must be UTF-8 ({error})."
             ) from error
         except RuntimeError as error:
             raise InputError(f"Not a SentencePiece model ({len(model)} bytes).") from error
@@ -50,10 +51,13 @@ class Vocabulary:
         self.vocab_size = processor.vocab_size()
 
     def end_ids(self, end_pieces: Sequence[str] = ()) -> list[int]:
-        """The end id, and the ids of pieces that end an output like it.
+        """Returns all ids that end an output: the end id, and the ids of `end_pieces`.
+
+        Args:
+            end_pieces: pieces that end an output as the end id does.
 
         Raises:
-            ValueError: no list of pieces, or a piece is not in the vocabulary.
+            InputError: `end_pieces` is no list of strings, or a piece is not in the vocabulary.
         """
         pieces = list_of_texts(end_pieces, "end_pieces")
         for piece in map(str, pieces):
@@ -66,22 +70,22 @@ class Vocabulary:
 
     @functools.cached_property
     def pieces(self) -> list[str]:
-        """The piece of every id, for people to read."""
+        """The piece of every id."""
         processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
-        return [processor.id_to_piece(number) for number in range(self.vocab_size)]
+        return [processor.id_to_piece(token_id) for token_id in range(self.vocab_size)]
 
     @functools.cached_property
     def scores(self) -> list[float]:
-        """SentencePiece's score of every id: log-probability, or less the later it was merged."""
+        """SentencePiece's score of every id: log-probability, or minus the index of the merge."""
         processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
-        return [processor.get_score(number) for number in range(self.vocab_size)]
+        return [processor.get_score(token_id) for token_id in range(self.vocab_size)]
 
     @functools.cached_property
     def languages(self) -> list[str]:
-        """Languages that the vocabulary has a tag for, see `language_tag`."""
+        """The languages whose tags are in the vocabulary, see `language_tag`."""
         return languages_of(self.pieces)
 
     @property
     def tag_ids(self) -> list[int]:
-        """The ids of the languages' tags."""
+        """The ids of the language tags."""
         return [self.pieces.index(language_tag(language)) for language in self.languages]

@@ -1,22 +1,23 @@
-"""Reading Zstandard files; the package's own reader does not see that one is cut off."""
+"""Reading of Zstandard files. Unlike the reader of `zstandard`, it detects truncated files."""
 
 import io
 from typing import Any, BinaryIO
 
 import zstandard
 
-# Four bytes may stand for a block of 128 KiB, so that these are at most 32 MiB at once.
-_PIECE = 1 << 10
+# Compressed bytes to read at once. As four bytes can expand to a block of 128 KiB, these expand to
+# at most 32 MiB.
+_READ_SIZE = 1 << 10
 
 
 class ZstdFile(io.RawIOBase):
-    """The decompressed bytes of a file, all of its frames one after the other.
+    """The decompressed bytes of all frames of a file.
 
     Args:
-        file: the compressed bytes.
+        file: the compressed file.
 
     Raises:
-        zstandard.ZstdError: in reading; the bytes are damaged or end within a frame.
+        zstandard.ZstdError: the file is damaged or ends within a frame; raised while reading.
     """
 
     def __init__(self, file: BinaryIO):
@@ -28,13 +29,13 @@ class ZstdFile(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        """That of the compressed file, as `gzip.GzipFile` has it."""
+        """Returns the file descriptor of the compressed file, as `gzip.GzipFile.fileno` does."""
         return self._file.fileno()
 
     def readinto(self, buffer) -> int:
         while not self._ready:
             between_frames = self._frame is None or self._frame.eof
-            compressed = (self._frame and self._frame.unused_data) or self._file.read(_PIECE)
+            compressed = (self._frame and self._frame.unused_data) or self._file.read(_READ_SIZE)
             if not compressed:
                 if not between_frames:
                     raise zstandard.ZstdError("it ends within a frame")

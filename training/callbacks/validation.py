@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tf_transformer.inference.inspection import inspect_pair
 from tf_transformer.inference.translator import Translator
-from tf_transformer.text.lines import one_line
+from tf_transformer.text.lines import join_lines
 from training.callbacks.callbacks import StopOnSignal, ValidateAverage, current_step
 from training.callbacks.monitoring import quality_scalars
 from training.callbacks.tensorboard_log import TensorBoardLog
@@ -157,7 +157,7 @@ class Validation(keras.callbacks.Callback):
         for best in self._translator.translate_lines(sources):
             if self._stop.was_told:
                 return None
-            translations.append(one_line(best[0].text))
+            translations.append(join_lines(best[0].text))
         scores = bleu_and_chrf(translations, references, self._settings.bleu_tokenizer)
         scalars = {"quality/BLEU": scores.bleu, "quality/chrF": scores.chrf}
         self._dashboard.scalars("validation", scalars, step)

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
 from tf_transformer.storage.checkpoint_names import BETWEEN
-from tf_transformer.storage.files import bring_to_disk
+from tf_transformer.storage.files import sync_to_disk
 from tf_transformer.storage.own_files import make_own_folder
 from tf_transformer.storage.regular_files import stored_bytes
 from tf_transformer.storage.weight_shapes import weight_shapes
@@ -97,7 +97,7 @@ class Checkpoints:
             if step % self._every:
                 (self._writing / f"step-{step}{BETWEEN}").touch()
             for path in checkpoint_files(self._writing, step):
-                bring_to_disk(path)
+                sync_to_disk(path)
                 os.replace(path, self._directory / path.name)
         except tf.errors.ResourceExhaustedError as error:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._directory)) from error

@@ -16,7 +16,7 @@ from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.files import check_writable, replacing
-from tf_transformer.text.lines import for_terminal
+from tf_transformer.text.lines import escape_control_characters
 
 _LAYOUTS = ("interleaved", "concatenated", "marian")
 _SMOOTHED_OVER = ("all", "others", "others_but_padding")
@@ -66,7 +66,7 @@ def _run_attention(options):
         _save(draw_attention(sentence, options.part), options.output)
     translation = sentence.translation
     if sys.stdout.isatty():
-        translation = for_terminal(translation)
+        translation = escape_control_characters(translation)
     print(f"{translation}\nAttention: {options.output}")
 
 

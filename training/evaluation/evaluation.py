@@ -18,7 +18,7 @@ from tf_transformer.text.language_tags import (
     check_untagged,
     language_tag,
 )
-from tf_transformer.text.lines import one_line
+from tf_transformer.text.lines import join_lines
 from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
@@ -121,7 +121,7 @@ def evaluate(
     translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
     found = [best[0] for best in translator.translate_lines(list(source.lines()))]
     check_scores([best.score for best in found])
-    translations = [one_line(best.text) for best in found]
+    translations = [join_lines(best.text) for best in found]
     references = list(reference.lines())
     exact = sum(map(str.__eq__, translations, references)) / len(references)
     corpus = ParallelText(

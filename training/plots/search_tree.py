@@ -42,7 +42,7 @@ def record_search(translator: Translator, text: str) -> SearchTree:
     source = translator.source_tokenizer.tokenize(tf.constant([text]))
     source = source[:, : translator.source_limit]
     if source.row_lengths()[0] == 0:
-        raise InputError(f"No words to look at in {text!r}")
+        raise InputError(f"The sentence must contain words. Received: {text!r}")
     decoder, state, arguments = translator.search.start(end_and_pad(source))
     recorder = _Recorder(decoder, translator.model.config.target_vocab_size)
     found = beam_search(

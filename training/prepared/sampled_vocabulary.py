@@ -49,4 +49,4 @@ def _readable_lines(file: TextFile, stride: int) -> Iterator[str]:
     with open_text(file.path) as lines:
         for index, line in enumerate(itertools.islice(lines, 0, None, stride)):
             with contextlib.suppress(ValueError):
-                yield file.sentence(index, line)
+                yield file.decode_line(index, line)

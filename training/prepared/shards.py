@@ -182,7 +182,7 @@ def _readable_pairs(shard, sides, drop) -> Iterator[tuple[int, str, str]]:
         sentences = []
         for file, text in zip(files, pair, strict=True):
             try:
-                sentences.append(file.sentence(line + 1, text))
+                sentences.append(file.decode_line(line + 1, text))
             except ValueError as error:
                 kind = FAULTS[0] if isinstance(error, NotTextError) else FAULTS[1]
                 drop(kind, file, line)

@@ -148,11 +148,11 @@ def test_a_version_is_on_the_disk_before_it_has_its_number(translator, tmp_path,
     """Power may fail at any moment."""
     synced = set()
 
-    def bring_to_disk(path):
+    def sync_to_disk(path):
         assert not (tmp_path / "1").exists()
         synced.add(path.relative_to(tmp_path).parts[1:])
 
-    monkeypatch.setattr(saved_model, "bring_to_disk", bring_to_disk)
+    monkeypatch.setattr(saved_model, "sync_to_disk", sync_to_disk)
     monkeypatch.setattr(saved_model, "verify", lambda *_: None)
     version = saved_model.export_translator(translator, tmp_path, ["tokens"])
     files = {path.relative_to(version).parts for path in version.rglob("*") if path.is_file()}

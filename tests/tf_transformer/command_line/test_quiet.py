@@ -18,7 +18,7 @@ def test_a_terminal_shows_that_it_is_loading(is_terminal, capsys, monkeypatch):
         shown.append(capsys.readouterr().err)
         yield
 
-    monkeypatch.setattr(quiet, "_standard_error_closed", importing)
+    monkeypatch.setattr(quiet, "_standard_error_discarded", importing)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     quiet.import_tensorflow()
     assert [line.strip() for line in shown] == ["loading TensorFlow ..." if is_terminal else ""]

@@ -102,22 +102,28 @@ def test_translate_lines_keeps_order_over_batches(translator, sentences):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"beam_size": 0}, "`beam_size` must be a whole number between 1 and 1000. .*beam_size=0"),
-        ({"beam_size": "4"}, "whole number between 1 and 1000. Received: beam_size='4'"),
+        ({"beam_size": 0}, "`beam_size` must be an integer between 1 and 1000. .*beam_size=0"),
+        ({"beam_size": "4"}, "integer between 1 and 1000. Received: beam_size='4'"),
         ({"beam_size": 2.5}, "Received: beam_size=2.5"),
         ({"beam_size": True}, "Received: beam_size=True"),
         ({"beam_size": None}, "Received: beam_size=None"),
-        ({"num_best": "1"}, "`num_best` must be a whole number between 1 and `beam_size`"),
-        ({"length_penalty": "high"}, "alpha must be between 0 and 10. Received: 'high'"),
+        ({"num_best": "1"}, "`num_best` must be an integer between 1 and `beam_size`"),
+        (
+            {"length_penalty": "high"},
+            "`length_penalty` must be between 0 and 10. Received: length_penalty='high'",
+        ),
         ({"max_length_factor": None}, "`max_length_factor` must be at least 0"),
         ({"max_length_constant": "a"}, "`max_length_constant` must be at least 0"),
-        ({"chunk_size": 1.5}, "`chunk_size` must be a whole number, at least 1. .*chunk_size=1.5"),
+        ({"chunk_size": 1.5}, "`chunk_size` must be a positive integer. Received: chunk_size=1.5"),
         ({"end_pieces": "ab"}, "`end_pieces` must be a list of strings.*a single string, 'ab'"),
         ({"end_pieces": 7}, "`end_pieces` must be a list of strings. Received: int"),
         ({"beam_size": 2, "num_best": 3}, "Received: num_best=3, beam_size=2"),
-        ({"length_penalty": -1.0}, "alpha must be between 0 and 10. Received: -1.0"),
+        (
+            {"length_penalty": -1.0},
+            "`length_penalty` must be between 0 and 10. Received: length_penalty=-1.0",
+        ),
         ({"max_length_factor": -0.5}, "`max_length_factor` must be at least 0"),
-        ({"chunk_size": 0}, "`chunk_size` must be a whole number, at least 1"),
+        ({"chunk_size": 0}, "`chunk_size` must be a positive integer"),
     ],
 )
 def test_refuses(loaded, arguments, message):

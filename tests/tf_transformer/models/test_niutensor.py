@@ -8,9 +8,9 @@ from tests.tf_transformer.models.niutensor import Network, random_weights, smoot
 from tf_transformer import LabelSmoothedCrossEntropy, Transformer, TransformerConfig
 from tf_transformer.storage.weight_conversion import (
     NIUTENSOR,
-    correspondence,
+    convert_weights,
     load_weights,
-    translate_weights,
+    map_weights,
 )
 
 SOURCE = np.array([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0]], "int32")
@@ -76,9 +76,7 @@ def test_gradients_of_the_smoothed_loss(both):
         weights[name] = array
         expected = (values[0] - values[1]) / 2e-5
         zero = {other: np.zeros_like(value) for other, value in weights.items()}
-        ours = translate_weights(
-            correspondence(model, NIUTENSOR), NIUTENSOR, zero | {name: direction}
-        )
+        ours = convert_weights(map_weights(model, NIUTENSOR), NIUTENSOR, zero | {name: direction})
         computed = sum((gradients[path] * part).sum() for path, part in ours.items())
         np.testing.assert_allclose(computed, expected, rtol=1e-4, atol=1e-6, err_msg=name)
 
@@ -88,7 +86,7 @@ def test_what_does_not_fit_is_refused(both):
     missing = {name: value for name, value in weights.items() if name != "encoder.1.inner.bias"}
     with pytest.raises(ValueError, match=r"No weight 'encoder.1.inner.bias' for .*inner/bias"):
         load_weights(model, NIUTENSOR, missing)
-    with pytest.raises(ValueError, match=r"no place for decoder\.7\.inner\.bias"):
+    with pytest.raises(ValueError, match=r"no weights for decoder\.7\.inner\.bias"):
         load_weights(model, NIUTENSOR, weights | {"decoder.7.inner.bias": np.zeros(3)})
     with pytest.raises(ValueError, match=r"expected the shape \(16, 12\).*Received: \(16, 11\)"):
         load_weights(model, NIUTENSOR, weights | {"output.weight": np.zeros((16, 11))})

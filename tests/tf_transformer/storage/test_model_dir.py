@@ -13,10 +13,10 @@ import pytest
 from tf_transformer import Tokenizer, Transformer, TransformerConfig
 from tf_transformer.storage.files import replacing
 from tf_transformer.storage.model_dir import (
-    describe_model,
     load_model,
     read_config,
     read_tokenizers,
+    write_config_and_tokenizers,
     write_weights,
 )
 from training.config import VocabularyConfig
@@ -62,7 +62,7 @@ def model():
 def contents(model, tmp_path_factory) -> dict[str, bytes]:
     """The files of a sound model directory."""
     directory = tmp_path_factory.mktemp("model")
-    describe_model(directory, model.config, SOURCE_MODEL, TARGET_MODEL)
+    write_config_and_tokenizers(directory, model.config, SOURCE_MODEL, TARGET_MODEL)
     write_weights(directory, model)
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
@@ -125,7 +125,7 @@ def test_a_model_comes_back(model_dir, model):
 )
 def test_every_setting_comes_back(tmp_path, settings):
     model = make_model(make_config(**settings))
-    describe_model(tmp_path, model.config, SOURCE_MODEL, TARGET_MODEL)
+    write_config_and_tokenizers(tmp_path, model.config, SOURCE_MODEL, TARGET_MODEL)
     write_weights(tmp_path, model)
     assert read_config(tmp_path) == model.config
     np.testing.assert_array_equal(load_model(tmp_path)[0](IDS), model(IDS))
@@ -135,7 +135,7 @@ def test_a_model_in_mixed_precision_comes_back_in_float32(tmp_path, model):
     mixed = Transformer(model.config, dtype="mixed_bfloat16")
     for variable, value in zip(mixed.weights, model.weights, strict=True):
         variable.assign(value)
-    describe_model(tmp_path, model.config, SOURCE_MODEL, TARGET_MODEL)
+    write_config_and_tokenizers(tmp_path, model.config, SOURCE_MODEL, TARGET_MODEL)
     write_weights(tmp_path, mixed)
     policy = keras.config.dtype_policy()
     try:
@@ -156,7 +156,7 @@ def test_weights_replace_former_ones(model_dir, model):
 
 def test_a_model_is_described_before_it_has_weights(tmp_path, model):
     model_dir = tmp_path / "deep" / "model"
-    describe_model(model_dir, model.config, SOURCE_MODEL, TARGET_MODEL)
+    write_config_and_tokenizers(model_dir, model.config, SOURCE_MODEL, TARGET_MODEL)
     assert read_config(model_dir) == model.config
     assert [tokenizer.model for tokenizer in read_tokenizers(model_dir)] == [
         SOURCE_MODEL,

@@ -124,7 +124,7 @@ def test_page(sentence):
 
 def test_nothing_to_look_at(translator):
     for look in (inspect_attention, record_search):
-        with pytest.raises(ValueError, match="No words to look at in '  '"):
+        with pytest.raises(ValueError, match=r"must contain words\. Received: '  '"):
             look(translator, "  ")
 
 

@@ -311,7 +311,7 @@ def test_cut_off_files(prepared, tmp_path, capsys, suffix):
         paths.append(tmp_path / f"train.{language}.{suffix}")
         paths[-1].write_bytes(compress((prepared / f"train.{language}").read_bytes())[:-200])
     error = fails(capsys, paths[:1], paths[1:], tmp_path / "out")
-    assert re.search(rf"train\.en\.{suffix}: not a whole (gzip|zstd) file", error)
+    assert re.search(rf"train\.en\.{suffix}: truncated or damaged (gzip|zstd) file", error)
 
 
 def test_folders_of_others_are_left_alone(prepared, tmp_path, capsys):
