@@ -132,6 +132,18 @@ def test_commands(language_model_dir, tmp_path, capsys):
     assert main(["average", *model_dir, "--last", "2"]) == 0
 
 
+def test_nothing_to_complete_loads_no_model(language_model_dir, monkeypatch, capsys):
+    def load(*_):
+        raise AssertionError("loaded")
+
+    monkeypatch.setattr("tf_transformer.storage.model_dir.load_for_decoding", load)
+    command = ["complete", "--model-dir", str(language_model_dir)]
+    assert main([*command, "--input", "/dev/null"]) == 0
+    assert capsys.readouterr().out == ""
+    with pytest.raises(AssertionError, match="loaded"):
+        main([*command, "--input", __file__])
+
+
 @pytest.mark.parametrize("command", ["translate", "export", "attention"])
 def test_it_does_not_translate(language_model_dir, command, tmp_path, capsys):
     options = {

@@ -4,8 +4,9 @@ TensorFlow is imported only after all arguments and files have been checked.
 """
 
 import argparse
+import functools
 
-from export.commands.line_batches import open_lines
+from export.commands.line_batches import open_lines, unless_empty
 from export.commands.line_output import check_output, open_output, write_line
 from tf_transformer.command_line.command_options import (
     add_dtype,
@@ -50,15 +51,17 @@ def _run_complete(options):
     with open_lines(options.input) as lines, open_output(None) as output:
         check_output(None, lines)
         _check_model(options)
-        completer = _load(options, given)
+        load = functools.cache(lambda: _load(options, given))
 
         def prepare(line, where):
-            completer.check_prompt(line, where)
+            load().check_prompt(line, where)
             return line
 
-        for batch in lines.batches(prepare):
+        if not lines.is_ready(0):
+            load()  # while the first line is typed
+        for batch in unless_empty(lines, lines.batches(prepare)) or ():
             for line in batch:
-                write_line(output, join_lines(completer.complete(line).text))
+                write_line(output, join_lines(load().complete(line).text))
                 output.flush()
 
 

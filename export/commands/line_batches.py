@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import itertools
 import os
 import select
 import stat
@@ -41,6 +42,22 @@ def open_lines(name: str | None) -> Iterator["Lines"]:
         path, column = split_name(name)
         with open_text(path) as file:
             yield Lines(file, str(path), column)
+
+
+def unless_empty(lines: "Lines", batches: Iterator[list[bytes]]) -> Iterator[list[bytes]] | None:
+    """Returns the batches, or None if the input is known to be empty.
+
+    For empty input no model is loaded. Input that has not arrived yet is not waited for, so that a
+    model is loaded while the first line is typed.
+
+    Args:
+        lines: the input.
+        batches: the result of `lines.batches`.
+    """
+    if not lines.is_ready(0):
+        return batches
+    first = next(batches, None)
+    return None if first is None else itertools.chain([first], batches)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,13 +5,12 @@ TensorFlow is imported only after all arguments and files have been checked.
 
 import argparse
 import contextlib
-import itertools
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
-from export.commands.line_batches import BATCH_SIZE, Lines, open_lines
+from export.commands.line_batches import BATCH_SIZE, Lines, open_lines, unless_empty
 from export.commands.line_output import check_output, open_output, output_path, write_line
 from tf_transformer.command_line.command_options import (
     add_dtype,
@@ -99,7 +98,7 @@ def _run_translate(options):
             translate, batch_size = stack.enter_context(_connect(options))
             batches = lines.batches(prepare, batch_size)
         else:
-            batches = _unless_empty(lines, lines.batches(prepare))
+            batches = unless_empty(lines, lines.batches(prepare))
             translate = _load(options) if batches else lambda lines, numbers: ()
         with open_output(options.output) as output:
             num_truncated = _write_answers(lines, batches or (), translate, output, options.n_best)
@@ -143,18 +142,6 @@ def _preparation(language: str | None, languages: list[str]) -> Callable[[bytes,
         return line
 
     return prepare
-
-
-def _unless_empty(lines: Lines, batches: Iterator[list[bytes]]) -> Iterator[list[bytes]] | None:
-    """Returns the batches, or None if the input is known to be empty.
-
-    For empty input no model is loaded. Input that has not arrived yet is not waited for, so that a
-    model is loaded while the first line is typed.
-    """
-    if not lines.is_ready(0):
-        return batches
-    first = next(batches, None)
-    return None if first is None else itertools.chain([first], batches)
 
 
 def _load(options) -> _Translate:
