@@ -77,8 +77,10 @@ def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
         host="127.0.0.1:",
         network=_NETWORK,
         session=_SESSION_FLAG.format(model=MODEL_NAME),
+        image=_IMAGE,
+        versions=_VERSIONS,
     )
-    former_names = names | {"host": "", "network": "", "session": ""}
+    former_names = names | _FORMER_NAMES
     for name, template in _TEMPLATES.items():
         text, former = (string.Template(template).substitute(n) for n in (names, former_names))
         write_suggestion(directory / name, text, former)
@@ -125,7 +127,7 @@ _SESSION_FLAG = """ \\
 
 _README = """# A translator for TF Serving
 
-Serve it (TF Serving of TensorFlow $tensorflow or newer; its stock image has all that is needed):
+Serve it (TF Serving of TensorFlow $tensorflow or newer; $image):
 
     docker run --rm -p ${host}8500:8500 -p ${host}8501:8501 -v "$path:/models/$model" \\
         tensorflow/serving --model_config_file=/models/$model/models.config \\
@@ -134,17 +136,31 @@ Serve it (TF Serving of TensorFlow $tensorflow or newer; its stock image has all
 $network$ask
 Signatures: $signatures.$options
 
-A new export appears here under the next number, whole; the server changes over to it by itself.
-What each version is: `model.json` in its folder.
+$versions
 
 <!-- $mark -->
 """
 
-_NETWORK = """So only programs on this machine can reach it. The server has no passwords, and
-whoever reaches port 8500 can also have it serve other folders: before others may ask, put a proxy
-in front of it.
+_IMAGE = "the official image is sufficient"
+
+_NETWORK = """Only programs on this machine can then connect. The server has no authentication, and
+anyone who can connect to port 8500 can also have it serve other folders: for other callers, put a
+proxy in front of it.
 
 """
+
+_VERSIONS = """A new export appears here, complete, under the next number; the server switches to it
+automatically. `model.json` in the folder of a version describes its model."""
+
+# What these parts were in files without a digest, which are recognized by their text.
+_FORMER_NAMES = {
+    "host": "",
+    "network": "",
+    "session": "",
+    "image": "its stock image has all that is needed",
+    "versions": "A new export appears here under the next number, whole; the server changes over "
+    "to it by itself.\nWhat each version is: `model.json` in its folder.",
+}
 
 _ASK_FOR_TEXT = """Ask it over REST:
 

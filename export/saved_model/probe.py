@@ -15,7 +15,7 @@ import sys
 
 def main(path: str) -> None:
     """Answers the requests on standard input with the SavedModel at `path`."""
-    # Standard output carries the answers alone; what libraries print goes to standard error.
+    # Standard output carries only the answers; output of libraries goes to standard error.
     answer_file = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
