@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import math
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from export.client import client as client_module
 from tests.serving_stub import Behaviour, serve
 
 ROOT = pathlib.Path(__file__).parents[3]
+SERVING_PAGE = ROOT / "docs" / "serving.md"
 
 
 @pytest.fixture(params=["rest", "grpc"])
@@ -590,6 +592,37 @@ def test_wrong_arguments(arguments, message):
 )
 def test_addresses(address, protocol_name):
     Client(address, protocol=protocol_name).close()
+
+
+ONLY_SOME_PACKAGES = """
+import sys
+from importlib.machinery import PathFinder
+
+class Finder(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        spec = super().find_spec(name, path, target)
+        is_installed = spec and "site-packages" in str(spec.origin or path)
+        return None if is_installed and name.partition(".")[0] not in PACKAGES else spec
+
+PACKAGES = sys.argv[2:]
+sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
+from export.client import Client
+from tf_transformer.__main__ import main
+
+sys.exit(main(["translate", "--server", sys.argv[1]]))
+"""
+
+
+def test_six_packages_are_enough():
+    """For the class and the command: those that docs/serving.md installs."""
+    line = re.search(r"--no-deps tf-transformer && pip install (.*)", SERVING_PAGE.read_text())
+    # Names of modules, and what grpcio needs itself.
+    packages = [*line[1].split(), "grpc", "google", "typing_extensions"]
+    with serve("rest", Behaviour()) as address:
+        command = [sys.executable, "-c", ONLY_SOME_PACKAGES, address, *packages]
+        done = subprocess.run(command, cwd=ROOT, input=b"a dog\n", capture_output=True)
+    assert (done.returncode, done.stdout) == (0, b"A DOG\n"), done.stderr.decode()
 
 
 def test_imports_no_tensorflow():
