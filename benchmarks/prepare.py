@@ -170,8 +170,8 @@ def main() -> None:
     from tf_transformer.text.tokenizer import Tokenizer
     from training.config import DataConfig
     from training.data.pipeline import ParallelText
-    from training.prepared.prepared import PreparedText
     from training.prepared.prepared_folder import PreparedFolder
+    from training.prepared.prepared_text import PreparedText
 
     prepared = PreparedText([PreparedFolder(output)], DataConfig())
     raw = ParallelText(*map(TextFile, paths), *map(Tokenizer, prepared.models), DataConfig())

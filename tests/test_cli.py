@@ -238,10 +238,10 @@ def test_evaluate_writes_scores_with_signatures(trained, corpus, tmp_path, capsy
 @pytest.mark.parametrize(
     ("outputs", "message"),
     [
-        (("--output", "source"), "--output source is a file that is read"),
-        (("--json", "reference"), "--json reference is a file that is read"),
-        (("--output", "link"), "--output link is a file that is read"),
-        (("--output", "x", "--json", "x"), "--json x is --output too"),
+        (("--output", "source"), "--output source is an input file"),
+        (("--json", "reference"), "--json reference is an input file"),
+        (("--output", "link"), "--output link is an input file"),
+        (("--output", "x", "--json", "x"), "--json x is also --output"),
         (("--output", "model/model.weights.h5"), "model.weights.h5 is a file of the model"),
     ],
 )

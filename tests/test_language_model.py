@@ -164,10 +164,10 @@ def test_misuse(corpus, trained, loaded, tmp_path, capsys):
         Completer(*loaded).complete("Montag " * 60)
     reference = ["--reference", corpus.path("test.de")]
     assert main(["evaluate", "--model-dir", str(trained), *reference]) == 2
-    assert "holds a model that translates; give it a --source" in capsys.readouterr().err
+    assert "holds a translation model; give a --source" in capsys.readouterr().err
     output = ["--output", str(tmp_path / "translations")]
     assert main(["evaluate", "--model-dir", str(trained), *reference, *output]) == 2
-    assert "--output takes translations, which need a --source" in capsys.readouterr().err
+    assert "--output is for translations; give a --source" in capsys.readouterr().err
     model_dir = ["--model-dir", str(tmp_path / "model")]
     assert main(["train", *corpus.options[2:], *model_dir]) == 2
     assert "a language model (model.decoder_only) has no validation source" in (
@@ -218,7 +218,7 @@ def test_perplexity_of_nothing_is_refused(language_model_dir, tmp_path, text, ca
     (tmp_path / "text").write_text(text)
     options = ["--model-dir", str(language_model_dir), "--reference", str(tmp_path / "text")]
     assert main(["evaluate", *options]) == 2
-    assert "no sentence is left to judge" in capsys.readouterr().err
+    assert "no sentence is left to evaluate" in capsys.readouterr().err
 
 
 def test_what_perplexity_leaves_out_is_said(corpus, language_model_dir, tmp_path, caplog):

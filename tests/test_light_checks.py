@@ -109,7 +109,7 @@ WRONG = {
     "train, devices": (
         "train --target {text} --validation-target {text} --model-dir {new} "
         "--strategy one_device --devices 2",
-        "--strategy one_device: received --devices 2",
+        "--strategy one_device: expected no --devices, or 1. Received: 2",
     ),
     "train, validation source": (
         "train --source {text} --target {text} --validation-target {text} --model-dir {new}",
@@ -174,7 +174,7 @@ WRONG = {
     ),
     "evaluate, source": (
         "evaluate --model-dir {model} --reference {text}",
-        "holds a model that translates; give it a --source",
+        "holds a translation model; give a --source",
     ),
     "evaluate, beam": (
         "evaluate --model-dir {model} --source {text} --reference {text} --beam-size 0",
@@ -263,7 +263,7 @@ WRONG = {
     "picture, rates": ("picture learning-rate --steps 0", "--steps must be between"),
     "picture, labels": ("picture smoothed-labels --label-smoothing 1", "at least 0 and below 1"),
     "picture, penalty": ("picture overconfidence --label-smoothing -1", "at least 0 and below 1"),
-    "picture, training": ("picture training --model-dir {none}", "no files of TensorBoard there"),
+    "picture, training": ("picture training --model-dir {none}", "no TensorBoard files there"),
     "picture, search": (
         "picture search --model-dir {none} --text x",
         "none is not a model directory",

@@ -14,8 +14,8 @@ if TYPE_CHECKING:  # gives editors and type checkers the real names
     )
     from training.fine_tuning import config_like
     from training.loop import TrainingResult
-    from training.prepared.prepared import PreparedText
     from training.prepared.prepared_folder import PreparedFolder
+    from training.prepared.prepared_text import PreparedText
     from training.settings import make_config, read_settings
     from training.trainer import train
 else:  # hidden from type checkers, which would otherwise accept any name of this package
@@ -31,7 +31,7 @@ _MODULES = {
     "DataConfig": "training.config",
     "OptimizationConfig": "training.config",
     "PreparedFolder": "training.prepared.prepared_folder",
-    "PreparedText": "training.prepared.prepared",
+    "PreparedText": "training.prepared.prepared_text",
     "TextFile": "tf_transformer.text.text_file",
     "TrainingConfig": "training.config",
     "TrainingResult": "training.loop",

@@ -41,7 +41,7 @@ class VocabularyConfig:
         languages: target languages of a multilingual model; each source sentence begins with a tag
             such as `<2de>`, a piece that is never split.
         source_vectors: file of word vectors to initialize the source embedding, see
-            `read_vectors`; not used where both sides share one matrix.
+            `read_vectors`; not allowed if both sides share one matrix.
         target_vectors: file of word vectors to initialize the target embedding, or the shared one.
             `model.trainable_embeddings: false` freezes all embeddings.
     """
@@ -133,8 +133,8 @@ class ValidationConfig:
 
     Args:
         translate_every: number of checkpoints between two translations of the validation set for
-            BLEU and chrF; the last checkpoint is always translated. 0 translates never, and a
-            language model never translates.
+            BLEU and chrF; the last step is always translated. 0 translates never, and a language
+            model never translates.
         sentences: number of sentences to translate, from the start; None translates all.
         beam_size: beam size of this search; 1 is greedy.
         length_penalty: length penalty of this search.

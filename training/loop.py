@@ -24,7 +24,7 @@ from training.callbacks.callbacks import (
 from training.callbacks.monitoring import Report
 from training.callbacks.profiling import Profile
 from training.callbacks.tensorboard_log import TensorBoardLog
-from training.callbacks.validation import Validation, describe_run
+from training.callbacks.validation import Validation, log_settings_and_graph
 from training.checkpointing.checkpoints import Checkpoints
 from training.checkpointing.run_files import LOGS_NAME
 from training.config import TrainingConfig
@@ -32,7 +32,7 @@ from training.data.augmentation import augment
 from training.data.pipeline import ParallelText
 from training.distributed.workers import Workers
 from training.prepared.data_service import STREAM_LOST, exit_if_service_is_lost
-from training.prepared.prepared import PreparedText
+from training.prepared.prepared_text import PreparedText
 from training.train_step import TrainableLanguageModel, TrainableTransformer
 
 
@@ -117,7 +117,7 @@ def run_loop(
             if profile is not None:
                 capture = Profile(model_dir / LOGS_NAME / "training", *profile)
                 callbacks.append(exit_stack.enter_context(contextlib.closing(capture)))
-            describe_run(log, config, model, model_dir)
+            log_settings_and_graph(log, config, model, model_dir)
         validator.begin(model)
         # All workers must call `fit` equally often, so the conditions are the same for all of them.
         while (

@@ -15,13 +15,13 @@ from tf_transformer.storage.files import locked
 from tf_transformer.storage.model_dir import CONFIG_NAME, read_tokenizers
 from tf_transformer.text.text_file import TextFile
 from training.callbacks.callbacks import current_step
-from training.callbacks.own_callbacks import check_callbacks
+from training.callbacks.user_callbacks import check_callbacks
 from training.checkpointing.checkpoints import Checkpoints
 from training.checkpointing.run_files import check_run_files
 from training.checkpointing.run_metadata import (
-    begin_or_continue,
-    check_continuation,
+    check_resumable,
     check_same_run,
+    start_or_resume,
 )
 from training.config import TrainingConfig
 from training.data.corpus_report import report_corpus
@@ -32,7 +32,7 @@ from training.early_checks import check_initial_model, check_sources
 from training.fine_tuning import INITIAL_NAME
 from training.initial_model import build_model
 from training.loop import TrainingResult, run_loop
-from training.prepared.prepared import PreparedText
+from training.prepared.prepared_text import PreparedText
 from training.settings import config_to_dict, make_config
 from training.training_run import TrainingRun, vocab_sizes
 
@@ -71,9 +71,11 @@ def train(
 
     Args:
         config: all settings.
-        target, source: the training corpus; a language model has no source. A name is parsed by
-            `TextFile.parse`: the source is column 1 of a TSV file and the target column 2.
-        validation_target, validation_source: the validation set, used after each checkpoint.
+        target: the target side of the training corpus. A name is parsed by `TextFile.parse`; of a
+            TSV file, the target is column 2 and the source column 1.
+        validation_target: the target side of the validation set, used at each checkpoint.
+        source: the source side of the training corpus; a language model has none.
+        validation_source: the source side of the validation set.
         prepared: a prepared training corpus in place of `source` and `target`; its vocabulary and
             the settings of its vocabulary are used.
         model_dir: the folder for everything that is written. Several workers share it.
@@ -117,12 +119,12 @@ def train(
     keras.utils.set_random_seed(run.config.optimization.seed)
     run.check_texts()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(workers.losses_explained())
+        stack.enter_context(workers.lost_workers_explained())
         if workers.is_chief:
             stack.enter_context(_begun(run))
         workers.wait()
         if not workers.is_chief:
-            check_same_run(run.model_dir, run.fingerprint(), free=frozenset())
+            check_same_run(run.model_dir, run.fingerprint(), changeable=frozenset())
         result = _train(run, devices, workers, profile, callbacks)
         if workers.is_chief and result.step:  # there is a checkpoint
             shutil.rmtree(run.model_dir / INITIAL_NAME, ignore_errors=True)
@@ -159,7 +161,7 @@ def _checked(run: TrainingRun) -> TrainingRun:
     check_sources(run.config, run.corpus.has_source, run.validation.has_source)
     run = run.with_existing_vocabulary()
     check_initial_model(run.model_dir, run.init_from)
-    check_continuation(run.model_dir, run.config, run.init_from)
+    check_resumable(run.model_dir, run.config, run.init_from)
     return run
 
 
@@ -171,7 +173,7 @@ def _begun(run: TrainingRun) -> Iterator[None]:
     run.model_dir.mkdir(parents=True, exist_ok=True)
     with locked(run.model_dir, "training this model"):
         check_run_files(run.model_dir)
-        begin_or_continue(run.model_dir, run.fingerprint(), run.write_description)
+        start_or_resume(run.model_dir, run.fingerprint(), run.write_description)
         yield
 
 

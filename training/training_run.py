@@ -14,7 +14,7 @@ from tf_transformer.storage.model_dir import (
 )
 from tf_transformer.text.tokenizer import Tokenizer
 from training.checkpointing.checkpoint_files import checkpoint_directory
-from training.checkpointing.run_metadata import describe_training
+from training.checkpointing.run_metadata import run_fingerprint
 from training.checkpointing.validation_history import read_validation_scores
 from training.config import TrainingConfig
 from training.data.pipeline import ParallelText
@@ -23,8 +23,8 @@ from training.data.vocabulary import train_vocabularies
 from training.fine_tuning import INITIAL_NAME, copy_weights, describe_coverage
 from training.initial_model import set_word_vectors
 from training.prepared.existing_vocabulary import vocabulary_for, with_vocabulary
-from training.prepared.prepared import PreparedText
 from training.prepared.prepared_folder import SentencePieceModels
+from training.prepared.prepared_text import PreparedText
 from training.train_step import TrainableLanguageModel, TrainableTransformer
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class TrainingRun:
         if self.vocabulary:
             if is_prepared or self.init_from:
                 raise InputError(
-                    "`prepared` and `init_from` bring their vocabulary; leave out `vocabulary`"
+                    "`prepared` and `init_from` have their own vocabulary; leave out `vocabulary`"
                 )
             settings, models = vocabulary_for(self.vocabulary, has_source=self.corpus.has_source)
             config = with_vocabulary(self.config, settings)
@@ -92,7 +92,7 @@ class TrainingRun:
 
     def fingerprint(self) -> dict[str, Any]:
         """Returns what must be equal for another call to resume this run."""
-        return describe_training(self.config, self.corpus.digest, self.init_from, self.given_models)
+        return run_fingerprint(self.config, self.corpus.digest, self.init_from, self.given_models)
 
     @functools.cached_property
     def models(self) -> SentencePieceModels:

@@ -104,7 +104,7 @@ def test_every_step_is_shown_once(corpus, whole, tmp_path, monkeypatch):
         kill_at(patch, "training.callbacks.callbacks.SaveCheckpoints._save", 10)
         go_on(corpus, model_dir)
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_at(patch, "training.callbacks.validation.Validation._judge", 5)
+        kill_at(patch, "training.callbacks.validation.Validation._record", 5)
         go_on(corpus, model_dir)
     go_on(corpus, model_dir)
     for tag in ("loss", "speed/padding"):
@@ -185,7 +185,7 @@ class TwoWorkers(Workers):
     """This one, and another that got no signal."""
 
     def __init__(self):
-        self.number = 2
+        self.num_workers = 2
         self.asked = 0
 
     def any(self, value):
@@ -239,9 +239,9 @@ def test_hangups_that_are_ignored_or_handled_stay_so(hangup, handler):
     hangup(handler)
     with StopOnSignal(TwoWorkers()) as stop:
         os.kill(os.getpid(), signal.SIGHUP)
-        assert not stop.was_told
+        assert not stop.has_received
         os.kill(os.getpid(), signal.SIGTERM)
-        assert stop.was_told and signal.getsignal(signal.SIGHUP) == handler
+        assert stop.has_received and signal.getsignal(signal.SIGHUP) == handler
     assert signal.getsignal(signal.SIGHUP) == handler
 
 

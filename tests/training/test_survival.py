@@ -44,7 +44,7 @@ def kill_one(processes):
         assert process.returncode == 2
         assert errors.splitlines()[-1].startswith(
             "tf-transformer: error: another worker has ended or cannot be reached; start all "
-            "workers again with the same command, and training goes on from the newest checkpoint"
+            "workers again with the same command to resume from the newest checkpoint"
         )
 
 

@@ -23,7 +23,7 @@ from training.checkpointing.checkpoints import Checkpoints
 from training.data.pipeline import ParallelText
 from training.evaluation.evaluation import evaluate
 from training.initial_model import build_model
-from training.plots.plots import plot_training, read_scalars
+from training.plots.training_curves import plot_training, read_scalars
 from training.trainer import train
 
 

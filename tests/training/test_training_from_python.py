@@ -126,7 +126,7 @@ class TwoWorkers(Workers):
     """This one, and another whose callbacks ask for nothing."""
 
     def __init__(self):
-        self.number = 2
+        self.num_workers = 2
 
     def any(self, value):
         return value
@@ -184,7 +184,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(names, tmp_path):
         ([keras.callbacks.TerminateOnNaN], "`callbacks` must be objects of .* Received: <class "),
         (
             [keras.callbacks.BackupAndRestore("x")],
-            "goes on from its newest checkpoint.*AndRestore$",
+            "resumes from its newest checkpoint.*AndRestore$",
         ),
         (
             [keras.callbacks.LearningRateScheduler(lambda epoch: 1.0)],

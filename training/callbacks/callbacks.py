@@ -1,4 +1,4 @@
-"""What happens beside the optimizer's steps: checkpoints, an orderly stop."""
+"""Callbacks that save checkpoints, check the texts, and stop training."""
 
 import pathlib
 import signal
@@ -13,19 +13,20 @@ from training.checkpointing.checkpoints import Checkpoints
 from training.data.change_detection import ChangeDetector
 from training.distributed.workers import Workers
 
+# Steps between two exchanges among several workers of whether to stop.
 AGREE_EVERY = 10
 
 
 def current_step(model: keras.Model) -> int:
-    """Optimizer updates done."""
+    """Returns the number of optimizer updates done."""
     return int(model.optimizer.iterations.numpy())
 
 
 class StepCallback(keras.callbacks.Callback):
-    """Knows the number of optimizer updates done without asking the device after each.
+    """Counts optimizer updates on the host, without reading from the device after each step.
 
     Attributes:
-        step: updates done in all.
+        step: total number of updates done.
     """
 
     def on_train_begin(self, logs=None):
@@ -36,22 +37,28 @@ class StepCallback(keras.callbacks.Callback):
 
 
 class SaveCheckpoints(keras.callbacks.Callback):
-    """Saves a checkpoint, and the weights for translating, before `fit` validates an epoch.
+    """Saves a checkpoint and the model's weights before `fit` validates an epoch, and on a stop.
 
-    A stop saves at once. Callbacks that stop come before this one, `ValidateAverage` after it.
+    In the list of callbacks, those that stop training come before this one, and `ValidateAverage`
+    after it.
 
     Args:
-        model_dir, checkpoints: where to.
-        watch: of the training text, if there is one: nothing that was learnt from another is kept.
+        model_dir: directory of the model's weights.
+        checkpoints: writer of the checkpoints.
+        change_detector: detector of changes of the training text, if any; if the text has changed,
+            nothing is saved.
     """
 
     def __init__(
-        self, model_dir: pathlib.Path, checkpoints: Checkpoints, watch: ChangeDetector | None
+        self,
+        model_dir: pathlib.Path,
+        checkpoints: Checkpoints,
+        change_detector: ChangeDetector | None,
     ):
         super().__init__()
         self._model_dir = model_dir
         self._checkpoints = checkpoints
-        self._watch = watch
+        self._change_detector = change_detector
         self._saved_step: int | None = None
 
     def on_train_batch_end(self, batch, logs=None):
@@ -64,22 +71,22 @@ class SaveCheckpoints(keras.callbacks.Callback):
     def _save(self):
         step = current_step(self.model)
         if step != self._saved_step:
-            if self._watch:
-                self._watch.check()
-            # In this order, so that no checkpoint is without its weights, whatever happens between.
+            if self._change_detector:
+                self._change_detector.check()
+            # In this order, every checkpoint has its weights even if this is interrupted.
             write_trained_weights(self._model_dir, self.model)
             self._checkpoints.save(step)
             self._saved_step = step
 
 
 def write_trained_weights(model_dir: pathlib.Path, model: keras.Model) -> None:
-    """Writes the weights for translating: their averages, where training keeps any."""
+    """Writes the model's weights, or their averages if training keeps any."""
     with model.optimizer.averaged_weights(model.trainable_variables):
         write_weights(model_dir, model)
 
 
 class ValidateAverage(keras.callbacks.Callback):
-    """Validates with the averages of the weights, where training keeps any."""
+    """Sets the weights to their averages during validation, if training keeps any."""
 
     def on_test_begin(self, logs=None):
         self._context = self.model.optimizer.averaged_weights(self.model.trainable_variables)
@@ -90,18 +97,18 @@ class ValidateAverage(keras.callbacks.Callback):
 
 
 class CheckTexts(keras.callbacks.Callback):
-    """Ends training where a text that it reads has changed, when an epoch begins and ends.
+    """Checks at the begin and the end of each epoch that the texts are unchanged.
 
     Args:
-        watches: of the texts.
+        change_detectors: detectors of changes of the texts.
 
     Raises:
-        ValueError: names the file.
+        ValueError: a text has changed; names the file.
     """
 
-    def __init__(self, watches: Sequence[ChangeDetector]):
+    def __init__(self, change_detectors: Sequence[ChangeDetector]):
         super().__init__()
-        self._watches = watches
+        self._change_detectors = change_detectors
 
     def on_epoch_begin(self, epoch, logs=None):
         self.check()
@@ -110,13 +117,17 @@ class CheckTexts(keras.callbacks.Callback):
         self.check()
 
     def check(self) -> None:
-        """See above."""
-        for watch in self._watches:
-            watch.check()
+        """Checks that the texts are unchanged.
+
+        Raises:
+            ValueError: a text has changed; names the file.
+        """
+        for detector in self._change_detectors:
+            detector.check()
 
 
 class StopAtStep(StepCallback):
-    """Ends training after a number of steps in all."""
+    """Stops training after a total number of steps."""
 
     def __init__(self, steps: int):
         super().__init__()
@@ -129,56 +140,59 @@ class StopAtStep(StepCallback):
 
 
 class StopOnCallback(StepCallback):
-    """Makes a stop that the caller's callbacks ask for one of all workers.
+    """Stops all workers when a user's callback sets `stop_training` of the model.
 
-    It comes after them, and before all others that stop. Several workers stop together, up to
-    `AGREE_EVERY` steps after any callback of any of them has set `stop_training` of the model.
+    In the list of callbacks, it comes after the user's callbacks and before all others that stop
+    training. Several workers stop together, up to `AGREE_EVERY` steps later.
 
     Args:
-        workers: that train together; all have callbacks, or none.
+        workers: the workers that train together; either all have user callbacks, or none.
     """
 
     def __init__(self, workers: Workers):
         super().__init__()
         self._workers = workers
-        self._asked = self._agreed = False
+        self._requested = self._agreed = False
 
     def agree(self) -> bool:
-        """Whether any worker's callbacks ask for a stop; all must ask, and get the same answer."""
-        self._agreed = self._agreed or self._workers.any(self._asked)
+        """Returns whether a callback of any worker has requested a stop.
+
+        All workers must call this together, and get the same result.
+        """
+        self._agreed = self._agreed or self._workers.any(self._requested)
         return self._agreed
 
     def on_train_batch_end(self, batch, logs=None):
         super().on_train_batch_end(batch, logs)
-        self._asked |= self.model.stop_training
-        is_time = self._workers.number == 1 or self.step % AGREE_EVERY == 0
-        self.model.stop_training = is_time and self.agree()
+        self._requested |= self.model.stop_training
+        is_due = self._workers.num_workers == 1 or self.step % AGREE_EVERY == 0
+        self.model.stop_training = is_due and self.agree()
 
     def on_epoch_end(self, epoch, logs=None):
-        # Unless the steps are all done, or there was a signal: then the loop ends for these.
-        self._asked |= self.model.stop_training
+        # After the last step or a signal, the training loop ends whatever is set here.
+        self._requested |= self.model.stop_training
         self.model.stop_training = self.agree()
 
 
 class StopOnSignal(StepCallback):
-    """Ends training in order after the running step at Ctrl-C, SIGTERM or SIGHUP.
+    """Stops training after the running step on Ctrl-C, SIGTERM or SIGHUP.
 
-    A second Ctrl-C or SIGTERM, however soon, ends the process at once: steps since the newest
-    checkpoint are lost. The first step of a resumed run begins with reading past the batches that
-    it was trained with; a signal waits for that too. A terminal that is closed sends SIGHUP more
-    than once, so a second one is ignored; where it was ignored or handled before, as under `nohup`,
-    it stays so.
+    A second Ctrl-C or SIGTERM ends the process at once; steps since the newest checkpoint are lost.
+    The first step of a resumed run includes skipping the batches of former steps, so a stop waits
+    for that too. A closed terminal sends SIGHUP more than once, so a second SIGHUP is ignored. If
+    SIGHUP was already ignored or handled, as under `nohup`, its handler is left unchanged.
 
-    A context manager: signals are taken from its begin to its end, in a main thread; Python lets no
-    other take any. Several workers stop together, up to `AGREE_EVERY` steps after any of them got
-    the signal. A running validation is broken off, and has `stop_evaluating` of the model say so.
+    This is a context manager, which handles the signals in its `with` block. In a thread other than
+    the main thread, where Python allows no signal handlers, it handles none. Several workers stop
+    together, up to `AGREE_EVERY` steps after one of them has received a signal. A running
+    validation is aborted, and `stop_evaluating` of the model is True then.
 
     Args:
-        workers: that train together.
+        workers: the workers that train together.
 
     Attributes:
-        agreed: the signal that all stop for, or None. A worker that stops because of another's
-            signal has SIGTERM.
+        agreed: the signal that all workers stop for, or None; SIGTERM in a worker that stops
+            because of another worker's signal.
     """
 
     def __init__(self, workers: Workers):
@@ -190,40 +204,43 @@ class StopOnSignal(StepCallback):
 
     def __enter__(self) -> "StopOnSignal":
         if threading.current_thread() is threading.main_thread():
-            numbers = [signal.SIGINT, signal.SIGTERM]
+            handled = [signal.SIGINT, signal.SIGTERM]
             if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
-                numbers.append(signal.SIGHUP)
-            self._former = {number: signal.signal(number, self._receive) for number in numbers}
+                handled.append(signal.SIGHUP)
+            self._former = {signum: signal.signal(signum, self._receive) for signum in handled}
         return self
 
     def __exit__(self, *error) -> None:
-        for number, handler in self._former.items():
-            signal.signal(number, handler)
+        for signum, handler in self._former.items():
+            signal.signal(signum, handler)
 
     @property
-    def was_told(self) -> bool:
-        """Whether this process got a signal; the others may not know of it yet."""
+    def has_received(self) -> bool:
+        """Whether this process has received a signal; other workers may not know yet."""
         return self._received is not None
 
-    def _receive(self, number, frame):
-        self._received = self._received or signal.Signals(number)
+    def _receive(self, signum, frame):
+        self._received = self._received or signal.Signals(signum)
         for other, handler in self._former.items():
             signal.signal(other, signal.SIG_IGN if other == signal.SIGHUP else handler)
 
     def agree(self) -> bool:
-        """Whether any worker was told to stop; all must ask, and all get the same answer."""
-        if not self.agreed and self._workers.any(self.was_told):
+        """Returns whether any worker has received a signal.
+
+        All workers must call this together, and get the same result.
+        """
+        if not self.agreed and self._workers.any(self.has_received):
             self.agreed = self._received or signal.SIGTERM
         return self.agreed is not None
 
     def on_train_batch_end(self, batch, logs=None):
         super().on_train_batch_end(batch, logs)
-        if self._is_time(self.step) and self.agree():
+        if self._is_due(self.step) and self.agree():
             self.model.stop_training = True
 
     def on_test_batch_end(self, batch, logs=None):
-        if self.agreed or (self._is_time(batch) and self.agree()):
+        if self.agreed or (self._is_due(batch) and self.agree()):
             self.model.stop_training = self.model.stop_evaluating = True
 
-    def _is_time(self, number):
-        return self._workers.number == 1 or number % AGREE_EVERY == 0
+    def _is_due(self, index):
+        return self._workers.num_workers == 1 or index % AGREE_EVERY == 0

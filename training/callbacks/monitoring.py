@@ -1,4 +1,4 @@
-"""Reports of the training as it goes: scalars for TensorBoard, a progress bar for the terminal."""
+"""Reporting the progress of training: scalars for TensorBoard and a progress bar."""
 
 import logging
 import math
@@ -15,17 +15,17 @@ from training.callbacks.tensorboard_log import TensorBoardLog
 
 _messages = logging.getLogger(__name__)
 
-# None of so many updates in a row was finite: training is of no use.
-_HOPELESS = 50
+# Training is aborted after this many updates in a row without a finite gradient.
+_MAX_SKIPPED = 50
 
 _QUALITY = ("loss", "perplexity", "accuracy")
 
 
 def quality_scalars(results: dict[str, float]) -> dict[str, float]:
-    """Loss, perplexity and accuracy of metrics' results, and the loss without smoothing."""
+    """Returns loss, perplexity and accuracy from the metrics, and the loss without smoothing."""
     scalars = {name: value for name, value in results.items() if name in _QUALITY}
     if "perplexity" in scalars:
-        # The perplexity is exp(loss without smoothing), see `Perplexity`.
+        # `Perplexity` is exp(loss without smoothing).
         scalars["loss/without_smoothing"] = _log(scalars["perplexity"])
     return scalars
 
@@ -35,24 +35,25 @@ def _log(value):
 
 
 class Report(StepCallback):
-    """Writes training's means since the last report, every so many steps and where an epoch ends.
+    """Reports the means of the metrics since the last report, and shows a progress bar.
 
-    Between two reports nothing is read from the device, so that the host can run ahead of it. The
-    first step of a call of `fit`, which builds the graph, counts for no speed.
+    A report is written every `every` steps and at the end of an epoch. Between two reports nothing
+    is read from the device, so that the host can run ahead of it. Speeds exclude the first step of
+    a call of `fit`, which builds the graph.
 
     Args:
-        log: where to.
+        log: the TensorBoard files to write.
         every: steps between two reports.
 
     Raises:
-        ValueError: none of the updates between two reports, at least 50 updates apart, was finite.
+        ValueError: no update between two reports, at least 50 updates apart, had a finite gradient.
     """
 
     def __init__(self, log: TensorBoardLog, every: int):
         super().__init__()
         self._log = log
         self._every = every
-        self._start_anew = False
+        self._must_reset = False
         self._has_traced = False
 
     def on_train_begin(self, logs=None):
@@ -66,22 +67,22 @@ class Report(StepCallback):
 
     def on_epoch_begin(self, epoch, logs=None):
         self._start_clock({})
-        self._start_anew = False
+        self._must_reset = False
         self._progress = self._bar(f"from step {self.step}", " steps", self.params["steps"])
         if not self._has_traced:
             self._progress.set_postfix_str("building the graph")
 
     def _start_clock(self, results):
-        """Speeds are measured from here; `results` is what the metrics have counted before."""
+        """Starts measuring speed; `results` holds the counts of the metrics so far."""
         self._since = time.perf_counter()
         self._first_step = self.step
         self._counted = results
 
     def on_train_batch_begin(self, batch, logs=None):
-        if self._start_anew:
+        if self._must_reset:
             self.model.reset_metrics()
             self._start_clock({})
-            self._start_anew = False
+            self._must_reset = False
 
     def on_train_batch_end(self, batch, logs=None):
         super().on_train_batch_end(batch, logs)
@@ -89,14 +90,14 @@ class Report(StepCallback):
         is_last = batch + 1 == self.params["steps"] or self.model.stop_training
         if self.step % self._every == 0 or is_last:
             self._report(self._results())
-            self._start_anew = True
+            self._must_reset = True
         elif not self._has_traced:
             self._start_clock(self._results())
             self._progress.set_postfix_str("")
         self._has_traced = True
 
     def _results(self):
-        """The metrics' results over all replicas; waits for the running step."""
+        """Returns the metrics over all replicas; waits for the running step."""
         return {name: float(value) for name, value in self.model.get_metrics_result().items()}
 
     def _report(self, results):
@@ -111,10 +112,10 @@ class Report(StepCallback):
         self._log.scalars("training", scalars, self.step)
         self._check_health()
         self.newest = scalars
-        self._progress.set_postfix_str(_in_short(scalars))
+        self._progress.set_postfix_str(_summary(scalars))
 
     def _speed(self, results):
-        """Pace since the clock started, if there was a step."""
+        """Returns the speeds since the clock started; empty if there was no step."""
         steps = self.step - self._first_step
         if not self._has_traced or not steps:
             return {}
@@ -128,13 +129,13 @@ class Report(StepCallback):
 
     def _check_health(self):
         updates = self.step - self._checked_step
-        if updates < _HOPELESS:
+        if updates < _MAX_SKIPPED:
             return
         if self._skipped - self._checked_skipped == updates:
             raise InputError(
                 f"none of the updates from {self._checked_step + 1} to {self.step} had a finite "
                 "gradient; lower optimization.learning_rate_factor or set optimization.clip_norm, "
-                "with another --model-dir"
+                "and give another --model-dir"
             )
         self._checked_step, self._checked_skipped = self.step, self._skipped
 
@@ -155,7 +156,7 @@ class Report(StepCallback):
             if name.startswith("val_")
         }
         _messages.info(
-            "step %s: %s; validation: %s", self.step, _in_short(self.newest), _in_short(results)
+            "step %s: %s; validation: %s", self.step, _summary(self.newest), _summary(results)
         )
 
     def _bar(self, label, unit, total=None):
@@ -164,23 +165,23 @@ class Report(StepCallback):
 
 
 def memory_scalars() -> dict[str, float]:
-    """Most memory used so far, in GiB: of this process, and of each GPU by its tensors."""
-    unit = 1 if sys.platform == "darwin" else 1024  # of the system's answer, in bytes
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    scalars = {"memory/process_peak_GiB": most / 2**30}
-    for number, _ in enumerate(tf.config.list_logical_devices("GPU")):
-        used = tf.config.experimental.get_memory_info(f"GPU:{number}")
-        scalars[f"memory/GPU_{number}_peak_GiB"] = used["peak"] / 2**30
+    """Returns peak memory in GiB, of this process and of the tensors on each GPU."""
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes per unit of `ru_maxrss`
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    scalars = {"memory/process_peak_GiB": peak / 2**30}
+    for index, _ in enumerate(tf.config.list_logical_devices("GPU")):
+        used = tf.config.experimental.get_memory_info(f"GPU:{index}")
+        scalars[f"memory/GPU_{index}_peak_GiB"] = used["peak"] / 2**30
     return scalars
 
 
-def _in_short(scalars):
-    """The scalars that a line of text has room for."""
+def _summary(scalars):
+    """Returns the most important scalars as one line of text."""
     parts = [
         f"{name} {scalars[name]:.{digits}f}"
         for name, digits in (("loss", 4), ("perplexity", 2), ("accuracy", 4))
         if name in scalars
     ]
-    if (pace := scalars.get("speed/target_tokens_per_second")) is not None:
-        parts.append(f"{pace:,.0f} target tokens/s")
+    if (speed := scalars.get("speed/target_tokens_per_second")) is not None:
+        parts.append(f"{speed:,.0f} target tokens/s")
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""A profile of some training steps, for TensorBoard's profile page."""
+"""Profiling a range of training steps for TensorBoard's profile page."""
 
 import logging
 import pathlib
@@ -11,9 +11,14 @@ _log = logging.getLogger(__name__)
 
 
 class Profile(StepCallback):
-    """Captures what host and devices do in the steps from `first` to `last`, counted from 1.
+    """Captures a profile of host and devices for a range of steps.
 
-    The steps may lie in several calls of `fit`; `close` it after the last.
+    The steps may belong to several calls of `fit`; call `close` after the last call.
+
+    Args:
+        log_dir: directory of TensorBoard's files.
+        first: first step to profile, counted from 1.
+        last: last step to profile.
     """
 
     def __init__(self, log_dir: pathlib.Path, first: int, last: int):
@@ -39,8 +44,8 @@ class Profile(StepCallback):
             self.close()
 
     def close(self) -> None:
-        """Writes what was captured, if anything was."""
+        """Stops profiling and writes the profile; a no-op if no profile is being captured."""
         if self._is_running:
-            self.model.optimizer.iterations.numpy()  # waits for the last step
+            self.model.optimizer.iterations.numpy()  # waits for the running step
             tf.profiler.experimental.stop()
             self._is_running = False

@@ -1,4 +1,4 @@
-"""What training writes for TensorBoard, in two runs: `logs/training` and `logs/validation`."""
+"""Writing TensorBoard's files, as the two runs `logs/training` and `logs/validation`."""
 
 import pathlib
 import time
@@ -16,12 +16,12 @@ from tf_transformer.storage.own_files import check_own_folder
 
 
 class TensorBoardLog:
-    """Writes scalars, texts, pictures and the rest by step.
+    """Writes scalars, texts, images, histograms, the graph and settings for TensorBoard.
 
     Args:
-        log_dir: where the runs lie; None writes nothing.
-        step: that training goes on from. What an interrupted call has written of later steps is
-            declared void, so that no step is shown twice.
+        log_dir: directory of the runs; None writes nothing.
+        step: the step that training starts or resumes from. TensorBoard is told to discard later
+            steps that an interrupted call has written, so that no step is shown twice.
     """
 
     def __init__(self, log_dir: pathlib.Path | None, step: int = 0):
@@ -29,7 +29,7 @@ class TensorBoardLog:
         if log_dir:
             check_own_folder(log_dir)
             for name in ("training", "validation"):
-                _begin(log_dir / name, step + 1)
+                _discard_steps(log_dir / name, step + 1)
         self._writers = {
             name: tf.summary.create_file_writer(str(log_dir / name))
             if log_dir
@@ -38,14 +38,14 @@ class TensorBoardLog:
         }
 
     def scalars(self, run: str, values: Mapping[str, float], step: int) -> None:
-        """Writes numbers under their names in a run, "training" or "validation"."""
+        """Writes scalars by name to a run, "training" or "validation"."""
         with self._writers[run].as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(name, value)
         self._writers[run].flush()
 
     def translations(self, rows: Iterable[tuple[str, str, str]], step: int) -> None:
-        """Writes a table of source, translation and reference."""
+        """Writes a table with rows of source, translation and reference."""
         lines = ["| source | translation | reference |", "|---|---|---|"]
         lines += [f"| {' | '.join(map(_in_table, row))} |" for row in rows]
         with self._writers["validation"].as_default(step=step):
@@ -62,14 +62,14 @@ class TensorBoardLog:
         self._writers["validation"].flush()
 
     def histograms(self, model: keras.Model, step: int) -> None:
-        """Writes the distribution of every trained weight."""
+        """Writes a histogram of every trainable weight."""
         with self._writers["training"].as_default(step=step):
             for weight in model.trainable_variables:
                 tf.summary.histogram(weight.path.partition("/")[2], weight.numpy())
         self._writers["training"].flush()
 
     def graph(self, model: keras.Model) -> None:
-        """Writes the graph of the model's call, as in evaluation."""
+        """Writes the graph of the model's call with `training=False`."""
         ids = tf.TensorSpec((None, None), tf.int32)
         inputs = {"target": ids} if model.config.decoder_only else {"source": ids, "target": ids}
         traced = tf.function(lambda inputs: model(inputs, training=False), autograph=False)
@@ -79,10 +79,10 @@ class TensorBoardLog:
         self._writers["training"].flush()
 
     def settings(self, trial: str, settings: Mapping[str, object], metrics: Iterable[str]) -> None:
-        """Writes the settings for the HParams page, beside the metrics of the run "validation".
+        """Writes the settings to the run "validation", for the HParams page.
 
         Args:
-            trial: the run's name on that page.
+            trial: name of the run on that page.
             settings: values by their dotted names.
             metrics: names of the scalars that the page shows.
         """
@@ -97,11 +97,11 @@ class TensorBoardLog:
         self._writers["validation"].flush()
 
 
-def _begin(directory, step):
-    """Tells TensorBoard to forget what former calls have written from this step on.
+def _discard_steps(directory, step):
+    """Tells TensorBoard to discard this step and later ones of former calls.
 
-    In a file of its own, whose name comes before that of this second's writer: files are read in
-    the order of their names.
+    This is done in a separate file, whose name sorts before that of the writer made in the same
+    second, because TensorBoard reads files in the order of their names.
     """
     now = time.time()
     start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
@@ -120,5 +120,5 @@ _AS_ENTITIES = str.maketrans({character: f"&#{ord(character)};" for character in
 
 
 def _in_table(text: str) -> str:
-    """Text that Markdown shows as it is, within a cell."""
+    """Escapes text so that Markdown shows it literally in a table cell."""
     return text.translate(_AS_ENTITIES) or "(nothing)"

@@ -1,4 +1,4 @@
-"""How good the model is while it is trained: scores, samples, attention; when to stop."""
+"""Validation during training: scores, sample translations, attention maps, early stopping."""
 
 import functools
 import itertools
@@ -29,32 +29,31 @@ _log = logging.getLogger(__name__)
 
 _METRICS = ("loss", "perplexity", "accuracy")
 _NUM_SAMPLES = 8
-# An attention map of more pieces is no longer readable.
-_MOST_PIECES = 24
+# Attention maps of more pieces are not readable.
+_MAX_PIECES = 24
 
 
 class Validation(keras.callbacks.Callback):
-    """Judges the model at each checkpoint, and keeps the best checkpoints.
+    """Scores the model at each checkpoint, keeps the best checkpoints, and stops early.
 
-    Writes loss and accuracy, BLEU and chrF of the validation set's translations, samples of them
-    and attention maps to TensorBoard, all scores to `ValidationScores`. Ends training when the
-    scores no longer rise. None of it draws random numbers, so the weights are those of a training
-    without it.
+    Writes loss, perplexity and accuracy, BLEU and chrF of the translations, sample translations and
+    attention maps to TensorBoard, and all scores to `ValidationScores`. It draws no random numbers,
+    so it does not affect the weights.
 
     Args:
         corpus: the validation set.
-        batches: the same as batches.
+        batches: the batches of the validation set.
         config: settings of the run.
-        model_dir: where checkpoints and scores lie.
-        log: of TensorBoard.
-        workers: that train together; the chief judges for all.
-        stop: breaks a judgment off, which `begin` of the next run makes up for.
+        model_dir: directory of the checkpoints and scores.
+        log: the TensorBoard files to write.
+        workers: the workers that train together; the chief decides for all.
+        stop: callback that can abort a validation; `begin` of the next run then repeats it.
 
     Attributes:
-        early_stop: why training should end early, or None.
+        early_stop: why training should stop early, or None.
 
     Raises:
-        ValueError: the file of former scores is damaged.
+        ValueError: the file of scores is damaged.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class Validation(keras.callbacks.Callback):
         return {"validation_set": digest(*files)} | (search if self._translates else {})
 
     def begin(self, model: keras.Model) -> None:
-        """Judges the checkpoint that training goes on from, where that did not come to pass."""
+        """Validates the checkpoint that training resumes from, if that was not done before."""
         self.set_model(model)
         step = current_step(model)
         is_missing = self._is_due(step) and self._scores.find(step) is None
@@ -101,23 +100,23 @@ class Validation(keras.callbacks.Callback):
                 callbacks=[self._stop, ValidateAverage()],
             )
             if not self._stop.agreed:
-                self._judge(step, results)
+                self._record(step, results)
         elif step:
-            self._keep_and_decide(step)
+            self._keep_best_and_decide(step)
 
     def on_epoch_end(self, epoch, logs=None):
         step = current_step(self.model)
         if self._is_due(step) and not self._stop.agreed:
-            self._judge(step, {name: logs[f"val_{name}"] for name in _METRICS})
+            self._record(step, {name: logs[f"val_{name}"] for name in _METRICS})
         self.model.stop_training |= self.early_stop is not None or self._stop.agree()
 
     def _is_due(self, step):
         return step > 0 and (step % self._checkpoint_every == 0 or step >= self._steps)
 
-    def _judge(self, step, results):
+    def _record(self, step, results):
         if self._workers.is_chief:
             self._add_scores(step, results)
-        self._keep_and_decide(step)
+        self._keep_best_and_decide(step)
 
     def _add_scores(self, step, results):
         scores = {name: float(results[name]) for name in _METRICS}
@@ -136,26 +135,28 @@ class Validation(keras.callbacks.Callback):
         if self._settings.histograms:
             self._dashboard.histograms(self.model, step)
 
-    def _keep_and_decide(self, step):
+    def _keep_best_and_decide(self, step):
         self.early_stop = None
         if self._workers.is_chief:
             keep_best(self._model_dir, self._scores.ranked(step), self._settings.keep_best)
             patience = self._settings.patience
-            if patience is not None and (stale := self._scores.stale(step)) >= patience:
+            count = self._scores.num_without_improvement(step)
+            if patience is not None and count >= patience:
                 best = self._scores.describe_best(step)
-                self.early_stop = f"{best} was not surpassed in {stale} validations since"
+                self.early_stop = f"{best} was not surpassed in {count} validations since"
         if self._workers.any(self.early_stop is not None):
             self.early_stop = self.early_stop or "the chief has decided so"
 
     def _translate(self, step):
-        """Scores of the translations; writes them, samples and attention to TensorBoard.
+        """Scores the translations; writes scores, samples and attention maps to TensorBoard.
 
-        None where it was broken off.
+        Returns:
+            The scores by name; None if the validation was aborted.
         """
         sources, references = self._sentences
         translations = []
         for best in self._translator.translate_lines(sources):
-            if self._stop.was_told:
+            if self._stop.has_received:
                 return None
             translations.append(join_lines(best[0].text))
         scores = bleu_and_chrf(translations, references, self._settings.bleu_tokenizer)
@@ -168,12 +169,15 @@ class Validation(keras.callbacks.Callback):
         return scores._asdict()
 
     def _draw_attention(self, step):
-        """Of the first pair of sentences, whatever the model makes of it: the axes stay."""
+        """Draws attention maps of the first pair.
+
+        The target is the reference, not the translation, so that the axes never change.
+        """
         pairs = zip(*self._sentences, strict=True)
         pair = next((pair for pair in pairs if all(side.strip() for side in pair)), None)
         if pair is None:
             return
-        sentence = inspect_pair(self._translator, *pair, limit=_MOST_PIECES)
+        sentence = inspect_pair(self._translator, *pair, limit=_MAX_PIECES)
         for part in PARTS:
             if layers := len(getattr(sentence.attention, part)):
                 figure = draw_attention(sentence, part, [layers - 1])
@@ -199,17 +203,24 @@ class Validation(keras.callbacks.Callback):
         )
 
 
-def describe_run(
+def log_settings_and_graph(
     log: TensorBoardLog, config: TrainingConfig, model: keras.Model, model_dir: pathlib.Path
 ) -> None:
-    """Writes the settings, and for a run that begins the model's graph, to TensorBoard."""
+    """Writes the settings to TensorBoard, and the model's graph if the run is new.
+
+    Args:
+        log: the TensorBoard files to write.
+        config: settings of the run.
+        model: the model.
+        model_dir: the model directory, which names the run.
+    """
     metrics = ["loss", "perplexity"]
     if not config.is_language_model and config.validation.translate_every:
         metrics = ["quality/BLEU", "quality/chrF", *metrics]
     settings = {
         name: value
         for name, value in flatten(config_to_dict(config)).items()
-        if not name.startswith("validation.")  # has no part in the model
+        if not name.startswith("validation.")  # does not affect the model
     }
     log.settings(str(model_dir), settings | {"parameters": model.count_params()}, metrics)
     if current_step(model) == 0:

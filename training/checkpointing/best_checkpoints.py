@@ -1,4 +1,4 @@
-"""The best checkpoints of a run: they stay when they are no longer among the last."""
+"""Keeping the best checkpoints of a run in addition to the most recent ones."""
 
 import os
 import pathlib
@@ -18,27 +18,27 @@ from training.checkpointing.validation_history import ValidationScores, read_bes
 
 
 def best_directory(model_dir: pathlib.Path) -> pathlib.Path:
-    """Where the best checkpoints lie."""
+    """Returns the folder of the best checkpoints."""
     return model_dir / "best_checkpoints"
 
 
 def keep_best(model_dir: pathlib.Path, ranked: list[int], count: int) -> None:
-    """Keeps the best checkpoints, as second names of the same files where the disk can do that.
+    """Keeps the best checkpoints, as hard links where the file system supports them.
 
     Args:
         model_dir: the model directory.
-        ranked: judged steps, the best first; kept ones that are not judged stay.
-        count: how many of these stay.
+        ranked: steps with scores, best first. Checkpoints of other steps in the folder are left.
+        count: number of these to keep; the others are removed from the folder.
     """
     directory = best_directory(model_dir)
-    last = checkpoint_directory(model_dir)
+    recent = checkpoint_directory(model_dir)
     check_own_folder(directory)
     if count:
         directory.mkdir(exist_ok=True)
     remove_leftovers(directory)
     for step in ranked[:count]:
-        if (last / f"step-{step}.index").exists():
-            _copy(checkpoint_files(last, step), directory)
+        if (recent / f"step-{step}.index").exists():
+            _copy(checkpoint_files(recent, step), directory)
     for step in ranked[count:]:
         for path in reversed(checkpoint_files(directory, step)):
             path.unlink()
@@ -48,20 +48,24 @@ def _copy(paths: Iterable[pathlib.Path], directory: pathlib.Path) -> None:
     copies = [directory / path.name for path in paths]
     if all(copy.exists() and copy.samefile(path) for path, copy in zip(paths, copies, strict=True)):
         return
-    copies[-1].unlink(missing_ok=True)  # no index beside the data of another save
+    copies[-1].unlink(missing_ok=True)  # an index must not refer to the data of another save
     for path, copy in zip(paths, copies, strict=True):
         with replacing_own(copy) as temporary:
             try:
                 os.link(path, temporary)
-            except OSError:  # another disk, or a file system without links
+            except OSError:  # another disk, or a file system without hard links
                 shutil.copyfile(path, temporary)
 
 
 def best_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
-    """The best checkpoints that are still there, best first, without their endings.
+    """Returns the paths of the best existing checkpoints without suffix, best first.
+
+    Args:
+        model_dir: the model directory.
+        count: number of checkpoints.
 
     Raises:
-        ValueError: there are not so many checkpoints with a score.
+        ValueError: fewer checkpoints with a score exist.
     """
     best_by = read_best_by(model_dir)
     paths = {}
@@ -75,6 +79,6 @@ def best_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
         name = {"bleu": "BLEU", "loss": "validation loss"}[best_by]
         raise InputError(
             f"--best {count}: {model_dir} holds {len(ranked)} checkpoints with a {name} "
-            "(validation.keep_best says how many of the best stay)"
+            "(training keeps as many of the best as validation.keep_best says)"
         )
     return [paths[step] for step in ranked[:count]]

@@ -1,4 +1,4 @@
-"""Where the checkpoints of a model directory lie, and what they are called."""
+"""Paths and file names of the checkpoints of a model directory."""
 
 import contextlib
 import os
@@ -17,20 +17,24 @@ from tf_transformer.storage.regular_files import regular_size
 
 
 def checkpoint_directory(model_dir: pathlib.Path) -> pathlib.Path:
-    """Where the checkpoints of a model directory lie."""
+    """Returns the folder of the checkpoints of a model directory."""
     return model_dir / CHECKPOINTS_NAME
 
 
 def checkpoint_paths(directory: pathlib.Path) -> list[str]:
-    """The checkpoints in a folder, oldest first, without their endings."""
+    """Returns the paths of the checkpoints in a folder without suffix, oldest first."""
     return [str(directory / f"step-{step}") for step in checkpoint_steps(directory)]
 
 
 def last_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
-    """The last checkpoints of a model directory, oldest first, without their endings.
+    """Returns the paths of the last checkpoints of a model directory without suffix, oldest first.
+
+    Args:
+        model_dir: the model directory.
+        count: number of checkpoints.
 
     Raises:
-        ValueError: there are not so many.
+        ValueError: there are fewer checkpoints.
     """
     directory = checkpoint_directory(model_dir)
     paths = checkpoint_paths(directory)
@@ -42,7 +46,7 @@ def last_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
 
 
 def checkpoint_files(directory: pathlib.Path, step: int) -> list[pathlib.Path]:
-    """The files of a checkpoint; the index, with which it is there for readers, is last."""
+    """Returns the files of a checkpoint; the index, which makes it visible to readers, is last."""
     files = (
         path for path in directory.glob(f"step-{step}.*") if CHECKPOINT_FILE.fullmatch(path.name)
     )
@@ -50,7 +54,10 @@ def checkpoint_files(directory: pathlib.Path, step: int) -> list[pathlib.Path]:
 
 
 def files_without_index(directory: pathlib.Path) -> list[pathlib.Path]:
-    """What interrupted saves and removals have left: the index comes last and goes first."""
+    """Returns the files of interrupted saves and removals.
+
+    They have no index, because it is written last and removed first.
+    """
     return [
         path
         for path in directory.glob("step-*.*")
@@ -61,16 +68,16 @@ def files_without_index(directory: pathlib.Path) -> list[pathlib.Path]:
 
 
 def step_of(path: str) -> int:
-    """The number of steps that a checkpoint was written after."""
+    """Returns the step of a checkpoint."""
     return int(path.rpartition("-")[2])
 
 
 @contextlib.contextmanager
-def findable(path: str) -> Iterator[str]:
-    """A name of the checkpoint by which TensorFlow can read it, wherever it lies.
+def tensorflow_path(path: str) -> Iterator[str]:
+    """Yields a path under which TensorFlow can read a checkpoint, whatever the folder's name.
 
     Raises:
-        ValueError: one of its files is no regular file.
+        ValueError: one of its files is not a regular file.
     """
     for file in checkpoint_files(pathlib.Path(path).parent, step_of(path)):
         regular_size(file)

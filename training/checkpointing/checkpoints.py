@@ -1,4 +1,4 @@
-"""Checkpoints of everything that training goes on from, and the average of their weights."""
+"""Checkpoints of the whole training state, and averaging the weights of checkpoints."""
 
 import errno
 import logging
@@ -26,34 +26,34 @@ from training.checkpointing.checkpoint_files import (
     checkpoint_files,
     checkpoint_paths,
     files_without_index,
-    findable,
     step_of,
+    tensorflow_path,
 )
 
 _log = logging.getLogger(__name__)
 
-# What TensorFlow raises over a damaged checkpoint, or one with other variables.
+# Errors that TensorFlow raises for a damaged checkpoint, or one with other variables.
 _UNREADABLE = (AssertionError, LookupError, ValueError, tf.errors.OpError, DecodeError)
-# Where TensorFlow describes the objects that the variables belong to.
+# Key of the object graph, which TensorFlow stores in every checkpoint.
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 class Checkpoints:
-    """The last checkpoints of a training run, in `model_dir/checkpoints`.
+    """The most recent checkpoints of a training run, in `model_dir/checkpoints`.
 
-    A checkpoint holds the weights, their moving averages if there are any, the state of every
-    dropout's random sequence and the optimizer's state with the number of steps done. It is written
-    in a folder beside, brought to disk and renamed, the index last: so it is there as a whole or
-    not at all, and an interrupted save leaves the former ones as they were.
+    A checkpoint holds the weights, their moving averages if any, the states of the dropout seeds,
+    and the optimizer's state with the number of steps done. Its files are written to a temporary
+    folder, flushed to disk and renamed, the index last: saving is atomic, and an interrupted save
+    leaves earlier checkpoints unchanged.
 
     Args:
-        model_dir: where the folder lies.
-        model: compiled model, its optimizer built.
-        keep: how many of the last checkpoints stay. One that lies between two regular steps, where
-            a run was stopped, goes with the next save and counts for nothing; a file beside it
-            marks it, since `every` may change.
-        every: the regular steps are the multiples of this.
-        is_writer: False only reads, beside a writer.
+        model_dir: the model directory.
+        model: the compiled model, with a built optimizer.
+        keep: number of most recent regular checkpoints to keep. A checkpoint between two regular
+            steps, where a run was stopped, does not count and is removed by the next save. A marker
+            file records that it is one, because `every` may change.
+        every: regular steps are the multiples of this.
+        is_writer: whether this process writes checkpoints; False only reads them.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Checkpoints:
         """Writes the state after `step` updates.
 
         Raises:
-            OSError: the disk is full or faulty; the former checkpoints are as they were.
+            OSError: the disk is full or fails; earlier checkpoints are unchanged.
         """
         try:
             make_own_folder(self._directory)
@@ -107,7 +107,7 @@ class Checkpoints:
         finally:
             self._remove_leftovers()
         self._remove_outdated()
-        _list_for_tensorflow(self._directory)
+        _write_checkpoint_state(self._directory)
 
     def _remove_outdated(self):
         paths = checkpoint_paths(self._directory)
@@ -118,20 +118,23 @@ class Checkpoints:
                 path.unlink()
 
     def _remove_leftovers(self) -> None:
-        """Removes what interrupted saves and removals have left."""
+        """Removes the files of interrupted saves and removals."""
         shutil.rmtree(self._writing, ignore_errors=True)
         for path in files_without_index(self._directory):
             path.unlink()
 
     def restore(self) -> bool:
-        """Goes back to the newest intact checkpoint, and says whether there was one.
+        """Restores the newest intact checkpoint.
 
-        Damaged ones that are newer are moved aside, to `damaged-step-*`, and what interrupted saves
-        have left is removed.
+        Newer damaged checkpoints are renamed to `damaged-step-*`, and the files of interrupted
+        saves are removed.
+
+        Returns:
+            Whether there was a checkpoint.
 
         Raises:
-            ValueError: there are checkpoints, and all are damaged or of another model; or the
-                newest intact one holds numbers that are not finite. All files are as they were.
+            ValueError: all checkpoints are damaged or of another model, or the newest intact one
+                holds values that are not finite. No file is changed then.
         """
         paths = checkpoint_paths(self._directory)
         errors = []
@@ -144,21 +147,21 @@ class Checkpoints:
         else:
             if errors:
                 raise InputError(
-                    f"no checkpoint of {len(paths)} can be read; put one back, or give another "
+                    f"no checkpoint of {len(paths)} can be read; restore one, or give another "
                     f"--model-dir. {errors[0]}"
                 )
             return False
         self._check_finite(path)
         for fault, damaged in zip(errors, reversed(paths), strict=False):
-            _log.warning("%s; moved aside, going on from %s", fault, path)
+            _log.warning("%s; renamed, resuming from %s", fault, path)
             if self._is_writer:
-                _move_aside(damaged)
+                _rename_damaged(damaged)
         if self._is_writer:
             self._remove_leftovers()
         return True
 
     def _read(self, path: str) -> None:
-        with findable(path) as name:
+        with tensorflow_path(path) as name:
             _check_entries(name, self._variables)
             self._checkpoint.read(name).assert_consumed()
         done = int(self._optimizer.iterations.numpy())
@@ -166,18 +169,18 @@ class Checkpoints:
             raise InputError(f"its optimizer has done {done} steps, not {step_of(path)}")
 
     def _check_finite(self, path: str) -> None:
-        """The norm of a gradient that was skipped may be infinite, and bears on nothing."""
+        """Checks all float variables but the gradient norm, which is not finite after a skip."""
         for variable in self._trained:
             if "float" in variable.dtype and variable is not self._optimizer.gradient_norm:
                 check_finite(variable.path, variable.value.numpy(), path)
 
 
 def _check_entries(name: str, variables: Mapping[str, Sequence[tf.Variable]]) -> None:
-    """Refuses names, shapes and types that are not the variables', before any is read."""
+    """Compares a checkpoint's names, shapes and types with the variables before reading values."""
     expected = {
-        _key(part, number): (list(variable.shape), variable.dtype)
+        _key(part, index): (list(variable.shape), variable.dtype)
         for part, group in variables.items()
-        for number, variable in enumerate(group)
+        for index, variable in enumerate(group)
     } | {_OBJECTS: ([], tf.string)}
     reader = tf.train.load_checkpoint(name)
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
@@ -193,14 +196,14 @@ def _describe(entry: tuple[list[int], tf.DType] | None) -> str:
     return "nothing" if entry is None else f"{entry[1].name} of shape {entry[0]}"
 
 
-def _move_aside(checkpoint: str) -> None:
+def _rename_damaged(checkpoint: str) -> None:
     path = pathlib.Path(checkpoint)
     for file in reversed(checkpoint_files(path.parent, step_of(checkpoint))):
         file.rename(file.with_name(f"damaged-{file.name}"))
 
 
-def _list_for_tensorflow(directory: pathlib.Path) -> None:
-    """Writes the file `checkpoint`, for `tf.train.latest_checkpoint`; nothing here reads it."""
+def _write_checkpoint_state(directory: pathlib.Path) -> None:
+    """Writes the file `checkpoint` for `tf.train.latest_checkpoint`; this package ignores it."""
     paths = checkpoint_paths(directory)
     tf.compat.v1.train.update_checkpoint_state(
         str(directory), paths[-1], all_model_checkpoint_paths=paths
@@ -208,7 +211,11 @@ def _list_for_tensorflow(directory: pathlib.Path) -> None:
 
 
 def check_averageable(paths: list[str], config: TransformerConfig) -> None:
-    """Checks that checkpoints hold the weights of a model, before it is made or any is read.
+    """Checks that checkpoints hold the weights of a model, before memory is allocated for it.
+
+    Args:
+        paths: paths of the checkpoints without suffix.
+        config: configuration of the model.
 
     Raises:
         ValueError: a checkpoint is damaged, of another model, or smaller than its weights.
@@ -217,23 +224,31 @@ def check_averageable(paths: list[str], config: TransformerConfig) -> None:
     needed = np.dtype("float32").itemsize * sum(map(math.prod, expected))
     for path in paths:
         try:
-            with findable(path) as name:
+            with tensorflow_path(path) as name:
                 shapes = tf.train.load_checkpoint(name).get_variable_to_shape_map()
             found = sorted(tuple(s) for key, s in shapes.items() if key.startswith("weights/"))
             if found != expected:
                 raise InputError(f"its {len(found)} weights have other shapes than the model's")
             files = checkpoint_files(pathlib.Path(path).parent, step_of(path))
             stored = sum(map(stored_bytes, files))
-            if 2 * stored < needed:  # several names may stand for one place, or for holes
+            # Several names may refer to the same bytes, and a sparse file stores fewer.
+            if 2 * stored < needed:
                 raise InputError(f"the weights need {needed:,} bytes, it stores {stored:,}")
         except _UNREADABLE as error:
             raise _damaged(path, error) from error
 
 
-def average_paths(paths: list[str], model: keras.Model) -> list[int]:
-    """Sets the model's weights to the mean of those of some checkpoints, and returns their steps.
+def average_checkpoints(paths: list[str], model: keras.Model) -> list[int]:
+    """Sets the model's weights to the mean of the weights of checkpoints.
 
-    Where training has kept moving averages, which are what was validated, it is the mean of them.
+    If a checkpoint holds moving averages of the weights, these are used, as in validation.
+
+    Args:
+        paths: paths of the checkpoints without suffix.
+        model: the model to change.
+
+    Returns:
+        The steps of the checkpoints.
 
     Raises:
         ValueError: a checkpoint is damaged, or holds weights that are not finite.
@@ -250,40 +265,40 @@ def average_paths(paths: list[str], model: keras.Model) -> list[int]:
 
 
 def _read_weights(path, model):
-    """The weights in a checkpoint, one by one; their moving averages where there are any."""
-    trained = {id(weight): number for number, weight in enumerate(model.trainable_weights)}
+    """Yields the weights of a checkpoint one by one, or their moving averages if there are any."""
+    trained = {id(weight): index for index, weight in enumerate(model.trainable_weights)}
     try:
-        with findable(path) as name:
+        with tensorflow_path(path) as name:
             reader = tf.train.load_checkpoint(name)
             has_averages = reader.has_tensor(_key("averages", 0))
-            for number, weight in enumerate(model.weights):
+            for index, weight in enumerate(model.weights):
                 if has_averages and id(weight) in trained:
                     yield _read_weight(reader, _key("averages", trained[id(weight)]), weight)
                 else:
-                    yield _read_weight(reader, _key("weights", number), weight)
+                    yield _read_weight(reader, _key("weights", index), weight)
     except _UNREADABLE as error:
         raise _damaged(path, error) from error
 
 
 def _read_weight(reader, key, weight):
-    """An array of a checkpoint, which must be like the weight before any memory is given to it."""
+    """Returns an array of a checkpoint; compares shape and type before allocating memory."""
     shape = reader.get_variable_to_shape_map().get(key)
     dtype = reader.get_variable_to_dtype_map().get(key)
     if (shape, dtype) != (list(weight.shape), tf.as_dtype(weight.dtype)):
         raise InputError(
-            f"{key} is {dtype and dtype.name} of shape {shape}, not {weight.dtype} of shape "
+            f"{key} is {dtype and dtype.name} of shape {shape}, expected {weight.dtype} of shape "
             f"{list(weight.shape)}"
         )
     return reader.get_tensor(key)
 
 
-def _key(name: str, number: int) -> str:
-    """Under which a variable stands in a checkpoint."""
-    return f"{name}/{number}/.ATTRIBUTES/VARIABLE_VALUE"
+def _key(part: str, index: int) -> str:
+    """Returns the key of a variable in a checkpoint."""
+    return f"{part}/{index}/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def _weights_and_state(model: keras.Model) -> tuple[list[tf.Variable], list[tf.Variable]]:
-    """The model's weights, and its other variables: the seeds of dropout."""
+    """Returns the model's weights and its other variables, the dropout seeds."""
     weights = [weight.value for weight in model.weights]
     return weights, _without([variable.value for variable in model.variables], weights)
 

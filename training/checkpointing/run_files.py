@@ -1,4 +1,4 @@
-"""What training writes, replaces and removes in its model directory."""
+"""The files that training writes in its model directory."""
 
 import pathlib
 
@@ -18,10 +18,10 @@ _FILES = (CONFIG_NAME, *SPM_NAMES, WEIGHTS_NAME, TRAINING_NAME, SCORES_NAME, PIC
 
 
 def check_run_files(model_dir: pathlib.Path) -> None:
-    """Refuses links and special files in the place of a run's files, before anything is written.
+    """Checks, before anything is written, that no file of a run is a link or a special file.
 
     Raises:
-        ValueError: names the first of them.
+        ValueError: one is; names the first.
     """
     for name in _FILES:
         check_own_file(model_dir / name)

@@ -1,4 +1,4 @@
-"""What a model directory says of the run that trains it, so that two runs are never mixed up."""
+"""The fingerprint of a run in its model directory, which keeps runs from being mixed up."""
 
 import dataclasses
 import pathlib
@@ -17,8 +17,8 @@ from training.prepared.prepared_folder import SentencePieceModels, digest_of
 from training.recorded_config import TRAINING_NAME
 from training.settings import config_to_dict, flatten, make_config
 
-# What may change between two calls that train one model: none of it bears on a step's result.
-_FREE_SETTINGS = frozenset(
+# Settings that may change when a run is resumed: none of them affects the result of a step.
+_CHANGEABLE_SETTINGS = frozenset(
     {
         "optimization.steps",
         "optimization.checkpoint_every",
@@ -28,21 +28,30 @@ _FREE_SETTINGS = frozenset(
 )
 
 
-def describe_training(
+def run_fingerprint(
     config: TrainingConfig,
     corpus_digest: str,
     init_from: pathlib.Path | None,
     vocabulary: SentencePieceModels | None = None,
 ) -> dict:
-    """What makes a run the run it is; `vocabulary` is one that is given."""
+    """Returns the plain values that identify a run.
+
+    Two calls of `train` are the same run if these are equal, except for changeable settings.
+
+    Args:
+        config: settings of the run.
+        corpus_digest: digest of the training corpus.
+        init_from: the model directory that the run is initialized from, if any.
+        vocabulary: the existing vocabulary that the run was given, if any.
+    """
     run: dict[str, Any] = {"settings": config_to_dict(config), "corpus": corpus_digest}
     if vocabulary:
         run["vocabulary"] = [model and digest_of(model) for model in vocabulary]
     return run | ({"init_from": str(init_from.resolve())} if init_from else {})
 
 
-def has_begun_from(model_dir: pathlib.Path, init_from: pathlib.Path) -> bool:
-    """Whether a run that starts from that model has begun in a folder."""
+def was_initialized_from(model_dir: pathlib.Path, init_from: pathlib.Path) -> bool:
+    """Returns whether the run in a folder has been initialized from that model."""
     try:
         run = read_json(model_dir / TRAINING_NAME)
         is_same = run.get("init_from") == str(init_from.resolve())
@@ -51,23 +60,25 @@ def has_begun_from(model_dir: pathlib.Path, init_from: pathlib.Path) -> bool:
     return is_same and (model_dir / CONFIG_NAME).exists()
 
 
-def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], None]) -> None:
-    """Describes the run in `model_dir`, or checks that it is the run described there.
+def start_or_resume(model_dir: pathlib.Path, run: dict, start: Callable[[], None]) -> None:
+    """Writes the fingerprint of a new run, or checks that the recorded run is the same.
 
-    The run has begun once the model's description is there: until then, whatever an interrupted or
-    refused call has left is written anew. Until there is a checkpoint or a model, another run may
-    take its place.
+    A run has started once the model's configuration is written; before that, the files of an
+    interrupted call are overwritten. Before there is a checkpoint or a model, another run replaces
+    it.
 
     Args:
-        model_dir: of the run.
-        run: of `describe_training`.
-        begin: writes the model's description into `model_dir`; called where there is none.
+        model_dir: directory of the run.
+        run: the result of `run_fingerprint`.
+        start: function that writes the model's configuration into `model_dir`; called for a new
+            run.
 
     Raises:
-        ValueError: the folder belongs to another run, to none, or has been trained for longer.
+        ValueError: the directory holds another run, a model without a run, or more steps than
+            `optimization.steps`.
     """
-    has_begun = (model_dir / CONFIG_NAME).exists()
-    if has_begun:
+    has_started = (model_dir / CONFIG_NAME).exists()
+    if has_started:
         _check_trained_here(model_dir)
         try:
             check_same_run(model_dir, run)
@@ -75,20 +86,22 @@ def begin_or_continue(model_dir: pathlib.Path, run: dict, begin: Callable[[], No
             if _has_trained(model_dir):
                 raise
             (model_dir / CONFIG_NAME).unlink()
-            has_begun = False
+            has_started = False
         else:
             _check_steps(model_dir, run["settings"]["optimization"]["steps"])
     model_dir.mkdir(parents=True, exist_ok=True)
     remove_leftovers(model_dir)
     with replacing_own(model_dir / TRAINING_NAME) as temporary:
         write_json(temporary, run)
-    if not has_begun:
-        begin()
+    if not has_started:
+        start()
 
 
 def _check_trained_here(model_dir):
     if not (model_dir / TRAINING_NAME).exists():
-        raise InputError(f"{model_dir} holds a model that this command did not train")
+        raise InputError(
+            f"{model_dir} holds a model that this command did not train; give another --model-dir"
+        )
 
 
 def _check_steps(model_dir, steps):
@@ -101,24 +114,25 @@ def _check_steps(model_dir, steps):
 
 
 def _has_trained(model_dir):
-    traces = (WEIGHTS_NAME, SCORES_NAME)
-    return any((model_dir / name).exists() for name in traces) or any(
+    return any((model_dir / name).exists() for name in (WEIGHTS_NAME, SCORES_NAME)) or any(
         (model_dir / "checkpoints").glob("*step-*")
     )
 
 
-def check_continuation(
+def check_resumable(
     model_dir: pathlib.Path, config: TrainingConfig, init_from: pathlib.Path | None
 ) -> None:
-    """Refuses what `begin_or_continue` would refuse with any corpus, before that is read.
+    """Checks what `start_or_resume` checks, except for corpus and vocabulary.
+
+    Call it before the corpus is read.
 
     Args:
-        model_dir: of the run, whether it has begun or not.
-        config, init_from: of the run, see `describe_training`. Whether the vocabulary is another is
-            seen later, where one is given or was.
+        model_dir: directory of the run, which may be new.
+        config: settings of the run; those of the vocabulary are not compared.
+        init_from: the model directory that the run is initialized from, if any.
 
     Raises:
-        ValueError: as `begin_or_continue`.
+        ValueError: as `start_or_resume`.
     """
     if not (model_dir / CONFIG_NAME).exists():
         return
@@ -126,24 +140,24 @@ def check_continuation(
     if not _has_trained(model_dir):
         return
     former = _read_run(model_dir)
-    run = describe_training(config, former["corpus"], init_from)
+    run = run_fingerprint(config, former["corpus"], init_from)
     names = (f"vocabulary.{field.name}" for field in dataclasses.fields(VocabularyConfig))
-    _check_same_settings(model_dir, former, run, _FREE_SETTINGS | set(names))
+    _check_same_settings(model_dir, former, run, _CHANGEABLE_SETTINGS | set(names))
     _check_steps(model_dir, config.optimization.steps)
 
 
 def check_same_run(
-    model_dir: pathlib.Path, run: dict, free: frozenset[str] = _FREE_SETTINGS
+    model_dir: pathlib.Path, run: dict, changeable: frozenset[str] = _CHANGEABLE_SETTINGS
 ) -> None:
-    """Compares with the run that `model_dir` describes.
+    """Compares a run with the one that `model_dir` records.
 
     Args:
-        model_dir: of the run.
-        run: of `describe_training`.
-        free: settings that may differ.
+        model_dir: directory of the run.
+        run: the result of `run_fingerprint`.
+        changeable: names of the settings that may differ.
 
     Raises:
-        ValueError: it is another, or its description is damaged.
+        ValueError: the runs differ, or the record is damaged.
     """
     former = _read_run(model_dir)
     if former["corpus"] != run["corpus"]:
@@ -152,28 +166,28 @@ def check_same_run(
         )
     if former.get("vocabulary") != run.get("vocabulary"):
         raise InputError(
-            f"{model_dir} was trained with another vocabulary; give the same --vocabulary, or none "
-            "where it had none, or another --model-dir"
+            f"{model_dir} was trained with another vocabulary; give the same --vocabulary (none "
+            "if it was trained without), or another --model-dir"
         )
-    _check_same_settings(model_dir, former, run, free)
+    _check_same_settings(model_dir, former, run, changeable)
 
 
 def _read_run(model_dir):
     path = model_dir / TRAINING_NAME
     try:
         run = read_json(path)
-        # Through the configuration, so that settings which are new since then take their defaults.
+        # `make_config` adds defaults of settings that did not exist when the file was written.
         return run | {
             "settings": config_to_dict(make_config(run["settings"])),
             "corpus": run["corpus"],
         }
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(
-            f"{path}: damaged; it should say what this model is trained on ({repr(error)[:400]})"
+            f"{path}: damaged; expected the settings and corpus of a run ({repr(error)[:400]})"
         ) from error
 
 
-def _check_same_settings(model_dir, former, run, free):
+def _check_same_settings(model_dir, former, run, changeable):
     if former.get("init_from") != run.get("init_from"):
         raise InputError(
             f"{model_dir} was trained with init_from={former.get('init_from')!r}; received "
@@ -182,7 +196,7 @@ def _check_same_settings(model_dir, former, run, free):
     before = flatten(former["settings"])
     now = flatten(run["settings"])
     for name in sorted(before.keys() | now.keys()):
-        if before.get(name) != now.get(name) and name not in free:
+        if before.get(name) != now.get(name) and name not in changeable:
             raise InputError(
                 f"{model_dir} was trained with {name}={before.get(name)!r}; "
                 f"received {now.get(name)!r}. Give the same settings or another --model-dir"

@@ -1,4 +1,4 @@
-"""The scores of every validation of a run, on disk, and what follows from them."""
+"""The file with the scores of all validations of a run, and decisions based on them."""
 
 import math
 import pathlib
@@ -9,23 +9,22 @@ from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import replacing_own
 
 SCORES_NAME = "validation_scores.json"
-# A hundred thousand validations.
+# About a hundred thousand validations.
 _MAX_BYTES = 2**26
 _NUMBERS = ("loss", "perplexity", "accuracy", "bleu", "chrf")
 
 
 class ValidationScores:
-    """Scores by step, in one file that is replaced as a whole after each validation.
+    """Validation scores by step, in a file that is replaced atomically after each validation.
 
-    Which checkpoint is best, and whether training should end, follow from this file alone, so a run
-    that was stopped and goes on decides as if it had not been. Scores that were made in another
-    way, on other sentences or by another search, are kept but not compared with.
+    The best checkpoint and early stopping depend on this file alone, so a resumed run decides like
+    an uninterrupted one. Scores of other sentences or another search are kept, but not compared.
 
     Args:
-        model_dir: where the file lies.
-        best_by: "bleu", the highest, or "loss", the lowest.
-        made_by: whatever scores must have in common to be compared, as plain values; None takes
-            that of the newest scores.
+        model_dir: directory of the file.
+        best_by: "bleu" (higher is better) or "loss" (lower is better).
+        made_by: plain values that describe how scores are made; only scores with equal values are
+            compared. None takes those of the newest scores.
 
     Raises:
         ValueError: the file is damaged.
@@ -42,10 +41,10 @@ class ValidationScores:
         self._made_by = made_by
 
     def add(self, step: int, scores: dict[str, Any]) -> None:
-        """Writes the scores after `step` updates, in place of former ones made in the same way.
+        """Writes the scores after `step` updates; replaces comparable ones of the same step.
 
         Raises:
-            OSError: they cannot be written; the file is as it was.
+            OSError: the file cannot be written; it is unchanged.
         """
         record = {"step": step, **scores, "made_by": self._made_by}
         others = [
@@ -53,7 +52,7 @@ class ValidationScores:
             for other in self._records
             if (other["step"], other["made_by"]) != (step, self._made_by)
         ]
-        # Stable: of one step's scores, the newest are last.
+        # A stable sort keeps the newest scores of a step last.
         records = sorted([*others, record], key=lambda record: record["step"])
         with replacing_own(self._path) as temporary:
             plain = [_without_nan(record) for record in records]
@@ -61,11 +60,11 @@ class ValidationScores:
         self._records = records
 
     def find(self, step: int) -> dict[str, Any] | None:
-        """The scores after `step` updates, if there are any made in this way."""
+        """Returns the comparable scores after `step` updates, or None."""
         return next((record for record in self._comparable() if record["step"] == step), None)
 
     def ranked(self, until: int | None = None) -> list[int]:
-        """Steps from best to worst, of equals the earlier first; those after `until` left out."""
+        """Returns the steps up to `until`, best first; of equal scores, the earlier step first."""
         records = [
             (-quality, record["step"])
             for record in self._comparable(until)
@@ -73,13 +72,13 @@ class ValidationScores:
         ]
         return [step for _, step in sorted(records)]
 
-    def stale(self, until: int) -> int:
-        """How many of the scores up to the step `until` came since the best of them."""
+    def num_without_improvement(self, until: int) -> int:
+        """Returns the number of scores after the best one, up to the step `until`."""
         ranked = self.ranked(until)
         return sum(step > ranked[0] for step in ranked) if ranked else 0
 
     def describe_best(self, until: int) -> str:
-        """The best score up to the step `until`, in words."""
+        """Returns the best score up to the step `until` and its step, as text."""
         step = self.ranked(until)[0]
         name = {"bleu": "BLEU", "loss": "loss"}[self.best_by]
         scores = self.find(step) or {}
@@ -93,7 +92,7 @@ class ValidationScores:
         ]
 
     def _quality(self, record):
-        """The higher, the better; None where the step was not judged by this."""
+        """Returns a number that is higher for better scores; None without a score of `best_by`."""
         value = record.get(self.best_by)
         if value is None:
             return None
@@ -103,7 +102,7 @@ class ValidationScores:
 
 
 def _without_nan(record):
-    """JSON has neither NaN nor infinity: None stands for them."""
+    """Replaces NaN and infinity, which JSON does not have, by None."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in record.items()
@@ -113,7 +112,6 @@ def _without_nan(record):
 def _read(path):
     try:
         records = read_json(path, _MAX_BYTES)["scores"]
-        # What is compared with must be there.
         for record in records:
             _check(record)
             record["loss"] = math.nan if record["loss"] is None else record["loss"]
@@ -121,40 +119,44 @@ def _read(path):
         return []
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(
-            f"{path}: damaged; it should hold the scores of validations ({error!r})"
+            f"{path}: damaged; expected the scores of validations ({error!r})"
         ) from error
     return records
 
 
 def _check(record):
     if type(record["step"]) is not int or record["step"] < 0:
-        raise InputError(f"expected the number of a step, got {record['step']!r}")
+        raise InputError(f"expected a step, at least 0, got {record['step']!r}")
     for name in _NUMBERS:
         if name in record and type(record[name]) not in (int, float, type(None)):
             raise InputError(f"expected a number for {name}, got {record[name]!r}")
-    record["made_by"], record["loss"]
+    record["made_by"], record["loss"]  # a missing key raises KeyError
 
 
 def read_validation_scores(model_dir: pathlib.Path) -> list[dict[str, Any]]:
-    """The scores of the run in `model_dir`, by step; none before the first validation.
+    """Returns the scores of the run in `model_dir` in the order of steps.
+
+    The list is empty before the first validation.
 
     Raises:
-        ValueError: their file is damaged.
+        ValueError: the file of scores is damaged.
     """
     return _read(model_dir / SCORES_NAME)
 
 
 def read_best_by(model_dir: pathlib.Path) -> str:
-    """By what the run in `model_dir` judges its checkpoints.
+    """Returns the score that the run in `model_dir` chooses its best checkpoints by.
 
     Raises:
-        ValueError: it has no scores, or their file is damaged.
+        ValueError: the run has no scores, or the file of scores is damaged.
     """
     path = model_dir / SCORES_NAME
     try:
         best_by = read_json(path, _MAX_BYTES)["best_by"]
     except FileNotFoundError as error:
-        raise InputError(f"{model_dir} has no {SCORES_NAME}: no checkpoint was judged") from error
+        raise InputError(
+            f"{model_dir} has no {SCORES_NAME}: no checkpoint has been validated yet"
+        ) from error
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path}: damaged ({error!r})") from error
     if best_by not in ("bleu", "loss"):

@@ -12,10 +12,10 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     """Adds the parser of `demo`."""
     parser = commands.add_parser(
         "demo",
-        help="train, judge and export a small translator from built-in text",
+        help="train, evaluate and export a small translation model from built-in text",
         description="Makes an English-German corpus of dates, times, amounts and counts, trains a "
-        "small model on it, reports its quality on unseen sentences, exports it and translates "
-        "with the export. Needs no file and no network, and two to three minutes on 2 CPU cores.",
+        "small model on it, evaluates it on unseen sentences, exports it and translates with the "
+        "export. Needs no file and no network, and two to three minutes on 2 CPU cores.",
     )
     parser.add_argument(
         "--task", default="translate", choices=("translate", "copy"),
@@ -23,11 +23,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--out", type=pathlib.Path, default=pathlib.Path("demo-out"), metavar="DIR",
-        help="where everything is written (default: %(default)s)",
+        help="the folder to write (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--seed", type=int, default=1, metavar="N",
-        help="of corpus, weights and data order (default: %(default)s)",
+        help="random seed of corpus, weights and data order (default: %(default)s)",
     )  # fmt: skip
     parser.set_defaults(run=_run_demo)
 

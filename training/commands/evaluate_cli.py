@@ -27,9 +27,9 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "evaluate",
         help="BLEU, chrF, exact matches and perplexity on a test set",
-        description="Translates the source and compares with the reference, on plain text. Of a "
-        "language model, which has no source, reports the reference's perplexity. The scores are "
-        "added to DIR/scores.jsonl, with what they were computed from.",
+        description="Translates the source and compares the translations with the reference as "
+        "plain text. For a language model, which has no source, reports the perplexity of the "
+        "reference. The scores are appended to DIR/scores.jsonl, with their provenance.",
     )
     add_model_dir(parser, "the model")
     parser.add_argument("--source", metavar="F", help="sentences to translate")
@@ -39,12 +39,12 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_dtype(parser)
     parser.add_argument(
         "--tokenize", default="13a", choices=("13a", "intl", "zh", "char", "none"),
-        help="how BLEU cuts words; zh for Chinese (default: %(default)s)",
+        help="sacreBLEU's tokenizer for BLEU; zh for Chinese (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--compare", nargs="+", action="extend", default=[], metavar="HYPOTHESES",
-        help="other systems' translations of the source: says whether the difference is more than "
-        "chance, by paired bootstrap and approximate randomization",
+        help="other systems' translations of the source, to test whether the difference is "
+        "significant by paired bootstrap and approximate randomization",
     )  # fmt: skip
     parser.add_argument("--output", type=pathlib.Path, metavar="F", help="write the translations")
     parser.add_argument("--json", type=pathlib.Path, metavar="F", help="write the scores as JSON")
@@ -55,7 +55,7 @@ def _run_evaluate(options):
     for name in ("output", "compare", "target_language"):
         if options.source is None and getattr(options, name):
             option = name.replace("_", "-")
-            raise InputError(f"--{option} takes translations, which need a --source")
+            raise InputError(f"--{option} is for translations; give a --source")
     for output in (options.output, options.json):
         if output:
             check_writable(output)
@@ -98,15 +98,13 @@ def _run_evaluate(options):
 
 
 def _check_model(options):
-    """Returns the languages that sources need the tag of."""
+    """Checks the model directory, and returns the languages whose tags the source needs."""
     from tf_transformer.storage.model_dir import check_model_dir
 
     if options.source is None:
         source, _ = check_model_dir(options.model_dir)
         if source is not None:
-            raise InputError(
-                f"{options.model_dir} holds a model that translates; give it a --source"
-            )
+            raise InputError(f"{options.model_dir} holds a translation model; give a --source")
         return []
     source, _ = check_translator(options.model_dir)
     if options.target_language is not None:
@@ -129,7 +127,7 @@ def _check_texts(source, reference, systems, languages, target_language):
 
 
 def _check_outputs(options, read):
-    """Refuses outputs that would replace what is read, each other, or a file of the model."""
+    """Refuses outputs that would replace an input, each other, or a file of the model."""
     written: dict[pathlib.Path, str] = {}
     for name in ("output", "json"):
         path = getattr(options, name)
@@ -137,16 +135,16 @@ def _check_outputs(options, read):
             continue
         real = path.resolve()
         if real in {other.resolve() for other in read}:
-            raise InputError(f"--{name} {path} is a file that is read; expected another one")
+            raise InputError(f"--{name} {path} is an input file; give another one")
         if real.parent == options.model_dir.resolve() and path.exists():
-            raise InputError(f"--{name} {path} is a file of the model; expected another one")
+            raise InputError(f"--{name} {path} is a file of the model; give another one")
         if real in written:
-            raise InputError(f"--{name} {path} is --{written[real]} too; expected another one")
+            raise InputError(f"--{name} {path} is also --{written[real]}; give another one")
         written[real] = name
 
 
 def _store_scores(options, scores):
-    """A model directory that is not ours to write in can still be judged."""
+    """Writes and appends the scores; a model directory that is read-only gives a warning."""
     if options.json:
         with replacing(options.json) as path:
             write_json(path, scores)

@@ -1,4 +1,4 @@
-"""The commands that draw: attention, picture."""
+"""The commands that draw figures: attention, picture."""
 
 import argparse
 import pathlib
@@ -23,7 +23,7 @@ _SMOOTHED_OVER = ("all", "others", "others_but_padding")
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds the parsers of the commands that draw."""
+    """Adds the parsers of the commands that draw figures."""
     _add_attention(commands)
     _add_picture(commands)
 
@@ -31,7 +31,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _add_attention(commands):
     parser = commands.add_parser(
         "attention",
-        help="draw who attends to what in one sentence",
+        help="draw the attention weights of one sentence",
         description="Translates one sentence and draws the attention weights of every layer and "
         "head. A .html page holds all of them; a picture holds one part.",
     )
@@ -39,10 +39,10 @@ def _add_attention(commands):
     parser.add_argument("--text", type=text, required=True, metavar="T", help="the sentence")
     parser.add_argument(
         "--part", default="cross", choices=("encoder", "decoder", "cross"),
-        help="which attention a picture shows (default: %(default)s)",
+        help="the attention that a picture shows (default: %(default)s)",
     )  # fmt: skip
     add_search_options(parser)
-    _add_output(parser, "attention.html", "where it is drawn: .html, .png, .svg or .pdf")
+    _add_output(parser, "attention.html", "the file to write: .html, .png, .svg or .pdf")
     parser.set_defaults(run=_run_attention)
 
 
@@ -73,24 +73,27 @@ def _run_attention(options):
 def _add_picture(commands):
     parser = commands.add_parser(
         "picture",
-        help="draw a formula, a training run or a search",
+        help="draw a formula, a training run or a beam search",
         description="Draws one of the pictures of the guide.",
     )
     pictures = parser.add_subparsers(metavar="PICTURE", required=True)
 
     def add(name, draw, summary):
         picture = pictures.add_parser(name, help=summary, description=summary)
-        _add_output(picture, f"{name}.png", "where it is drawn: .png, .svg or .pdf")
+        _add_output(picture, f"{name}.png", "the file to write: .png, .svg or .pdf")
         picture.set_defaults(run=_run_picture, draw=draw)
         return picture
 
     picture = add("masks", _draw_masks, "padding masks and causal masks")
     picture.add_argument(
-        "--lengths", nargs="+", type=int, default=[8, 5], metavar="N", help="of the sentences"
-    )
+        "--lengths", nargs="+", type=int, default=[8, 5], metavar="N",
+        help="numbers of tokens of the sentences",
+    )  # fmt: skip
     picture = add("positions", _draw_positions, "the positional encoding")
-    picture.add_argument("--length", type=int, default=100, metavar="N", help="positions")
-    picture.add_argument("--d-model", type=int, default=128, metavar="N", help="width")
+    picture.add_argument("--length", type=int, default=100, metavar="N", help="number of positions")
+    picture.add_argument(
+        "--d-model", type=int, default=128, metavar="N", help="width of the encoding"
+    )
     picture.add_argument("--layout", default="interleaved", choices=_LAYOUTS)
     picture = add("position-products", _draw_products, "PE(pos + k) as a linear map of PE(pos)")
     picture.add_argument("--shift", type=int, default=10, metavar="K", help="k")
@@ -121,7 +124,7 @@ def _run_picture(options):
 
 
 def _pictures():
-    """The module that draws, which needs TensorFlow."""
+    """Imports the module of figures, which needs TensorFlow."""
     import_tensorflow()
     from training.plots import pictures
 
@@ -184,7 +187,7 @@ def _check_label_smoothing(value):
 def _draw_training(options):
     import_tensorflow()
     from training.checkpointing.run_files import LOGS_NAME
-    from training.plots.plots import plot_training
+    from training.plots.training_curves import plot_training
 
     return plot_training(options.model_dir / LOGS_NAME)
 

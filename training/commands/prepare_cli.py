@@ -1,4 +1,4 @@
-"""The commands for big corpora: prepare, data-service."""
+"""The commands for large corpora: prepare, data-service."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ from tf_transformer.storage.files import check_folder
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds the parsers of the commands for big corpora."""
+    """Adds the parsers of the commands for large corpora."""
     _add_prepare(commands)
     _add_data_service(commands)
 
@@ -20,15 +20,15 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _add_prepare(commands):
     parser = commands.add_parser(
         "prepare",
-        help="turn big corpora into token ids on disk, which training reads",
+        help="tokenize large corpora into files that training reads",
         description="Tokenizes text once, in parallel processes, into sharded TFRecords that "
-        "`train --prepared` reads. Faulty lines, pairs that are too long and duplicates are left "
-        "out and reported. Files hold one sentence a line, plain, .gz or .zst; F.tsv:2 is column "
-        "2 of a TSV file. Stopped at any moment, the same command goes on.",
+        "`train --prepared` reads. Invalid lines, pairs that are too long and duplicates are "
+        "dropped and reported. Files hold one sentence per line, plain, .gz or .zst; F.tsv:2 is "
+        "column 2 of a TSV file. An interrupted command resumes when it is run again.",
     )
     parser.add_argument(
         "--source", nargs="+", metavar="F",
-        help="files of source sentences; without, for a language model of the target",
+        help="files of source sentences; without them, the corpus is for a language model",
     )  # fmt: skip
     parser.add_argument(
         "--target", nargs="+", required=True, metavar="F",
@@ -39,24 +39,25 @@ def _add_prepare(commands):
     )
     parser.add_argument(
         "--vocabulary", type=pathlib.Path, metavar="PATH",
-        help="take the vocabulary of a prepared folder or a model directory, or your own: a "
+        help="use the vocabulary of a prepared folder or a model directory, or your own: a "
         "SentencePiece model, or a folder with source.spm and target.spm (default: train one)",
     )  # fmt: skip
-    parser.add_argument("--vocab-size", type=int, metavar="N", help="pieces of the vocabulary")
-    parser.add_argument("--config", type=pathlib.Path, metavar="F", help="settings in YAML")
+    parser.add_argument("--vocab-size", type=int, metavar="N", help="size of the vocabulary")
+    parser.add_argument("--config", type=pathlib.Path, metavar="F", help="YAML file of settings")
     parser.add_argument(
         "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
-        help="single settings; `vocabulary` and data.max_length count here",
+        help="single settings; only those of `vocabulary` and data.max_length are used here",
     )  # fmt: skip
     parser.add_argument(
-        "--processes", type=int, metavar="N", help="how many tokenize (default: all cores)"
-    )
+        "--processes", type=int, metavar="N",
+        help="number of parallel processes (default: all cores)",
+    )  # fmt: skip
     parser.add_argument(
         "--shard-pairs", type=int, default=50_000, metavar="N",
-        help="lines of a shard (default: %(default)s)",
+        help="number of lines per shard (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--keep-duplicates", action="store_true", help="keep pairs that came before"
+        "--keep-duplicates", action="store_true", help="keep pairs that equal an earlier one"
     )
     parser.set_defaults(run=_run_prepare)
 
@@ -101,16 +102,16 @@ def _run_prepare(options):
 
 
 def _report(description: dict) -> str:
-    """What was found, for people."""
+    """Returns the statistics of `prepared.json` as text."""
     statistics = description["statistics"]
     lines = [f"{statistics['lines']:>15,} pairs of lines read"]
-    for kind, number in statistics["faults"].items():
-        if number:
+    for kind, count in statistics["faults"].items():
+        if count:
             examples = statistics["examples"].get(kind, [])
-            places = printable(", ".join([*examples, *(["..."] if number > len(examples) else [])]))
-            lines.append(f"{number:>15,} left out as {printable(kind)} ({places})")
+            shown = printable(", ".join([*examples, *(["..."] if count > len(examples) else [])]))
+            lines.append(f"{count:>15,} dropped as {printable(kind)} ({shown})")
     if statistics["duplicates"]:
-        lines.append(f"{statistics['duplicates']:>15,} left out as duplicates")
+        lines.append(f"{statistics['duplicates']:>15,} dropped as duplicates")
     lines.append(f"{statistics['kept']:>15,} kept, in {len(description['shards'])} shards")
     for side in ("source", "target"):
         if statistics[f"{side}_tokens"]:
@@ -121,17 +122,19 @@ def _report(description: dict) -> str:
 def _add_data_service(commands):
     parser = commands.add_parser(
         "data-service",
-        help="make batches for trainers that have no processor time to spare",
+        help="make batches for training processes on other machines",
         description="Runs a tf.data service until it is stopped. `train --prepared ... "
-        "--data-service grpc://HOST:PORT` has its batches made there; the folders must have the "
-        "same paths on both machines. Whoever can connect can read and write files, and so run "
-        "code, as the user that runs it: only this machine, unless --trust-network is given.",
+        "--data-service grpc://HOST:PORT` gets its batches from it; the folders must have the "
+        "same paths on both machines. Every client can read and write files, and so run code, as "
+        "the user of the service; only this machine can connect unless --trust-network is given.",
     )
-    parser.add_argument("--port", type=int, default=5050, metavar="N", help="default: 5050")
+    parser.add_argument(
+        "--port", type=int, default=5050, metavar="N", help="default: 5050; 0 chooses a free port"
+    )
     parser.add_argument(
         "--host", default="localhost", metavar="NAME",
-        help="this machine's name for the trainers; with --trust-network, that by which other "
-        "machines find it (default: %(default)s)",
+        help="name of this machine for the clients; with --trust-network, the name under which "
+        "other machines find it (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--trust-network", action="store_true",
@@ -153,11 +156,14 @@ def _run_data_service(options):
     port = service.target.rpartition(":")[2]
     print(f"Serving batches: --data-service grpc://{bracketed(options.host)}:{port}")
     clients = "Every machine of the network" if options.trust_network else "Only this machine"
-    print(f"{clients} can connect. Whoever connects can run code as this user.")
+    print(f"{clients} can connect. Every client can run code as this user.")
     _wait_for_ctrl_c()
 
 
 def _wait_for_ctrl_c():
-    """The service's own `join` does not hear of it, nor `signal.pause` of one that just came."""
+    """Waits until Ctrl-C.
+
+    The service's `join` blocks Ctrl-C, and `signal.pause` misses one that came just before it.
+    """
     while True:
         time.sleep(1)

@@ -13,14 +13,14 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "runs",
         help="tabulate model directories: sizes, steps, validation, scores",
-        description="Finds the model directories in folders and below them, and shows for each its "
-        "sizes, how far its training is, the last validation, and the scores that `evaluate` has "
-        "stored there; a * stands at scores of weights that are no longer there.",
+        description="Finds the model directories in and below folders, and shows for each its "
+        "sizes, the progress of its training, the last validation, and the scores that `evaluate` "
+        "has stored; * marks scores of weights that have been replaced since.",
     )
     parser.add_argument(
-        "folders", nargs="+", type=pathlib.Path, metavar="DIR", help="where to look"
+        "folders", nargs="+", type=pathlib.Path, metavar="DIR", help="folders to search"
     )
-    parser.add_argument("--json", type=pathlib.Path, metavar="F", help="write all of it as JSON")
+    parser.add_argument("--json", type=pathlib.Path, metavar="F", help="write everything as JSON")
     parser.set_defaults(run=_run)
 
 
@@ -43,7 +43,7 @@ def _run(options):
         return
     for table in (_run_rows(runs), _score_rows(runs)):
         if len(table) > 1:
-            print(f"{_in_columns(table)}\n")
+            print(f"{_format_table(table)}\n")
     for run in runs:
         if run.fault:
             print(f"damaged: {run.fault}")
@@ -87,8 +87,8 @@ def _number(value, digits):
     return f"{value:.{digits}f}" if abs(value) < 1e9 else f"{value:.{digits}e}"
 
 
-def _in_columns(rows):
-    """Text to the left, columns of numbers to the right; what is not there is a dash."""
+def _format_table(rows):
+    """Aligns text left and columns of numbers right; a missing value becomes a dash."""
     columns = []
     for column in zip(*rows, strict=True):
         head, *cells = ("-" if value is None else str(value) for value in column)

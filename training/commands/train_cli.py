@@ -1,6 +1,6 @@
 """The commands that make a model's weights: train, average.
 
-TensorFlow is imported inside the commands, so that `--help` answers at once.
+TensorFlow is imported inside the commands, so that `--help` is fast.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from tf_transformer.presets import PRESETS
 from tf_transformer.storage.files import check_folder, locked
 from tf_transformer.storage.own_files import check_own_file, replacing_own
 
-_NO_SOURCE = "; without, a language model of the target is trained"
+_NO_SOURCE = "; without it, a language model of the target is trained"
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -31,68 +31,72 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _add_train(commands):
     parser = commands.add_parser(
         "train",
-        help="train a model on parallel text, or go on training it",
-        description="Trains a model. Files hold one sentence a line, plain, .gz or .zst; "
-        "F.tsv:2 is column 2 of a TSV file. Ctrl-C, SIGTERM and a terminal that is closed finish "
-        "the running step, save and stop; the same command goes on. A second Ctrl-C or SIGTERM "
-        "ends the process at once, without saving: the same command then goes on from the newest "
-        "checkpoint.",
+        help="train a model on parallel text, or resume its training",
+        description="Trains a model. Files hold one sentence per line, plain, .gz or .zst; "
+        "F.tsv:2 is column 2 of a TSV file. On Ctrl-C, SIGTERM or a closed terminal, the running "
+        "step is finished and a checkpoint saved; run the same command again to resume. A second "
+        "Ctrl-C or SIGTERM ends the process at once, without saving: the same command then "
+        "resumes from the newest checkpoint.",
     )
     parser.add_argument("--source", metavar="F", help=f"source sentences{_NO_SOURCE}")
     corpus = parser.add_mutually_exclusive_group(required=True)
     corpus.add_argument("--target", metavar="F", help="target sentences")
     corpus.add_argument(
         "--prepared", nargs="+", metavar="DIR[=WEIGHT]",
-        help="folders that `prepare` made, in place of --source and --target; the pairs of one "
-        "with weight 3 are seen three times as often as those of one with weight 1",
+        help="folders that `prepare` made, instead of --source and --target; pairs of a folder "
+        "with weight 3 are seen three times as often as those of a folder with weight 1",
     )  # fmt: skip
     parser.add_argument(
         "--data-service", metavar="ADDRESS",
-        help="a tf.data service that reads the prepared folders, such as grpc://localhost:5050",
+        help="address of a tf.data service that reads the prepared folders, such as "
+        "grpc://localhost:5050",
     )  # fmt: skip
     for side in ("source", "target"):
         parser.add_argument(
             f"--validation-{side}", required=side == "target", metavar="F",
-            help=f"{side} sentences to judge by at each checkpoint",
+            help=f"{side} sentences of the validation set, which is scored at each checkpoint",
         )  # fmt: skip
-    add_model_dir(parser, "where the model is written")
+    add_model_dir(parser, "the model directory to write")
     parser.add_argument(
         "--init-from", type=pathlib.Path, metavar="DIR",
-        help="a model whose vocabulary and weights training starts from (fine-tuning)",
+        help="a model to initialize vocabulary and weights from (fine-tuning)",
     )  # fmt: skip
     parser.add_argument(
         "--vocabulary", type=pathlib.Path, metavar="PATH",
-        help="take the vocabulary of a prepared folder or a model directory, or your own: a "
+        help="use the vocabulary of a prepared folder or a model directory, or your own: a "
         "SentencePiece model, or a folder with source.spm and target.spm (default: train one)",
     )  # fmt: skip
     parser.add_argument("--preset", metavar="NAME", help=f"sizes: {', '.join(PRESETS)}")
-    parser.add_argument("--steps", type=int, metavar="N", help="optimizer updates in all")
-    parser.add_argument("--vocab-size", type=int, metavar="N", help="pieces of the vocabulary")
-    parser.add_argument("--config", type=pathlib.Path, metavar="F", help="settings in YAML")
+    parser.add_argument("--steps", type=int, metavar="N", help="total number of optimizer updates")
+    parser.add_argument("--vocab-size", type=int, metavar="N", help="size of the vocabulary")
+    parser.add_argument("--config", type=pathlib.Path, metavar="F", help="YAML file of settings")
     parser.add_argument(
         "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
         help="single settings, such as optimization.warmup_steps=4000 or model.dropout_rate=0.1",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, metavar="N", help="of weights, dropout and data order")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="random seed of weights, dropout and data order"
+    )
     parser.add_argument(
         "--checkpoint-every", type=int, metavar="N", help="updates between two checkpoints"
     )
     parser.add_argument(
         "--deterministic", action="store_true",
-        help="the same weights, bit for bit, whenever the same command is run; slower",
+        help="make training deterministic: the same command gives the same weights; slower",
     )  # fmt: skip
     parser.add_argument(
         "--strategy", default="auto",
         choices=("auto", "one_device", "mirrored", "multi_worker"),
-        help="auto: several machines if TF_CONFIG names them, else this one's devices",
+        help="auto: multi_worker if TF_CONFIG names several workers, else this machine's devices",
     )  # fmt: skip
     parser.add_argument(
         "--devices", type=int, metavar="N",
-        help="GPUs to train on (default: all); without GPUs, logical CPU devices (default: 1)",
+        help="number of GPUs (default: all); without GPUs, number of logical CPU devices "
+        "(default: 1)",
     )  # fmt: skip
     parser.add_argument(
         "--profile", metavar="FIRST:LAST",
-        help="capture a profile of these steps for TensorBoard, as in 100:110",
+        help="capture a profile of these steps for TensorBoard, such as 100:110",
     )  # fmt: skip
     parser.set_defaults(run=_run_train)
 
@@ -121,8 +125,8 @@ def _run_train(options):
     import_tensorflow()
     from training.checkpointing.run_files import LOGS_NAME, PICTURE_NAME
     from training.malloc import keep_freed_memory
-    from training.plots.plots import plot_training
-    from training.prepared.prepared import PreparedText
+    from training.plots.training_curves import plot_training
+    from training.prepared.prepared_text import PreparedText
     from training.trainer import train
 
     keep_freed_memory()
@@ -149,17 +153,19 @@ def _run_train(options):
     if result.stopped_by is not None:
         again = shlex.join(["tf-transformer", *sys.argv[1:]])
         done = f"Stopped and saved at step {result.step}" if result.step else "Stopped at step 0"
-        with _lost_terminal_ignored():
-            print(f"{done}. To go on, run again:\n  {again}")
+        with _closed_terminal_ignored():
+            print(f"{done}. To resume, run again:\n  {again}")
         return 128 + result.stopped_by
     if result.early_stop is not None:
         print(f"Stopped early at step {result.step}: {result.early_stop}.")
-        print("To go on, raise validation.patience; the best checkpoints: average --best N.")
+        print(
+            "To resume, raise validation.patience; to use the best checkpoints: average --best N."
+        )
     print(f"Trained for {result.step} steps: {options.model_dir} (curves: {picture})")
 
 
 def _text_files(options):
-    """The text files by their names as arguments of `train`; None for those not given."""
+    """Returns the text files by their argument names in `train`; None for those not given."""
     from tf_transformer.text.text_file import TextFile
 
     names = {"source": 1, "target": 2, "validation_source": 1, "validation_target": 2}
@@ -170,14 +176,14 @@ def _text_files(options):
 
 
 @contextlib.contextmanager
-def _lost_terminal_ignored():
-    """Lets the exit status say that training was stopped, with nobody left to read a message."""
+def _closed_terminal_ignored():
+    """Ignores errors of printing to a closed terminal, so that the exit status is unaffected."""
     try:
         yield
     except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
+        devnull = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):
-            os.dup2(nowhere, stream.fileno())  # for what is written when Python ends
+            os.dup2(devnull, stream.fileno())  # Python flushes the streams when it exits
 
 
 def _parse_profile(text: str, steps: int) -> tuple[int, int]:
@@ -190,8 +196,8 @@ def _parse_profile(text: str, steps: int) -> tuple[int, int]:
 
 
 def _check_early(options, config, folders, vocabulary, texts):
-    """What can be known before TensorFlow is imported, the quickest first."""
-    from training.checkpointing.run_metadata import check_continuation
+    """Runs all checks that need no TensorFlow, the fastest first."""
+    from training.checkpointing.run_metadata import check_resumable
     from training.distributed.cluster import choose_strategy, read_cluster
     from training.early_checks import (
         check_initial_model,
@@ -205,14 +211,14 @@ def _check_early(options, config, folders, vocabulary, texts):
         raise InputError(f"--devices {options.devices}: expected at least 1")
     cluster = read_cluster(os.environ.get("TF_CONFIG", ""))
     choose_strategy(options.strategy, options.devices, cluster)
-    if not cluster.addresses:  # of several workers, one writes; others need only read
+    if not cluster.addresses:  # of several workers, only the chief writes
         check_folder(options.model_dir)
     has_source = _has_source(folders) if folders else texts["source"] is not None
     check_sources(config, has_source, texts["validation_source"] is not None)
     if vocabulary is not None and not options.init_from:
         config = with_vocabulary(config, vocabulary)
     check_initial_model(options.model_dir, options.init_from)
-    check_continuation(options.model_dir, config, options.init_from)
+    check_resumable(options.model_dir, config, options.init_from)
     if not folders:
         check_lengths(texts["source"], texts["target"])
     check_lengths(texts["validation_source"], texts["validation_target"])
@@ -225,11 +231,11 @@ def _prepared_folders(options):
             raise InputError("--data-service reads prepared folders; give them with --prepared")
         return None
     if options.source is not None:
-        raise InputError("--prepared takes the place of --source")
+        raise InputError("--prepared replaces --source; leave out --source")
     from training.prepared.prepared_folder import PreparedFolder, read_description
 
     folders = [PreparedFolder.parse(name) for name in options.prepared]
-    read_description(folders[0].path)  # refuses what is none
+    read_description(folders[0].path)  # raises if the folder is not prepared
     return folders
 
 
@@ -240,12 +246,12 @@ def _has_source(folders):
 
 
 def _given_vocabulary(options, settings, folders):
-    """The settings of the vocabulary of a prepared folder or of --vocabulary, or None."""
+    """Returns the settings of the vocabulary of --prepared or --vocabulary; None without both."""
     if options.vocabulary is not None:
         for name in ("prepared", "init_from"):
             if getattr(options, name):
                 raise InputError(
-                    f"--{name.replace('_', '-')} brings its vocabulary; leave out --vocabulary"
+                    f"--{name.replace('_', '-')} has its own vocabulary; leave out --vocabulary"
                 )
     elif not folders:
         return None
@@ -266,16 +272,19 @@ def _given_vocabulary(options, settings, folders):
 
 
 def _load_train_config(options, settings, folders):
-    """Without a source, what is trained is a language model, or what the first model is."""
+    """Makes the settings of the run; without a source, they are those of a language model.
+
+    With --init-from, the initial model decides what kind of model is trained.
+    """
     from training.settings import make_config
 
     if options.init_from is not None:
-        from training.checkpointing.run_metadata import has_begun_from
+        from training.checkpointing.run_metadata import was_initialized_from
         from training.fine_tuning import config_like
 
-        # Once it has begun, the first model may have changed or be gone.
-        has_begun = has_begun_from(options.model_dir, options.init_from)
-        model_dir = options.model_dir if has_begun else options.init_from
+        # Once the run has started, the initial model may have changed or be gone.
+        has_started = was_initialized_from(options.model_dir, options.init_from)
+        model_dir = options.model_dir if has_started else options.init_from
         return config_like(model_dir, settings)
 
     if _has_source(folders) if folders else options.source is not None:
@@ -290,16 +299,16 @@ def _load_train_config(options, settings, folders):
 def _add_average(commands):
     parser = commands.add_parser(
         "average",
-        help="make the mean of the last or best checkpoints the model's weights",
-        description="The mean of the last or the best N checkpoints' weights becomes the model's "
-        "weights. The checkpoints stay as they are.",
+        help="average the weights of the last or best checkpoints",
+        description="Sets the model's weights to the mean of the weights of the last or the best "
+        "N checkpoints. The checkpoints are unchanged.",
     )
     add_model_dir(parser, "the model")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--last", type=int, metavar="N", help="the last N checkpoints")
     which.add_argument(
         "--best", type=int, metavar="N",
-        help="the best N that are still there, by BLEU or by what validation.best_by says",
+        help="the best N checkpoints that are kept, by BLEU or by validation.best_by",
     )  # fmt: skip
     parser.set_defaults(run=_run_average)
 
@@ -322,10 +331,10 @@ def _run_average(options):
         else:
             paths = last_checkpoint_paths(options.model_dir, options.last)
         import_tensorflow()
-        from training.checkpointing.checkpoints import average_paths, check_averageable
+        from training.checkpointing.checkpoints import average_checkpoints, check_averageable
 
-        check_averageable(paths, config)  # before so much memory is asked for
+        check_averageable(paths, config)  # before memory is allocated for the model
         model = make_model(config)
-        steps = average_paths(paths, model)
+        steps = average_checkpoints(paths, model)
         write_weights(options.model_dir, model)
     print(f"The weights are now the mean of those at steps {', '.join(map(str, steps))}.")

@@ -14,7 +14,7 @@ from training.data.pipeline import ParallelText
 
 @dataclasses.dataclass(frozen=True)
 class TextPair:
-    """The files of a parallel corpus; they are read when something of them is asked for.
+    """The files of a parallel corpus, which are read lazily.
 
     Args:
         source: the source side; None for a language model.
@@ -30,7 +30,7 @@ class TextPair:
         return self.source is not None
 
     @functools.cached_property
-    def watch(self) -> ChangeDetector:
+    def change_detector(self) -> ChangeDetector:
         """Detects changes of the files since the first access.
 
         Raises:
@@ -41,7 +41,7 @@ class TextPair:
     @property
     def digest(self) -> str:
         """The digest of both texts at the first access."""
-        return self.watch.digest
+        return self.change_detector.digest
 
     def check(self, languages: Sequence[str]) -> None:
         """Reads both texts and checks them.
@@ -52,7 +52,7 @@ class TextPair:
         Raises:
             InputError: a text is faulty, see `check_parallel` and `check_tags`.
         """
-        _ = self.watch
+        _ = self.change_detector
         if self.source:
             check_tags(self.source.lines(), languages, str(self.source))
 
@@ -60,4 +60,4 @@ class TextPair:
         self, tokenizers: tuple[Tokenizer | None, Tokenizer], config: DataConfig
     ) -> ParallelText:
         """Returns the corpus with its tokenizers."""
-        return ParallelText(self.source, self.target, *tokenizers, config, self.watch)
+        return ParallelText(self.source, self.target, *tokenizers, config, self.change_detector)

@@ -1,4 +1,4 @@
-"""The Annotated Transformer's first example: learning to repeat a sequence."""
+"""The copy task of the Annotated Transformer: learning to repeat a sequence."""
 
 import time
 
@@ -24,10 +24,14 @@ EPOCHS = 20
 
 
 def copy_batches(rng: np.random.Generator, count: int):
-    """Random sequences of the symbols 1 to 10 that begin with 1; the target is the source.
+    """Draws random sequences of the symbols 1 to 10 that begin with 1; target equals source.
+
+    Args:
+        rng: source of the random numbers.
+        count: number of batches.
 
     Returns:
-        A dataset of `count` batches as `fit` wants them.
+        A dataset of batches for `fit`.
     """
     data = rng.integers(1, VOCAB_SIZE, size=(count * BATCH_SIZE, LENGTH), dtype="int32")
     data[:, 0] = BEGIN_ID
@@ -38,11 +42,11 @@ def copy_batches(rng: np.random.Generator, count: int):
 
 
 def copy_model() -> Transformer:
-    """The model of the text, `make_model(11, 11, N=2)`, compiled with its optimizer and loss.
+    """Returns the notebook's `make_model(11, 11, N=2)`, compiled with its optimizer and loss.
 
-    Adam with beta 0.9 and 0.98, half the paper's learning rate with a warm-up of 400 updates; no
-    label smoothing. One deviation: `d_model` 128 and `d_ff` 512 instead of 512 and 2048, which
-    learns the task surely and in a sixth of the time.
+    Adam with betas 0.9 and 0.98, half the paper's learning rate with a warm-up of 400 updates, and
+    no label smoothing. Deviation: `d_model` 128 and `d_ff` 512 instead of 512 and 2048, which
+    learns the task reliably and in a sixth of the time.
     """
     config = TransformerConfig.preset(
         "annotated",
@@ -64,10 +68,10 @@ def copy_model() -> Transformer:
 
 
 class NotebookLog(keras.callbacks.Callback):
-    """Prints the line of the notebook after the first batch of every epoch.
+    """Prints the notebook's progress line after the first batch of every epoch.
 
-    The loss is that batch's, in nats a token. The notebook counts updates as accumulation steps;
-    here each batch is one.
+    The loss is that of the batch, in nats per token. The notebook counts updates as accumulation
+    steps; here each batch is an update.
     """
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -85,9 +89,16 @@ class NotebookLog(keras.callbacks.Callback):
 
 
 def greedy_copy(model: Transformer, source: np.ndarray) -> np.ndarray:
-    """Decodes as many symbols as the source has, the begin symbol first, `(batch, length)`.
+    """Decodes as many symbols as the source has, by greedy search.
 
-    The text's model knows no end symbol: padding, which it never saw as a label, stands in for it.
+    The task has no end symbol; padding, which is never a label, is passed as the end id.
+
+    Args:
+        model: the trained model.
+        source: `(batch, length)` symbols.
+
+    Returns:
+        `(batch, length)` symbols, beginning with the begin symbol.
     """
     decoder = IncrementalDecoder(model)
     batch_size, length = source.shape
@@ -104,13 +115,13 @@ def greedy_copy(model: Transformer, source: np.ndarray) -> np.ndarray:
 
 
 def run_copy_task(seed: int = 1) -> list[int]:
-    """Trains for 20 epochs of 20 batches and decodes the sequence from 1 to 10.
+    """Trains for 20 epochs of 20 batches and decodes the sequence 1, 2, ..., 10.
 
     Args:
-        seed: of weights, dropout and data.
+        seed: seed of weights, dropout and data.
 
     Returns:
-        What the model makes of 1, 2, ..., 10.
+        The decoded sequence.
     """
     keras.utils.set_random_seed(seed)
     rng = np.random.default_rng(seed)

@@ -1,7 +1,7 @@
 """The built-in English-German demonstration corpus: dates, times, money, counts, short sentences.
 
-Made from fixed templates, without a file or network. The German is a pure function of the English,
-so the share of exact matches is a fair measure of a translator.
+It is generated from fixed templates. The German is a pure function of the English, so the share of
+exact matches measures the quality of a translation model.
 """
 
 import datetime
@@ -17,14 +17,14 @@ from num2words import num2words
 
 from tf_transformer.errors import InputError
 
-MAX_PAIRS = 100_000  # well below what the templates give: with more, the small ones fade away
+MAX_PAIRS = 100_000  # with more, templates with few slots would be exhausted, and become rare
 FIRST_DATE, NUM_DATES = datetime.date(1950, 1, 1), 36_525  # to the end of 2049
 Pair = tuple[str, str]  # the same words in English and in German
 Rows = tuple[tuple[str, ...], ...]
 
 
 def _rows(text: str) -> Rows:
-    """Reads a table: a row ends at ";" or at the line's end, "|" parts its cells."""
+    """Parses a table: rows end at ";" or at the end of the line, and "|" separates cells."""
     return tuple(tuple(map(str.strip, row.split("|"))) for row in re.split("[;\n]", text.strip()))
 
 
@@ -88,7 +88,7 @@ TEMPLATES = _rows("""
 
 @functools.cache
 def _words(number: int, kind: str = "cardinal") -> Pair:
-    """Returns `number` in words; `kind` is "cardinal" or "ordinal" (German "dritte")."""
+    """Spells out a number; `kind` is "cardinal" or "ordinal" (German "dritte")."""
     return num2words(number, lang="en", to=kind), num2words(number, lang="de", to=kind)
 
 
@@ -116,7 +116,7 @@ def _the(rng: random.Random, nouns: Rows, case: str) -> Pair:
 
 
 def _date(rng: random.Random, english: str, german: str) -> Pair:
-    """Draws a date and writes it in two Unicode date patterns; a weekday is the true one."""
+    """Draws a date, with its true weekday, and writes it in two Unicode date patterns."""
     date = FIRST_DATE + datetime.timedelta(days=rng.randrange(NUM_DATES))
     return format_date(date, english, locale="en"), format_date(date, german, locale="de")
 
@@ -187,7 +187,7 @@ SLOTS = {
 
 
 def _draw_pair(rng: random.Random) -> Pair:
-    """Draws a template and fills its slots, no two with the same words."""
+    """Draws a template and fills its slots, each with different words."""
     template = rng.choice(TEMPLATES)
     names = re.findall(r"{(\w+)}", template[0])
     drawn = {name: SLOTS[name.removesuffix("2")](rng) for name in names}
@@ -204,14 +204,14 @@ def generate_pairs(num_pairs: int, seed: int) -> list[Pair]:
     """Draws sentences with their translations.
 
     Args:
-        num_pairs: How many, from 1 to `MAX_PAIRS`.
-        seed: The same seed gives the same pairs in the same order.
+        num_pairs: number of pairs, from 1 to `MAX_PAIRS`.
+        seed: random seed; the same seed gives the same pairs in the same order.
 
     Returns:
-        `num_pairs` pairs `(english, german)`, no English sentence twice.
+        `num_pairs` pairs `(english, german)` with distinct English sentences.
 
     Raises:
-        ValueError: If `num_pairs` is out of range.
+        ValueError: `num_pairs` is out of range.
     """
     if not 1 <= num_pairs <= MAX_PAIRS:
         raise InputError(f"expected 1 <= `num_pairs` <= {MAX_PAIRS}. Received: {num_pairs=}")
@@ -219,7 +219,7 @@ def generate_pairs(num_pairs: int, seed: int) -> list[Pair]:
     pairs: dict[str, str] = {}
     while len(pairs) < num_pairs:
         pairs.update([_draw_pair(rng)])
-    # Small templates run dry, so late draws differ from early ones: mix them.
+    # Templates with few slots are exhausted, so late draws differ from early ones: shuffle them.
     return rng.sample(list(pairs.items()), num_pairs)
 
 
@@ -230,15 +230,17 @@ def write_demonstration(
     num_test: int = 500,
     seed: int = 1,
 ) -> None:
-    """Writes train, validation and test, each `.en` and `.de`, no English sentence twice.
+    """Writes train, validation and test sets, each as `.en` and `.de`, without duplicates.
 
     Args:
-        directory: Where to write; made if missing. Files are UTF-8, one sentence a line.
-        num_train, num_validation, num_test: Sentences in each set, at least 1.
-        seed: As in `generate_pairs`.
+        directory: output folder, which is made if needed. Files are UTF-8, one sentence per line.
+        num_train: number of pairs in the training set, at least 1.
+        num_validation: number of pairs in the validation set, at least 1.
+        num_test: number of pairs in the test set, at least 1.
+        seed: see `generate_pairs`.
 
     Raises:
-        ValueError: If a set would be empty or all together exceed `MAX_PAIRS`.
+        ValueError: a set would be empty, or all together exceed `MAX_PAIRS`.
     """
     sizes = {"train": num_train, "validation": num_validation, "test": num_test}
     if min(sizes.values()) < 1:

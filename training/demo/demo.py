@@ -1,4 +1,4 @@
-"""The demonstration: from text to a served translation, by the tool's own commands."""
+"""The demonstration: from text to a SavedModel by the commands of this package."""
 
 import pathlib
 import shlex
@@ -10,7 +10,7 @@ import tqdm
 
 from training.demo.corpus import write_demonstration
 
-# What differs from the defaults, so that the small model learns the demonstration's language fast.
+# Settings with which a small model learns the demonstration corpus fast.
 _SETTINGS = (
     "model.num_encoder_layers=2",
     "model.num_decoder_layers=2",
@@ -27,7 +27,7 @@ _VOCAB_SIZE = 1200
 _NUM_SHOWN = 5
 _SIGNATURE = "serving_default"
 
-# What a user of the SavedModel writes, and nothing of this project.
+# A program that uses the SavedModel without this project.
 _PROGRAM = """\
 import tensorflow as tf, tensorflow_text
 translate = tf.saved_model.load({saved_model!r}).signatures[{signature!r}]
@@ -43,11 +43,11 @@ def run_demo(directory: pathlib.Path, seed: int = 1) -> None:
     Each stage after the corpus is a command that the user could type; it is printed before it runs.
 
     Args:
-        directory: where everything is written; a demonstration that was interrupted goes on.
-        seed: of the corpus, the weights and the order of the data.
+        directory: output folder; an interrupted demonstration is resumed in it.
+        seed: seed of the corpus, the weights and the order of the data.
 
     Raises:
-        SystemExit: a command failed; it has said why.
+        SystemExit: a command failed; it has printed the reason.
     """
     started = time.monotonic()
     data, model, served = directory / "data", directory / "model", directory / "served"
@@ -101,7 +101,7 @@ def _run(*command: object) -> None:
             status = process.wait()
             break
         except KeyboardInterrupt:
-            continue  # the command got it too, and takes its time to save
+            continue  # the command has received Ctrl-C too, and is saving
     if status != 0:
         raise SystemExit(status)
 
@@ -121,13 +121,13 @@ def _translate_with(saved_model: pathlib.Path, sentences: list[str], program: pa
     ) as process:
         output, errors = _communicate(process)
     if process.returncode != 0:
-        sys.stderr.write(errors)  # among TensorFlow's notices
+        sys.stderr.write(errors)  # includes TensorFlow's messages
         raise SystemExit(process.returncode)
     print(output, end="")
 
 
 def _communicate(process: subprocess.Popen) -> tuple[str, str]:
-    """Waits for what a program prints, and shows on a terminal that it is running."""
+    """Waits for a program's output, and shows the elapsed time on a terminal."""
     with tqdm.tqdm(
         desc="loading the SavedModel", bar_format="{desc}: {elapsed}", leave=False, disable=None
     ) as progress:

@@ -1,4 +1,4 @@
-"""What the environment variable `TF_CONFIG` says of the workers."""
+"""Reading the cluster of workers from the environment variable `TF_CONFIG`."""
 
 import json
 import re
@@ -12,11 +12,12 @@ _ADDRESS = re.compile(r".+:([1-9]\d{0,4})")
 
 
 class Cluster(NamedTuple):
-    """The workers, and which of them this process is.
+    """The addresses of the workers.
 
     Attributes:
-        addresses: of all workers, the chief first; empty for a process that trains alone.
-        address: of this one; None where there is none.
+        addresses: addresses of all workers, the chief's first; empty for a process that trains
+            alone.
+        address: address of this process; None if it trains alone.
     """
 
     addresses: tuple[str, ...] = ()
@@ -24,16 +25,16 @@ class Cluster(NamedTuple):
 
 
 def read_cluster(tf_config: str) -> Cluster:
-    """Reads `TF_CONFIG` as `MultiWorkerMirroredStrategy` needs it.
+    """Parses and checks `TF_CONFIG` for `MultiWorkerMirroredStrategy`.
 
     Args:
-        tf_config: the variable's text; "" where it is not set.
+        tf_config: value of the variable; "" if it is not set.
 
     Raises:
-        ValueError: says what is wrong with it.
+        ValueError: the value is invalid; says why.
     """
     try:
-        return _cluster(json.loads(tf_config or "{}"))
+        return _parse_cluster(json.loads(tf_config or "{}"))
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"the environment variable TF_CONFIG: {error}. Expected something like {EXAMPLE}. "
@@ -42,17 +43,18 @@ def read_cluster(tf_config: str) -> Cluster:
 
 
 def choose_strategy(kind: str, num_devices: int | None, cluster: Cluster) -> tuple[str, int | None]:
-    """Decides what "auto" stands for, and how many devices "one_device" means.
+    """Resolves "auto", and the number of devices of "one_device".
 
     Args:
-        kind, num_devices: see `make_strategy`.
-        cluster: of `read_cluster`.
+        kind: see `make_strategy`.
+        num_devices: see `make_strategy`.
+        cluster: the result of `read_cluster`.
 
     Returns:
-        "mirrored", "multi_worker" or "one_device", and the number of devices; None is all.
+        "mirrored", "multi_worker" or "one_device", and the number of devices; None means all.
 
     Raises:
-        ValueError: they contradict each other.
+        ValueError: the arguments contradict each other.
     """
     num_workers = len(cluster.addresses)
     if kind == "auto":
@@ -65,15 +67,20 @@ def choose_strategy(kind: str, num_devices: int | None, cluster: Cluster) -> tup
             )
         return kind, num_devices
     if num_workers > 1:
-        raise InputError(f"--strategy {kind}: TF_CONFIG names {num_workers} workers")
+        raise InputError(
+            f"--strategy {kind}: TF_CONFIG names {num_workers} workers; unset it, or give "
+            "--strategy multi_worker"
+        )
     if kind == "one_device":
         if num_devices not in (None, 1):
-            raise InputError(f"--strategy one_device: received --devices {num_devices}")
+            raise InputError(
+                f"--strategy one_device: expected no --devices, or 1. Received: {num_devices}"
+            )
         return kind, 1
     return kind, num_devices
 
 
-def _cluster(config: Any) -> Cluster:
+def _parse_cluster(config: Any) -> Cluster:
     _check(isinstance(config, dict), "not an object")
     jobs = config.get("cluster", {})
     _check(isinstance(jobs, dict), "the cluster is not an object")
@@ -86,20 +93,20 @@ def _cluster(config: Any) -> Cluster:
             match = isinstance(address, str) and _ADDRESS.fullmatch(address)
             _check(match and int(match[1]) < 65536, f"{address!r} is not HOST:PORT")
     _check(len(jobs.get("chief", [])) < 2, "there is more than one chief")
-    everybody = (*jobs.get("chief", []), *jobs.get("worker", []))
-    _check(len(set(everybody)) == len(everybody), "an address comes twice")
+    all_addresses = (*jobs.get("chief", []), *jobs.get("worker", []))
+    _check(len(set(all_addresses)) == len(all_addresses), "there is a duplicate address")
     task = config.get("task")
-    _check(isinstance(task, dict), "there is no task, which says who this process is")
+    _check(isinstance(task, dict), "there is no task, which identifies this process")
     job, index = task.get("type"), task.get("index")
     _check(job in jobs, f"the task's type {job!r} is not in the cluster")
-    is_number = isinstance(index, int) and not isinstance(index, bool)
+    is_integer = isinstance(index, int) and not isinstance(index, bool)
     _check(
-        is_number and 0 <= index < len(jobs[job]),
+        is_integer and 0 <= index < len(jobs[job]),
         f"the task's index {index!r} is not one of 0 to {len(jobs[job]) - 1}",
     )
-    return Cluster(everybody, jobs[job][index])
+    return Cluster(all_addresses, jobs[job][index])
 
 
-def _check(is_right: Any, fault: str) -> None:
-    if not is_right:
+def _check(is_valid: Any, fault: str) -> None:
+    if not is_valid:
         raise InputError(fault)

@@ -1,4 +1,4 @@
-"""Which `tf.distribute` strategy trains."""
+"""Making the `tf.distribute` strategy for training."""
 
 import contextlib
 import logging
@@ -13,24 +13,28 @@ from training.distributed.cluster import choose_strategy, read_cluster
 
 _log = logging.getLogger(__name__)
 
-# Of the CPU: they are for trying the program out. A replica without rows does nothing.
+# Logical CPU devices are for trying out distribution; with more, replicas would get no rows.
 _MAX_LOGICAL_DEVICES = 64
 
 
 def make_strategy(kind: str = "auto", num_devices: int | None = None) -> tf.distribute.Strategy:
-    """One device, `MirroredStrategy` over several, or `MultiWorkerMirroredStrategy`.
+    """Makes the strategy for one device, several devices, or several workers.
 
-    Call it before any other use of TensorFlow's devices.
+    Call it before TensorFlow's devices are used in any other way.
 
     Args:
-        kind: "auto", "one_device", "mirrored" or "multi_worker". "auto": several machines where the
-            environment's `TF_CONFIG` names more than one worker, else several devices, else one.
-        num_devices: how many of this machine; None takes every GPU, or the CPU where there is none.
-            Without GPUs, a number above 1 splits the CPU into that many logical devices: no faster,
-            but the same program as on so many GPUs.
+        kind: "auto", "one_device", "mirrored" or "multi_worker". "auto" means "multi_worker" if the
+            environment variable `TF_CONFIG` names more than one worker, else "mirrored".
+        num_devices: number of devices of this machine; None means all GPUs, or the CPU if there is
+            none. Without GPUs, a number above 1 splits the CPU into that many logical devices,
+            which is no faster but runs the same program as on that many GPUs.
+
+    Returns:
+        The default strategy for one device, else `MirroredStrategy` or
+        `MultiWorkerMirroredStrategy`.
 
     Raises:
-        ValueError: there are not so many GPUs, or `kind` contradicts `num_devices` or `TF_CONFIG`.
+        ValueError: there are fewer GPUs, or `kind` contradicts `num_devices` or `TF_CONFIG`.
     """
     cluster = read_cluster(os.environ.get("TF_CONFIG", ""))
     kind, num_devices = choose_strategy(kind, num_devices, cluster)
@@ -44,44 +48,44 @@ def make_strategy(kind: str = "auto", num_devices: int | None = None) -> tf.dist
 
 def _multi_worker_strategy(cluster):
     _log.info("This is %s; waiting for all of %s", cluster.address, ", ".join(cluster.addresses))
-    with _signals_kept():
+    with _default_signal_handlers():
         return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 @contextlib.contextmanager
-def _signals_kept():
+def _default_signal_handlers():
     """Lets Ctrl-C end the process while TensorFlow waits for the other workers.
 
-    Python's own handler would run when the waiting is over. TensorFlow takes SIGTERM for itself
-    then and only makes a note of it; so Python's handlers are set anew afterwards.
+    Python's handler would run only after the wait. TensorFlow replaces the handler of SIGTERM by
+    one that only records the signal, so the former handlers are restored afterwards.
     """
-    is_main = threading.current_thread() is threading.main_thread()  # Python lets no other
-    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
-    former = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    is_main = threading.current_thread() is threading.main_thread()  # only it can set handlers
+    handled = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    former = {signum: signal.signal(signum, signal.SIG_DFL) for signum in handled}
     try:
         yield
     finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
+        for signum, handler in former.items():
+            signal.signal(signum, handler)
 
 
-def _devices(number):
-    """Names of this machine's devices; lets TensorFlow see no others."""
+def _devices(num_devices):
+    """Returns the names of the devices to use, and hides other GPUs from TensorFlow."""
     gpus = tf.config.list_physical_devices("GPU")
-    if number is None:
-        number = max(1, len(gpus))
-    if gpus and number > len(gpus):
-        raise InputError(f"--devices {number}: this machine has {len(gpus)} GPUs")
-    if not gpus and number > _MAX_LOGICAL_DEVICES:
+    if num_devices is None:
+        num_devices = max(1, len(gpus))
+    if gpus and num_devices > len(gpus):
+        raise InputError(f"--devices {num_devices}: this machine has {len(gpus)} GPUs")
+    if not gpus and num_devices > _MAX_LOGICAL_DEVICES:
         raise InputError(
-            f"--devices {number}: without GPUs, expected at most {_MAX_LOGICAL_DEVICES} logical "
-            "CPU devices; batches have too few rows for more"
+            f"--devices {num_devices}: without GPUs, expected at most {_MAX_LOGICAL_DEVICES} "
+            "logical CPU devices; batches have too few rows for more"
         )
     if gpus:
-        tf.config.set_visible_devices(gpus[:number], "GPU")
-    elif number > 1:
+        tf.config.set_visible_devices(gpus[:num_devices], "GPU")
+    elif num_devices > 1:
         tf.config.set_logical_device_configuration(
             tf.config.list_physical_devices("CPU")[0],
-            [tf.config.LogicalDeviceConfiguration()] * number,
+            [tf.config.LogicalDeviceConfiguration()] * num_devices,
         )
-    return [f"{'GPU' if gpus else 'CPU'}:{place}" for place in range(number)]
+    return [f"{'GPU' if gpus else 'CPU'}:{index}" for index in range(num_devices)]

@@ -1,4 +1,4 @@
-"""The processes that train one model together: who writes, and how they agree."""
+"""The worker processes that train one model together."""
 
 import contextlib
 import functools
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-# What collective operations end with when a worker is gone.
+# Errors that collective operations raise when a worker is lost.
 _LOST = (
     tf.errors.AbortedError,
     tf.errors.CancelledError,
@@ -17,57 +17,63 @@ _LOST = (
 
 
 class Workers:
-    """All processes of a `tf.distribute` strategy, seen from one of them.
+    """The worker processes of a `tf.distribute` strategy.
 
-    Every worker computes; the chief alone writes logs, checkpoints and models, into a folder that
-    all can read. A process that trains alone is the chief.
+    Every worker trains; only the chief writes logs, checkpoints and models, into a folder that all
+    workers can read. A process that trains alone is the chief.
 
     Args:
-        strategy: what trains.
+        strategy: the strategy of this process.
 
     Attributes:
-        number: of processes.
-        is_chief: whether this one writes.
+        num_workers: number of worker processes.
+        is_chief: whether this process is the chief.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy):
         self._strategy = strategy
         resolver = strategy.cluster_resolver
         cluster = resolver.cluster_spec().as_dict() if resolver is not None else {}
-        self.number = max(1, sum(len(addresses) for addresses in cluster.values()))
+        self.num_workers = max(1, sum(len(addresses) for addresses in cluster.values()))
         first = "chief" if "chief" in cluster else "worker"
-        self.is_chief = self.number == 1 or (resolver.task_type, resolver.task_id) == (first, 0)
+        self.is_chief = self.num_workers == 1 or (resolver.task_type, resolver.task_id) == (
+            first,
+            0,
+        )
 
     def wait(self) -> None:
-        """Returns once every worker has called it."""
+        """Blocks until every worker has called it."""
         self.any(False)
 
     def any(self, value: bool) -> bool:
-        """Whether the value is True on any worker; all must ask, and all get the same answer."""
-        if self.number == 1:
+        """Returns whether the value is True on any worker.
+
+        All workers must call this together, and get the same result.
+        """
+        if self.num_workers == 1:
             return value
         return bool(self._count(tf.constant(float(value))) > 0)
 
     @contextlib.contextmanager
-    def losses_explained(self) -> Iterator[None]:
-        """Says in one line that another worker is gone, which ends this one too.
+    def lost_workers_explained(self) -> Iterator[None]:
+        """Turns TensorFlow's errors about a lost worker into a one-line error.
 
         Raises:
-            ConnectionError: in place of TensorFlow's errors.
+            ConnectionError: another worker has ended or cannot be reached.
         """
         try:
             yield
         except _LOST as error:
-            if self.number == 1:
+            if self.num_workers == 1:
                 raise
             raise ConnectionError(
                 "another worker has ended or cannot be reached; start all workers again with the "
-                "same command, and training goes on from the newest checkpoint "
+                "same command to resume from the newest checkpoint "
                 f"({' '.join(str(error.message).split())[:300]})"
             ) from error
 
     def shares(self, batches: tf.data.Dataset) -> tf.data.Dataset:
-        """Batches of which every worker takes its share of the rows."""
+        """Returns batches whose rows `fit` divides among the workers."""
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = (
             tf.data.experimental.AutoShardPolicy.DATA
@@ -78,8 +84,8 @@ class Workers:
     def _count(self):
         def add(value):
             context = tf.distribute.get_replica_context()
-            on_own_device = tf.identity(value)
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, on_own_device)
+            on_replica_device = tf.identity(value)
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, on_replica_device)
 
         @tf.function(autograph=False)
         def count(value):

@@ -1,4 +1,4 @@
-"""How good a model is: BLEU and chrF on plain text, exact matches, perplexity."""
+"""Evaluating a model on a test set: BLEU, chrF, exact matches and perplexity."""
 
 import dataclasses
 import logging
@@ -42,15 +42,19 @@ class Evaluation:
     """Scores of a model on a test set.
 
     Args:
-        bleu, chrf: by sacreBLEU, from 0 to 100, with the signatures that say how.
+        bleu: sacreBLEU's BLEU, from 0 to 100.
+        bleu_signature: sacreBLEU's signature of how BLEU was computed.
+        chrf: sacreBLEU's chrF, from 0 to 100.
+        chrf_signature: sacreBLEU's signature of how chrF was computed.
         exact: share of translations equal to their reference, from 0 to 1.
-        perplexity: of the reference, a token, without label smoothing; pairs longer than the
-            model's limit, or with an empty side, are left out; not a number where none is left.
-        sentences: in the test set.
-        beam_size, length_penalty: of the search.
-        dtype: of the numbers, see `load_for_decoding`.
+        perplexity: perplexity per token of the reference, without label smoothing; excludes pairs
+            that are longer than the model's limit or have an empty side, and is NaN without pairs.
+        sentences: number of sentences in the test set.
+        beam_size: beam size of the search.
+        length_penalty: length penalty of the search.
+        dtype: dtype of the computation, see `load_for_decoding`.
         origin: digests of the model's weights, the source and the reference; date and versions.
-        comparisons: with other systems' translations.
+        comparisons: comparisons with other systems' translations.
     """
 
     bleu: float
@@ -67,7 +71,7 @@ class Evaluation:
     comparisons: list[Comparison]
 
     def as_dict(self) -> dict:
-        """All values, for JSON, which knows finite numbers only."""
+        """Returns all values for JSON; a perplexity that is not finite becomes None."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         values["perplexity"] = self.perplexity if math.isfinite(self.perplexity) else None
         comparisons = [comparison.as_dict() for comparison in values.pop("comparisons")]
@@ -95,22 +99,24 @@ def evaluate(
     systems: Sequence[TextFile] = (),
     target_language: str | None = None,
 ) -> tuple[Evaluation, list[str]]:
-    """Translates the source and compares with the reference.
+    """Translates the source and compares the translations with the reference.
 
     Args:
-        model_dir: the model.
-        source, reference: the test set.
-        beam_size, length_penalty: of the search, see `Translator`.
-        bleu_tokenizer: sacreBLEU's name of it.
+        model_dir: the model directory.
+        source: source sentences of the test set.
+        reference: reference translations of the test set.
+        beam_size: see `Translator`.
+        length_penalty: see `Translator`.
+        bleu_tokenizer: sacreBLEU's name of the tokenizer for BLEU.
         dtype: see `load_for_decoding`.
-        systems: translations of the same source by others, to compare with.
-        target_language: whose tag is put before the source.
+        systems: translations of the same source by other systems, to compare with.
+        target_language: language whose tag is prepended to each source sentence.
 
     Returns:
         The scores, and the translations in the order of the source.
 
     Raises:
-        ValueError: the test set or the model directory is faulty.
+        ValueError: the test set or the model directory is invalid.
     """
     num_sentences = check_parallel(source, reference)
     hypotheses: dict[str, Sequence[str]] = {str(system): list(system.lines()) for system in systems}
@@ -148,7 +154,7 @@ def evaluate(
 
 
 def _tagged(source: TextFile, language: str | None, tokenizer: Tokenizer | None) -> TextFile:
-    """The source with the language's tag; refuses it if the model needs tags and it has none."""
+    """Returns the source with the tag of `language`, or checks that it has the tags it needs."""
     languages = tokenizer.languages if tokenizer else []
     if language is not None:
         check_language(language, languages)
@@ -169,26 +175,34 @@ def _compare(translations, systems, references, bleu_tokenizer):
 def evaluate_language_model(
     model_dir: pathlib.Path, text: TextFile, dtype: str = "float32"
 ) -> dict:
-    """Perplexity of a text, a token, with a language model, and what it was computed from.
+    """Computes the perplexity per token of a text with a language model.
+
+    Args:
+        model_dir: the model directory.
+        text: the text.
+        dtype: see `load_for_decoding`.
+
+    Returns:
+        The perplexity, and what it was computed from, as plain values.
 
     Raises:
-        ValueError: the text or the model directory is faulty, or the model needs a source.
+        ValueError: the text or the model directory is invalid, or the model needs a source.
     """
     detector = ChangeDetector(None, text)
     model, source_tokenizer, tokenizer, digest = load_with_digest(model_dir, dtype)
     if source_tokenizer is not None:
-        raise InputError(f"{model_dir} holds a model that translates; give it a --source")
+        raise InputError(f"{model_dir} holds a translation model; give a --source")
     config = DataConfig(max_length=model.config.max_length)
     corpus = ParallelText(None, text, None, tokenizer, config, detector)
     statistics = corpus.statistics(f"reading {text}")
-    left_out = (
+    dropped = (
         f"{statistics.empty} are empty, {statistics.too_long} longer than the model's limit of "
         f"{config.max_length} tokens"
     )
     if statistics.kept == 0:
-        raise InputError(f"{text}: no sentence is left to judge: {left_out}")
+        raise InputError(f"{text}: no sentence is left to evaluate: {dropped}")
     if statistics.kept < statistics.pairs:
-        _log.warning("%s: %s", text, left_out)
+        _log.warning("%s: %s", text, dropped)
     value = perplexity(model, corpus)
     check_scores([value])
     return {
@@ -202,7 +216,17 @@ def evaluate_language_model(
 
 
 def perplexity(model: DecoderModel, corpus: ParallelText) -> float:
-    """exp(mean of -log p) of the corpus's target tokens, given earlier ones and the source."""
+    """Returns exp(mean of -log p) over the target tokens, without label smoothing.
+
+    p is the probability of a token given the source and the previous target tokens.
+
+    Args:
+        model: the model.
+        corpus: the corpus; pairs longer than its `max_length` are dropped.
+
+    Returns:
+        The perplexity per token; NaN if no pair is left.
+    """
     metric = Perplexity()
     for inputs, labels in corpus.batches():
         metric.update_state(labels, model(inputs, training=False))

@@ -1,4 +1,4 @@
-"""What a score was computed from and with."""
+"""Provenance of scores: text digests, date and versions."""
 
 import datetime
 import importlib.metadata
@@ -12,12 +12,12 @@ _PACKAGES = ("tensorflow", "tensorflow-text", "keras", "numpy", "sacrebleu", "se
 
 
 def describe_text(file: TextFile) -> dict[str, str]:
-    """A file's name and the digest of its sentences."""
+    """Returns a file's name and the digest of its sentences."""
     return {"file": str(file), "digest_blake2b": digest(file)}
 
 
 def describe_now() -> dict[str, object]:
-    """The time, and the versions of all that computes."""
+    """Returns the date, and the versions of Python and of the packages that affect scores."""
     versions = {"tf_transformer": tf_transformer.__version__, "python": platform.python_version()}
     versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""What lies in model directories: sizes, progress, last validation, stored scores."""
+"""Reading model directories for a table: sizes, progress, last validation, stored scores."""
 
 import dataclasses
 import os
@@ -21,30 +21,32 @@ from training.checkpointing.validation_history import read_validation_scores
 from training.prepared.prepared_folder import DESCRIPTION_NAME, WORK_NAME
 from training.recorded_config import read_training_config
 
-# What only model directories hold.
-_MARKS = {"target.spm", WEIGHTS_NAME, SCORES_NAME}
+# A folder with one of these files is a model directory.
+_MARKERS = {"target.spm", WEIGHTS_NAME, SCORES_NAME}
 _VALIDATION = ("loss", "perplexity", "accuracy")
-# What is shown of a score.
+# Fields of a score that are shown.
 _NUMBERS = ("bleu", "chrf", "exact", "perplexity", "beam_size", "length_penalty")
 _TEXTS = ("date", "dtype", "bleu_signature")
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One model directory.
+    """The content of a model directory.
 
     Args:
-        path: the folder.
-        preset: where its sizes started from; None where training did not happen here.
-        layers: of encoder and decoder, such as "6+6"; "6" for a language model.
-        d_model, d_ff: of the decoder.
-        vocab_size: of the target.
-        num_weights: numbers in the weights; None before the first checkpoint.
-        step, steps: updates done, and wanted.
-        validation: the last loss, perplexity and accuracy, and their step.
-        scores: as `evaluate` stored them, oldest first; `current` says whether the weights that
-            were scored are those that lie there now.
-        fault: what is damaged, in one line, or None. Values that it hides are None.
+        path: the model directory.
+        preset: preset of the training settings; None if the directory records no training.
+        layers: numbers of encoder and decoder layers, such as "6+6"; "6" for a language model.
+        d_model: `d_model` of the decoder.
+        d_ff: `d_ff` of the decoder.
+        vocab_size: size of the target vocabulary.
+        num_weights: number of parameters; None before the first checkpoint.
+        step: number of updates done.
+        steps: number of updates that the settings request.
+        validation: loss, perplexity and accuracy of the last validation, and its step.
+        scores: scores stored by `evaluate`, oldest first; `current` tells whether the scored
+            weights are still in the directory.
+        fault: what is damaged, in one line, or None. Values that cannot be read are None.
     """
 
     path: pathlib.Path
@@ -61,12 +63,12 @@ class Run:
     fault: str | None = None
 
     def as_dict(self) -> dict:
-        """All values, for JSON."""
+        """Returns all values for JSON."""
         return dataclasses.asdict(self) | {"path": str(self.path)}
 
 
 def find_model_dirs(roots: Sequence[pathlib.Path]) -> Iterator[pathlib.Path]:
-    """All model directories in folders and below them, each once, in the order of their names.
+    """Yields all model directories in and below folders, each once, sorted by name.
 
     Raises:
         ValueError: a root is not a folder.
@@ -79,16 +81,16 @@ def find_model_dirs(roots: Sequence[pathlib.Path]) -> Iterator[pathlib.Path]:
             subfolders.sort()
             path = pathlib.Path(folder)
             if DESCRIPTION_NAME in files or WORK_NAME in subfolders:
-                subfolders.clear()  # a corpus of `prepare`
-            elif _MARKS & set(files):
-                subfolders.clear()  # checkpoints and logs
+                subfolders.clear()  # a prepared folder
+            elif _MARKERS & set(files):
+                subfolders.clear()  # skips checkpoints and logs
                 if path.resolve() not in seen:
                     seen.add(path.resolve())
                     yield path
 
 
 def read_run(path: pathlib.Path) -> Run:
-    """Reads a model directory; what is damaged is named and hides nothing else."""
+    """Reads a model directory; reports damaged files in `fault` and reads all others."""
     values: dict[str, Any] = {}
     faults = []
     for read in (_read_sizes, _read_weights, _read_training, _read_validation, _read_scores):
@@ -117,7 +119,7 @@ def _read_weights(path):
         return {}
     try:
         config = read_config(path)
-    except ValueError:  # `_read_sizes` has said so
+    except ValueError:  # reported by `_read_sizes`
         return {}
     return {"num_weights": check_weights(path, config)}
 
@@ -138,7 +140,7 @@ def _read_validation(path):
     if not scores:
         return {}
     last = {name: scores[-1][name] for name in ("step", *_VALIDATION)}
-    # A loss that is no number is None, as the others are.
+    # NaN becomes None, as it is for the other values.
     return {"validation": {name: None if value != value else value for name, value in last.items()}}
 
 
@@ -150,14 +152,14 @@ def _read_scores(path):
         _check_score(f"{path / SCORES_NAME}:{number}", score)
     try:
         digest = weights_digest(path)
-    except ValueError:  # `_read_weights` has said so
+    except ValueError:  # reported by `_read_weights`
         digest = None
     is_current = [digest is not None and s.get("weights_digest_blake2b") == digest for s in scores]
     return {"scores": [s | {"current": c} for s, c in zip(scores, is_current, strict=True)]}
 
 
 def _check_score(where, score):
-    """Refuses what cannot be shown in a table, or would control the terminal."""
+    """Checks that values can be shown in a table and do not control the terminal."""
     for name in _NUMBERS:
         if type(score.get(name)) not in (int, float, type(None)):
             raise InputError(f"{where}: expected a number for {name}, got {score[name]!r}")

@@ -1,4 +1,4 @@
-"""BLEU and chrF of a test set, by sacreBLEU."""
+"""BLEU and chrF of translations, computed by sacreBLEU."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,11 +7,13 @@ import sacrebleu
 
 
 class Scores(NamedTuple):
-    """How well translations match their references.
+    """BLEU and chrF of translations.
 
     Attributes:
-        bleu, chrf: from 0 to 100.
-        bleu_signature, chrf_signature: sacreBLEU's, which say how the scores were computed.
+        bleu: BLEU, from 0 to 100.
+        bleu_signature: sacreBLEU's signature of how BLEU was computed.
+        chrf: chrF, from 0 to 100.
+        chrf_signature: sacreBLEU's signature of how chrF was computed.
     """
 
     bleu: float
@@ -26,8 +28,9 @@ def bleu_and_chrf(
     """Scores translations with sacreBLEU.
 
     Args:
-        translations, references: sentence by sentence.
-        bleu_tokenizer: sacreBLEU's name of it.
+        translations: the translations to score.
+        references: their references, in the same order.
+        bleu_tokenizer: sacreBLEU's name of the tokenizer for BLEU.
     """
     bleu, chrf = sacrebleu.BLEU(tokenize=bleu_tokenizer), sacrebleu.CHRF()
     # The signatures are complete only once the scores are computed.

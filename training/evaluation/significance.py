@@ -1,4 +1,4 @@
-"""Whether one system is better than another, or the test set merely happened to suit it."""
+"""Significance tests of the difference between two systems' scores."""
 
 import dataclasses
 import os
@@ -13,21 +13,23 @@ from tf_transformer.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """The model beside another system on the same sentences, by one metric.
+    """A comparison of the model with another system on the same sentences by one metric.
+
+    A p value is the probability of a difference at least as large if both systems were equally
+    good. SacreBLEU counts only larger differences, and misses equal ones, which are frequent if few
+    sentences differ. Deviations from sacreBLEU: p is 1 if the scores are equal; and if k
+    translations differ, two of the 2^k permutations give the observed difference, so the p value of
+    the randomization is at least 2^(1 - k).
 
     Args:
         system: name of the other system.
-        metric: sacreBLEU's name, such as "BLEU" or "chrF2".
-        model_score, system_score: of the whole test set.
-        bootstrap_p: of paired bootstrap resampling (Koehn, 2004).
-        bootstrap_signature: sacreBLEU's, with the seed and the number of resamples.
-        randomization_p: of two-sided approximate randomization (Riezler & Maxwell, 2005).
-        randomization_signature: sacreBLEU's, with the seed and the number of trials.
-
-    A p is the probability of so large a difference if the systems were equally good. SacreBLEU
-    counts larger differences only, but where the systems differ in few sentences, equal ones
-    abound. So without any difference p is 1; and where k translations differ, two of the 2^k
-    exchanges give what was seen, and the randomization's p is at least 2^(1 - k).
+        metric: sacreBLEU's name of the metric, such as "BLEU" or "chrF2".
+        model_score: score of the model on the test set.
+        system_score: score of the other system on the test set.
+        bootstrap_p: p value of paired bootstrap resampling (Koehn, 2004).
+        bootstrap_signature: sacreBLEU's signature, with the seed and the number of resamples.
+        randomization_p: p value of two-sided approximate randomization (Riezler and Maxwell, 2005).
+        randomization_signature: sacreBLEU's signature, with the seed and the number of trials.
     """
 
     system: str
@@ -41,24 +43,30 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """How far the model is ahead."""
+        """The model's score minus the other system's."""
         return self.model_score - self.system_score
 
     def as_dict(self) -> dict:
-        """All values, for JSON."""
+        """Returns all values for JSON."""
         return dataclasses.asdict(self) | {"difference": self.difference}
 
 
 def check_systems(systems: dict[str, Sequence[str]], sentences: int) -> None:
-    """Refuses what `compare_systems` could not compare, before anything is translated.
+    """Checks the arguments of `compare_systems` before anything is translated.
+
+    Args:
+        systems: translations of each system, by its name.
+        sentences: number of sentences in the test set.
 
     Raises:
-        ValueError: a system has another number of translations than the test set has sentences, or
-            `SACREBLEU_SEED` is no seed.
+        ValueError: a system has another number of translations, or the environment variable
+            `SACREBLEU_SEED` is not a seed.
     """
     seed = os.environ.get("SACREBLEU_SEED", "none")
     if systems and seed.lower() != "none" and not seed.isdecimal():
-        raise InputError(f"SACREBLEU_SEED: expected a number, or none. Received: {seed!r}")
+        raise InputError(
+            f"environment variable SACREBLEU_SEED: expected a number, or none. Received: {seed!r}"
+        )
     for name, hypotheses in systems.items():
         if len(hypotheses) != sentences:
             raise InputError(
@@ -76,49 +84,49 @@ def compare_systems(
     resamples: int = 1000,
     trials: int = 10_000,
 ) -> list[Comparison]:
-    """Compares a model with other systems by BLEU and chrF, with sacreBLEU's own tests.
+    """Compares a model with other systems by BLEU and chrF, with sacreBLEU's significance tests.
 
-    The random choices are those of sacreBLEU's seed, 12345 or `SACREBLEU_SEED`. Each system is
-    compared by itself: the p values are not corrected for their number.
+    The random seed is sacreBLEU's: 12345, or the environment variable `SACREBLEU_SEED`. The p
+    values are not corrected for the number of systems.
 
     Args:
-        translations: the model's.
-        systems: names of other systems and their translations of the same sentences.
-        references: the right translations.
-        bleu_tokenizer: sacreBLEU's name of it.
-        resamples: of the bootstrap.
-        trials: of the randomization.
+        translations: the model's translations.
+        systems: translations of the same sentences by other systems, by the name of the system.
+        references: the reference translations.
+        bleu_tokenizer: sacreBLEU's name of the tokenizer for BLEU.
+        resamples: number of bootstrap resamples.
+        trials: number of randomization trials.
 
     Returns:
-        For each system in turn one by BLEU and one by chrF.
+        Two comparisons for each system, by BLEU and by chrF.
 
     Raises:
-        ValueError: a system has another number of translations, or `SACREBLEU_SEED` is no seed.
+        ValueError: as `check_systems`.
     """
     check_systems(systems, len(translations))
     named = [("model", translations), *systems.items()]
     tests: dict[str, Any] = {}
     for kind, samples in (("bs", resamples), ("ar", trials)):
-        # Each test writes its own samples into the signatures of its metrics.
+        # New metrics, because each test adds its number of samples to their signatures.
         metrics = {"BLEU": sacrebleu.BLEU(tokenize=bleu_tokenizer), "chrF": sacrebleu.CHRF()}
         tests[kind] = PairedTest(named, metrics, [references], kind, n_samples=samples)()
     (bootstrap_signatures, bootstrap), (signatures, randomization) = tests["bs"], tests["ar"]
     comparisons = []
-    for number, system in enumerate(systems, 1):
+    for index, system in enumerate(systems, 1):
         num_different = sum(map(str.__ne__, translations, systems[system]))
-        least = min(1.0, 2.0 ** (1 - num_different))
+        least_p = min(1.0, 2.0 ** (1 - num_different))
         for metric in signatures:
-            ours, theirs = bootstrap[metric][0].score, bootstrap[metric][number].score
+            ours, theirs = bootstrap[metric][0].score, bootstrap[metric][index].score
             comparison = Comparison(
                 system=system,
                 metric=metric,
                 model_score=ours,
                 system_score=theirs,
-                bootstrap_p=1.0 if ours == theirs else bootstrap[metric][number].p_value,
+                bootstrap_p=1.0 if ours == theirs else bootstrap[metric][index].p_value,
                 bootstrap_signature=str(bootstrap_signatures[metric]),
                 randomization_p=1.0
                 if ours == theirs
-                else max(least, randomization[metric][number].p_value),
+                else max(least_p, randomization[metric][index].p_value),
                 randomization_signature=str(signatures[metric]),
             )
             comparisons.append(comparison)
@@ -126,7 +134,7 @@ def compare_systems(
 
 
 def comparison_table(comparisons: Sequence[Comparison]) -> str:
-    """The comparisons as lines to read, the signatures below."""
+    """Returns the comparisons as a text table, followed by the signatures."""
     width = max(len("system"), *(len(comparison.system) for comparison in comparisons))
     lines = [
         f"{'system':{width}}  metric   model  system  difference  bootstrap p  randomization p"

@@ -1,4 +1,4 @@
-"""Attention weights as pictures, for every layer and head, with the pieces on the axes."""
+"""Drawing attention weights of every layer and head."""
 
 import html
 import json
@@ -12,7 +12,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.inference.inspection import InspectedSentence
 from training.plots.fonts import font_families
 
-# The parts of `AttentionWeights`, and the sides of their rows and columns.
+# The parts of `AttentionWeights`, and the sides that their rows and columns belong to.
 PARTS = {
     "encoder": ("source", "source"),
     "decoder": ("target", "target"),
@@ -23,15 +23,15 @@ PARTS = {
 def draw_attention(
     sentence: InspectedSentence, part: str = "cross", layers: Sequence[int] | None = None
 ) -> Figure:
-    """One map for each layer (downwards) and head (across).
+    """Draws a grid of maps with a row for each layer and a column for each head.
 
     Args:
-        sentence: of `inspect_attention`.
+        sentence: the result of `inspect_attention`.
         part: "encoder", "decoder" or "cross".
-        layers: numbers from 0; all when None.
+        layers: indices of the layers to draw; None draws all.
 
     Raises:
-        ValueError: no such part or layer.
+        ValueError: there is no such part or layer.
     """
     if part not in PARTS:
         raise InputError(f"`part` must be one of {tuple(PARTS)}. Received: part={part!r}")
@@ -40,7 +40,7 @@ def draw_attention(
     for layer in layers:
         if not 0 <= layer < len(weights):
             raise InputError(
-                f"Layers are numbered 0 to {len(weights) - 1}. Received: layer={layer}"
+                f"`layers` must be indices from 0 to {len(weights) - 1}. Received: layer={layer}"
             )
     rows, columns = (getattr(sentence, side) for side in PARTS[part])
     num_heads = max(len(weights[layer]) for layer in layers)
@@ -66,7 +66,7 @@ def _draw_map(axes, weights, rows, columns, families):
 
 
 def attention_page(sentence: InspectedSentence) -> str:
-    """A page of HTML with a map of every part, layer and head to choose from; needs no network."""
+    """Returns an HTML page that shows a map of a selected part, layer and head, offline."""
     data = {
         part: {
             "rows": getattr(sentence, sides[0]),
@@ -78,7 +78,7 @@ def attention_page(sentence: InspectedSentence) -> str:
         }
         for part, sides in PARTS.items()
     }
-    # Within a script, only this could end it early.
+    # Only "</" could end the script element.
     text = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")
     return _PAGE.substitute(title=html.escape(sentence.translation), data=text)
 

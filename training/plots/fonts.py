@@ -1,4 +1,4 @@
-"""Fonts that have the characters of a text, Chinese ones too."""
+"""Finding fonts that have the characters of a text."""
 
 import functools
 import importlib.util
@@ -13,10 +13,10 @@ _FIRST = "DejaVu Sans"  # comes with matplotlib
 
 
 def font_families(text: str) -> list[str]:
-    """Families to draw `text` with; matplotlib takes each character from the first that has it.
+    """Returns font families to draw a text with.
 
-    Looks among the fonts of the system, and of the package `mplfonts` where it is installed. Warns
-    when a character is in none of them.
+    Matplotlib takes each character from the first family that has it. Searches the fonts of the
+    system, and of the package `mplfonts` if it is installed. Warns if a character is in none.
     """
     families = [_FIRST]
     missing = {ord(character) for character in text} - _characters(font_manager.findfont(_FIRST))
@@ -31,7 +31,7 @@ def font_families(text: str) -> list[str]:
     if missing:
         characters = "".join(sorted(map(chr, missing)))[:20]
         _log.warning(
-            "No font here has the characters %s; install one (`pip install mplfonts`, or the "
+            "No installed font has the characters %s; install one (`pip install mplfonts`, or the "
             "system's package of Noto CJK fonts), or write .html",
             characters,
         )
@@ -48,13 +48,13 @@ def _characters(path: str) -> frozenset[int]:
 
 @functools.cache
 def _fonts() -> list[tuple[str, str]]:
-    """Path and family of the fonts here; those made for Chinese first."""
+    """Returns path and family of all fonts, those for simplified Chinese first."""
     spec = importlib.util.find_spec("mplfonts")
     if spec is not None and spec.submodule_search_locations:
         folder = pathlib.Path(spec.submodule_search_locations[0]) / "fonts"
         for path in sorted(folder.glob("NotoSansCJKsc-*.otf")):
             font_manager.fontManager.addfont(path)
     fonts = {font.fname: font.name for font in font_manager.fontManager.ttflist}
-    # Last Resort has a box with a number for every character there is.
+    # Last Resort has a placeholder for every character.
     fonts = {path: name for path, name in fonts.items() if not name.startswith("Last Resort")}
     return sorted(fonts.items(), key=lambda font: ("CJK SC" not in font[1], "CJK" not in font[1]))

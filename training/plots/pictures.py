@@ -1,4 +1,4 @@
-"""Pictures of the formulas: masks, positions, learning rate, label smoothing."""
+"""Figures of masks, positional encoding, learning rate and label smoothing."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from tf_transformer.losses.schedule import NoamSchedule
 
 
 def draw_masks(lengths: Sequence[int] = (8, 5)) -> Figure:
-    """Which keys a query may attend to: padding and causal mask of sentences of these lengths."""
+    """Draws the padding masks and causal masks of sentences of the given lengths."""
     width = max(lengths)
     ids = np.array([[1] * length + [0] * (width - length) for length in lengths])
     mask = padding_mask(ids)
@@ -39,7 +39,7 @@ def draw_masks(lengths: Sequence[int] = (8, 5)) -> Figure:
 
 
 def draw_positions(length: int = 100, d_model: int = 128, layout: str = "interleaved") -> Figure:
-    """The positional encoding as a map, and four of its columns as curves."""
+    """Draws the positional encoding as a map, and four of its columns as curves."""
     table = np.asarray(sinusoidal_positions(np.arange(length), d_model, layout))
     figure = Figure(figsize=(10, 4.5), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -54,10 +54,15 @@ def draw_positions(length: int = 100, d_model: int = 128, layout: str = "interle
 
 
 def draw_position_products(length: int = 100, d_model: int = 128, shift: int = 10) -> Figure:
-    """That PE(pos + k) is a linear map of PE(pos).
+    """Illustrates that PE(pos + k) is a linear map of PE(pos).
 
-    Left, the dot products PE(pos) . PE(pos + k), which depend on k alone; right, PE(pos + k) itself
-    beside M_k PE(pos), with the one matrix M_k of rotations by k times the rate of each pair.
+    The left panel shows the dot products PE(p) . PE(q), which depend only on q - p. The other two
+    show PE(pos + k) and M_k PE(pos), where M_k rotates each pair of columns by k times its rate.
+
+    Args:
+        length: number of positions.
+        d_model: width of the encoding.
+        shift: k.
     """
     table = np.asarray(sinusoidal_positions(np.arange(length + shift), d_model))
     rates = 10000.0 ** (-np.arange(0, d_model, 2) / d_model)
@@ -87,14 +92,14 @@ def draw_learning_rate(
     steps: int = 20_000,
     factor: float = 1.0,
 ) -> Figure:
-    """`NoamSchedule` by step, one curve for each (d_model, warmup_steps)."""
+    """Draws `NoamSchedule` by step, with a curve for each (d_model, warmup_steps)."""
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
-    numbers = np.arange(steps)
+    indices = np.arange(steps)
     for d_model, warmup_steps in settings:
-        rates = NoamSchedule(d_model, warmup_steps, factor)(numbers)
+        rates = NoamSchedule(d_model, warmup_steps, factor)(indices)
         axes.plot(
-            numbers + 1, np.asarray(rates), label=f"d_model {d_model}, warm-up {warmup_steps}"
+            indices + 1, np.asarray(rates), label=f"d_model {d_model}, warm-up {warmup_steps}"
         )
     axes.set(title="learning rate", xlabel="step")
     axes.grid(alpha=0.3)
@@ -108,7 +113,7 @@ def draw_smoothed_labels(
     label_smoothing: float = 0.4,
     smoothed_over: str = "others_but_padding",
 ) -> Figure:
-    """The distributions that the loss compares with; the row of a padding label counts nothing."""
+    """Draws the smoothed label distributions; the row of a padding label (0) is zero."""
     rows = np.array(
         [
             label_distribution(label, vocab_size, label_smoothing, smoothed_over)
@@ -130,12 +135,13 @@ def draw_smoothed_labels(
     return figure
 
 
-def draw_overconfidence(label_smoothing: float = 0.1, most: int = 100) -> Figure:
-    """KL divergence from the smoothed label as the model puts x times as much on it as elsewhere.
+def draw_overconfidence(label_smoothing: float = 0.1, max_odds: int = 100) -> Figure:
+    """Draws the KL divergence between smoothed label and prediction by the label's probability.
 
-    Of 5 tokens, padding has probability 0, the label x / (x + 3), the three others 1 / (x + 3).
+    Of 5 tokens, padding has probability 0, the label x / (x + 3), and each of the three others
+    1 / (x + 3), for x from 1 to `max_odds`.
     """
-    odds = np.linspace(1, most, 400)
+    odds = np.linspace(1, max_odds, 400)
     probabilities = np.stack([np.full_like(odds, 1e-30), odds, *[np.ones_like(odds)] * 3], axis=-1)
     logits = np.log(probabilities / (odds + 3)[:, None]).astype("float32")[None]
     labels = np.ones(logits.shape[:2], "int32")

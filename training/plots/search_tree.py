@@ -1,4 +1,4 @@
-"""The beam search of one sentence as a tree."""
+"""Drawing the beam search of one sentence as a tree."""
 
 import dataclasses
 from typing import Any
@@ -20,12 +20,12 @@ Ids = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class SearchTree:
-    """What a beam search looked at.
+    """The hypotheses of a beam search.
 
     Attributes:
-        live: log-probability of every hypothesis that was ever in the beam, by its ids.
-        finished: score of the finished hypotheses by their ids, without the end; best first.
-        pieces: text of every id.
+        live: log-probability of every hypothesis that was in the beam at any step, by its ids.
+        finished: score of the finished hypotheses, by their ids without the end id; best first.
+        pieces: the piece of every id.
     """
 
     live: dict[Ids, float]
@@ -34,10 +34,10 @@ class SearchTree:
 
 
 def record_search(translator: Translator, text: str) -> SearchTree:
-    """Translates one sentence and keeps every hypothesis that the beam ever held.
+    """Translates one sentence and records every hypothesis of the beam.
 
     Raises:
-        ValueError: there is nothing in the sentence; or as `check_scores`.
+        ValueError: the sentence is empty; or as `check_scores`.
     """
     source = translator.source_tokenizer.tokenize(tf.constant([text]))
     source = source[:, : translator.source_limit]
@@ -62,7 +62,7 @@ def record_search(translator: Translator, text: str) -> SearchTree:
 
 
 class _Recorder:
-    """A `StepModel` that notes every hypothesis it is shown; for one sentence, in eager mode."""
+    """A `StepModel` that records the hypotheses of its input; for one sentence, in eager mode."""
 
     def __init__(self, decoder: IncrementalDecoder, vocab_size: int):
         self.compaction_interval = decoder.compaction_interval
@@ -87,7 +87,7 @@ class _Recorder:
         if position > 0:
             log_probs += tf.gather(gained, newest, batch_dims=2)
         for hypothesis, log_prob in zip(ids[0].numpy(), log_probs[0].numpy(), strict=True):
-            # The places of ended hypotheses stay in the beam, and are never extended.
+            # Ended hypotheses remain in the beam, and are never extended.
             if END_ID not in hypothesis:
                 self.live[tuple(hypothesis[1:].tolist())] = float(log_prob)
         logits, attention, own = self._decoder.decode_step(newest, parents, position, state["own"])
@@ -99,38 +99,38 @@ class _Recorder:
         return state | {"own": own}
 
 
-def draw_search(tree: SearchTree, most_steps: int = 40) -> Figure:
-    """The hypotheses as a tree from left to right, the best translation in colour.
+def draw_search(tree: SearchTree, max_steps: int = 40) -> Figure:
+    """Draws the hypotheses as a tree from left to right, the best translation in color.
 
     Args:
-        tree: of `record_search`.
-        most_steps: where longer ones are cut.
+        tree: the result of `record_search`.
+        max_steps: number of steps to draw.
     """
-    nodes = sorted(ids for ids in tree.live if len(ids) <= most_steps)
+    nodes = sorted(ids for ids in tree.live if len(ids) <= max_steps)
     rows = _rows(nodes)
     best = next(iter(tree.finished), ())
     depth = max(map(len, nodes))
     count = max(rows.values()) + 1
     figure = Figure(figsize=(1.5 + 0.75 * depth, 1.2 + 0.32 * count), layout="constrained")
     axes = figure.subplots()
-    families = font_families("".join(tree.pieces[number] for ids in nodes for number in ids))
+    families = font_families("".join(tree.pieces[token] for ids in nodes for token in ids))
     for ids in nodes:
         on_best = best[: len(ids)] == ids
-        colour = "tab:blue" if on_best else "grey"
+        color = "tab:blue" if on_best else "grey"
         if ids:
             axes.plot(
                 [len(ids) - 1, len(ids)], [rows[ids[:-1]], rows[ids]],
-                color=colour, linewidth=2 if on_best else 0.7, zorder=1,
+                color=color, linewidth=2 if on_best else 0.7, zorder=1,
             )  # fmt: skip
         axes.text(
             len(ids), rows[ids], tree.pieces[ids[-1]] if ids else "<s>",
-            color=colour, fontfamily=families, fontsize=8, ha="center", va="center", zorder=2,
-            bbox=dict(boxstyle="round,pad=0.2", facecolor="white", edgecolor=colour),
+            color=color, fontfamily=families, fontsize=8, ha="center", va="center", zorder=2,
+            bbox=dict(boxstyle="round,pad=0.2", facecolor="white", edgecolor=color),
         )  # fmt: skip
         if ids in tree.finished:
             axes.annotate(
                 f"  {tree.finished[ids]:.2f}", (len(ids), rows[ids]), xytext=(14, 0),
-                textcoords="offset points", fontsize=7, color=colour, va="center",
+                textcoords="offset points", fontsize=7, color=color, va="center",
             )  # fmt: skip
     axes.invert_yaxis()
     axes.margins(0.05)
@@ -140,14 +140,14 @@ def draw_search(tree: SearchTree, most_steps: int = 40) -> Figure:
 
 
 def _rows(nodes: list[Ids]) -> dict[Ids, float]:
-    """A row for every node: leaves one below the other, parents level with their first child."""
+    """Assigns a row to every node: a new one to each leaf, the first child's to each parent."""
     rows: dict[Ids, float] = {}
     children: dict[Ids, list[Ids]] = {ids: [] for ids in nodes}
     for ids in nodes:
         if ids:
             children[ids[:-1]].append(ids)
     next_row = 0
-    for ids in nodes:  # sorted: every leaf after those to be drawn above it
+    for ids in nodes:  # sorted, so that the leaves of a subtree get consecutive rows
         if not children[ids]:
             rows[ids] = next_row
             next_row += 1

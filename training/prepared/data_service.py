@@ -112,8 +112,8 @@ def _ask_for_workers(address, deadline):
 def _ask(address, method, deadline):
     """Calls a method of a tf.data service and returns the bytes of its response.
 
-    TensorFlow's Python package does not contain the message classes. The requests of the methods
-    used here are empty messages.
+    TensorFlow gives no access to the message classes. The requests of the methods used here are
+    empty messages.
     """
     seconds = max(deadline - time.monotonic(), 1.0)
     options = [("grpc.enable_http_proxy", 0)]

@@ -87,7 +87,7 @@ def _result(future: concurrent.futures.Future, size: int, progress: tqdm.tqdm) -
     try:
         result = future.result()
     except ValueError as error:
-        raise InputError(str(error)) from error  # without the executor's remote traceback
+        raise InputError(str(error)) from error
     progress.update(size)
     return result
 

@@ -1,7 +1,7 @@
 """Checks of untrusted shards that name the damaged record.
 
-Training checks whole blocks in its graph, see `PreparedText`; only when that fails, these checks
-find the record for the error message.
+Training checks whole blocks in its graph, see `PreparedText`; when that fails, `check_records`
+finds the record for the error message.
 """
 
 import collections

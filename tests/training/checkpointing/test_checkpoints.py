@@ -17,7 +17,7 @@ from tf_transformer.storage.files import locked
 from tf_transformer.storage.model_dir import load_model, read_config
 from tf_transformer.storage.regular_files import stored_bytes
 from training.checkpointing.checkpoint_files import checkpoint_paths, last_checkpoint_paths, step_of
-from training.checkpointing.checkpoints import Checkpoints, average_paths, check_averageable
+from training.checkpointing.checkpoints import Checkpoints, average_checkpoints, check_averageable
 from training.initial_model import build_model
 
 _VALUE = ".ATTRIBUTES/VARIABLE_VALUE"
@@ -25,7 +25,7 @@ _VALUE = ".ATTRIBUTES/VARIABLE_VALUE"
 
 def test_average_is_the_mean_of_the_checkpoints(trained):
     model = Transformer(read_config(trained))
-    assert average_paths(last_checkpoint_paths(trained, 2), model) == [20, 30]
+    assert average_checkpoints(last_checkpoint_paths(trained, 2), model) == [20, 30]
     readers = [
         tf.train.load_checkpoint(str(trained / "checkpoints" / f"step-{n}")) for n in (20, 30)
     ]
@@ -81,7 +81,7 @@ def test_arrays_of_another_shape_are_not_read(trained, tmp_path, change):
     rewrite_checkpoint(model_dir, change)
     model = Transformer(read_config(model_dir))
     with pytest.raises(ValueError, match=r"step-30: damaged, .*weights/3/\S+ is float\d+ of shape"):
-        average_paths(last_checkpoint_paths(model_dir, 1), model)
+        average_checkpoints(last_checkpoint_paths(model_dir, 1), model)
 
 
 def test_checkpoints_that_are_no_files(trained, tmp_path):
@@ -92,7 +92,7 @@ def test_checkpoints_that_are_no_files(trained, tmp_path):
     os.mkfifo(data)
     model = Transformer(read_config(model_dir))
     with pytest.raises(ValueError, match=r"step-30: damaged.*expected a regular file, got a pipe"):
-        average_paths(last_checkpoint_paths(model_dir, 1), model)
+        average_checkpoints(last_checkpoint_paths(model_dir, 1), model)
 
 
 def test_odd_names_are_no_checkpoints(tmp_path):
@@ -108,7 +108,7 @@ def test_odd_names_are_no_checkpoints(tmp_path):
 
 def test_average_of_the_last_is_the_trained_model(trained):
     model = Transformer(read_config(trained))
-    average_paths(last_checkpoint_paths(trained, 1), model)
+    average_checkpoints(last_checkpoint_paths(trained, 1), model)
     for ours, theirs in zip(model.weights, load_model(trained)[0].weights, strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 
@@ -141,7 +141,7 @@ def test_command_keeps_the_checkpoints(trained, tmp_path, capsys):
 )
 def test_refuses_more_checkpoints_than_there_are(trained, last, fault):
     with pytest.raises(ValueError, match=f"--last {last}: {fault}"):
-        average_paths(last_checkpoint_paths(trained, last), Transformer(read_config(trained)))
+        average_checkpoints(last_checkpoint_paths(trained, last), Transformer(read_config(trained)))
 
 
 def test_damaged_checkpoint_is_named(trained, tmp_path):
@@ -149,7 +149,7 @@ def test_damaged_checkpoint_is_named(trained, tmp_path):
     damaged = tmp_path / "model" / "checkpoints" / "step-30.data-00000-of-00001"
     damaged.write_bytes(damaged.read_bytes()[:1000])
     with pytest.raises(ValueError, match=r"step-30: damaged, or of another model"):
-        average_paths(
+        average_checkpoints(
             last_checkpoint_paths(tmp_path / "model", 2), Transformer(read_config(trained))
         )
 
@@ -179,7 +179,7 @@ def test_any_name_of_the_folder(trained, tmp_path, name):
     model_dir = tmp_path / name
     shutil.copytree(trained, model_dir)
     read, expected = Transformer(read_config(trained)), Transformer(read_config(trained))
-    assert average_paths(last_checkpoint_paths(model_dir, 2), read) == average_paths(
+    assert average_checkpoints(last_checkpoint_paths(model_dir, 2), read) == average_checkpoints(
         last_checkpoint_paths(trained, 2), expected
     )
     for ours, theirs in zip(read.weights, expected.weights, strict=True):

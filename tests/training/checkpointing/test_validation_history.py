@@ -24,7 +24,7 @@ def test_the_first_of_equals_is_best(tmp_path):
     scores = make_scores(tmp_path, [1.0, 3.0, 3.0, 2.0])
     assert scores.ranked() == [20, 30, 40, 10]
     assert scores.ranked(until=10) == [10]
-    assert [scores.stale(step) for step in (10, 20, 30, 40)] == [0, 0, 1, 2]
+    assert [scores.num_without_improvement(step) for step in (10, 20, 30, 40)] == [0, 0, 1, 2]
     assert scores.describe_best(40) == "BLEU 3 at step 20"
 
 
@@ -46,14 +46,14 @@ def test_stale_by_brute_force(tmp_path, best_by):
             scores.add(number, {"loss": value, "bleu": value})
             series.append(-math.inf if math.isnan(value) else (1, -1)[best_by == "loss"] * value)
             best = max(range(len(series)), key=lambda index: (series[index], -index))
-            assert scores.stale(number) == len(series) - 1 - best
+            assert scores.num_without_improvement(number) == len(series) - 1 - best
 
 
 def test_a_checkpoint_without_translations_does_not_count(tmp_path):
     scores = make_scores(tmp_path, [2.0])
     scores.add(20, {"loss": 1.0})
     assert scores.ranked() == [10]
-    assert scores.stale(20) == 0
+    assert scores.num_without_improvement(20) == 0
     assert scores.find(20)["loss"] == 1.0
 
 
@@ -108,7 +108,7 @@ def test_the_last_and_the_best_stay_by_brute_force(tmp_path, seed):
         for old in range(step - last + 1):
             for path in checkpoints.glob(f"step-{old}.*"):
                 path.unlink()
-        if draw.random() < 0.3:  # killed before it was judged; the step is done again
+        if draw.random() < 0.3:  # killed before validation; the step is repeated
             write_checkpoint(checkpoints, step, f"second {step}")
         scores.add(step, {"loss": 0.0, "bleu": value})
         keep_best(tmp_path, scores.ranked(step), best)
@@ -162,7 +162,7 @@ def test_best_paths_come_from_both_folders(tmp_path):
 
 
 def test_best_needs_scores(tmp_path):
-    with pytest.raises(ValueError, match=r"no checkpoint was judged"):
+    with pytest.raises(ValueError, match=r"no checkpoint has been validated"):
         best_checkpoint_paths(tmp_path, 1)
 
 
@@ -174,4 +174,4 @@ def test_what_is_no_number_is_null_in_json(tmp_path):
     assert json.loads(text, parse_constant=pytest.fail)["scores"][1]["loss"] is None
     again = ValidationScores(tmp_path, "loss", {})
     assert again.ranked() == scores.ranked() == [2, 4]
-    assert again.stale(4) == scores.stale(4) == 1
+    assert again.num_without_improvement(4) == scores.num_without_improvement(4) == 1

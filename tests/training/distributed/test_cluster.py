@@ -32,7 +32,7 @@ def test_who_is_who():
         ({"cluster": {"worker": ["a:1", "b:0"]}, "task": FIRST}, "'b:0' is not HOST:PORT"),
         ({"cluster": {"worker": ["a:1", "b:65536"]}, "task": FIRST}, "is not HOST:PORT"),
         ({"cluster": {"worker": ["a:1", 2]}, "task": FIRST}, "2 is not HOST:PORT"),
-        ({"cluster": {"worker": ["a:1", "a:1"]}, "task": FIRST}, "an address comes twice"),
+        ({"cluster": {"worker": ["a:1", "a:1"]}, "task": FIRST}, "there is a duplicate address"),
         ({"cluster": {"worker": BOTH, "ps": ["c:3"]}, "task": FIRST}, "only chief and worker, not"),
         ({"cluster": {"worker": BOTH, "chief": ["c:3", "d:4"]}, "task": FIRST}, "more than one"),
         ({"cluster": {"worker": BOTH}}, "there is no task"),
@@ -75,7 +75,12 @@ def test_the_strategy(kind, devices, cluster, chosen):
     [
         ("multi_worker", None, Cluster(), "expected the workers' addresses .* TF_CONFIG"),
         ("mirrored", None, TWO_WORKERS, "--strategy mirrored: TF_CONFIG names 2 workers"),
-        ("one_device", 2, Cluster(), "--strategy one_device: received --devices 2"),
+        (
+            "one_device",
+            2,
+            Cluster(),
+            "--strategy one_device: expected no --devices, or 1. Received: 2",
+        ),
     ],
 )
 def test_strategies_that_cannot_be(kind, devices, cluster, message):

@@ -178,7 +178,7 @@ def test_the_launcher_says_how_it_is_called_and_ends_its_workers(tmp_path):
     ("options", "tf_config", "message"),
     [
         (["--strategy", "multi_worker"], "", "expected the workers' addresses"),
-        (["--strategy", "one_device", "--devices", "2"], "", "received --devices 2"),
+        (["--strategy", "one_device", "--devices", "2"], "", "expected no --devices, or 1"),
         (["--strategy", "mirrored"], TWO_WORKERS, "names 2 workers"),
     ],
 )

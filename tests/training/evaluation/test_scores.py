@@ -142,7 +142,7 @@ def test_a_score_says_where_it_comes_from(judged, corpus):
 def test_a_comparison_needs_as_many_lines_and_a_source(trained, corpus, capsys):
     command = ["evaluate", "--model-dir", str(trained), "--reference", corpus.path("test.de")]
     assert main([*command, "--compare", corpus.path("test.de")]) == 2
-    assert "--compare takes translations, which need a --source" in capsys.readouterr().err
+    assert "--compare is for translations; give a --source" in capsys.readouterr().err
     command += ["--source", corpus.path("test.en"), "--compare", corpus.path("validation.de")]
     assert main(command) == 2
     error = capsys.readouterr().err

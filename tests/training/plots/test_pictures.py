@@ -106,7 +106,7 @@ def test_maps(translator, sentence, part):
 def test_unknown_parts_and_layers(sentence):
     with pytest.raises(ValueError, match=r"`part` must be one of .* Received: part='middle'"):
         draw_attention(sentence, "middle")
-    with pytest.raises(ValueError, match=r"numbered 0 to 0. Received: layer=2"):
+    with pytest.raises(ValueError, match=r"indices from 0 to 0. Received: layer=2"):
         draw_attention(sentence, layers=[2])
 
 
@@ -144,7 +144,7 @@ def test_chinese_characters_show(caplog):
 
 def test_characters_of_no_font_are_named(caplog):
     font_families("a\U00012000")  # a cuneiform sign
-    assert "No font here has the characters \U00012000" in caplog.text
+    assert "No installed font has the characters \U00012000" in caplog.text
 
 
 # Search
@@ -217,7 +217,7 @@ def test_commands_with_a_model(talkative, tmp_path, capsys):
         (["learning-rate", "--settings", "512:0"], r"pairs D_MODEL:WARMUP .* Received: '512:0'"),
         (["learning-rate", "--settings", "0:5"], r"pairs D_MODEL:WARMUP .* Received: '0:5'"),
         (["smoothed-labels", "--label-smoothing", "1"], r"at least 0 and below 1. Received: 1.0"),
-        (["training", "--model-dir", "nowhere"], r"nowhere/logs: no files of TensorBoard"),
+        (["training", "--model-dir", "nowhere"], r"nowhere/logs: no TensorBoard files"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, tmp_path, monkeypatch, capsys):
@@ -248,4 +248,4 @@ def test_curves_of_nothing_are_refused(tmp_path, capsys):
     (tmp_path / "logs").mkdir()
     options = ["--model-dir", str(tmp_path), "--output", str(tmp_path / "t.png")]
     assert main(["picture", "training", *options]) == 2
-    assert "no files of TensorBoard" in capsys.readouterr().err
+    assert "no TensorBoard files" in capsys.readouterr().err

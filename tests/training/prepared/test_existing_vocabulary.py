@@ -155,7 +155,7 @@ def test_what_contradicts_it_is_refused(corpus, own, trained, tmp_path, capsys):
         "vocabulary.kind='bpe'"
     )
     error = fails(capsys, [*given, "--init-from", str(trained)])
-    assert error == "--init-from brings its vocabulary; leave out --vocabulary"
+    assert error == "--init-from has its own vocabulary; leave out --vocabulary"
     error = fails(capsys, [*given[:-1], given[-1], "model.tied_embeddings=all",
                            "--vocabulary", str(own / "sides")])  # fmt: skip
     assert "'model.tied_embeddings: all' needs 'vocabulary.joint: true'" in error

@@ -9,10 +9,9 @@ import pytest
 import tensorflow as tf
 
 from tests.training.prepared.test_prepare import PAIRS, prepare, write_pairs
-from tests.training.prepared.test_prepared import DATA, SETTINGS, train_options
+from tests.training.prepared.test_prepared_text import DATA, SETTINGS, train_options
 from tf_transformer.__main__ import main
 from training.prepared.existing_vocabulary import read_vocabulary
-from training.prepared.prepared import PreparedText
 from training.prepared.prepared_folder import (
     WORK_NAME,
     PreparedFolder,
@@ -20,6 +19,7 @@ from training.prepared.prepared_folder import (
     read_description,
     read_models,
 )
+from training.prepared.prepared_text import PreparedText
 from training.prepared.records import encode_pair, write_record
 
 PAIR = ([5, 6, 7, 3], [8, 9, 3])

@@ -207,7 +207,7 @@ def test_faults_and_duplicates(prepared, tmp_path, capsys):
     assert found["examples"]["not UTF-8"] == [f"{source}:2", f"{target}:9", f"{target}:14"]
     assert found["duplicates"] == 4 and found["kept"] == 5 and found["lines"] == 16
     report = capsys.readouterr().out
-    assert "4 left out as duplicates" in report and f"({target}:4, {target}:6)" in report
+    assert "4 dropped as duplicates" in report and f"({target}:4, {target}:6)" in report
 
     output = tmp_path / "all"
     prepare([source], [target], output, *extra, "--keep-duplicates")
@@ -440,7 +440,7 @@ def test_places_of_dropped_pairs_are_escaped():
         },
         "shards": [{}],
     }  # fmt: skip
-    assert r"2 left out as empty (\x1b[31mf:1, ...)" in _report(description)
+    assert r"2 dropped as empty (\x1b[31mf:1, ...)" in _report(description)
 
 
 def test_finished_folders_stay_as_they_are(prepared):

@@ -35,13 +35,13 @@ from training.config import DataConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.prepared.data_service import check_service, start_service
 from training.prepared.existing_vocabulary import read_vocabulary
-from training.prepared.prepared import PreparedText
 from training.prepared.prepared_folder import (
     WORK_NAME,
     PreparedFolder,
     read_description,
     read_models,
 )
+from training.prepared.prepared_text import PreparedText
 
 SETTINGS = ["--vocab-size", "400", "--set", "data.max_length=60"]
 DATA = DataConfig(batch_tokens=300, max_length=60, shuffle_buffer=200)  # blocks of 2 shards
@@ -265,7 +265,7 @@ def test_what_train_refuses(directory, corpus, tmp_path, capsys):
     first = str(directory / "first")
     for extra in (["--vocab-size", "300"], ["--config", str(yaml_with(tmp_path, "{size: 300}"))]):
         assert "with size=400, which cannot change; leave out" in error(first, extra=extra)
-    assert "takes the place of --source" in error(first, extra=["--source", "x"])
+    assert "--prepared replaces --source" in error(first, extra=["--source", "x"])
     assert "is not a prepared folder" in error(str(tmp_path))
     (tmp_path / WORK_NAME).mkdir()
     assert "is not finished" in error(str(tmp_path))

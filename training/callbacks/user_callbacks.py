@@ -1,4 +1,4 @@
-"""Which callbacks of the caller's own `train` takes."""
+"""Checking the callbacks that the user passes to `train`."""
 
 from collections.abc import Iterable
 
@@ -7,16 +7,16 @@ import keras
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 
-# Those of Keras that change the weights or the learning rate, and what does the same here.
+# Keras' callbacks that change the weights or the learning rate, and what to use instead.
 _REFUSED = {
-    keras.callbacks.BackupAndRestore: "`train` itself goes on from its newest checkpoint",
+    keras.callbacks.BackupAndRestore: "`train` itself resumes from its newest checkpoint",
     keras.callbacks.LearningRateScheduler: (
         "the learning rate follows `optimization.learning_rate_factor` and "
         "`optimization.warmup_steps`, see `NoamSchedule`"
     ),
     keras.callbacks.ReduceLROnPlateau: (
         "the learning rate follows `optimization.learning_rate_factor` and "
-        "`optimization.warmup_steps`, see `NoamSchedule`; `validation.patience` ends training"
+        "`optimization.warmup_steps`, see `NoamSchedule`; `validation.patience` stops early"
     ),
     keras.callbacks.SwapEMAWeights: "set `optimization.average_decay`",
 }
@@ -28,7 +28,8 @@ def check_callbacks(
     """Returns the callbacks as a list.
 
     Raises:
-        ValueError: they are no list of callbacks, or one is known to change what is trained.
+        ValueError: this is not a list of callbacks, or one is known to change weights or learning
+            rate.
     """
     if isinstance(callbacks, keras.callbacks.Callback | str) or not isinstance(callbacks, Iterable):
         raise InputError(
@@ -50,7 +51,7 @@ def check_callbacks(
                 )
         if getattr(callback, "restore_best_weights", False):
             raise InputError(
-                "`callbacks` must not change weights: the best checkpoints stay, see "
+                "`callbacks` must not change weights: the best checkpoints are kept, see "
                 "`validation.keep_best` and `tf-transformer average --best`. Received: "
                 f"{type(callback).__name__} with restore_best_weights=True"
             )

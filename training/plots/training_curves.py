@@ -1,4 +1,4 @@
-"""Pictures of training."""
+"""Plotting the curves of a training run."""
 
 import pathlib
 
@@ -14,13 +14,13 @@ def plot_training(log_dir: pathlib.Path) -> Figure:
     """Draws loss, perplexity, accuracy and learning rate by step from TensorBoard's files.
 
     Args:
-        log_dir: holds `training` and `validation`, as the trainer writes them.
+        log_dir: the folder `logs` of a model directory.
 
     Raises:
-        ValueError: there are no such files, or one is no regular file.
+        ValueError: there are no TensorBoard files, or one is not a regular file.
     """
     if not any(log_dir.glob("training/events*")):
-        raise InputError(f"{log_dir}: no files of TensorBoard there; training writes them")
+        raise InputError(f"{log_dir}: no TensorBoard files there; training writes them")
     figure = Figure(figsize=(10, 6), layout="constrained")
     panels = (
         ("loss", "label-smoothed loss (nats a token)", "linear"),
@@ -41,10 +41,16 @@ def plot_training(log_dir: pathlib.Path) -> Figure:
 
 
 def read_scalars(directory: pathlib.Path) -> dict[str, dict[int, float]]:
-    """Every scalar's values by step; where a step was run twice, the later value counts.
+    """Returns the values of every scalar by step; of a repeated step, the latest value.
+
+    Args:
+        directory: folder of one TensorBoard run; need not exist.
+
+    Returns:
+        Values by step, by the scalar's tag.
 
     Raises:
-        ValueError: one of TensorBoard's files is no regular file.
+        ValueError: one of TensorBoard's files is not a regular file.
     """
     if not directory.is_dir():
         return {}
