@@ -185,11 +185,13 @@ def _check_label_smoothing(value):
 
 
 def _draw_training(options):
-    import_tensorflow()
     from training.checkpointing.run_files import LOGS_NAME
-    from training.plots.training_curves import plot_training
+    from training.plots.training_curves import check_logs, plot_training
 
-    return plot_training(options.model_dir / LOGS_NAME)
+    log_dir = options.model_dir / LOGS_NAME
+    check_logs(log_dir)
+    import_tensorflow()  # TensorBoard imports it when it reads the files
+    return plot_training(log_dir)
 
 
 def _draw_search(options):

@@ -10,6 +10,19 @@ from tf_transformer.errors import InputError
 from tf_transformer.storage.regular_files import regular_size
 
 
+def check_logs(log_dir: pathlib.Path) -> None:
+    """Checks that there are TensorBoard files of a training run.
+
+    Args:
+        log_dir: the folder `logs` of a model directory.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if not any(log_dir.glob("training/events*")):
+        raise InputError(f"{log_dir}: no TensorBoard files there; training writes them")
+
+
 def plot_training(log_dir: pathlib.Path) -> Figure:
     """Draws loss, perplexity, accuracy and learning rate by step from TensorBoard's files.
 
@@ -19,8 +32,7 @@ def plot_training(log_dir: pathlib.Path) -> Figure:
     Raises:
         ValueError: there are no TensorBoard files, or one is not a regular file.
     """
-    if not any(log_dir.glob("training/events*")):
-        raise InputError(f"{log_dir}: no TensorBoard files there; training writes them")
+    check_logs(log_dir)
     figure = Figure(figsize=(10, 6), layout="constrained")
     panels = (
         ("loss", "label-smoothed loss (nats a token)", "linear"),
