@@ -45,6 +45,7 @@ setup(
         "pyyaml>=6",
         "sacrebleu>=2.6",
         "sentencepiece>=0.2.1",
+        "tabulate>=0.9",
         "tensorboard>=2.20",
         "tensorflow>=2.21,<2.22",
         "tensorflow-text>=2.21,<2.22",

@@ -4,6 +4,7 @@ import argparse
 import pathlib
 
 from tf_transformer.command_line.standard_streams import standard_output
+from tf_transformer.printable import printable
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.json_files import write_json
 
@@ -89,10 +90,18 @@ def _number(value, digits):
 
 def _format_table(rows):
     """Aligns text left and columns of numbers right; a missing value becomes a dash."""
-    columns = []
-    for column in zip(*rows, strict=True):
-        head, *cells = ("-" if value is None else str(value) for value in column)
-        width = max(map(len, (head, *cells)))
-        is_text = any(not cell[0].isdigit() for cell in cells if cell != "-")
-        columns.append([f"{cell:{'<' if is_text else '>'}{width}}" for cell in (head, *cells)])
-    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
+    import tabulate
+
+    head, *body = ([cell if cell is None else printable(str(cell)) for cell in row] for row in rows)
+    are_numbers = [
+        all(cell is None or cell[:1].isdecimal() for cell in column)
+        for column in zip(*body, strict=True)
+    ]
+    return tabulate.tabulate(
+        body,
+        headers=head,
+        tablefmt="plain",
+        missingval="-",
+        disable_numparse=True,
+        colalign=["right" if is_number else "left" for is_number in are_numbers],
+    )

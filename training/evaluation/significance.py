@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import sacrebleu
+import tabulate
 from sacrebleu.significance import PairedTest
 
 from tf_transformer.errors import InputError
+from tf_transformer.printable import printable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,18 +137,29 @@ def compare_systems(
 
 def comparison_table(comparisons: Sequence[Comparison]) -> str:
     """Returns the comparisons as a text table, followed by the signatures."""
-    width = max(len("system"), *(len(comparison.system) for comparison in comparisons))
-    lines = [
-        f"{'system':{width}}  metric   model  system  difference  bootstrap p  randomization p"
-    ]
-    for one in comparisons:
-        lines.append(
-            f"{one.system:{width}}  {one.metric:6}  {one.model_score:6.2f}  {one.system_score:6.2f}"
-            f"  {one.difference:+10.2f}  {one.bootstrap_p:11.4f}  {one.randomization_p:15.4f}"
+    head = ["system", "metric", "model", "system", "difference", "bootstrap p", "randomization p"]
+    rows = [
+        (
+            printable(one.system),
+            one.metric,
+            f"{one.model_score:.2f}",
+            f"{one.system_score:.2f}",
+            f"{one.difference:+.2f}",
+            f"{one.bootstrap_p:.4f}",
+            f"{one.randomization_p:.4f}",
         )
+        for one in comparisons
+    ]
+    table = tabulate.tabulate(
+        rows,
+        headers=head,
+        tablefmt="plain",
+        disable_numparse=True,
+        colalign=["left"] * 2 + ["right"] * 5,
+    )
     signatures = {
         (one.metric, signature): None
         for one in comparisons
         for signature in (one.bootstrap_signature, one.randomization_signature)
     }
-    return "\n".join([*lines, *(f"{metric:6}  {text}" for metric, text in signatures)])
+    return "\n".join([table, *(f"{metric:6}  {text}" for metric, text in signatures)])

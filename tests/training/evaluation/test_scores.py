@@ -14,6 +14,7 @@ from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import weights_digest
 from tf_transformer.storage.score_log import append_score, read_scores
 from tf_transformer.text.text_file import TextFile
+from training.commands.runs_cli import _format_table
 from training.data.corpus import digest
 
 
@@ -204,3 +205,21 @@ def test_runs(judged, tmp_path, capsys):
     assert capsys.readouterr().out == f"No model directory in {tmp_path}/empty\n"
     assert main(["runs", str(tmp_path / "nowhere")]) == 2
     assert "nowhere: no such folder" in capsys.readouterr().err
+
+
+def test_a_table_of_runs():
+    """Text left, numbers right, dashes for missing values, and nothing that a terminal obeys."""
+    table = _format_table(
+        [
+            ["model", "step", "state"],
+            ["a b", 12, None],
+            ["\x1b[31mlonger", None, "ok"],
+            ["", 7, "x"],
+        ]
+    )
+    assert table.splitlines() == [
+        "model             step  state",
+        "a b                 12  -",
+        r"\x1b[31mlonger       -  ok",
+        "                     7  x",
+    ]
