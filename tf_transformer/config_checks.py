@@ -30,6 +30,8 @@ NormType = Literal["layer", "sample_std", "l1", "rms"]
 Positions = Literal["interleaved", "concatenated", "marian", "learned", "none"]
 RelativePositions = Literal["none", "keys", "keys_values"]
 Activation = Literal["relu", "gelu", "swish", "glu", "reglu", "geglu", "swiglu"]
+# Those whose inner projection also computes a gate.
+GATED_ACTIVATIONS = ("glu", "reglu", "geglu", "swiglu")
 TiedEmbeddings = Literal["none", "target", "inputs", "all"]
 
 

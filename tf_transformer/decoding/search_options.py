@@ -1,7 +1,9 @@
 """The table of the options of search and sampling.
 
-Signatures, the client's requests, `translate`, the verification of an export, its README and the
-table of docs/serving.md derive from it. This module does not import TensorFlow.
+The inputs of signatures, the requests of the client and of `translate --server`, the verification
+of an export and its README derive from it; a test compares it with the table of docs/serving.md.
+The options of the command line are in `command_line.command_options`. This module does not import
+TensorFlow.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,8 @@
-"""The loss with a hand-written gradient, for training; label_smoothing.py has its plain version."""
+"""The loss from logits with a hand-written gradient; label_smoothing.py has its plain version.
+
+Keras' `fit` and validation use it. `training.train` has no logits of all tokens at once: its loss
+and gradient are computed in fused_cross_entropy.py.
+"""
 
 from typing import Any
 

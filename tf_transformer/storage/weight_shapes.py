@@ -4,10 +4,9 @@ With them, a file of weights is checked before memory is allocated for the file 
 """
 
 from tf_transformer.config import ResolvedSide, TransformerConfig
+from tf_transformer.config_checks import GATED_ACTIVATIONS
 
 Shapes = dict[str, tuple[int, ...]]
-
-_GATED = ("glu", "reglu", "geglu", "swiglu")
 
 
 def weight_shapes(config: TransformerConfig) -> Shapes:
@@ -75,7 +74,7 @@ def _cross_attention(side_config: ResolvedSide, memory_width: int) -> Shapes:
 
 
 def _feed_forward(side_config: ResolvedSide, config: TransformerConfig) -> Shapes:
-    num_parts = 2 if config.activation in _GATED else 1
+    num_parts = 2 if config.activation in GATED_ACTIVATIONS else 1
     shapes = _dense("feed_forward/inner", side_config.d_model, num_parts * side_config.d_ff)
     shapes |= _dense("feed_forward/outer", side_config.d_ff, side_config.d_model)
     return shapes | _norm("feed_forward_residual/norm", side_config)

@@ -5,6 +5,11 @@ For a pair of sentences s_1 ... s_m and t_1 ... t_n:
     source   s_1 ... s_m end            input of the encoder
     target   begin t_1 ... t_n          input of the decoder
     labels   t_1 ... t_n end            each predicted from the target up to its position
+
+`target` is thus the input of the decoder, not what Keras calls `y_true`; that is `labels`. Training
+frames text in `training.data.pipeline`, and noisy text again in `training.data.augmentation`.
+Prepared shards contain sources and labels, written without TensorFlow by
+`training.prepared.shards`; `training.prepared.prepared_text` makes their targets.
 """
 
 import tensorflow as tf

@@ -71,7 +71,10 @@ def test_a_column_is_read(tmp_path, name):
         (b"gr\xf6\xdfe", r"text:2: not UTF-8 \(invalid start byte\)$"),
         ("words".encode("utf-16"), r"text:2: not UTF-8 \(UTF-16\)$"),
         (b"a\0b", r"text:2: not text in UTF-8 \(it has a NUL byte\)$"),
-        (gzip.compress(b"words", mtime=0), r"text:2: not UTF-8 \(compressed by gzip; the name of such a "),
+        (
+            gzip.compress(b"words", mtime=0),
+            r"text:2: not UTF-8 \(compressed by gzip; the name of such a ",
+        ),
     ],
 )
 def test_bytes_that_are_no_text_are_named(tmp_path, line, message):
