@@ -193,7 +193,7 @@ def newest_step(directory: pathlib.Path) -> int:
 
 
 def num_damaged(directory: pathlib.Path) -> int:
-    """Returns the number of damaged checkpoints, which were moved aside."""
+    """Returns the number of damaged checkpoints, which were renamed."""
     return len(list(directory.glob("checkpoints/damaged-*.index")))
 
 

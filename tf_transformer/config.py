@@ -36,7 +36,7 @@ def nearest(name: str, known: Any) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SideConfig:
-    """Per-side overrides for the encoder or the decoder; None stands for the model's value.
+    """Per-side overrides for the encoder or the decoder; None means the model's value.
 
     Args:
         d_model, d_ff, num_heads, norm_position, final_norm, norm_type, layer_history: see
@@ -81,12 +81,14 @@ class TransformerConfig:
         d_ff: inner width of the feed-forward sublayers.
         num_heads: h; must divide `d_model`.
         dropout_rate: on embeddings and on each sublayer's output (P_drop of the paper).
-        attention_dropout_rate: on attention weights; `dropout_rate` when None. The paper has none,
-            its own code and the Annotated Transformer do.
-        feed_forward_dropout_rate: on the inner activations; `dropout_rate` when None. As above.
+        attention_dropout_rate: on attention weights; `dropout_rate` when None. The paper does not
+            mention this dropout; its authors' code and the Annotated Transformer apply it.
+        feed_forward_dropout_rate: on the inner activations; `dropout_rate` when None. The paper
+            does not mention this dropout either; the same two implementations apply it.
         norm_position: "post" is the paper's `norm(x + sublayer(x))`, "pre" is
             `x + sublayer(norm(x))`.
-        final_norm: one more norm after each stack; None stands for True where norms come first.
+        final_norm: one more norm after each stack; None means True with `norm_position` "pre",
+            else False.
         norm_type: "layer", "sample_std" (the Annotated Transformer's), "l1" or "rms"; see
             `make_norm`.
         positions: what is added to the embeddings: sinusoids "interleaved" (the paper),
@@ -98,13 +100,14 @@ class TransformerConfig:
         activation: of the feed-forward sublayers; what ends in "glu" is gated (Shazeer, 2020).
         layer_history: every layer sees a learned mix of all layers below it (Wang et al., 2019).
         tied_embeddings: "all" shares one matrix among source embedding, target embedding and
-            logits (the paper, section 3.4), "target" shares the latter two, "inputs" the former
-            two, "none" shares nothing. None stands for "all" where both vocabularies have one
-            size, else for "target".
+            logits (the paper, section 3.4), "target" shares the last two, "inputs" the first two,
+            "none" shares nothing. None means "all" if both vocabularies and both widths are
+            equal, else "target".
         trainable_embeddings: False freezes the embeddings, for pretrained vectors.
-        logits_bias: adds a bias to the logits; None stands for True where nothing else ties them.
-        depth_scaled_initialization: weights of layer l start smaller by 1 / sqrt(l) (Zhang et al.,
-            2019).
+        logits_bias: adds a bias to the logits; None means True unless the logits are tied to the
+            target embedding.
+        depth_scaled_initialization: the initial weights of layer l are scaled by 1 / sqrt(l)
+            (Zhang et al., 2019).
         layer_norm_epsilon: of every norm.
         max_length: the longest source or target that a translator handles, in tokens; at most
             2**20. Every size has an upper limit, see `config_checks`.

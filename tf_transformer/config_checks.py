@@ -1,4 +1,4 @@
-"""The type and range of each setting of a `TransformerConfig`, and what must hold between them."""
+"""The type and range of each setting of a `TransformerConfig`, and the constraints between them."""
 
 import functools
 import typing
@@ -43,7 +43,7 @@ def check_fields(config: Any, prefix: str = "") -> None:
         prefix: what a message puts before the field's name, such as `encoder.`.
 
     Raises:
-        InputError: names the field, what is expected and what came.
+        InputError: names the field, what was expected and what was received.
     """
     for name, adapter in _adapters(config.__class__).items():
         value = getattr(config, name)
@@ -68,10 +68,10 @@ def _adapters(config_class):
 
 
 def check_relations(config: Any) -> None:
-    """Checks what must hold between the settings of a `TransformerConfig`.
+    """Checks the constraints between the settings of a `TransformerConfig`.
 
     Raises:
-        InputError: names the settings, what is expected and what came.
+        InputError: names the settings, what was expected and what was received.
     """
     if config.source_vocab_size is None and not config.decoder_only:
         raise InputError(

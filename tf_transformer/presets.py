@@ -4,13 +4,14 @@ from typing import Any
 
 _BASE_SIZES = dict(num_encoder_layers=6, num_decoder_layers=6, d_model=512, d_ff=2048, num_heads=8)
 _BIG_SIZES = dict(num_encoder_layers=6, num_decoder_layers=6, d_model=1024, d_ff=4096, num_heads=16)
-# The paper's text drops out sublayer outputs and embeddings; its code also what is inside.
+# The paper describes dropout on embeddings and sublayer outputs; its code also applies it to
+# attention weights and to the inner activations of the feed-forward sublayers.
 _DROPOUT_AS_WRITTEN = dict(attention_dropout_rate=0.0, feed_forward_dropout_rate=0.0)
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Wu et al., 2021, "Good for Misconceived Reasons", for corpora of the size of Multi30k; they
-    # have no dropout inside attention and feed-forward either. Their norms come last; first is
-    # what learned faster here.
+    # have no dropout on attention weights and inner activations either. They use post-norm;
+    # pre-norm learned faster here.
     "tiny": dict(
         num_encoder_layers=4,
         num_decoder_layers=4,

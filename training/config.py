@@ -93,7 +93,9 @@ class OptimizationConfig:
     Args:
         steps: total number of optimizer updates.
         warmup_steps: updates until the peak of the learning rate.
-        learning_rate_factor: `factor` of `NoamSchedule`.
+        learning_rate_factor: `factor` of `NoamSchedule`. The defaults of that class are the paper's
+            4,000 and 1.0, for 100,000 updates; `steps` is 10,000 by default, so here the warm-up is
+            shorter and the rates are higher.
         initial_rate: learning rate at which the warm-up starts, see `NoamSchedule`.
         minimum_rate: lower bound of the learning rate, see `NoamSchedule`.
         label_smoothing: probability mass of the label that is spread over the vocabulary.
@@ -190,7 +192,7 @@ class TrainingConfig:
         """Returns the preset with `model` applied, for vocabularies of these sizes.
 
         Raises:
-            ValueError: the settings contradict each other, or `model` sets a vocabulary size.
+            InputError: the settings contradict each other, or `model` sets a vocabulary size.
         """
         for name in ("source_vocab_size", "target_vocab_size"):
             if name in self.model:

@@ -21,7 +21,7 @@ def check_sources(config: TrainingConfig, has_source: bool, has_validation_sourc
     """Checks that sources are given for a translation model, and none for a language model.
 
     Raises:
-        ValueError: a source is missing or superfluous; names its option.
+        InputError: a source is missing or superfluous; the message names its option.
     """
     for name, given in (("source", has_source), ("validation source", has_validation_source)):
         if given == config.is_language_model:
@@ -38,7 +38,7 @@ def check_initial_model(model_dir: pathlib.Path, init_from: pathlib.Path | None)
     """Checks that the model is not initialized from its own directory.
 
     Raises:
-        ValueError: `init_from` is `model_dir`.
+        InputError: `init_from` is `model_dir`.
     """
     if init_from is not None and init_from.resolve() == model_dir.resolve():
         raise InputError(
@@ -48,10 +48,12 @@ def check_initial_model(model_dir: pathlib.Path, init_from: pathlib.Path | None)
 
 
 def check_lengths(source: TextFile | None, target: TextFile) -> None:
-    """Checks in a fast pass over the bytes that both files have the same number of lines, not 0.
+    """Checks that both files have the same number of lines, at least one.
+
+    This is a fast pass over the bytes.
 
     Raises:
-        ValueError: as `check_parallel`, or a compressed file is truncated.
+        InputError: as `check_parallel`, or a compressed file is truncated.
     """
     files = {file.path: file for file in (source, target) if file}
     lines = {count_lines(path, _NO_OFFSETS).lines for path in files}
@@ -65,7 +67,7 @@ def check_language_tags(
     """Checks the language tags of the validation source and of the first training sources.
 
     Raises:
-        ValueError: a tag is missing or superfluous; names file and line.
+        InputError: a tag is missing or superfluous; the message names file and line.
     """
     if validation_source is not None:
         check_tags(validation_source.lines(), languages, str(validation_source))

@@ -42,7 +42,7 @@ def config_like(model_dir: pathlib.Path, given: dict[str, Any]) -> TrainingConfi
         `given`, with the initial model's sizes and vocabulary.
 
     Raises:
-        ValueError: a setting is unknown or contradicts the model, or there is no such model.
+        InputError: a setting is unknown or contradicts the model, or there is no such model.
     """
     initial = dataclasses.asdict(read_config(model_dir))
     del initial["source_vocab_size"], initial["target_vocab_size"]
@@ -100,7 +100,7 @@ def copy_weights(init_from: pathlib.Path, model_dir: pathlib.Path) -> str:
         The digest of the weights.
 
     Raises:
-        ValueError: `init_from` holds no valid model, or its weights changed meanwhile.
+        InputError: `init_from` holds no valid model, or its weights changed meanwhile.
     """
     config = read_config(init_from)
     digest = weights_digest(init_from, config)

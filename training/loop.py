@@ -82,7 +82,7 @@ def run_loop(
         The step that training reached, and why it stopped.
 
     Raises:
-        ValueError: a text has changed, or no update is finite.
+        InputError: a text has changed, or no update is finite.
         OSError: the data service was lost.
     """
     detector = None if isinstance(corpus, PreparedText) else corpus.change_detector
@@ -123,15 +123,15 @@ def run_loop(
         while (
             current_step(model) < config.optimization.steps
             and not validator.early_stop
-            and not stop_on_signal.agree()
-            and not (user_callbacks and stop_on_callback.agree())
+            and not stop_on_signal.any_worker_requests_stop()
+            and not (user_callbacks and stop_on_callback.any_worker_requests_stop())
         ):
             with _file_errors_explained(corpus, text_checks):
                 _fit(model, config, corpus, validation, validation_batches, workers, callbacks)
     if workers.is_chief and current_step(model) and not (model_dir / WEIGHTS_NAME).exists():
         write_trained_weights(model_dir, model)
     workers.wait()  # the chief may still be writing
-    stopped_by = stop_on_signal.agreed
+    stopped_by = stop_on_signal.stopped_by
     early_stop = validator.early_stop or (None if stopped_by else "a callback has stopped it")
     if current_step(model) >= config.optimization.steps:
         early_stop = None
@@ -146,7 +146,7 @@ def _fit(model, config, corpus, validation, validation_batches, workers, callbac
     """
     optimization, step = config.optimization, current_step(model)
     every = optimization.checkpoint_every
-    behind = step % every
+    steps_since_checkpoint = step % every
     batches = augment(
         corpus.training_batches(optimization.seed, step),
         config.data,
@@ -158,9 +158,11 @@ def _fit(model, config, corpus, validation, validation_batches, workers, callbac
     model.fit(
         workers.shares(batches.prefetch(tf.data.AUTOTUNE)),
         validation_data=validation_batches,
-        steps_per_epoch=every - behind,
+        steps_per_epoch=every - steps_since_checkpoint,
         initial_epoch=step // every,
-        epochs=step // every + 1 if behind else math.ceil(optimization.steps / every),
+        epochs=step // every + 1
+        if steps_since_checkpoint
+        else math.ceil(optimization.steps / every),
         callbacks=callbacks,
         verbose=0,  # its progress bar would wait for every step
         shuffle=False,

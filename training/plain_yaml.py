@@ -37,7 +37,7 @@ def read_yaml(text: str, where: object) -> Any:
         where: source of the text, for the error message.
 
     Raises:
-        ValueError: not YAML; a duplicate name, a tag, or data that is nested too deeply or has too
+        InputError: not YAML; a duplicate name, a tag, or data that is nested too deeply or has too
             many values.
     """
     try:

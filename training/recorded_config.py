@@ -14,7 +14,7 @@ def read_training_config(model_dir: pathlib.Path) -> TrainingConfig | None:
     """Returns the settings that a model was trained with; None if the directory records none.
 
     Raises:
-        ValueError: the file of settings is damaged.
+        InputError: the file of settings is damaged.
     """
     path = model_dir / TRAINING_NAME
     if not path.exists():

@@ -37,7 +37,7 @@ def read_settings(
         The given settings without any defaults, for `make_config`.
 
     Raises:
-        ValueError: the file is missing, not regular, too large or not YAML, its nesting is wrong,
+        InputError: the file is missing, not regular, too large or not YAML, its nesting is wrong,
             or an overridden value is invalid.
     """
     values: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def parse_setting(setting: str) -> dict[str, Any]:
     """Parses the NAME=VALUE of a `--set` option into an override for `read_settings`.
 
     Raises:
-        ValueError: there is no `=`, or the value is not YAML.
+        InputError: there is no `=`, or the value is not YAML.
     """
     name, equals, value = setting.partition("=")
     if not equals:
@@ -86,7 +86,7 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
     """Makes a checked `TrainingConfig` from nested plain values; missing ones take their defaults.
 
     Raises:
-        ValueError: an unknown name, a value of the wrong type or range, or settings that contradict
+        InputError: an unknown name, a value of the wrong type or range, or settings that contradict
             each other.
     """
     config = _validated(values)
@@ -148,7 +148,7 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
 
 
 def _validated(values):
-    """Checks single values, but those of `model`: `TrainingConfig.transformer_config` does."""
+    """Checks all values except `model`, which `TrainingConfig.transformer_config` checks."""
     try:
         return _ADAPTER.validate_python(values)
     except pydantic.ValidationError as error:
@@ -172,7 +172,7 @@ def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _replace(values: dict[str, Any], names: list[str], value: Any) -> None:
-    """Replaces one value in place, and checks the replaced one: an override hides no error."""
+    """Replaces one value in place; checks the former too, so an override cannot hide an error."""
     *sections, last = names
     for name in sections:
         values = values.setdefault(name, {})

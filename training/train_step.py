@@ -46,7 +46,7 @@ class _TrainableModel(DecoderModel):
         """Does the same as `keras.Model.compile`, for metrics of class `TokenMean` only.
 
         Raises:
-            ValueError: a metric is not a `TokenMean`.
+            InputError: a metric is not a `TokenMean`.
         """
         others = [metric for metric in metrics or () if not isinstance(metric, TokenMean)]
         if others:

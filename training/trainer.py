@@ -83,7 +83,7 @@ def train(
         num_devices: see `make_strategy`.
         deterministic: makes equal calls give bit-identical weights, interrupted or not; slower.
         profile: the first and the last step, counted from 1, of a profile for TensorBoard.
-        init_from: a model whose vocabulary and weights training starts from; `config` comes from
+        init_from: a model whose vocabulary and weights training starts from; make `config` with
             `config_like`.
         vocabulary: the path of an existing vocabulary, see `read_vocabulary`. None trains one,
             unless `prepared` or `init_from` has one.
@@ -109,8 +109,8 @@ def train(
     callbacks = check_callbacks(callbacks)
     _check_keras()
     run = _checked(run)
-    devices = make_strategy(strategy, num_devices)
-    workers = Workers(devices)
+    distribution = make_strategy(strategy, num_devices)
+    workers = Workers(distribution)
     if not workers.is_chief:
         logging.getLogger("training").setLevel(logging.WARNING)  # only the chief reports
     if deterministic:
@@ -125,7 +125,7 @@ def train(
         workers.wait()
         if not workers.is_chief:
             check_same_run(run.model_dir, run.fingerprint(), changeable=frozenset())
-        result = _train(run, devices, workers, profile, callbacks)
+        result = _train(run, distribution, workers, profile, callbacks)
         if workers.is_chief and result.step:  # there is a checkpoint
             shutil.rmtree(run.model_dir / INITIAL_NAME, ignore_errors=True)
         return result
@@ -179,7 +179,7 @@ def _begun(run: TrainingRun) -> Iterator[None]:
 
 def _train(
     run: TrainingRun,
-    devices: tf.distribute.Strategy,
+    distribution: tf.distribute.Strategy,
     workers: Workers,
     profile: tuple[int, int] | None,
     callbacks: Sequence[keras.callbacks.Callback],
@@ -195,7 +195,7 @@ def _train(
         report_corpus("validation", validation)
     if run.config.is_language_model:
         _log.info("There is no source: this trains a language model of the target.")
-    with devices.scope():
+    with distribution.scope():
         model = build_model(run.config, *vocab_sizes(tokenizers))
     checkpoints = Checkpoints(
         run.model_dir,

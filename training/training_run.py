@@ -149,7 +149,8 @@ class TrainingRun:
         """Sets the weights before the first step: given ones, else random ones with given vectors.
 
         Raises:
-            InputError: there have been checkpoints, or the vectors do not suit the vocabulary.
+            InputError: the checkpoints of the run are gone, or the vectors do not suit the
+                vocabulary.
         """
         self._check_nothing_lost()
         coverage = ""
@@ -165,9 +166,10 @@ class TrainingRun:
         model.optimizer.reset_averages(model.trainable_variables)
 
     def _check_nothing_lost(self):
-        """A run that has validation scores had checkpoints."""
+        """Refuses a run whose checkpoints are gone; validation scores show that it had some."""
         if scores := read_validation_scores(self.model_dir):
             raise InputError(
-                f"{checkpoint_directory(self.model_dir)}: there is no checkpoint, though training "
-                f"got to step {scores[-1]['step']}; put them back, or give another --model-dir"
+                f"{checkpoint_directory(self.model_dir)}: the checkpoints are missing although "
+                f"training reached step {scores[-1]['step']}; restore them, or give another "
+                "--model-dir"
             )

@@ -31,7 +31,7 @@ class BoundedPool:
         max_response_bytes: maximum size of a response, including its headers.
 
     Raises:
-        ValueError: the address has no host.
+        InputError: the address has no host.
     """
 
     def __init__(self, address: str, num_connections: int, max_response_bytes: int):

@@ -87,7 +87,7 @@ class Client:
             side take about half of the default. Compressed responses are refused.
 
     Raises:
-        ValueError: an argument is out of range.
+        InputError: an argument is out of range.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Client:
         """The model's signatures by name, requested from the server on first use.
 
         Raises:
-            ValueError: as `predict_batches`.
+            InputError: as `predict_batches`.
             OSError: as `predict_batches`.
         """
         retries = min(self.retries, _METADATA_RETRIES)
@@ -173,7 +173,7 @@ class Client:
             The outputs by name, with one entry per row; an empty dictionary for no rows.
 
         Raises:
-            ValueError: as `predict_batches`.
+            InputError: as `predict_batches`.
             OSError: as `predict_batches`.
         """
         outputs: dict[str, list] = {}
@@ -202,7 +202,7 @@ class Client:
             otherwise `str`, with U+FFFD for invalid UTF-8.
 
         Raises:
-            ValueError: the model, the signature or an input does not exist, or the server refuses
+            InputError: the model, the signature or an input does not exist, or the server refuses
                 the request. Names are checked before anything is sent.
             ConnectionError: the server is unavailable.
             TimeoutError: the response did not arrive before the deadline.
@@ -250,7 +250,7 @@ class Client:
             The translation of each sentence, in the order of `lines`.
 
         Raises:
-            ValueError: as `predict_batches`.
+            InputError: as `predict_batches`.
             OSError: as `predict_batches`.
         """
         with tqdm.tqdm(total=len(lines), unit=" sentences", disable=None) as progress:
@@ -277,7 +277,7 @@ class Client:
             The translations of up to `max_batch_size` sentences, in the order of `lines`.
 
         Raises:
-            ValueError: as `predict_batches`.
+            InputError: as `predict_batches`.
             OSError: as `predict_batches`.
         """
         if len(lines):

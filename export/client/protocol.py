@@ -52,7 +52,7 @@ class MergedBatchError(Exception):
     """A request failed, possibly because of another one that the server merged with it.
 
     Args:
-        reason: the `ValueError` or `OSError` to raise if this request itself is the cause.
+        reason: the `InputError` or `OSError` to raise if this request itself is the cause.
     """
 
     def __init__(self, reason: Exception):
@@ -120,7 +120,7 @@ class RestServer:
 
         Raises:
             MergedBatchError: the request failed, possibly because of another one.
-            ValueError: the model does not exist, or the server refuses the request.
+            InputError: the model does not exist, or the server refuses the request.
             ConnectionError: the server is unavailable.
             TimeoutError: the response did not arrive in time.
             OSError: the request failed in another way, or the response is invalid.

@@ -56,7 +56,7 @@ def check_json(body: bytes, max_tokens: int) -> None:
         max_tokens: maximum number of strings, commas and starts of lists and objects.
 
     Raises:
-        ValueError: there are more.
+        InputError: there are more.
     """
     if next(itertools.islice(_JSON_TOKEN.finditer(body), max_tokens, None), None) is not None:
         raise InputError(f"more than {max_tokens} strings, values or lists")
@@ -71,7 +71,7 @@ def check_message(body: bytes, descriptor: Descriptor, max_fields: int) -> None:
         max_fields: maximum number of fields, including those of nested messages.
 
     Raises:
-        ValueError: there are more, or `body` is not a message.
+        InputError: there are more, or `body` is not a message.
     """
     num_fields = 0
     unread = [(0, len(body), descriptor)]  # the unread part of each enclosing message

@@ -1,6 +1,6 @@
 """Parses responses of an untrusted server, in JSON or protobuf.
 
-Each function raises a `ValueError` that says what is wrong if the body is not a response of TF
+Each function raises an `InputError` that says what is wrong if the body is not a response of TF
 Serving. The number of values is checked before parsing, see `response_size`, so that memory stays
 in proportion to the size of the response.
 """

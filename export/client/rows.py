@@ -16,7 +16,7 @@ def count_rows(inputs: Mapping[str, Sequence]) -> int:
     """Returns the number of rows that all inputs have.
 
     Raises:
-        ValueError: the numbers differ, or an input is a single string.
+        InputError: the numbers differ, or an input is a single string.
     """
     for name, values in inputs.items():
         if isinstance(values, str | bytes):
@@ -33,7 +33,7 @@ def check_names(inputs: Mapping[str, Sequence], name: str, signature: Signature)
     """Checks that the inputs are those of the signature `name`.
 
     Raises:
-        ValueError: an input is missing or superfluous.
+        InputError: an input is missing or superfluous.
     """
     for what, names in (
         ("has no input", set(inputs) - set(signature.inputs)),
@@ -70,7 +70,7 @@ def to_array(name: str, spec: TensorSpec, values: Sequence, first_row: int) -> n
         first_row: index of the first row, for messages.
 
     Raises:
-        ValueError: rows have a wrong type or shape, or no values, to which TF Serving would never
+        InputError: rows have a wrong type or shape, or no values, to which TF Serving would never
             respond; names the rows.
     """
     if not len(values):

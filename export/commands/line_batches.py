@@ -34,7 +34,7 @@ def open_lines(name: str | None) -> Iterator["Lines"]:
 
     Raises:
         OSError: the file cannot be opened, or standard input is closed.
-        ValueError: the column number is invalid.
+        InputError: the column number is invalid.
     """
     if name in (None, "-"):
         yield Lines(standard_input(), STANDARD_INPUT)
@@ -86,7 +86,7 @@ class Lines:
             batch_size: maximum number of lines in a batch.
 
         Raises:
-            ValueError: a line is invalid, see `sentence`, or `prepare` raised it. The lines before
+            InputError: a line is invalid, see `sentence`, or `prepare` raised it. The lines before
                 it are yielded first.
             OSError: reading failed. The lines read so far are yielded first.
         """

@@ -24,7 +24,7 @@ def check_output(path: pathlib.Path | None, lines: Lines) -> None:
 
     Raises:
         OSError: the file is not writable, see `check_writable`, or standard output is closed.
-        ValueError: the output, or its `.partial` file, is the input.
+        InputError: the output, or its `.partial` file, is the input.
     """
     if path is None:
         standard_output()

@@ -68,9 +68,7 @@ def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
         batch=MAX_BATCH_SIZE,
         path=directory.resolve(),
         signatures=", ".join(f"`{name}`" for name in signatures),
-        ask=string.Template(
-            _ASK_FOR_TEXT if "serving_default" in signatures else _ASK_OTHERWISE
-        ).substitute(model=MODEL_NAME, batch=MAX_BATCH_SIZE),
+        requests=_requests(signatures, former=False),
         options=_OPTIONS if any(name.endswith("_options") for name in signatures) else "",
         tensorflow=tf.__version__,
         mark=MARK,
@@ -80,16 +78,29 @@ def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
         image=_IMAGE,
         versions=_VERSIONS,
     )
-    former_names = names | _FORMER_NAMES
+    former_names = names | _FORMER_NAMES | {"requests": _requests(signatures, former=True)}
     for name, template in _TEMPLATES.items():
         text, former = (string.Template(template).substitute(n) for n in (names, former_names))
         write_suggestion(directory / name, text, former)
 
 
+def _requests(signatures, former):
+    """Returns the part of the guide about requests, or what it was in files without a digest."""
+    template = _TEXT_REQUESTS if "serving_default" in signatures else _OTHER_REQUESTS
+    return string.Template(template).substitute(
+        model=MODEL_NAME,
+        batch=MAX_BATCH_SIZE,
+        send="Ask it" if former else "Send requests",
+        inputs="What its signatures take:"
+        if former
+        else "The inputs of its signatures are listed at",
+    )
+
+
 def describe_deployment(directory: pathlib.Path) -> list[str]:
     """Returns messages about the files of `write_deployment`: the guide, and each kept file."""
     guide = directory / _GUIDE
-    lines = [f"{guide}: how to serve it and ask it"] if is_unedited(guide) else []
+    lines = [f"{guide}: how to serve the model and send it requests"] if is_unedited(guide) else []
     paths = [directory / name for name in _TEMPLATES]
     return lines + [describe_kept(path) for path in paths if not is_unedited(path)]
 
@@ -133,7 +144,7 @@ Serve it (TF Serving of TensorFlow $tensorflow or newer; $image):
         tensorflow/serving --model_config_file=/models/$model/models.config \\
         --enable_batching --batching_parameters_file=/models/$model/batching_parameters.txt$session
 
-$network$ask
+$network$requests
 Signatures: $signatures.$options
 
 $versions
@@ -162,7 +173,7 @@ _FORMER_NAMES = {
     "to it by itself.\nWhat each version is: `model.json` in its folder.",
 }
 
-_ASK_FOR_TEXT = """Ask it over REST:
+_TEXT_REQUESTS = """$send over REST:
 
     curl -d '{"inputs": {"text": ["A sentence to translate."]}}' \\
         http://localhost:8501/v1/models/$model:predict
@@ -179,8 +190,8 @@ or a whole file:
     tf-transformer translate --server localhost:8501 --input F --output G
 """
 
-_ASK_OTHERWISE = """Ask it with `export.client.Client`, over REST or gRPC, without TensorFlow.
-What its signatures take: http://localhost:8501/v1/models/$model/metadata
+_OTHER_REQUESTS = """$send with `export.client.Client`, over REST or gRPC, without TensorFlow.
+$inputs http://localhost:8501/v1/models/$model/metadata
 """
 
 _OPTIONS = " Those that end in `_options` take, for every\nrow, " + ", ".join(

@@ -14,7 +14,7 @@ def training_facts(model_dir: pathlib.Path, languages: str | None) -> dict[str, 
     """Returns the languages and the step of the newest checkpoint, as far as they are known.
 
     Raises:
-        ValueError: `languages` does not have the form `en-de`.
+        InputError: `languages` does not have the form `en-de`.
     """
     facts: dict[str, Any] = {}
     if languages:
@@ -30,7 +30,7 @@ def read_evaluation(path: pathlib.Path) -> dict[str, Any]:
     """Returns the scores in a file that `evaluate --json F` wrote.
 
     Raises:
-        ValueError: the file holds something else.
+        InputError: the file holds something else.
     """
     scores = read_json(path)
     if "bleu" not in scores:

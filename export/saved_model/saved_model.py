@@ -43,7 +43,7 @@ def export_translator(
         The new version's folder.
 
     Raises:
-        ValueError: the SavedModel's answers differ from the translator's, or TensorFlow cannot load
+        InputError: the SavedModel's answers differ from the translator's, or TensorFlow cannot load
             files from a directory of this name.
         OSError: a file cannot be written.
     """

@@ -14,7 +14,7 @@ def check_signatures(names: Iterable[str]) -> None:
     """Checks that signatures of these names exist.
 
     Raises:
-        ValueError: one does not exist; the message lists all that do.
+        InputError: one does not exist; the message lists all that do.
     """
     for name in names:
         if name not in SIGNATURES:

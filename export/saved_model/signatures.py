@@ -43,7 +43,7 @@ class ServedTranslator(tf.Module):
             tokenizer and can be served without tensorflow-text.
 
     Raises:
-        ValueError: a signature does not exist.
+        InputError: a signature does not exist.
     """
 
     def __init__(self, translator: Translator, names: list[str] | None = None):

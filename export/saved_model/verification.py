@@ -45,7 +45,7 @@ def verify(served: ServedTranslator, texts: list[bytes], saved_model: pathlib.Pa
         saved_model: folder of the SavedModel.
 
     Raises:
-        ValueError: the process failed, an output differs, or a score is not finite.
+        InputError: the process failed, an output differs, or a score is not finite.
     """
     requests = sample_requests(served, texts)
     _log.info("Running the SavedModel in a fresh process")
@@ -116,7 +116,7 @@ def run_in_fresh_process(
         `{signature: {output: values}}`, with the values as nested lists.
 
     Raises:
-        ValueError: the process failed; the message ends with what it printed last.
+        InputError: the process failed; the message ends with what it printed last.
     """
     command = [sys.executable, "-I", str(_PROBE), str(saved_model)]
     answers = {}

@@ -28,7 +28,7 @@ def write_warm_up(
         The number of requests written.
 
     Raises:
-        ValueError: there are more than TF Serving accepts.
+        InputError: there are more than TF Serving accepts.
     """
     folder = version / "assets.extra"
     folder.mkdir()

@@ -165,7 +165,9 @@ def test_lost_checkpoints_are_not_begun_over(corpus, whole, tmp_path):
     shutil.copytree(whole, model_dir)
     shutil.rmtree(model_dir / "checkpoints")
     weights = (model_dir / "model.weights.h5").read_bytes()
-    with pytest.raises(ValueError, match=r"there is no checkpoint, though training got to step 10"):
+    with pytest.raises(
+        ValueError, match=r"the checkpoints are missing although training reached step 10"
+    ):
         go_on(corpus, model_dir)
     assert (model_dir / "model.weights.h5").read_bytes() == weights
 
@@ -200,8 +202,8 @@ def test_workers_stop_only_when_all_have_agreed():
         os.kill(os.getpid(), signal.SIGTERM)
         stop.step = 10
         stop.on_train_batch_end(0)  # between two agreements
-        assert workers.asked == 0 and stop.agreed is None
-        assert stop.agree() and stop.agreed == signal.SIGTERM
+        assert workers.asked == 0 and stop.stopped_by is None
+        assert stop.any_worker_requests_stop() and stop.stopped_by == signal.SIGTERM
     assert workers.asked == 1
     assert signal.getsignal(signal.SIGTERM) == former
 

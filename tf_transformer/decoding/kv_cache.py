@@ -1,8 +1,9 @@
 """The key-value cache of incremental decoding, for all hypotheses of a beam.
 
 Hypotheses of a sentence share prefixes, so reordering a beam copies nothing: every token that was
-ever decoded has an entry, and a mask tells which entries belong to each hypothesis. Every step
-writes `beam` new entries in place. When the cache is full, `compact` removes the entries that no
+ever decoded has an entry, and a mask tells which entries belong to each hypothesis. An entry is a
+key and a value. Every step writes one entry per hypothesis, `beam` in all, in place into the next
+free entries. When the cache is full, `compact` removes the entries that no
 live hypothesis uses and adds space for more steps.
 """
 

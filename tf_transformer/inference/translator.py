@@ -59,9 +59,10 @@ class Translator(tf.Module):
         translator(["A man sleeps."])            # the best translation of each sentence
         translator.n_best(["A man sleeps."])     # the `num_best` translations, with their scores
 
-    Sentences are sorted by length, translated in chunks, and returned in their order; the
-    translation of a sentence does not depend on the others. An empty or blank sentence gives an
-    empty translation with score 0. Pad, begin and unknown ids are never produced.
+    Sentences are sorted by length, translated in chunks, and returned in the original order. Up to
+    rounding, the scores of a sentence do not depend on the others, so they change its translation
+    only if two hypotheses have almost equal scores (see docs/serving.md). An empty or blank
+    sentence gives an empty translation with score 0. Pad, begin and unknown ids are never produced.
 
     Args:
         model: the model.

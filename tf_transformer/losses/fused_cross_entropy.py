@@ -45,8 +45,8 @@ def projected_cross_entropy(
         bias: `(vocab,)` float32, or None.
         labels: `(batch, length)` ids padded with 0.
         divisor: c, a scalar.
-        label_smoothing: probability to distribute over other tokens, see `smoothed_cross_entropy`.
-        smoothed_over: tokens to distribute it over, see `smoothed_cross_entropy`.
+        label_smoothing: probability e to spread over n tokens, see `smoothed_cross_entropy`.
+        smoothed_over: the n tokens to spread it over, see `smoothed_cross_entropy`.
         chunk_size: number of tokens per chunk; None chooses it.
 
     Returns:

@@ -19,6 +19,9 @@ class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
     NiuTensor differs in two points: warm-up starts at `initial_rate` instead of 0,
     rate(n) + initial_rate * max(0, 1 - n / warmup_steps), and no rate is below `minimum_rate`.
 
+    The defaults are those of the paper. `train` has other defaults (`OptimizationConfig`: 2,000 and
+    2.0), since its runs are shorter by default.
+
     Args:
         d_model: width of the model.
         warmup_steps: number of updates until the peak, at least 1.

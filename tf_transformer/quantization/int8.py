@@ -49,7 +49,10 @@ class Int8Product(keras.layers.Layer):
         scale = np.where(largest > 0, largest, 1) / _LARGEST_WEIGHT
         self.kernel = self._constant("kernel", np.rint(kernel / scale), "int8")
         # The kernel expects the float value of the integer 127.
-        self.largest = self._constant("largest", largest / _LARGEST_WEIGHT * _LARGEST, "float32")
+        # The name "largest" is kept: exported models contain it.
+        self.value_of_127 = self._constant(
+            "largest", largest / _LARGEST_WEIGHT * _LARGEST, "float32"
+        )
         self.bias = None if bias is None else self._constant("bias", bias, "float32")
         self.built = True
 
@@ -63,7 +66,7 @@ class Int8Product(keras.layers.Layer):
     def call(self, inputs):
         num_inputs, num_outputs = self.kernel.shape
         rows = inputs if inputs.shape.rank == 2 else tf.reshape(inputs, (-1, num_inputs))
-        weights = [tf.convert_to_tensor(weight) for weight in (self.kernel, self.largest)]
+        weights = [tf.convert_to_tensor(weight) for weight in (self.kernel, self.value_of_127)]
         multiply = _multiply_eagerly if tf.executing_eagerly() else _multiply
         outputs = multiply(rows, *weights)
         if self.bias is not None:
@@ -75,13 +78,13 @@ class Int8Product(keras.layers.Layer):
         return outputs
 
 
-def _multiply(rows, kernel, largest_of_column, keeps_weights=True):
+def _multiply(rows, kernel, value_of_127, keeps_weights=True):
     """Multiplies floating-point rows by int8 weights.
 
     Args:
         rows: x, `(rows, inputs)` float32.
         kernel: W as integers, `(inputs, outputs)` int8.
-        largest_of_column: `(outputs,)` float32, the value of the integer 127 in each column of W.
+        value_of_127: `(outputs,)` float32, the value of the integer 127 in each column of W.
         keeps_weights: whether the kernel may keep the weights of its first call.
 
     Returns:
@@ -94,9 +97,9 @@ def _multiply(rows, kernel, largest_of_column, keeps_weights=True):
     inputs = [
         tf.bitcast(integers, tf.qint8),
         tf.bitcast(kernel, tf.qint8),
-        tf.zeros_like(largest_of_column),
+        tf.zeros_like(value_of_127),
         *(tf.constant(1.0), tf.constant(1.0)),
-        *(largest_of_column, largest_of_column),
+        *(value_of_127, value_of_127),
     ]
     qint8, float32 = (_type(dtype) for dtype in (tf.qint8, tf.float32))
     attributes = {

@@ -103,7 +103,7 @@ class CheckTexts(keras.callbacks.Callback):
         change_detectors: detectors of changes of the texts.
 
     Raises:
-        ValueError: a text has changed; names the file.
+        InputError: a text has changed; the message names the file.
     """
 
     def __init__(self, change_detectors: Sequence[ChangeDetector]):
@@ -120,7 +120,7 @@ class CheckTexts(keras.callbacks.Callback):
         """Checks that the texts are unchanged.
 
         Raises:
-            ValueError: a text has changed; names the file.
+            InputError: a text has changed; the message names the file.
         """
         for detector in self._change_detectors:
             detector.check()
@@ -152,26 +152,26 @@ class StopOnCallback(StepCallback):
     def __init__(self, workers: Workers):
         super().__init__()
         self._workers = workers
-        self._requested = self._agreed = False
+        self._requested = self._any_requested = False
 
-    def agree(self) -> bool:
+    def any_worker_requests_stop(self) -> bool:
         """Returns whether a callback of any worker has requested a stop.
 
         All workers must call this together, and get the same result.
         """
-        self._agreed = self._agreed or self._workers.any(self._requested)
-        return self._agreed
+        self._any_requested = self._any_requested or self._workers.any(self._requested)
+        return self._any_requested
 
     def on_train_batch_end(self, batch, logs=None):
         super().on_train_batch_end(batch, logs)
         self._requested |= self.model.stop_training
         is_due = self._workers.num_workers == 1 or self.step % AGREE_EVERY == 0
-        self.model.stop_training = is_due and self.agree()
+        self.model.stop_training = is_due and self.any_worker_requests_stop()
 
     def on_epoch_end(self, epoch, logs=None):
         # After the last step or a signal, the training loop ends whatever is set here.
         self._requested |= self.model.stop_training
-        self.model.stop_training = self.agree()
+        self.model.stop_training = self.any_worker_requests_stop()
 
 
 class StopOnSignal(StepCallback):
@@ -191,13 +191,13 @@ class StopOnSignal(StepCallback):
         workers: the workers that train together.
 
     Attributes:
-        agreed: the signal that all workers stop for, or None; SIGTERM in a worker that stops
+        stopped_by: the signal that all workers stop for, or None; SIGTERM in a worker that stops
             because of another worker's signal.
     """
 
     def __init__(self, workers: Workers):
         super().__init__()
-        self.agreed: signal.Signals | None = None
+        self.stopped_by: signal.Signals | None = None
         self._received: signal.Signals | None = None
         self._workers = workers
         self._former: dict[signal.Signals, Any] = {}
@@ -224,22 +224,22 @@ class StopOnSignal(StepCallback):
         for other, handler in self._former.items():
             signal.signal(other, signal.SIG_IGN if other == signal.SIGHUP else handler)
 
-    def agree(self) -> bool:
+    def any_worker_requests_stop(self) -> bool:
         """Returns whether any worker has received a signal.
 
         All workers must call this together, and get the same result.
         """
-        if not self.agreed and self._workers.any(self.has_received):
-            self.agreed = self._received or signal.SIGTERM
-        return self.agreed is not None
+        if not self.stopped_by and self._workers.any(self.has_received):
+            self.stopped_by = self._received or signal.SIGTERM
+        return self.stopped_by is not None
 
     def on_train_batch_end(self, batch, logs=None):
         super().on_train_batch_end(batch, logs)
-        if self._is_due(self.step) and self.agree():
+        if self._is_due(self.step) and self.any_worker_requests_stop():
             self.model.stop_training = True
 
     def on_test_batch_end(self, batch, logs=None):
-        if self.agreed or (self._is_due(batch) and self.agree()):
+        if self.stopped_by or (self._is_due(batch) and self.any_worker_requests_stop()):
             self.model.stop_training = self.model.stop_evaluating = True
 
     def _is_due(self, index):

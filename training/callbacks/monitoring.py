@@ -46,7 +46,7 @@ class Report(StepCallback):
         every: steps between two reports.
 
     Raises:
-        ValueError: no update between two reports, at least 50 updates apart, had a finite gradient.
+        InputError: no update between two reports, at least 50 updates apart, had a finite gradient.
     """
 
     def __init__(self, log: TensorBoardLog, every: int):

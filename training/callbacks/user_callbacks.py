@@ -28,7 +28,7 @@ def check_callbacks(
     """Returns the callbacks as a list.
 
     Raises:
-        ValueError: this is not a list of callbacks, or one is known to change weights or learning
+        InputError: this is not a list of callbacks, or one is known to change weights or learning
             rate.
     """
     if isinstance(callbacks, keras.callbacks.Callback | str) or not isinstance(callbacks, Iterable):

@@ -53,7 +53,7 @@ class Validation(keras.callbacks.Callback):
         early_stop: why training should stop early, or None.
 
     Raises:
-        ValueError: the file of scores is damaged.
+        InputError: the file of scores is damaged.
     """
 
     def __init__(
@@ -99,16 +99,18 @@ class Validation(keras.callbacks.Callback):
                 verbose=0,
                 callbacks=[self._stop, ValidateAverage()],
             )
-            if not self._stop.agreed:
+            if not self._stop.stopped_by:
                 self._record(step, results)
         elif step:
             self._keep_best_and_decide(step)
 
     def on_epoch_end(self, epoch, logs=None):
         step = current_step(self.model)
-        if self._is_due(step) and not self._stop.agreed:
+        if self._is_due(step) and not self._stop.stopped_by:
             self._record(step, {name: logs[f"val_{name}"] for name in _METRICS})
-        self.model.stop_training |= self.early_stop is not None or self._stop.agree()
+        self.model.stop_training |= (
+            self.early_stop is not None or self._stop.any_worker_requests_stop()
+        )
 
     def _is_due(self, step):
         return step > 0 and (step % self._checkpoint_every == 0 or step >= self._steps)

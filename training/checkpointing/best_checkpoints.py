@@ -65,7 +65,7 @@ def best_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
         count: number of checkpoints.
 
     Raises:
-        ValueError: fewer checkpoints with a score exist.
+        InputError: fewer checkpoints with a score exist.
     """
     best_by = read_best_by(model_dir)
     paths = {}

@@ -34,7 +34,7 @@ def last_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
         count: number of checkpoints.
 
     Raises:
-        ValueError: there are fewer checkpoints.
+        InputError: there are fewer checkpoints.
     """
     directory = checkpoint_directory(model_dir)
     paths = checkpoint_paths(directory)
@@ -77,7 +77,7 @@ def tensorflow_path(path: str) -> Iterator[str]:
     """Yields a path under which TensorFlow can read a checkpoint, whatever the folder's name.
 
     Raises:
-        ValueError: one of its files is not a regular file.
+        InputError: one of its files is not a regular file.
     """
     for file in checkpoint_files(pathlib.Path(path).parent, step_of(path)):
         regular_size(file)

@@ -133,7 +133,7 @@ class Checkpoints:
             Whether there was a checkpoint.
 
         Raises:
-            ValueError: all checkpoints are damaged or of another model, or the newest intact one
+            InputError: all checkpoints are damaged or of another model, or the newest intact one
                 holds values that are not finite. No file is changed then.
         """
         paths = checkpoint_paths(self._directory)
@@ -218,7 +218,7 @@ def check_averageable(paths: list[str], config: TransformerConfig) -> None:
         config: configuration of the model.
 
     Raises:
-        ValueError: a checkpoint is damaged, of another model, or smaller than its weights.
+        InputError: a checkpoint is damaged, of another model, or smaller than its weights.
     """
     expected = sorted(weight_shapes(config).values())
     needed = np.dtype("float32").itemsize * sum(map(math.prod, expected))
@@ -251,7 +251,7 @@ def average_checkpoints(paths: list[str], model: keras.Model) -> list[int]:
         The steps of the checkpoints.
 
     Raises:
-        ValueError: a checkpoint is damaged, or holds weights that are not finite.
+        InputError: a checkpoint is damaged, or holds weights that are not finite.
     """
     totals = [np.zeros(weight.shape, np.float64) for weight in model.weights]
     for path in paths:

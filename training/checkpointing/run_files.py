@@ -21,7 +21,7 @@ def check_run_files(model_dir: pathlib.Path) -> None:
     """Checks, before anything is written, that no file of a run is a link or a special file.
 
     Raises:
-        ValueError: one is; names the first.
+        InputError: a file is a link or a special file; the message names the first one.
     """
     for name in _FILES:
         check_own_file(model_dir / name)

@@ -74,7 +74,7 @@ def start_or_resume(model_dir: pathlib.Path, run: dict, start: Callable[[], None
             run.
 
     Raises:
-        ValueError: the directory holds another run, a model without a run, or more steps than
+        InputError: the directory holds another run, a model without a run, or more steps than
             `optimization.steps`.
     """
     has_started = (model_dir / CONFIG_NAME).exists()
@@ -132,7 +132,7 @@ def check_resumable(
         init_from: the model directory that the run is initialized from, if any.
 
     Raises:
-        ValueError: as `start_or_resume`.
+        InputError: as `start_or_resume`.
     """
     if not (model_dir / CONFIG_NAME).exists():
         return
@@ -157,7 +157,7 @@ def check_same_run(
         changeable: names of the settings that may differ.
 
     Raises:
-        ValueError: the runs differ, or the record is damaged.
+        InputError: the runs differ, or the record is damaged.
     """
     former = _read_run(model_dir)
     if former["corpus"] != run["corpus"]:

@@ -27,7 +27,7 @@ class ValidationScores:
             compared. None takes those of the newest scores.
 
     Raises:
-        ValueError: the file is damaged.
+        InputError: the file is damaged.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ def read_validation_scores(model_dir: pathlib.Path) -> list[dict[str, Any]]:
     The list is empty before the first validation.
 
     Raises:
-        ValueError: the file of scores is damaged.
+        InputError: the file of scores is damaged.
     """
     return _read(model_dir / SCORES_NAME)
 
@@ -148,7 +148,7 @@ def read_best_by(model_dir: pathlib.Path) -> str:
     """Returns the score that the run in `model_dir` chooses its best checkpoints by.
 
     Raises:
-        ValueError: the run has no scores, or the file of scores is damaged.
+        InputError: the run has no scores, or the file of scores is damaged.
     """
     path = model_dir / SCORES_NAME
     try:

@@ -134,7 +134,7 @@ def augment(
     """Applies subword dropout and word dropout to training batches.
 
     Args:
-        batches: batches as of `ParallelText.training_batches`, from `first_step` on.
+        batches: batches from `ParallelText.training_batches`, from `first_step` on.
         config: settings with the two rates; if both are 0, `batches` is returned unchanged.
         source_tokenizer: tokenizer of the source; None for a language model.
         target_tokenizer: tokenizer of the target.

@@ -17,7 +17,7 @@ class ChangeDetector:
         digest: digest of all sentences.
 
     Raises:
-        ValueError: the texts are not parallel, see `check_parallel`.
+        InputError: the texts are not parallel, see `check_parallel`.
     """
 
     def __init__(self, source: TextFile | None, target: TextFile):
@@ -33,7 +33,7 @@ class ChangeDetector:
         """Reads the texts again if the size or modification time of a file has changed.
 
         Raises:
-            ValueError: the sentences have changed; names the file.
+            InputError: the sentences have changed; the message names the file.
         """
         states = self._read_states()
         changed = [path for path, state in states.items() if state != self._states[path]]

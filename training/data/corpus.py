@@ -34,7 +34,7 @@ def check_parallel(source: TextFile, target: TextFile) -> int:
     """Reads both files once and returns the number of sentence pairs.
 
     Raises:
-        ValueError: the files differ in their number of lines or are empty, or a line is invalid.
+        InputError: the files differ in their number of lines or are empty, or a line is invalid.
     """
     counts = [0, 0]
     for pair in itertools.zip_longest(source.lines(), target.lines()):
@@ -54,7 +54,7 @@ def check_counts(source: TextFile, target: TextFile, num_sources: int, num_targe
         num_targets: number of lines of the target.
 
     Raises:
-        ValueError: the numbers differ or are 0.
+        InputError: the numbers differ or are 0.
     """
     if num_sources != num_targets:
         raise InputError(

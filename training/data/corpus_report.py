@@ -16,7 +16,7 @@ def report_corpus(name: str, corpus: ParallelText) -> None:
         corpus: the corpus, which is read once.
 
     Raises:
-        ValueError: the filter drops all pairs.
+        InputError: the filter drops all pairs.
     """
     statistics = corpus.statistics(f"reading the {name} corpus")
     if statistics.kept == 0:

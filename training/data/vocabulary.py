@@ -35,7 +35,7 @@ def train_vocabularies(
         None for the source of a language model.
 
     Raises:
-        ValueError: the corpus cannot fill the vocabulary.
+        InputError: the corpus cannot fill the vocabulary.
     """
 
     def train(files, tags=()):
@@ -69,7 +69,8 @@ def train_sentencepiece(
         The serialized model.
 
     Raises:
-        ValueError: no such model can be trained; suggests a size where the size is the reason.
+        InputError: no such model can be trained; if the size is the reason, the message suggests
+            another.
     """
     model = io.BytesIO()
     try:

@@ -30,7 +30,7 @@ def read_vectors(file: TextFile, tokenizer: Tokenizer, d_model: int) -> np.ndarr
         `(vocab_size, d_model)` float32; NaN for pieces without a vector.
 
     Raises:
-        ValueError: a line is not a word and `d_model` numbers, or no piece has a vector.
+        InputError: a line is not a word and `d_model` numbers, or no piece has a vector.
     """
     ids = {piece: token_id for token_id, piece in enumerate(tokenizer.pieces)}
     vectors = np.full((tokenizer.vocab_size, d_model), np.nan, "float32")

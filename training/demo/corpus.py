@@ -211,7 +211,7 @@ def generate_pairs(num_pairs: int, seed: int) -> list[Pair]:
         `num_pairs` pairs `(english, german)` with distinct English sentences.
 
     Raises:
-        ValueError: `num_pairs` is out of range.
+        InputError: `num_pairs` is out of range.
     """
     if not 1 <= num_pairs <= MAX_PAIRS:
         raise InputError(f"expected 1 <= `num_pairs` <= {MAX_PAIRS}. Received: {num_pairs=}")
@@ -240,7 +240,7 @@ def write_demonstration(
         seed: see `generate_pairs`.
 
     Raises:
-        ValueError: a set would be empty, or all together exceed `MAX_PAIRS`.
+        InputError: a set would be empty, or all together exceed `MAX_PAIRS`.
     """
     sizes = {"train": num_train, "validation": num_validation, "test": num_test}
     if min(sizes.values()) < 1:

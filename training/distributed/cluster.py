@@ -31,7 +31,7 @@ def read_cluster(tf_config: str) -> Cluster:
         tf_config: value of the variable; "" if it is not set.
 
     Raises:
-        ValueError: the value is invalid; says why.
+        InputError: the value is invalid; the message gives the reason.
     """
     try:
         return _parse_cluster(json.loads(tf_config or "{}"))
@@ -54,7 +54,7 @@ def choose_strategy(kind: str, num_devices: int | None, cluster: Cluster) -> tup
         "mirrored", "multi_worker" or "one_device", and the number of devices; None means all.
 
     Raises:
-        ValueError: the arguments contradict each other.
+        InputError: the arguments contradict each other.
     """
     num_workers = len(cluster.addresses)
     if kind == "auto":

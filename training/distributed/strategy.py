@@ -34,7 +34,7 @@ def make_strategy(kind: str = "auto", num_devices: int | None = None) -> tf.dist
         `MultiWorkerMirroredStrategy`.
 
     Raises:
-        ValueError: there are fewer GPUs, or `kind` contradicts `num_devices` or `TF_CONFIG`.
+        InputError: there are fewer GPUs, or `kind` contradicts `num_devices` or `TF_CONFIG`.
     """
     cluster = read_cluster(os.environ.get("TF_CONFIG", ""))
     kind, num_devices = choose_strategy(kind, num_devices, cluster)

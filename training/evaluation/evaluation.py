@@ -116,7 +116,7 @@ def evaluate(
         The scores, and the translations in the order of the source.
 
     Raises:
-        ValueError: the test set or the model directory is invalid.
+        InputError: the test set or the model directory is invalid.
     """
     num_sentences = check_parallel(source, reference)
     hypotheses: dict[str, Sequence[str]] = {str(system): list(system.lines()) for system in systems}
@@ -186,7 +186,7 @@ def evaluate_language_model(
         The perplexity, and what it was computed from, as plain values.
 
     Raises:
-        ValueError: the text or the model directory is invalid, or the model needs a source.
+        InputError: the text or the model directory is invalid, or the model needs a source.
     """
     detector = ChangeDetector(None, text)
     model, source_tokenizer, tokenizer, digest = load_with_digest(model_dir, dtype)

@@ -71,7 +71,7 @@ def find_model_dirs(roots: Sequence[pathlib.Path]) -> Iterator[pathlib.Path]:
     """Yields all model directories in and below folders, each once, sorted by name.
 
     Raises:
-        ValueError: a root is not a folder.
+        InputError: a root is not a folder.
     """
     seen = set()
     for root in roots:

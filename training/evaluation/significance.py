@@ -61,7 +61,7 @@ def check_systems(systems: dict[str, Sequence[str]], sentences: int) -> None:
         sentences: number of sentences in the test set.
 
     Raises:
-        ValueError: a system has another number of translations, or the environment variable
+        InputError: a system has another number of translations, or the environment variable
             `SACREBLEU_SEED` is not a seed.
     """
     seed = os.environ.get("SACREBLEU_SEED", "none")
@@ -103,7 +103,7 @@ def compare_systems(
         Two comparisons for each system, by BLEU and by chrF.
 
     Raises:
-        ValueError: as `check_systems`.
+        InputError: as `check_systems`.
     """
     check_systems(systems, len(translations))
     named = [("model", translations), *systems.items()]

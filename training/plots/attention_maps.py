@@ -31,7 +31,7 @@ def draw_attention(
         layers: indices of the layers to draw; None draws all.
 
     Raises:
-        ValueError: there is no such part or layer.
+        InputError: there is no such part or layer.
     """
     if part not in PARTS:
         raise InputError(f"`part` must be one of {tuple(PARTS)}. Received: part={part!r}")

@@ -37,7 +37,7 @@ def record_search(translator: Translator, text: str) -> SearchTree:
     """Translates one sentence and records every hypothesis of the beam.
 
     Raises:
-        ValueError: the sentence is empty; or as `check_scores`.
+        InputError: the sentence is empty; or as `check_scores`.
     """
     source = translator.source_tokenizer.tokenize(tf.constant([text]))
     source = source[:, : translator.source_limit]

@@ -17,7 +17,7 @@ def check_logs(log_dir: pathlib.Path) -> None:
         log_dir: the folder `logs` of a model directory.
 
     Raises:
-        ValueError: there are none.
+        InputError: there are none.
     """
     if not any(log_dir.glob("training/events*")):
         raise InputError(f"{log_dir}: no TensorBoard files there; training writes them")
@@ -30,7 +30,7 @@ def plot_training(log_dir: pathlib.Path) -> Figure:
         log_dir: the folder `logs` of a model directory.
 
     Raises:
-        ValueError: there are no TensorBoard files, or one is not a regular file.
+        InputError: there are no TensorBoard files, or one is not a regular file.
     """
     check_logs(log_dir)
     figure = Figure(figsize=(10, 6), layout="constrained")
@@ -62,7 +62,7 @@ def read_scalars(directory: pathlib.Path) -> dict[str, dict[int, float]]:
         Values by step, by the scalar's tag.
 
     Raises:
-        ValueError: one of TensorBoard's files is not a regular file.
+        InputError: one of TensorBoard's files is not a regular file.
     """
     if not directory.is_dir():
         return {}

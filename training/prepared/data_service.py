@@ -43,7 +43,7 @@ def start_service(
         The dispatcher; call its `join` to wait.
 
     Raises:
-        ValueError: `port` is out of range, or `host` is not on the loopback interface and the
+        InputError: `port` is out of range, or `host` is not on the loopback interface and the
             network is not trusted.
         OSError: the port is in use, or the system cannot refuse connections of other machines.
     """
@@ -73,7 +73,7 @@ def check_service(address: str, seconds: float = 10.0) -> None:
         seconds: timeout.
 
     Raises:
-        ValueError: the address is invalid.
+        InputError: the address is invalid.
         OSError: no service answers in time, or it has no workers.
     """
     match = re.fullmatch(r"grpc://((?:\[[^/\[\]]+\]|[^/:\[\]]+):(\d{1,5}))", address)

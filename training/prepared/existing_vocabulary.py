@@ -32,7 +32,7 @@ def read_vocabulary(path: pathlib.Path) -> tuple[VocabularyConfig, SentencePiece
         that a SentencePiece model does not record have their defaults.
 
     Raises:
-        ValueError: there is no vocabulary, or a model is damaged or has other special ids.
+        InputError: there is no vocabulary, or a model is damaged or has other special ids.
     """
     models = read_models(path)
     try:
@@ -67,7 +67,7 @@ def vocabulary_for(
         As `read_vocabulary`.
 
     Raises:
-        ValueError: as `read_vocabulary`, or the source needs a vocabulary and has none.
+        InputError: as `read_vocabulary`, or the source needs a vocabulary and has none.
     """
     settings, (source, target) = read_vocabulary(path)
     if not has_source:
@@ -122,7 +122,7 @@ def check_vocabulary(
         owner: path of the existing vocabulary, for the message.
 
     Raises:
-        ValueError: a setting differs; names the first one.
+        InputError: a setting differs; the message names the first one.
     """
     for name, value in given.items():
         expected = getattr(vocabulary, name, value)

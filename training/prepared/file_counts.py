@@ -33,7 +33,7 @@ def count_files(
         The counts of each file, by its path.
 
     Raises:
-        ValueError: the two files of a pair differ in their number of lines or are empty, or a
+        InputError: the two files of a pair differ in their number of lines or are empty, or a
             compressed file is truncated.
     """
     counts_path = work / "counts.json"

@@ -42,7 +42,7 @@ def count_lines(path: pathlib.Path, every: int) -> LineCount:
         The number of lines, the offsets, and the digest.
 
     Raises:
-        ValueError: a compressed file is truncated, or a line is too long, see `check_length`.
+        InputError: a compressed file is truncated, or a line is too long, see `check_length`.
     """
     state = file_state(path)
     digest = hashlib.blake2b(digest_size=16)

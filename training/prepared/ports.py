@@ -12,7 +12,7 @@ def check_port(port: int) -> None:
     TensorFlow does not: it would share a port that another server listens on.
 
     Raises:
-        ValueError: the port is out of range.
+        InputError: the port is out of range.
         OSError: the port is in use.
     """
     if not 0 <= port < 65536:
@@ -33,7 +33,7 @@ def check_host(host: str, trusts_network: bool) -> None:
         trusts_network: whether other machines may connect.
 
     Raises:
-        ValueError: the name is not on the loopback interface, and the network is not trusted.
+        InputError: the name is not on the loopback interface, and the network is not trusted.
     """
     if not (trusts_network or _is_loopback(host)):
         raise InputError(

@@ -87,7 +87,7 @@ def prepare(
         The content of `prepared.json`.
 
     Raises:
-        ValueError: a file is invalid, or `output` holds other files or another preparation.
+        InputError: a file is invalid, or `output` holds other files or another preparation.
     """
     settings, models = config.vocabulary, None
     if vocabulary:

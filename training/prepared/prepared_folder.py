@@ -55,7 +55,7 @@ class PreparedFolder:
         """Parses `DIR` or `DIR=WEIGHT` from the command line.
 
         Raises:
-            ValueError: there is no such folder, or the weight is not a positive number.
+            InputError: there is no such folder, or the weight is not a positive number.
         """
         folder, equals, weight = name.rpartition("=")
         if pathlib.Path(name).is_dir() or not equals:
@@ -101,7 +101,7 @@ def read_description(folder: pathlib.Path) -> dict[str, Any]:
     """Reads and checks `prepared.json`.
 
     Raises:
-        ValueError: the folder is not prepared or unfinished, or its description is damaged or has
+        InputError: the folder is not prepared or unfinished, or its description is damaged or has
             another format version.
     """
     path = folder / DESCRIPTION_NAME
@@ -179,7 +179,7 @@ def vocabulary_settings(folder: pathlib.Path, description: dict[str, Any]) -> Vo
         description: the result of `read_description`.
 
     Raises:
-        ValueError: a setting is unknown or has an invalid value.
+        InputError: a setting is unknown or has an invalid value.
     """
     try:
         return make_config({"vocabulary": description["vocabulary"]}).vocabulary
@@ -194,7 +194,7 @@ def read_models(folder: pathlib.Path) -> SentencePieceModels:
         folder: the folder, or a file with one model for both sides.
 
     Raises:
-        ValueError: there is no model, or it is not a regular file.
+        InputError: there is no model, or it is not a regular file.
         OSError: a file cannot be read, as a symbolic link to itself.
     """
     with contextlib.suppress(FileNotFoundError):

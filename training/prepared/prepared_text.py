@@ -49,7 +49,7 @@ class PreparedText:
             worker, and find the folders under the same paths.
 
     Raises:
-        ValueError: a folder is not prepared, is unfinished or damaged, the folders have different
+        InputError: a folder is not prepared, is unfinished or damaged, the folders have different
             vocabularies, or no pair is short enough.
         OSError: the service does not answer.
     """
@@ -114,7 +114,7 @@ class PreparedText:
         """The SentencePiece models of source and target.
 
         Raises:
-            ValueError: the corpus was prepared with other models.
+            InputError: the corpus was prepared with other models.
         """
         models = read_models(self.folders[0].path)
         if [model and digest_of(model) for model in models] != self._descriptions[0]["tokenizers"]:
@@ -132,7 +132,7 @@ class PreparedText:
         """Compares the digests of all shards with `prepared.json`, with a progress bar.
 
         Raises:
-            ValueError: a shard is damaged; names it.
+            InputError: a shard is damaged; the message names it.
         """
         shards = list(self._shards())
         for path, shard in tqdm.tqdm(shards, "checking the shards", leave=False, disable=None):
@@ -142,7 +142,8 @@ class PreparedText:
         """Checks all records, to find the one that training could not read.
 
         Raises:
-            ValueError: a record is damaged or has invalid ids; names file and record.
+            InputError: a record is damaged or has invalid ids; the message names file and
+                record.
         """
         for path, shard in self._shards():
             check_records(path, shard, self._vocab_sizes)
@@ -229,7 +230,7 @@ class PreparedText:
         return [weight * num_shards + 1e-9 for weight, num_shards in folders]
 
     def _visits(self, seed: int, epoch: tf.Tensor) -> tf.Tensor:
-        """Returns the shards of an epoch in their order; each folder's rotate over the epochs."""
+        """Returns the shards in the order of an epoch; each folder's rotate over the epochs."""
         first, visits = 0, []
         epoch = tf.cast(epoch, tf.float64)
         for num_shards, share in zip(self._num_shards, self._visits_in_epoch(), strict=True):

@@ -51,7 +51,7 @@ class ProcessPool:
             progress: progress bar to advance by the size of each finished task.
 
         Raises:
-            ValueError: a task raised one, or a process was killed.
+            InputError: a task raised a `ValueError`, or a process was killed.
         """
         running: collections.deque[tuple[concurrent.futures.Future, int]] = collections.deque()
         try:

@@ -1,4 +1,4 @@
-"""Pairs of token ids as TFRecords of `tf.train.Example`, written without TensorFlow.
+"""Reads and writes pairs of token ids as TFRecords of `tf.train.Example`, without TensorFlow.
 
 A record is an `Example` with the int64 lists `source` and `target`; a language model has only
 `target`. The message is generated from example.proto.
@@ -29,20 +29,22 @@ def encode_pair(source: Sequence[int] | None, target: Sequence[int]) -> bytes:
 
 
 def write_record(file: BinaryIO, record: bytes) -> None:
-    """Appends a record with the length and checksums of the TFRecord format."""
+    """Appends a record to the file, with the length and the checksums of the TFRecord format."""
     length = _LENGTH.pack(len(record))
     file.write(b"".join((length, _checksum(length), record, _checksum(record))))
 
 
 def read_records(file: BinaryIO) -> Iterator[bytes]:
-    """Yields the records of a file by `write_record`, without verifying their checksums."""
+    """Yields the records that `write_record` wrote, without verifying their checksums."""
     while length := file.read(_LENGTH.size + _CHECKSUM.size):
         size = _LENGTH.unpack_from(length)[0]
         yield file.read(size + _CHECKSUM.size)[:size]
 
 
 def checked_pairs(file: BinaryIO, num_bytes: int) -> Iterator[dict[str, Sequence[int]]]:
-    """Yields the ids of each record by name, from an untrusted file.
+    """Yields the lists of each record, `source` and `target`, after verifying its checksums.
+
+    The file may be from an untrusted source; the caller checks names and ids.
 
     Args:
         file: the file, positioned at its start.

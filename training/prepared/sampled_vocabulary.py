@@ -24,10 +24,10 @@ def train_on_sample(
         config: settings of the vocabulary.
 
     Returns:
-        The SentencePiece models of source and target, as of `train_vocabularies`.
+        The SentencePiece models of source and target, as `train_vocabularies` returns them.
 
     Raises:
-        ValueError: the corpus cannot fill the vocabulary.
+        InputError: the corpus cannot fill the vocabulary.
     """
     sources, targets = ([file for file in side if file] for side in zip(*files, strict=True))
     return train_vocabularies(sources, targets, config, lambda files: _sample(files, counts))

@@ -23,7 +23,7 @@ def check_digest(path: pathlib.Path, shard: Mapping[str, Any]) -> None:
         shard: its description.
 
     Raises:
-        ValueError: the digests differ.
+        InputError: the digests differ.
         OSError: the file cannot be read.
     """
     if digest_of_file(path) != shard["digest"]:
@@ -41,7 +41,7 @@ def check_records(
         vocab_sizes: vocabulary sizes of the sides that the records have.
 
     Raises:
-        ValueError: a record is invalid; names the first one, counted from 1.
+        InputError: a record is invalid; the message names the first one, counted from 1.
         OSError: the file cannot be read.
     """
     lengths: collections.Counter[int] = collections.Counter()

@@ -130,7 +130,7 @@ def make_shard(shard: Shard, sides: list[bytes | None], max_length: int) -> None
             dropped.
 
     Raises:
-        ValueError: the number of lines has changed since the files were counted.
+        InputError: the number of lines has changed since the files were counted.
     """
     faults: collections.Counter[str] = collections.Counter()
     examples: dict[str, list[str]] = collections.defaultdict(list)

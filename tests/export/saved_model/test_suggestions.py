@@ -48,6 +48,39 @@ What each version is: `model.json` in its folder.
 """,
 }
 
+# The same file of `export --signatures serving_default`.
+FORMER_TEXT_README = """# A translator for TF Serving
+
+Serve it (TF Serving of TensorFlow 2.21.0 or newer; its stock image has all that is needed):
+
+    docker run --rm -p 8500:8500 -p 8501:8501 -v "DIRECTORY:/models/translator" \\
+        tensorflow/serving --model_config_file=/models/translator/models.config \\
+        --enable_batching --batching_parameters_file=/models/translator/batching_parameters.txt
+
+Ask it over REST:
+
+    curl -d '{"inputs": {"text": ["A sentence to translate."]}}' \\
+        http://localhost:8501/v1/models/translator:predict
+
+or from Python, over gRPC, without TensorFlow:
+
+    from export.client import Client
+
+    with Client("localhost:8500", model="translator", protocol="grpc", max_batch_size=32) as client:
+        print(client.predict({"text": ["A sentence to translate."]}))
+
+or a whole file:
+
+    tf-transformer translate --server localhost:8501 --input F --output G
+
+Signatures: `serving_default`.
+
+A new export appears here under the next number, whole; the server changes over to it by itself.
+What each version is: `model.json` in its folder.
+
+<!-- written by tf-transformer export -->
+"""
+
 # Each of them an operator's edit of `models.config`.
 EDITS = {
     "value": lambda text: text.replace("/models/translator", "/srv/models"),
@@ -78,7 +111,9 @@ def test_unedited_files_are_updated_silently(written):
     assert sorted(contents(written)) == sorted(NAMES)
     assert contents(written)["README.md"] != before["README.md"]
     assert "`tokens`" in (written / "README.md").read_text()
-    assert describe_deployment(written) == [f"{written / 'README.md'}: how to serve it and ask it"]
+    assert describe_deployment(written) == [
+        f"{written / 'README.md'}: how to serve the model and send it requests"
+    ]
 
 
 @pytest.mark.parametrize("edit", EDITS)
@@ -93,7 +128,7 @@ def test_an_edited_file_is_kept_and_the_new_one_lies_beside(written, edit):
         assert path.read_bytes() == edited
         assert (written / "models.config.new").read_bytes() == unedited
     guide, kept = describe_deployment(written)
-    assert guide == f"{written / 'README.md'}: how to serve it and ask it"
+    assert guide == f"{written / 'README.md'}: how to serve the model and send it requests"
     assert kept.startswith(f"{path} may have been edited and was kept; models.config.new is what")
 
 
@@ -159,6 +194,15 @@ def test_files_without_a_digest(tmp_path, monkeypatch, name):
     write_deployment(tmp_path, ["tokens"])
     assert path.read_text() == edited
     assert is_unedited(tmp_path / f"{name}.new")
+
+
+def test_a_guide_to_text_requests_without_a_digest(tmp_path, monkeypatch):
+    monkeypatch.setattr("export.saved_model.deployment.tf.__version__", "2.21.0")
+    path = tmp_path / "README.md"
+    path.write_text(FORMER_TEXT_README.replace("DIRECTORY", str(tmp_path.resolve())))
+    write_deployment(tmp_path, ["serving_default"])
+    assert is_unedited(path)
+    assert "Send requests over REST:" in path.read_text()
 
 
 def test_a_link_is_followed_where_its_file_is_unedited(written, tmp_path_factory):

@@ -95,7 +95,7 @@ def to_numpy(found):
 
 
 def outputs(found, row):
-    """The outputs found for a row, in their order."""
+    """The outputs found for a row, in the order found."""
     return [
         Output(score, log_prob, tuple(ids[:length].tolist()))
         for ids, score, log_prob, length in zip(*(x[row] for x in found), strict=True)

@@ -1,4 +1,4 @@
-"""The table of search options, and those who derive from it or are written beside it."""
+"""The table of search options, and what derives from it or is written beside it."""
 
 import pathlib
 

@@ -272,7 +272,7 @@ def test_decoder_layer_equation(rng, norm_position, masked):
 @pytest.mark.parametrize("norm_position", ["post", "pre"])
 @pytest.mark.parametrize("stack_class", [Encoder, Decoder])
 def test_stack_equation(rng, stack_class, norm_position):
-    """Layer upon layer, and a final norm where norms come first."""
+    """Layer upon layer, and a final norm with pre-norm."""
     arrays = make_inputs(rng)
     stack = stack_class(num_layers=2, **SUBLAYERED, norm_position=norm_position)
     stack.build((None, None, D_MODEL))
