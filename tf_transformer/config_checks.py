@@ -43,7 +43,8 @@ def check_fields(config: Any, prefix: str = "") -> None:
         prefix: what a message puts before the field's name, such as `encoder.`.
 
     Raises:
-        InputError: names the field, what was expected and what was received.
+        InputError: a value is invalid; the message names the field, what was expected and what was
+            received.
     """
     for name, adapter in _adapters(config.__class__).items():
         value = getattr(config, name)
@@ -71,7 +72,8 @@ def check_relations(config: Any) -> None:
     """Checks the constraints between the settings of a `TransformerConfig`.
 
     Raises:
-        InputError: names the settings, what was expected and what was received.
+        InputError: the settings contradict each other; the message names them, what was expected
+            and what was received.
     """
     if config.source_vocab_size is None and not config.decoder_only:
         raise InputError(

@@ -172,7 +172,7 @@ def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _replace(values: dict[str, Any], names: list[str], value: Any) -> None:
-    """Replaces one value in place; checks the former too, so an override cannot hide an error."""
+    """Replaces one value in place, after checking the old one: an override cannot hide an error."""
     *sections, last = names
     for name in sections:
         values = values.setdefault(name, {})

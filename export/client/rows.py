@@ -71,7 +71,7 @@ def to_array(name: str, spec: TensorSpec, values: Sequence, first_row: int) -> n
 
     Raises:
         InputError: rows have a wrong type or shape, or no values, to which TF Serving would never
-            respond; names the rows.
+            respond; the message names the rows.
     """
     if not len(values):
         raise InputError(

@@ -48,7 +48,7 @@ def open_output(path: pathlib.Path | None) -> Iterator[BinaryIO]:
     `F` is kept, and after an interruption the results so far are in `F.partial`.
 
     Raises:
-        OSError: opening or writing failed; names the file.
+        OSError: opening or writing failed; the message names the file.
     """
     if path is None:
         yield standard_output()
