@@ -86,6 +86,10 @@ def name_damaged_file(name: str | os.PathLike) -> Iterator[None]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{name}: truncated or damaged gzip file ({error})") from error
     except zstandard.ZstdError as error:
+        if "too much memory" in str(error):
+            raise InputError(
+                f"{name}: its zstd window is larger than 128 MiB; compress it again without --long"
+            ) from error
         raise InputError(f"{name}: truncated or damaged zstd file ({error})") from error
 
 

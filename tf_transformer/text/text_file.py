@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import string
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ class TextFile:
     Args:
         path: the file; files that end in `.gz` or `.zst` are decompressed while reading.
         column: the column of a TSV file, counted from 1; None for other files.
-        prefix: text to add before every sentence that is not empty, such as a language tag.
+        prefix: text to add before every sentence that is not blank, such as a language tag; blank
+            are sentences of ASCII white space.
     """
 
     path: pathlib.Path
@@ -63,7 +65,7 @@ class TextFile:
             for line_number, line in enumerate(lines, 1):
                 if line.strip(b"\r"):  # only a last line can have no text and no line feed
                     text = self.decode_line(line_number, line)
-                    yield self.prefix + text if text.strip() else text
+                    yield self.prefix + text if text.strip(string.whitespace) else text
 
     def decode_line(self, line_number: int, line: bytes) -> str:
         """Returns the text of a line, or of the column, without the prefix.
@@ -81,13 +83,14 @@ class TextFile:
         """Returns the sentences of `lines` as a dataset of string scalars."""
         import tensorflow as tf
 
-        if self.path.suffix == ".zst":  # which TensorFlow cannot read
+        # TensorFlow cannot read zstd. Its reader of gzip ends at an empty member, such as bgzip's
+        # end marker within concatenated files, and refuses padding.
+        if self.path.suffix in (".gz", ".zst"):
             return tf.data.Dataset.from_generator(
                 self.lines, output_signature=tf.TensorSpec((), tf.string)
             )
-        compression = "GZIP" if self.path.suffix == ".gz" else None
         # As bytes, because file names need not be UTF-8.
-        lines = tf.data.TextLineDataset(os.fsencode(self.path), compression_type=compression)
+        lines = tf.data.TextLineDataset(os.fsencode(self.path))
         if self.column is not None:
             column = self.column - 1
             lines = lines.map(lambda line: tf.strings.split(line, "\t")[column])

@@ -98,8 +98,17 @@ def test_both_readers_agree_on_a_last_line_of_carriage_returns(tmp_path, content
 
 def test_both_readers_read_all_members_of_a_gzip_file(tmp_path):
     path = tmp_path / "text.gz"
-    path.write_bytes(gzip.compress(b"a\nb") + gzip.compress(b"c\n") + gzip.compress(b"d\n"))
+    members = [b"a\nb", b"", b"c\n", b"d\n", b""]
+    path.write_bytes(b"".join(map(gzip.compress, members)) + bytes(512))
     assert list(TextFile(path).lines()) == stream(TextFile(path)) == ["a", "bc", "d"]
+
+
+@pytest.mark.parametrize("suffix", ["txt", "gz"])
+def test_both_readers_leave_blank_sentences_without_a_prefix(tmp_path, suffix):
+    path = write(tmp_path / f"text.{suffix}", "a\n \t\n\n\x0b\x0c\n\u2028\n\x85\n\x1c\nb\n")
+    file = TextFile(path, prefix="> ")
+    expected = ["> a", " \t", "", "\x0b\x0c", "> \u2028", "> \x85", "> \x1c", "> b"]
+    assert list(file.lines()) == stream(file) == expected
 
 
 @pytest.mark.slow
@@ -122,6 +131,15 @@ def test_cut_off_zstandard_file(tmp_path, size):
     lines = b"".join(b"%d lines\n" % number for number in range(20_000))
     path.write_bytes(zstandard.compress(b"first\n") + zstandard.compress(lines)[:size])
     with pytest.raises(ValueError, match=re.escape(f"{path}: truncated or damaged zstd file (")):
+        list(TextFile(path).lines())
+
+
+def test_a_zstandard_file_with_a_large_window(tmp_path):
+    path = tmp_path / "text.zst"
+    parameters = zstandard.ZstdCompressionParameters(window_log=28, write_content_size=0)
+    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    path.write_bytes(compressor.compress(b"a\n") + compressor.flush())
+    with pytest.raises(ValueError, match="its zstd window is larger than 128 MiB; compress"):
         list(TextFile(path).lines())
 
 
