@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.conftest import SMALL_SETTINGS
+from tf_transformer.__main__ import main
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -88,6 +89,19 @@ WRONG = {
     "train, vocabulary": (
         "train --target {text} --validation-target {text} --model-dir {new} --vocabulary {none}",
         "none: has no vocabulary",
+    ),
+    "train, vectors": (
+        "train --target {text} --validation-target {text} --model-dir {new} "
+        "--set vocabulary.target_vectors={none}",
+        "none: no such file",
+    ),
+    "train, a link in its place": (
+        "train --target {text} --validation-target {text} --model-dir {linked}",
+        "model.weights.h5: expected",
+    ),
+    "train, a shard that is gone": (
+        "train --prepared {gone} --validation-target {text} --model-dir {new}",
+        "shard-00000.tfrecord: no such file",
     ),
     "train, settings that a run keeps": (
         "train {corpus} --model-dir {model} --set {small} model.dropout_rate=0.2",
@@ -307,11 +321,16 @@ def places(trained, corpus, tmp_path_factory):
     (directory / "foreign" / "training.json").unlink()
     (directory / "weightless" / "model.weights.h5").unlink()
     (directory / "mute" / "target.spm").write_text("mute")
+    (directory / "linked").mkdir()
+    (directory / "linked" / "model.weights.h5").symlink_to(directory / "text")
+    command = ["prepare", "--target", corpus.path("train.de"), "--output", str(directory / "gone")]
+    assert main([*command, "--set", "vocabulary.size=400", "model.decoder_only=true"]) == 0
+    (directory / "gone" / "shard-00000.tfrecord").unlink()
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()
-        new = ("text", "two", "empty", "new", "none", "weightless", "mute", "foreign")
-        yield {name: directory / name for name in new} | {
+        names = "text two empty new none weightless mute foreign linked gone"
+        yield {name: directory / name for name in names.split()} | {
             "model": trained,
             "busy": taken.getsockname()[1],
             "corpus": " ".join(corpus.options),

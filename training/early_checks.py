@@ -10,6 +10,8 @@ from tf_transformer.text.text_file import TextFile
 from training.config import TrainingConfig
 from training.data.corpus import check_parallel
 from training.prepared.line_count import count_lines
+from training.prepared.prepared_folder import PreparedFolder, read_description
+from training.prepared.shard_checks import check_size
 
 # Training lines whose language tags are checked here; `train` checks all of them later.
 _CHECKED_TAG_LINES = 10_000
@@ -59,6 +61,18 @@ def check_lengths(source: TextFile | None, target: TextFile) -> None:
     lines = {count_lines(path, _NO_OFFSETS).lines for path in files}
     if len(lines) > 1 or lines == {0}:
         check_parallel(source or target, target)
+
+
+def check_shards(folders: Sequence[PreparedFolder]) -> None:
+    """Checks that the shards of prepared folders are there and have the right sizes.
+
+    Raises:
+        InputError: a folder is not prepared or unfinished, or a shard is missing or damaged.
+    """
+    for folder in folders:
+        for shard in read_description(folder.path)["shards"]:
+            if shard["pairs"]:
+                check_size(folder.path / shard["name"], shard["bytes"])
 
 
 def check_language_tags(

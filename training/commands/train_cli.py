@@ -197,12 +197,15 @@ def _parse_profile(text: str, steps: int) -> tuple[int, int]:
 
 def _check_early(options, config, folders, vocabulary, texts):
     """Runs all checks that need no TensorFlow, the fastest first."""
+    from tf_transformer.text.text_file import TextFile
+    from training.checkpointing.run_files import check_run_files
     from training.checkpointing.run_metadata import check_resumable
     from training.distributed.cluster import choose_strategy, read_cluster
     from training.early_checks import (
         check_initial_model,
         check_language_tags,
         check_lengths,
+        check_shards,
         check_sources,
     )
     from training.prepared.existing_vocabulary import with_vocabulary
@@ -213,13 +216,19 @@ def _check_early(options, config, folders, vocabulary, texts):
     choose_strategy(options.strategy, options.devices, cluster)
     if not cluster.addresses:  # of several workers, only the chief writes
         check_folder(options.model_dir)
+        check_run_files(options.model_dir)
+    for name in ("source_vectors", "target_vectors"):
+        if vectors := getattr(config.vocabulary, name):
+            TextFile.parse(vectors)  # raises if there is no such file
     has_source = _has_source(folders) if folders else texts["source"] is not None
     check_sources(config, has_source, texts["validation_source"] is not None)
     if vocabulary is not None and not options.init_from:
         config = with_vocabulary(config, vocabulary)
     check_initial_model(options.model_dir, options.init_from)
     check_resumable(options.model_dir, config, options.init_from)
-    if not folders:
+    if folders:
+        check_shards(folders)
+    else:
         check_lengths(texts["source"], texts["target"])
     check_lengths(texts["validation_source"], texts["validation_target"])
     check_language_tags(config.vocabulary.languages, texts["source"], texts["validation_source"])

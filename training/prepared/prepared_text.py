@@ -25,7 +25,7 @@ from training.prepared.prepared_folder import (
     read_models,
     vocabulary_settings,
 )
-from training.prepared.shard_checks import check_digest, check_records, remedy
+from training.prepared.shard_checks import check_digest, check_records, check_size
 
 # Purposes of random draws, which are folded into the seed.
 _SHARDS, _PAIRS, _BATCHES = range(3)
@@ -91,13 +91,7 @@ class PreparedText:
         largest = max(shard["pairs"] for _, shard in shards)
         self._shards_in_block = max(1, round(config.shuffle_buffer / largest))
         for path, shard in shards:
-            if not path.is_file():
-                raise InputError(f"{path}: no such file; {remedy(path.parent)}")
-            if (size := path.stat().st_size) != shard["bytes"]:
-                raise InputError(
-                    f"{path}: damaged, it has {size:,} bytes instead of {shard['bytes']:,}; "
-                    f"{remedy(path.parent)}"
-                )
+            check_size(path, shard["bytes"])
         if not self._bucket_sizes.any():
             raise InputError(
                 f"every pair of {folders[0].path} is longer than data.max_length="

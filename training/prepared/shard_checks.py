@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tf_transformer.errors import InputError
+from tf_transformer.storage.regular_files import regular_size
 from training.prepared.prepared_folder import DESCRIPTION_NAME, digest_of_file
 from training.prepared.records import checked_pairs
 
@@ -73,6 +74,21 @@ def _length(ids: Sequence[int] | None, vocab_size: int) -> int:
         if not 0 < token < vocab_size:
             raise InputError(f"expected ids from 1 to {vocab_size - 1}, got {token}")
     return len(ids)
+
+
+def check_size(path: pathlib.Path, num_bytes: int) -> None:
+    """Checks that a shard is a regular file of the right size, or a link to one.
+
+    Raises:
+        InputError: there is no such file, or it is damaged.
+    """
+    if not path.exists():
+        raise InputError(f"{path}: no such file; {remedy(path.parent)}")
+    if (size := regular_size(path)) != num_bytes:
+        raise InputError(
+            f"{path}: damaged, it has {size:,} bytes instead of {num_bytes:,}; "
+            f"{remedy(path.parent)}"
+        )
 
 
 def remedy(folder: pathlib.Path) -> str:
