@@ -208,6 +208,40 @@ WRONG = {
     "translate, input": ("translate --model-dir {model} --input {none}", "none: no such file"),
     "translate, folder": ("translate --model-dir {model} --input {model}", "is a directory"),
     "translate, output": ("translate --model-dir {model} --output {none}/x", "there is no folder"),
+    "translate, weights as output": (
+        "translate --model-dir {model} --input {text} --output {model}/model.weights.h5",
+        "is a file of the model",
+    ),
+    "translate, vocabulary as output": (
+        "translate --model-dir {model} --input {text} --output {model}/../{model.name}/target.spm",
+        "is a file of the model",
+    ),
+    "evaluate, checkpoint as output": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --json "
+        "{model}/checkpoints/step-30.index",
+        "is a file of the model",
+    ),
+    "evaluate, log of scores as output": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --json "
+        "{model}/scores.jsonl",
+        "is a file of the model",
+    ),
+    "runs, weights as output": (
+        "runs {model}/.. --json {model}/model.weights.h5",
+        "is a file of the model",
+    ),
+    "picture, log as output": (
+        "picture training --model-dir {model} --output {model}/logs/x.png",
+        "is a file of the model",
+    ),
+    "attention, checkpoints as output": (
+        "attention --model-dir {model} --text x --output {model}/checkpoints/x.png",
+        "is a file of the model",
+    ),
+    "export, logs as output": (
+        "export --model-dir {model} --output {model}/logs/served",
+        "is a file of the model",
+    ),
     "translate, beam": (
         "translate --model-dir {model} --beam-size 1001",
         "--beam-size 1001: expected 1 to 1000",

@@ -29,6 +29,7 @@ from tf_transformer.command_line.command_options import (
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_folder
+from tf_transformer.storage.output_files import check_output_file
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -79,6 +80,7 @@ def _run_export(options):
             f"--output {options.output}: is the model directory; expected another folder, for "
             "exported versions only"
         )
+    check_output_file("--output", options.output, [options.model_dir])
     check_translator(options.model_dir, options.end_piece)
     facts = training_facts(options.model_dir, options.languages)
     scores = options.scores and read_evaluation(options.scores)

@@ -11,6 +11,7 @@ from export.commands.line_batches import Lines
 from tf_transformer.command_line.standard_streams import STANDARD_OUTPUT, standard_output
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable, name_in_errors, sync_to_disk
+from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.text.lines import escape_control_characters
 
 
@@ -19,12 +20,19 @@ def output_path(name: str) -> pathlib.Path | None:
     return None if name == "-" else pathlib.Path(name)
 
 
-def check_output(path: pathlib.Path | None, lines: Lines) -> None:
-    """Checks that `open_output` can write the output, and that it is not the input.
+def check_output(
+    path: pathlib.Path | None, lines: Lines, model_dir: pathlib.Path | None = None
+) -> None:
+    """Checks that `open_output` can write the output, and that it replaces nothing that is read.
+
+    Args:
+        path: the output; None is standard output.
+        lines: the input.
+        model_dir: the model directory that is read, if any.
 
     Raises:
         OSError: the file is not writable, see `check_writable`, or standard output is closed.
-        InputError: the output, or its `.partial` file, is the input.
+        InputError: the output, or its `.partial` file, is the input or a file of the model.
     """
     if path is None:
         standard_output()
@@ -32,6 +40,8 @@ def check_output(path: pathlib.Path | None, lines: Lines) -> None:
         written = [] if output is None else [os.fstat(output.fileno())]
     else:
         check_writable(path)
+        for file in (path, _partial(path)):
+            check_output_file("--output", file, [model_dir] if model_dir else [])
         written = [file.stat() for file in (path, _partial(path)) if file.exists()]
     read = lines.status()
     if read and any(os.path.samestat(read, status) for status in written):

@@ -91,7 +91,7 @@ def _run_translate(options):
     languages = [] if options.server else _check_model(options)
     prepare = _preparation(options.target_language, languages)
     with open_lines(options.input) as lines, contextlib.ExitStack() as stack:
-        check_output(options.output, lines)
+        check_output(options.output, lines, options.model_dir)
         translate: _Translate
         batches: Iterator[list[bytes]] | None
         if options.server:

@@ -1,6 +1,7 @@
 """The command `evaluate`."""
 
 import argparse
+import os
 import pathlib
 import sys
 
@@ -17,6 +18,7 @@ from tf_transformer.command_line.standard_streams import standard_output
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.json_files import write_json
+from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.score_log import SCORES_NAME, append_score
 from tf_transformer.text.language_tags import check_language, check_tags
@@ -128,16 +130,13 @@ def _check_texts(source, reference, systems, languages, target_language):
 
 def _check_outputs(options, read):
     """Refuses outputs that would replace an input, each other, or a file of the model."""
-    written: dict[pathlib.Path, str] = {}
+    written: dict[str, str] = {}
     for name in ("output", "json"):
         path = getattr(options, name)
         if path is None:
             continue
-        real = path.resolve()
-        if real in {other.resolve() for other in read}:
-            raise InputError(f"--{name} {path} is an input file; give another one")
-        if real.parent == options.model_dir.resolve() and path.exists():
-            raise InputError(f"--{name} {path} is a file of the model; give another one")
+        check_output_file(f"--{name}", path, [options.model_dir], read)
+        real = os.path.realpath(path)
         if real in written:
             raise InputError(f"--{name} {path} is also --{written[real]}; give another one")
         written[real] = name

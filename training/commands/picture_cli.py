@@ -16,6 +16,7 @@ from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.files import check_writable, replacing
+from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.text.lines import escape_control_characters
 
 _LAYOUTS = ("interleaved", "concatenated", "marian")
@@ -47,7 +48,7 @@ def _add_attention(commands):
 
 
 def _run_attention(options):
-    _check_output(options.output, (".html",))
+    _check_output(options, (".html",))
     translator = _load_translator(options)
     from tf_transformer.inference.inspection import inspect_attention
     from training.plots.attention_maps import attention_page, draw_attention
@@ -118,7 +119,7 @@ def _add_picture(commands):
 
 
 def _run_picture(options):
-    _check_output(options.output)
+    _check_output(options)
     _save(options.draw(options), options.output)
     print(options.output)
 
@@ -220,11 +221,14 @@ def _add_output(parser, default, summary):
     )  # fmt: skip
 
 
-def _check_output(output, more=()):
+def _check_output(options, more=()):
+    output = options.output
     allowed = (".png", ".svg", ".pdf", *more)
     if output.suffix not in allowed:
         raise InputError(f"--output {output}: expected a name that ends in {', '.join(allowed)}")
     check_writable(output)
+    if "model_dir" in options:
+        check_output_file("--output", output, [options.model_dir])
 
 
 def _save(figure, output):

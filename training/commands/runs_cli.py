@@ -7,6 +7,7 @@ from tf_transformer.command_line.standard_streams import standard_output
 from tf_transformer.printable import printable
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.json_files import write_json
+from tf_transformer.storage.output_files import check_output_file
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -35,6 +36,8 @@ def _run(options):
     from training.evaluation.runs import find_model_dirs, read_run
 
     paths = list(find_model_dirs(options.folders))
+    if options.json:
+        check_output_file("--json", options.json, paths)
     runs = [read_run(path) for path in tqdm.tqdm(paths, leave=False, disable=None)]
     if options.json:
         with replacing(options.json) as path:
