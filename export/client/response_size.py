@@ -22,8 +22,9 @@ _TOKENS_PER_OUTPUT = 100
 # Keeps the parsed objects to a few times the maximum size of a response.
 _BYTES_PER_TOKEN = 16
 # Strings, and the characters that precede every other value but the first, so that there are at
-# least as many tokens as values. Characters within a string do not match.
-_JSON_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{,]', re.DOTALL)
+# least as many tokens as values. Characters within a string do not match. The closing quote is
+# optional: otherwise a string without one would be searched again from each quote within it.
+_JSON_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{,]', re.DOTALL)
 _LONGEST_VARINT = 10
 # Wire types of protobuf.
 _VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5

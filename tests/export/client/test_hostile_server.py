@@ -5,6 +5,8 @@ import gzip
 import itertools
 import json
 import socket
+import subprocess
+import sys
 import time
 import tracemalloc
 
@@ -741,3 +743,18 @@ def test_printable(text, max_length):
     assert shown.endswith("...") or len(text) <= max_length
     if text.isprintable() and len(text) <= max_length:
         assert shown == " ".join(text.split())
+
+
+# What 4 MB after a quote consist of. They are counted in a second if they are read once, and in
+# hours if the search starts again at each quote.
+UNCLOSED_STRINGS = {"quotes": rb"\"", "other characters": rb"\a", "backslashes": rb"\\"}
+
+
+@pytest.mark.parametrize("pair", UNCLOSED_STRINGS.values(), ids=UNCLOSED_STRINGS)
+def test_a_string_without_an_end_is_read_once(pair):
+    code = (
+        "from export.client.response_size import check_json\n"
+        f"check_json(b'\"' + {pair!r} * 2_000_000, 1)\n"
+        f"check_json(b'[' + b'\"' + {pair!r} * 2_000_000 + b'\\\\', 2)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
