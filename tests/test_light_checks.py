@@ -206,6 +206,14 @@ WRONG = {
     "translate, weights": ("translate --model-dir {weightless}", "no model.weights.h5 yet"),
     "translate, vocabulary": ("translate --model-dir {mute}", "target.spm: missing or damaged"),
     "translate, input": ("translate --model-dir {model} --input {none}", "none: no such file"),
+    "translate, column": (
+        "translate --model-dir {model} --input x.tsv:" + "9" * 5000,
+        "expected a column of at most 9 digits, got 5,000 digits",
+    ),
+    "train, column": (
+        "train --target x.tsv:" + "9" * 5000 + " --validation-target {text} --model-dir {new}",
+        "expected a column of at most 9 digits, got 5,000 digits",
+    ),
     "translate, folder": ("translate --model-dir {model} --input {model}", "is a directory"),
     "translate, output": ("translate --model-dir {model} --output {none}/x", "there is no folder"),
     "translate, weights as output": (
@@ -282,6 +290,14 @@ WRONG = {
     "export, signatures": (
         "export --model-dir {model} --output {new} --signatures bset",
         "Unknown signature. Expected one of serving_default",
+    ),
+    "export, bytes that are not UTF-8": (
+        "export --model-dir {model} --output {new}/\udcff",
+        r"\udcff: expected a folder whose whole path is in UTF-8",
+    ),
+    "export, pattern": (
+        "export --model-dir {model} --output {new}/[1]",
+        "TensorFlow cannot load files from a folder with [ or ",
     ),
     "export, languages": (
         "export --model-dir {model} --output {new} --languages x",

@@ -28,7 +28,7 @@ from tf_transformer.command_line.command_options import (
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
-from tf_transformer.storage.files import check_folder
+from tf_transformer.storage.files import check_export_folder, check_folder
 from tf_transformer.storage.output_files import check_output_file
 
 
@@ -74,6 +74,7 @@ def _add_export(commands):
 def _run_export(options):
     given_search(options)
     check_signatures(options.signatures or ())
+    check_export_folder(options.output)
     check_folder(options.output)
     if options.output.resolve() == options.model_dir.resolve():
         raise InputError(

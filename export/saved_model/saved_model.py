@@ -13,9 +13,8 @@ from export.saved_model.deployment import MODEL_NAME, write_deployment, write_mo
 from export.saved_model.signatures import ServedTranslator
 from export.saved_model.verification import sample_requests, sample_texts, verify, warm_up_texts
 from export.saved_model.warm_up import write_warm_up
-from tf_transformer.errors import InputError
 from tf_transformer.inference.translator import Translator
-from tf_transformer.storage.files import is_found_by_tensorflow, remove_leftovers, sync_to_disk
+from tf_transformer.storage.files import check_export_folder, remove_leftovers, sync_to_disk
 
 _log = logging.getLogger(__name__)
 # The part of TensorFlow's error messages that names the failed operation.
@@ -43,14 +42,11 @@ def export_translator(
         The new version's folder.
 
     Raises:
-        InputError: the SavedModel's answers differ from the translator's, or TensorFlow cannot load
-            files from a directory of this name.
+        InputError: the SavedModel's answers differ from the translator's, or the directory's name
+            cannot be used, see `check_export_folder`.
         OSError: a file cannot be written.
     """
-    if not is_found_by_tensorflow(directory):
-        raise InputError(
-            f"{directory}: TensorFlow cannot load files from a folder with [ or \\ in its name"
-        )
+    check_export_folder(directory)
     _log.info("Tracing the signatures")
     served = ServedTranslator(translator, signatures)
     directory.mkdir(parents=True, exist_ok=True)

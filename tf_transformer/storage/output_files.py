@@ -47,7 +47,8 @@ def check_output_file(
     for model_dir in model_dirs:
         own_files = [model_dir / name for name in MODEL_FILES]
         if any(_is_same(part, own) for own in own_files for part in (real, *real.parents)):
-            raise InputError(f"{option} {path} is a file of the model {model_dir}; give another one")
+            message = f"{option} {path} is a file of the model {model_dir}; give another one"
+            raise InputError(message)
 
 
 def _is_same(one: pathlib.Path, other: pathlib.Path) -> bool:

@@ -13,12 +13,15 @@ from collections.abc import Iterator
 import zstandard
 
 from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
 from tf_transformer.text.zstd import ZstdFile
 
 # A longer line is not a sentence. Without this limit, a file without line feeds, or a small
 # compressed file, could fill the memory.
 MAX_LINE_BYTES = 2**20
-_TSV = re.compile(r"(?P<path>.+\.tsv(\.gz|\.zst)?)(:(?P<column>\d+))?", re.DOTALL)
+# Python refuses to convert very long numbers.
+_MAX_COLUMN_DIGITS = 9
+_TSV = re.compile(r"(?P<path>.+\.tsv(\.gz|\.zst)?)(:(?P<column>[0-9]+))?", re.DOTALL)
 # First bytes of formats that are often mistaken for text; none of them is valid UTF-8.
 _OTHER_FORMATS = {
     codecs.BOM_UTF16_LE: "UTF-16",
@@ -43,15 +46,21 @@ def split_name(name: str | os.PathLike, default_column: int = 1) -> tuple[pathli
         The path and the column, counted from 1; the column is None for files other than TSV.
 
     Raises:
-        InputError: the column is 0.
+        InputError: the column is 0 or has more than 9 digits.
     """
     name = os.fspath(name)
     match = _TSV.fullmatch(name)
     if match is None:
         return pathlib.Path(name), None
-    column = int(match["column"] or default_column)
-    if column < 1:
+    digits = (match["column"] or str(default_column)).lstrip("0")
+    if not digits:
         raise InputError(f"{name}: columns are counted from 1")
+    if len(digits) > _MAX_COLUMN_DIGITS:
+        raise InputError(
+            f"{shown(name)}: expected a column of at most {_MAX_COLUMN_DIGITS} digits, "
+            f"got {len(digits):,} digits"
+        )
+    column = int(digits)
     return pathlib.Path(match["path"]), column
 
 

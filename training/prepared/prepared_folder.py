@@ -1,5 +1,6 @@
 """Reading a prepared folder: its description and its vocabulary."""
 
+import collections
 import contextlib
 import dataclasses
 import hashlib
@@ -147,10 +148,25 @@ def _check_description(path: pathlib.Path, description: dict[str, Any]) -> None:
     tokenizers = description["tokenizers"]
     if not isinstance(tokenizers, list) or len(tokenizers) != 2:
         raise InputError(f"{path}: damaged, expected two tokenizers, of source and target")
+    _check_max_length(path, description["max_length"])
     for shard in shards:
         _check_shard(path, shard)
+    names = collections.Counter(shard["name"] for shard in shards)
+    for name, count in names.items():
+        if count > 1:
+            raise InputError(
+                f"{path}: damaged, expected every shard once, got {name} {count:,} times"
+            )
     if not any(shard["pairs"] for shard in shards):
         raise InputError(f"{path}: damaged, there is no pair in its shards")
+
+
+def _check_max_length(path: pathlib.Path, max_length: object) -> None:
+    if type(max_length) is not int or max_length < 1:
+        raise InputError(
+            f"{path}: damaged, expected max_length to be an integer of at least 1. "
+            f"Received: {shown(max_length)}"
+        )
 
 
 def _check_shard(path: pathlib.Path, shard: dict[str, Any]) -> None:

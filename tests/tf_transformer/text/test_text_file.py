@@ -12,7 +12,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tf_transformer.text.reading import MAX_LINE_BYTES, open_text
+from tf_transformer.errors import InputError
+from tf_transformer.text.reading import MAX_LINE_BYTES, open_text, split_name
 from tf_transformer.text.text_file import TextFile
 
 # Contents and their sentences. Only a line feed ends a line; carriage returns are dropped.
@@ -336,3 +337,11 @@ def test_damaged_gzip(tmp_path):
     path.write_bytes(WHOLE_GZIP[:10] + b"\xff" * 30 + WHOLE_GZIP[40:])
     with pytest.raises(ValueError, match=re.escape(f"{path}: truncated or damaged gzip file (")):
         list(TextFile(path).lines())
+
+
+@pytest.mark.parametrize("digits", ["9" * 10, "9" * 5000, "0" * 5000 + "9" * 10])
+def test_a_column_with_too_many_digits(digits):
+    with pytest.raises(InputError, match=r"expected a column of at most 9 digits, got \d") as error:
+        split_name(f"x.tsv:{digits}")
+    assert len(str(error.value)) < 400
+    assert split_name("x.tsv:" + "0" * 5000 + "7") == (pathlib.Path("x.tsv"), 7)

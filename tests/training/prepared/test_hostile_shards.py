@@ -231,6 +231,25 @@ def test_settings_that_are_none_name_the_file(folder, vocabulary):
             read()
 
 
+def test_a_shard_that_is_listed_twice(folder):
+    path = folder / "prepared.json"
+    description = json.loads(path.read_text())
+    description["shards"].append(description["shards"][0])
+    path.write_text(json.dumps(description))
+    with pytest.raises(ValueError, match=r"every shard once, got shard-00000.tfrecord 2 times"):
+        read_description(folder)
+
+
+@pytest.mark.parametrize("length", ["x", "40", 0, -1, 1.5, True, None, [40]])
+def test_a_maximum_length_that_is_none(folder, length):
+    path = folder / "prepared.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_length": length}))
+    with pytest.raises(
+        ValueError, match=rf"^{path}: damaged, expected max_length to be an integer"
+    ):
+        read_description(folder)
+
+
 def test_a_description_that_is_no_file(folder):
     path = folder / "prepared.json"
     path.unlink()
