@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import time
 import urllib.parse
 from collections.abc import Mapping
 from typing import Any
@@ -210,12 +211,13 @@ class GrpcServer:
         self, name: str, signature: Signature, arrays: Mapping[str, np.ndarray], timeout: float
     ) -> dict[str, np.ndarray]:
         """Requests the outputs of one batch; see `RestServer.predict`."""
+        end = time.monotonic() + timeout
         request = PredictRequest(model_spec=self._model | {"signature_name": name})
         for key, array in arrays.items():
             request.inputs[key].CopyFrom(make_tensor(array, signature.inputs[key].data_type))
         body = self._call(self._predict, request, timeout)
         max_tokens = _max_num_tokens(signature, arrays, self._max_response_bytes)
-        return _parse(self._description, body, outputs_from_proto, signature, max_tokens)
+        return _parse(self._description, body, outputs_from_proto, signature, max_tokens, end)
 
     def _call(self, method, request, timeout):
         try:

@@ -7,8 +7,9 @@ takes memory and time in proportion to the requested outputs.
 import itertools
 import math
 import re
+import time
 
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from export.client.signature import Signature
 from tf_transformer.errors import InputError
@@ -26,6 +27,16 @@ _BYTES_PER_TOKEN = 16
 # optional: otherwise a string without one would be searched again from each quote within it.
 _JSON_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{,]', re.DOTALL)
 _LONGEST_VARINT = 10
+# Types whose packed values, of one byte or more, become up to eight bytes each.
+_VARINT_TYPES = {
+    FieldDescriptor.TYPE_BOOL,
+    FieldDescriptor.TYPE_ENUM,
+    FieldDescriptor.TYPE_INT32,
+    FieldDescriptor.TYPE_INT64,
+}
+# All bytes of a varint but its last.
+_CONTINUED = bytes(range(128, 256))
+_FIELDS_PER_CLOCK_READ = 2**12
 # Wire types of protobuf.
 _VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
 
@@ -63,34 +74,55 @@ def check_json(body: bytes, max_tokens: int) -> None:
         raise InputError(f"more than {max_tokens} strings, values or lists")
 
 
-def check_message(body: bytes, descriptor: Descriptor, max_fields: int) -> None:
-    """Checks the number of fields in a protobuf message; packed numbers count as one field.
+def check_message(
+    body: bytes, descriptor: Descriptor, max_fields: int, end: float = math.inf
+) -> None:
+    """Checks the number of fields in a protobuf message.
+
+    Packed integers and booleans count as one field each, since they take less space in the message
+    than after parsing. Packed floats count as one field together.
 
     Args:
         body: bytes that may be a message.
         descriptor: descriptor of the message's type.
         max_fields: maximum number of fields, including those of nested messages.
+        end: time of `time.monotonic` at which to stop.
 
     Raises:
         InputError: there are more, or `body` is not a message.
+        TimeoutError: `end` is reached.
     """
     num_fields = 0
     unread = [(0, len(body), descriptor)]  # the unread part of each enclosing message
     while unread:
-        position, end, descriptor = unread.pop()
-        while position < end:
+        position, stop, descriptor = unread.pop()
+        while position < stop:
             num_fields += 1
-            if num_fields > max_fields:
-                raise InputError(f"more than {max_fields} fields")
+            _check_count(num_fields, max_fields)
+            if num_fields % _FIELDS_PER_CLOCK_READ == 0 and time.monotonic() > end:
+                raise TimeoutError("timed out")
             tag, position = _read_varint(body, position)
             begin, position = position, _skip(body, position, tag & 7)
-            if position > end:
+            if position > stop:
                 raise InputError("a field is truncated")
             field = descriptor.fields_by_number.get(tag >> 3)
-            if tag & 7 == _SIZED and field is not None and field.message_type is not None:
-                unread.append((position, end, descriptor))
+            if tag & 7 != _SIZED or field is None:
+                continue
+            if field.message_type is not None:
+                unread.append((position, stop, descriptor))
                 _, begin = _read_varint(body, begin)
-                position, end, descriptor = begin, position, field.message_type
+                position, stop, descriptor = begin, position, field.message_type
+            elif field.type in _VARINT_TYPES:
+                _, begin = _read_varint(body, begin)
+                # Most are not even counted: they have at most `_LONGEST_VARINT` bytes each.
+                _check_count(num_fields + (position - begin) // _LONGEST_VARINT, max_fields)
+                num_fields += len(body[begin:position].translate(None, _CONTINUED))
+                _check_count(num_fields, max_fields)
+
+
+def _check_count(num_fields, max_fields):
+    if num_fields > max_fields:
+        raise InputError(f"more than {max_fields} fields")
 
 
 def _skip(body, position, kind):

@@ -7,6 +7,7 @@ in proportion to the size of the response.
 
 import base64
 import json
+import math
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -97,18 +98,21 @@ def signatures_from_proto(body: bytes) -> dict[str, Signature]:
     }
 
 
-def outputs_from_proto(body: bytes, signature: Signature, max_tokens: int) -> dict[str, np.ndarray]:
+def outputs_from_proto(
+    body: bytes, signature: Signature, max_tokens: int, end: float = math.inf
+) -> dict[str, np.ndarray]:
     """Returns the outputs by name from the predict response of gRPC.
 
     Args:
         body: body of the response.
         signature: the signature that was called.
         max_tokens: maximum number of fields, see `check_message`, and of values per output.
+        end: time of `time.monotonic` after which a `TimeoutError` is raised.
 
     Returns:
         Arrays by name; strings are `bytes`.
     """
-    tensors = _parse_proto(PredictResponse, body, max_tokens).outputs
+    tensors = _parse_proto(PredictResponse, body, max_tokens, end).outputs
     outputs = {}
     for key, spec in signature.outputs.items():
         if key not in tensors:
@@ -128,8 +132,8 @@ def _parse_json(body, max_tokens):
         raise InputError(f"not JSON: {error}") from error
 
 
-def _parse_proto(message_class, body, max_fields):
-    check_message(body, message_class.DESCRIPTOR, max_fields)
+def _parse_proto(message_class, body, max_fields, end=math.inf):
+    check_message(body, message_class.DESCRIPTOR, max_fields, end)
     try:
         return message_class.FromString(body)
     except DecodeError as error:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.client import Client, messages, responses, serving_pb2
+from export.client import Client, messages, response_size, responses, serving_pb2
 from export.client import client as client_module
 from export.client.response_size import check_json, check_message, max_num_tokens
 from export.client.signature import Signature, TensorSpec
@@ -642,6 +642,40 @@ def test_fields_that_nobody_asked_for(body):
     with bounded_memory(2**16), pytest.raises(ValueError):
         responses.signatures_from_proto(body)
     fails(serve_grpc_bytes({"Predict": body}), "grpc", match=INVALID_RESPONSE)
+
+
+@pytest.mark.parametrize("name", ["int_val", "int64_val", "bool_val"])
+def test_packed_numbers_are_counted(name):
+    """A byte of an `int64_val` would take eight once it is parsed."""
+    values = [1] * 10 if name == "bool_val" else [1, 2**31 - 1] * 5
+    body = in_tensor(serving_pb2.TensorProto(**{name: values}).SerializeToString())
+    kind = serving_pb2.PredictResponse.DESCRIPTOR
+    check_message(body, kind, 4 + 10)
+    for read in (
+        lambda: check_message(body, kind, 13),
+        lambda: responses.outputs_from_proto(body, TRANSLATE, 13),
+    ):
+        with pytest.raises(ValueError, match=r"^more than 13 fields$"):
+            read()
+    field = serving_pb2.TensorProto.DESCRIPTOR.fields_by_name[name].number
+    body = in_tensor(bytes([field << 3 | 2]) + b"\x80\x80\x80\x08" + bytes(2**24))
+    with bounded_memory(2**16), pytest.raises(ValueError, match=r"^more than 500000 fields$"):
+        responses.outputs_from_proto(body, TRANSLATE, 500_000)
+
+
+def test_deadline_covers_the_counting_of_fields(monkeypatch):
+    """A signature that claims wide outputs may have many fields."""
+    outputs = TRANSLATE.outputs | {"wide": TensorSpec("DT_FLOAT", (None, 2**40))}
+    signatures = {"serving_default": TRANSLATE._replace(outputs=outputs)}
+    counted = []
+    read_varint = response_size._read_varint
+    monkeypatch.setattr(
+        response_size, "_read_varint", lambda *a: counted.append(1) or read_varint(*a)
+    )
+    server = serve_grpc_bytes({"Predict": b"\x78\0" * 2**22})
+    match = "did not respond within 0.5 seconds"
+    fails(server, "grpc", signatures, TimeoutError, match, deadline=0.5)
+    assert len(counted) < 2**22
 
 
 def number_of_tokens(value):
