@@ -11,14 +11,17 @@ from collections.abc import Iterator
 import grpc
 import tensorflow as tf
 from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tf_transformer.errors import InputError
+from tf_transformer.printable import printable
 from training.prepared.loopback import loopback_only
 from training.prepared.ports import bracketed, check_host, check_port
 
 _log = logging.getLogger(__name__)
 _service = tf.data.experimental.service
+_SIZED = 2  # protobuf's wire type of strings and messages
 
 # Errors of reading from a service that was restarted, which does not know the former stream.
 STREAM_LOST = (tf.errors.NotFoundError, tf.errors.UnavailableError)
@@ -76,15 +79,15 @@ def check_service(address: str, seconds: float = 10.0) -> None:
         InputError: the address is invalid.
         OSError: no service answers in time, or it has no workers.
     """
-    match = re.fullmatch(r"grpc://((?:\[[^/\[\]]+\]|[^/:\[\]]+):(\d{1,5}))", address)
-    if not match or int(match[2]) > 65535:
+    dispatcher = address.removeprefix("grpc://")
+    if dispatcher == address or not _is_host_and_port(dispatcher):
         raise InputError(
             f"data service {address}: expected grpc://HOST:PORT, with an IPv6 address in brackets"
         )
     deadline = time.monotonic() + seconds
     while True:
         try:
-            for worker in _ask_for_workers(match[1], deadline):
+            for worker in _ask_for_workers(dispatcher, deadline):
                 _ask(worker, "WorkerService/GetWorkerTasks", deadline)
             return
         except OSError as error:
@@ -96,17 +99,41 @@ def check_service(address: str, seconds: float = 10.0) -> None:
             time.sleep(min(0.5, seconds))
 
 
+def _is_host_and_port(address):
+    match = re.fullmatch(r"(?:\[[^/\[\]]+\]|[^/:\[\]]+):(\d{1,5})", address, re.ASCII)
+    return match is not None and int(match[1]) <= 65535
+
+
 def _ask_for_workers(address, deadline):
     """Returns the addresses, `HOST:PORT`, of the workers of the service at an address."""
     response = _ask(address, "DispatcherService/GetWorkers", deadline)
-    found = [
-        worker_field.data.decode()
-        for field in UnknownFieldSet(Empty.FromString(response))
-        for worker_field in UnknownFieldSet(Empty.FromString(field.data))
-    ]
+    try:
+        # The response has a list of workers, each with its address. Both are fields number 1.
+        found = [name.decode() for worker in _fields(response) for name in _fields(worker)]
+    except (DecodeError, ValueError) as error:
+        raise OSError(
+            f"{address}: expected a list of workers. Received: {printable(repr(response[:100]))}"
+        ) from error
     if not found:
         raise OSError(f"{address} has no worker")
+    for worker in found:
+        if not _is_host_and_port(worker):
+            shown = printable(repr(worker), 100)
+            raise OSError(f"{address}: expected HOST:PORT of a worker. Received: {shown}")
     return found
+
+
+def _fields(message):
+    """Returns the values of field number 1 of a message.
+
+    Raises:
+        DecodeError: the bytes are not a message.
+        ValueError: the field is not a string or message.
+    """
+    fields = list(UnknownFieldSet(Empty.FromString(message)))
+    if any(field.field_number == 1 and field.wire_type != _SIZED for field in fields):
+        raise ValueError("wrong wire type")
+    return [field.data for field in fields if field.field_number == 1]
 
 
 def _ask(address, method, deadline):
@@ -121,7 +148,8 @@ def _ask(address, method, deadline):
         try:
             return channel.unary_unary(f"/tensorflow.data.{method}")(b"", timeout=seconds)
         except grpc.RpcError as error:
-            raise OSError(f"{address}: {error.details() or error.code().name}") from error
+            reason = printable(error.details() or error.code().name)
+            raise OSError(f"{printable(address)}: {reason}") from error
 
 
 @contextlib.contextmanager

@@ -408,6 +408,41 @@ def test_another_grpc_server_is_no_service():
     server.stop(None)
 
 
+def field_1(content: bytes) -> bytes:
+    return b"\x0a" + bytes([len(content)]) + content
+
+
+NO_WORKERS = {
+    "no message": (b"\xff" * 20, "expected a list of workers"),
+    "a number": (b"\x08\x01", "expected a list of workers"),
+    "a group": (b"\x0b\x0c", "expected a list of workers"),
+    "a worker that is a number": (field_1(b"\x08\x01"), "expected a list of workers"),
+    "a worker that is no message": (field_1(b"\xff\xff\xff"), "expected a list of workers"),
+    "not UTF-8": (field_1(field_1(b"\xff\xfe:1")), "expected a list of workers"),
+    "an empty address": (field_1(field_1(b"")), "expected HOST:PORT of a worker. Received: ''"),
+    "a file": (field_1(field_1(b"unix:/dev/null")), "expected HOST:PORT of a worker"),
+    "a control character": (field_1(field_1(b"\x1b[31mx:1")), r"Received: '\x1b[31mx:1'"),
+    "another field": (b"\x12\0", "has no worker"),
+}
+
+
+@pytest.mark.parametrize(("response", "reason"), NO_WORKERS.values(), ids=NO_WORKERS)
+def test_workers_that_are_none(response, reason, capfd):
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+    handler = grpc.unary_unary_rpc_method_handler(lambda *_: response)
+    service = "tensorflow.data.DispatcherService"
+    server.add_registered_method_handlers(service, {"GetWorkers": handler})
+    address = f"grpc://localhost:{server.add_insecure_port('localhost:0')}"
+    server.start()
+    try:
+        with pytest.raises(OSError, match=r"no tf.data service answers there") as caught:
+            check_service(address, seconds=0.1)
+    finally:
+        server.stop(None).wait()
+    assert reason in str(caught.value) and str(caught.value).isprintable()
+    assert capfd.readouterr().err == ""  # gRPC's own messages
+
+
 def test_a_service_without_workers():
     """Nor one whose worker cannot be reached, by a name that is none."""
     service = tf.data.experimental.service
