@@ -4,6 +4,8 @@ import collections
 import concurrent.futures
 import functools
 import ipaddress
+import itertools
+import math
 import random
 import re
 import threading
@@ -250,8 +252,8 @@ class Client:
             The translation of each sentence, in the order of `lines`.
 
         Raises:
-            InputError: as `predict_batches`.
-            OSError: as `predict_batches`.
+            InputError: as `translate_batches`.
+            OSError: as `translate_batches`.
         """
         with tqdm.tqdm(total=len(lines), unit=" sentences", disable=None) as progress:
             for batch in self.translate_batches(lines, signature, options):
@@ -278,7 +280,7 @@ class Client:
 
         Raises:
             InputError: as `predict_batches`.
-            OSError: as `predict_batches`.
+            OSError: as `predict_batches`, or a score is NaN or infinite.
         """
         if len(lines):
             self._check_translates(signature)
@@ -286,8 +288,16 @@ class Client:
             name: [value] * len(lines) for name, value in (options or {}).items()
         }
         inputs["text"] = lines
+        numbers = iter(line_numbers or itertools.count(1))
         for batch in self.predict_batches(inputs, signature, line_numbers):
-            yield list(map(Translation, *(batch[name] for name in _TRANSLATION)))
+            translations = list(map(Translation, *(batch[name] for name in _TRANSLATION)))
+            for translation, number in zip(translations, numbers, strict=False):
+                if not math.isfinite(translation.score):
+                    raise OSError(
+                        f"the {self._description}: expected finite scores. Received: "
+                        f"{translation.score} in row {number}"
+                    )
+            yield translations
 
     def _check_translates(self, signature):
         found = self._find_signature(signature).outputs
@@ -365,7 +375,7 @@ class Client:
     def _timeout_error(self):
         return TimeoutError(
             f"the {self._description} did not respond within {self.deadline:g} seconds: "
-            "raise `deadline` or lower `max_batch_size`"
+            "raise `deadline` (--deadline) or lower `max_batch_size` (--max-batch-size)"
         )
 
     def _with_retries(

@@ -247,7 +247,7 @@ def _error(description: str, code: str, message: str) -> Exception:
     if limit := re.search(_TOO_MANY_ROWS, message):
         return InputError(
             f"the {description} accepts at most {limit[1]} rows per request: lower "
-            f"`max_batch_size` to {limit[1]}"
+            f"`max_batch_size` (--max-batch-size) to {limit[1]}"
         )
     if code in ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE"):
         reason: Exception = InputError(f"the {description} refuses the request: {shown}")
@@ -277,7 +277,7 @@ def _max_num_tokens(signature, arrays, max_response_bytes):
 def _too_large(description, max_response_bytes):
     return OSError(
         f"the {description} sent a response of more than {max_response_bytes} bytes: lower "
-        "`max_batch_size` or raise `max_response_bytes`"
+        "`max_batch_size` (--max-batch-size), or raise `max_response_bytes` of `Client` in Python"
     )
 
 

@@ -368,7 +368,8 @@ def test_does_not_send_again_what_no_other_row_can_cause(connect, behaviour, fai
 def test_deadline(connect, behaviour):
     behaviour.slow = 30
     client = connect(deadline=0.3)
-    with raises(TimeoutError, r"not respond within 0\.3 seconds: raise `deadline` or lower `max_b"):
+    message = r"within 0\.3 seconds: raise `deadline` \(--deadline\) or lower `max_batch_size`"
+    with raises(TimeoutError, message):
         client.predict({"text": ["slow"]})
     assert len(behaviour.requests) == 1
 
@@ -524,7 +525,8 @@ def test_wrong_widths(connect, behaviour, ids, message):
 
 def test_more_rows_than_the_server_takes(connect, behaviour):
     behaviour.max_rows = 8
-    with raises(ValueError, "accepts at most 8 rows per request: lower `max_batch_size` to 8"):
+    message = r"at most 8 rows per request: lower `max_batch_size` \(--max-batch-size\) to 8"
+    with raises(ValueError, message):
         connect().predict({"text": ["a"] * 9})
     assert len(behaviour.requests) == 1
 

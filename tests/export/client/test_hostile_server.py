@@ -346,14 +346,19 @@ def test_a_prediction_of_another_shape(changes):
     )
 
 
-def test_numbers_that_are_none():
-    body = b'{"outputs": {"translation": ["A"], "score": [NaN], "truncated": [true]}}'
+@pytest.mark.parametrize(
+    ("number", "shown"), [(b"NaN", "nan"), (b"-Infinity", "-inf"), (b"1e300", "inf")]
+)
+def test_scores_that_are_not_finite(number, shown):
+    """An error in translations, as with a local model; other outputs may have such numbers."""
+    body = b'{"outputs": {"translation": ["A"], "score": [%s], "truncated": [true]}}' % number
+    match = rf"^the model 'translator' at .*: expected finite scores. Received: {shown} in row "
+    fails(serve_bytes(lambda _: [http(body)]), match=f"{match}1$")
     with connected(serve_bytes(lambda _: [http(body)])) as client:
-        [translation] = translate(client)
-    assert translation.score != translation.score
-    body = body.replace(b"NaN", b"1e300")
-    with connected(serve_bytes(lambda _: [http(body)])) as client:
-        assert translate(client)[0].score == float("inf")
+        batches = client.translate_batches(["a"], line_numbers=[7])
+        with pytest.raises(OSError, match=f"{match}7$"):
+            next(batches)
+        assert str(client.predict({"text": ["a"]})["score"]) == f"[{shown}]"
 
 
 @pytest.mark.parametrize(
