@@ -110,7 +110,7 @@ def _ask_for_workers(address, deadline):
     try:
         # The response has a list of workers, each with its address. Both are fields number 1.
         found = [name.decode() for worker in _fields(response) for name in _fields(worker)]
-    except (DecodeError, ValueError) as error:
+    except (DecodeError, UnicodeDecodeError) as error:
         raise OSError(
             f"{address}: expected a list of workers. Received: {printable(repr(response[:100]))}"
         ) from error
@@ -127,12 +127,11 @@ def _fields(message):
     """Returns the values of field number 1 of a message.
 
     Raises:
-        DecodeError: the bytes are not a message.
-        ValueError: the field is not a string or message.
+        DecodeError: the bytes are not a message, or the field is not a string or message.
     """
     fields = list(UnknownFieldSet(Empty.FromString(message)))
     if any(field.field_number == 1 and field.wire_type != _SIZED for field in fields):
-        raise ValueError("wrong wire type")
+        raise DecodeError("wrong wire type")
     return [field.data for field in fields if field.field_number == 1]
 
 
