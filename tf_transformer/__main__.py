@@ -1,10 +1,13 @@
 """The command `tf-transformer`, which runs the commands of `training` and `export`."""
 
 import argparse
+import contextlib
 import os
+import signal
 import sys
 
 from tf_transformer import __version__
+from tf_transformer.command_line.interruption import Interrupted
 from tf_transformer.command_line.standard_streams import (
     STANDARD_OUTPUT,
     give_up_standard_output,
@@ -41,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     Returns:
         The exit status: 0, 1 if the reader of standard output has closed it, 2 for expected errors,
-        130 for Ctrl-C.
+        128 and the signal's number if a signal has ended the command, as 130 for Ctrl-C.
     """
     # TensorFlow's log reports every missing accelerator as an error. Real errors are exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -54,9 +57,12 @@ def main(arguments: list[str] | None = None) -> int:
             return options.run(options) or 0
         finally:
             sys.stdout.flush()
-    except KeyboardInterrupt:
-        print("tf-transformer: interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as error:
+        signum = error.signum if isinstance(error, Interrupted) else signal.SIGINT
+        by = f" by {signum.name}" if isinstance(error, Interrupted) else ""
+        with contextlib.suppress(OSError):  # a closed terminal
+            print(f"tf-transformer: interrupted{by}", file=sys.stderr)
+        return 128 + signum
     except Exception as error:
         if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
             give_up_standard_output()

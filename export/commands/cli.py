@@ -26,6 +26,7 @@ from tf_transformer.command_line.command_options import (
     given_search,
     text,
 )
+from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_export_folder, check_folder
@@ -71,6 +72,7 @@ def _add_export(commands):
     parser.set_defaults(run=_run_export)
 
 
+@interrupted_by_signals()
 def _run_export(options):
     given_search(options)
     check_signatures(options.signatures or ())

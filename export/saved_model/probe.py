@@ -7,14 +7,24 @@ session, as TF Serving does: `tf.saved_model.load` restores it in another way. T
 finalized before the first request, so that a request that traces or adds an operation fails.
 """
 
+import ctypes
 import gc
 import os
 import pickle
+import signal
 import sys
 
+_PR_SET_PDEATHSIG = 1  # of <sys/prctl.h>
 
-def main(path: str) -> None:
-    """Answers the requests on standard input with the SavedModel at `path`."""
+
+def main(path: str, parent: int) -> None:
+    """Answers the requests on standard input with the SavedModel at `path`.
+
+    Args:
+        path: folder of the SavedModel.
+        parent: number of the process that has started this one.
+    """
+    _end_with(parent)
     # Standard output carries only the answers; output of libraries goes to standard error.
     answer_file = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -37,5 +47,13 @@ def main(path: str) -> None:
     gc.freeze()  # Python collects garbage several times as it exits
 
 
+def _end_with(parent):
+    """Ends this process when its parent ends: one that is killed cannot do it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it has ended already
+            sys.exit(1)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,11 +1,13 @@
 """Exports a translator as a SavedModel: temporary folder, verification, rename to a version."""
 
+import contextlib
 import errno
 import logging
-import os
 import pathlib
 import re
+import secrets
 import shutil
+from collections.abc import Iterator
 
 import tensorflow as tf
 
@@ -14,9 +16,15 @@ from export.saved_model.signatures import ServedTranslator
 from export.saved_model.verification import sample_requests, sample_texts, verify, warm_up_texts
 from export.saved_model.warm_up import write_warm_up
 from tf_transformer.inference.translator import Translator
-from tf_transformer.storage.files import check_export_folder, remove_leftovers, sync_to_disk
+from tf_transformer.storage.files import (
+    check_export_folder,
+    locked,
+    remove_leftovers,
+    sync_to_disk,
+)
 
 _log = logging.getLogger(__name__)
+_TEMPORARY_PREFIX = ".writing-version-"
 # The part of TensorFlow's error messages that names the failed operation.
 _OPERATION = re.compile(r"\{\{\w+ [^{}]*\}\}\s*| \[Op.*", re.DOTALL)
 
@@ -30,7 +38,8 @@ def export_translator(
     """Writes the translator as the next numbered version in a directory that TF Serving watches.
 
     The version is written and verified in a temporary folder, which a server ignores. It is renamed
-    to its number only after verification has succeeded.
+    to its number only after verification has succeeded. If another process exports to the same
+    directory, this one waits for it.
 
     Args:
         translator: the translator to export.
@@ -50,14 +59,14 @@ def export_translator(
     _log.info("Tracing the signatures")
     served = ServedTranslator(translator, signatures)
     directory.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(directory)
-    written = directory / f".writing-{os.getpid()}"
-    # Verified in a different folder, so that files that refer to the first one are found.
-    temporary = directory / f".writing-{os.getpid()}.moved"
-    try:
+    with (
+        locked(directory, "exporting to it; waiting for its end", _log.info) as is_locked,
+        _temporary_name(directory, is_locked) as written,
+    ):
         _log.info("Saving the SavedModel")
         _save(served, written)
-        written.rename(temporary)
+        # Verified in a different folder, so that files that refer to the first one are found.
+        temporary = written.rename(f"{written}.moved")
         texts = sample_texts(translator)
         verify(served, texts, temporary)
         _log.info("Writing the warm-up requests and the settings of the server")
@@ -68,9 +77,30 @@ def export_translator(
             if path.is_file():
                 sync_to_disk(path)  # before the rename, so that no power cut leaves half a version
         return _rename_to_next_version(temporary, directory)
+
+
+@contextlib.contextmanager
+def _temporary_name(directory: pathlib.Path, is_locked: bool) -> Iterator[pathlib.Path]:
+    """Yields the path of a new temporary folder, which a server ignores, and removes it at the end.
+
+    The name is random: process numbers are not unique if containers share the directory. Folders
+    whose names continue it are removed as well.
+
+    Args:
+        directory: contains the numbered versions.
+        is_locked: whether no other process exports to the directory; folders that killed processes
+            have left are removed then.
+    """
+    remove_leftovers(directory)
+    if is_locked:
+        for path in directory.glob(f"{_TEMPORARY_PREFIX}*"):
+            shutil.rmtree(path, ignore_errors=True)
+    written = directory / f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    try:
+        yield written
     finally:
-        shutil.rmtree(written, ignore_errors=True)
-        shutil.rmtree(temporary, ignore_errors=True)
+        for path in directory.glob(f"{written.name}*"):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _save(served: ServedTranslator, path: pathlib.Path) -> None:

@@ -1,6 +1,7 @@
 """Compares a SavedModel, run in a process without this project, with the original translator."""
 
 import logging
+import os
 import pathlib
 import pickle
 import subprocess
@@ -118,7 +119,7 @@ def run_in_fresh_process(
     Raises:
         InputError: the process failed; the message ends with what it printed last.
     """
-    command = [sys.executable, "-I", str(_PROBE), str(saved_model)]
+    command = [sys.executable, "-I", str(_PROBE), str(saved_model), str(os.getpid())]
     answers = {}
     with tempfile.TemporaryFile() as questions, tempfile.TemporaryFile() as printed:
         pickle.dump(requests, questions)

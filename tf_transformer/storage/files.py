@@ -8,7 +8,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tf_transformer.errors import InputError
 
@@ -65,27 +65,42 @@ def sync_to_disk(path: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: pathlib.Path, purpose: str) -> Iterator[None]:
+def locked(
+    folder: pathlib.Path, purpose: str, before_waiting: Callable[[str], None] | None = None
+) -> Iterator[bool]:
     """Locks a folder against other calls of this function, if the file system supports locks.
 
     Args:
         folder: an existing folder.
-        purpose: what the process does, for the error message.
+        purpose: what the process does, for the message.
+        before_waiting: called with a message before this process waits for another one that holds
+            the lock; None raises an error instead of waiting.
+
+    Yields:
+        Whether the folder is locked; False if the file system does not support locks.
 
     Raises:
-        InputError: another process holds the lock.
+        InputError: another process holds the lock, and `before_waiting` is None.
     """
     descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield _lock(descriptor, f"{folder}: another process is {purpose}", before_waiting)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor, message, before_waiting):
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise InputError(f"{folder}: another process is {purpose}") from error
-        except OSError:  # the file system has no locks
-            pass
-        yield
-    finally:
-        os.close(descriptor)
+            if before_waiting is None:
+                raise InputError(message) from error
+            before_waiting(message)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return True
+    except OSError:  # the file system has no locks
+        return False
 
 
 def check_writable(path: pathlib.Path) -> None:

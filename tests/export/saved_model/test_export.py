@@ -10,6 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -24,6 +26,7 @@ from export.saved_model.verification import run_in_fresh_process
 from tests.tf_transformer.inference.test_translator import ODD
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
+from tf_transformer.storage.files import locked
 from tf_transformer.storage.model_dir import load_model, weights_digest
 
 
@@ -278,6 +281,81 @@ def test_counts_signatures_on_a_terminal_alone(monkeypatch, kind):
     else:  # while the work on each is under way
         assert "asking" in before[0] and "0/2" in before[0] and "nbest" in before[0]
         assert "1/2" in before[1] and "align" in before[1]
+
+
+def children_of(pid: int) -> list[int]:
+    path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in path.read_text().split()]
+
+
+def is_running(pid: int) -> bool:
+    try:  # the state follows the name, which is in parentheses
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("stage", "signum"),
+    [
+        ("Saving", signal.SIGTERM),
+        ("Running", signal.SIGTERM),
+        ("Running", signal.SIGHUP),
+        ("Running", signal.SIGKILL),
+    ],
+)
+def test_a_signal_leaves_nothing(talkative, tmp_path, stage, signum):
+    """Neither a file nor the process that verifies; a second signal changes nothing."""
+    output = tmp_path / "served"
+    command = [sys.executable, "-m", "tf_transformer", "export", "--model-dir", str(talkative)]
+    command += ["--output", str(output), "--signatures", "tokens"]
+    # Tests that run in the background of a terminal may ignore it, and so would their children.
+    hears = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
+    children = []
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hears) as process:
+        lines = []
+        for line in process.stderr:
+            lines.append(line.rstrip("\n"))
+            if line.startswith(stage):
+                deadline = time.monotonic() + 60
+                while stage == "Running" and not children and time.monotonic() < deadline:
+                    children = children_of(process.pid)
+                os.kill(process.pid, signum)
+                os.kill(process.pid, signum)
+    assert "Traceback" not in "".join(lines)
+    if signum != signal.SIGKILL:
+        assert lines[-1] == f"tf-transformer: interrupted by {signum.name}"
+        assert process.returncode == 128 + signum
+        assert list(output.iterdir()) == []
+    assert len(children) == (stage == "Running")
+    deadline = time.monotonic() + 2
+    while any(is_running(child) for child in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_second_export_waits(translator, tmp_path, monkeypatch, caplog):
+    """And no process number distinguishes two exports, as in two containers."""
+    caplog.set_level(logging.INFO, "export")
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    monkeypatch.setattr(saved_model, "verify", lambda *_: None)
+    export = partial(saved_model.export_translator, translator, tmp_path, ["tokens"])
+    (tmp_path / ".writing-1").mkdir()  # what killed exports have left
+    (tmp_path / ".writing-version-0").mkdir()
+    (tmp_path / ".writing-version-0.moved").mkdir()
+    with ThreadPoolExecutor() as threads:
+        with locked(tmp_path, "exporting"):
+            second = threads.submit(export)
+            while not any("waiting" in message for message in caplog.messages):
+                time.sleep(0.01)
+            assert not second.done()
+            assert (tmp_path / ".writing-version-0").exists()
+        assert second.result(60) == tmp_path / "1"
+    expected = f"{tmp_path}: another process is exporting to it; waiting for its end"
+    assert expected in caplog.messages
+    assert [path.name for path in tmp_path.glob(".*")] == [".writing-1"]
+    assert export() == tmp_path / "2"
 
 
 @pytest.mark.slow
