@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import shlex
 import string
 
 import numpy as np
@@ -63,10 +64,11 @@ def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
         directory: contains the numbered versions.
         signatures: names of the newest version's signatures.
     """
+    volume = f"{directory.resolve()}:/models/{MODEL_NAME}"
     names = dict(
         model=MODEL_NAME,
         batch=MAX_BATCH_SIZE,
-        path=directory.resolve(),
+        volume=shlex.quote(volume),
         signatures=", ".join(f"`{name}`" for name in signatures),
         requests=_requests(signatures, former=False),
         options=_OPTIONS if any(name.endswith("_options") for name in signatures) else "",
@@ -78,7 +80,8 @@ def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
         image=_IMAGE,
         versions=_VERSIONS,
     )
-    former_names = names | _FORMER_NAMES | {"requests": _requests(signatures, former=True)}
+    former_names = names | _FORMER_NAMES
+    former_names |= {"requests": _requests(signatures, former=True), "volume": f'"{volume}"'}
     for name, template in _TEMPLATES.items():
         text, former = (string.Template(template).substitute(n) for n in (names, former_names))
         write_suggestion(directory / name, text, former)
@@ -140,7 +143,7 @@ _README = """# A translator for TF Serving
 
 Serve it (TF Serving of TensorFlow $tensorflow or newer; $image):
 
-    docker run --rm -p ${host}8500:8500 -p ${host}8501:8501 -v "$path:/models/$model" \\
+    docker run --rm -p ${host}8500:8500 -p ${host}8501:8501 -v $volume \\
         tensorflow/serving --model_config_file=/models/$model/models.config \\
         --enable_batching --batching_parameters_file=/models/$model/batching_parameters.txt$session
 

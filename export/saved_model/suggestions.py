@@ -4,8 +4,10 @@ Each file contains a mark with the digest of its other content, by which an edit
 """
 
 import hashlib
+import os
 import pathlib
 import re
+import stat
 
 from tf_transformer.storage.files import replacing
 
@@ -18,8 +20,8 @@ _DIGEST = re.compile(rf"{MARK}({_BEFORE_DIGEST}[0-9a-f]{{32}})".encode())
 def write_suggestion(path: pathlib.Path, text: str, former: str | None = None) -> None:
     """Writes a generated file, replacing an unedited one.
 
-    An edited file is kept, and the text is written to `PATH.new`. If that file has been edited too,
-    nothing is written.
+    An edited file is kept, and so is a link to nothing; the text is written to `PATH.new`. If that
+    file has been edited too, nothing is written. A file that is replaced keeps its permissions.
 
     Args:
         path: path of the file.
@@ -27,9 +29,12 @@ def write_suggestion(path: pathlib.Path, text: str, former: str | None = None) -
         former: the content that earlier versions wrote without a digest; None if it is `text`.
     """
     for target in (path, _new_path(path)):
-        if not target.exists() or is_unedited(target) or _holds(target, former or text):
+        is_new = not os.path.lexists(target)
+        if is_new or is_unedited(target) or _holds(target, former or text):
             with replacing(target) as temporary:
                 temporary.write_bytes(_with_digest(text.encode()))
+                if not is_new:
+                    temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             return
 
 

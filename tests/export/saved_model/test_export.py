@@ -6,6 +6,7 @@ import logging
 import os
 import pathlib
 import pickle
+import shlex
 import shutil
 import signal
 import subprocess
@@ -206,7 +207,7 @@ def test_the_folder_is_ready_to_deploy(served, talkative):
     guide = (served / "README.md").read_text()
     for name in ("models.config", "batching_parameters.txt", "session_config.txt"):
         assert f"_file=/models/translator/{name}" in guide
-    assert f'-v "{served.resolve()}:/models/translator"' in guide
+    assert f"-v {shlex.quote(f'{served.resolve()}:/models/translator')}" in guide
     assert "$" not in guide + config + batching
     for name in ("serving_default", "nbest_options", "sample"):
         assert f"`{name}`" in guide

@@ -2,6 +2,8 @@
 
 import pathlib
 import re
+import stat
+import subprocess
 
 import pytest
 
@@ -216,6 +218,47 @@ def test_a_link_is_followed_where_its_file_is_unedited(written, tmp_path_factory
     write_deployment(written, ["tokens"])
     assert real.read_text() == "ours"
     assert not (written / "README.md.new").is_symlink()
+
+
+def test_nothing_is_written_through_a_link_to_nothing(tmp_path):
+    directory = tmp_path / "served"
+    directory.mkdir()
+    for name in ("models.config", "README.md", "README.md.new"):
+        (directory / name).symlink_to(f"../victim-{name}")
+    write_deployment(directory, ["tokens"])
+    assert list(tmp_path.iterdir()) == [directory]
+    assert (directory / "models.config").is_symlink()
+    assert is_unedited(directory / "models.config.new")
+    assert (directory / "README.md.new").is_symlink()
+    assert len(describe_deployment(directory)) == 2
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o640])
+def test_a_file_that_is_updated_keeps_its_mode(written, mode):
+    path = written / "README.md"
+    path.chmod(mode)
+    write_deployment(written, ["tokens"])
+    assert "`tokens`" in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize("name", ["served", "a b$(id)`id`\"q'\\", "line\nfeed"])
+def test_the_command_of_the_guide_names_the_folder(tmp_path, name):
+    """As a shell reads it, whatever the name contains."""
+    directory = tmp_path / name
+    directory.mkdir()
+    write_deployment(directory, ["tokens"])
+    guide = (directory / "README.md").read_text()
+    command = guide[guide.index("docker run") :].partition("\n\n")[0]
+    shown = subprocess.run(
+        ["bash", "-c", command.replace("docker", "printf '%s\\0'", 1)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    words = shown.stdout.split("\0")
+    assert words[words.index("-v") + 1] == f"{directory}:/models/translator"
+    assert words[-2] == "--tensorflow_session_config_file=/models/translator/session_config.txt"
 
 
 def test_what_is_no_file_is_kept(written):
