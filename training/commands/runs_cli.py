@@ -43,7 +43,8 @@ def _run(options):
         with replacing(options.json) as path:
             write_json(path, [run.as_dict() for run in runs])
     if not runs:
-        print(f"No model directory in {', '.join(map(str, options.folders))}")
+        folders = ", ".join(printable(str(folder)) for folder in options.folders)
+        print(f"No model directory in {folders}")
         return
     for table in (_run_rows(runs), _score_rows(runs)):
         if len(table) > 1:

@@ -223,3 +223,23 @@ def test_a_table_of_runs():
         r"\x1b[31mlonger       -  ok",
         "                     7  x",
     ]
+
+
+def test_names_of_folders_do_not_control_the_terminal(tmp_path, capsys):
+    folder = tmp_path / "a\033[2Jb"
+    folder.mkdir()
+    assert main(["runs", str(folder)]) == 0
+    (folder / "c\033]0;d\007").mkdir()
+    (folder / "c\033]0;d\007" / "target.spm").write_text("x")
+    assert main(["runs", str(folder)]) == 0
+    none, *table, damaged = capsys.readouterr().out.splitlines()
+    assert none == f"No model directory in {tmp_path}/a\\x1b[2Jb"
+    assert all(line.isprintable() for line in table)
+    assert damaged.startswith(f"damaged: {tmp_path}/a\\x1b[2Jb/c\\x1b]0;d\\x07 is not a model")
+
+
+def test_a_score_without_a_date(trained, tmp_path, capsys):
+    model_dir = shutil.copytree(trained, tmp_path / "model")
+    (model_dir / "scores.jsonl").write_text('{"date": "", "bleu": 1.5, "bleu_signature": ""}\n')
+    assert main(["runs", str(model_dir)]) == 0
+    assert " 1.50 " in capsys.readouterr().out
