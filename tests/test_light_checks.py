@@ -103,6 +103,19 @@ WRONG = {
         "train --prepared {gone} --validation-target {text} --model-dir {new}",
         "shard-00000.tfrecord: no such file",
     ),
+    "train, no name": (
+        "train --target {text} --validation-target {text} --model-dir=",
+        "expected the name of a folder, got ''",
+    ),
+    "train, a file that no run wrote": (
+        "train --target {text} --validation-target {text} --model-dir {taken}",
+        "training.png is not of a training run",
+    ),
+    "train, a record that no run wrote": (
+        "train --target {text} --validation-target {text} --model-dir {recorded}",
+        "training.json: expected the record of a training run",
+    ),
+    "translate, no server": ("translate --server= --input {text}", "`address` must be HOST:PORT"),
     "train, settings that a run keeps": (
         "train {corpus} --model-dir {model} --set {small} model.dropout_rate=0.2",
         "model was trained with model.dropout_rate=0.1; received 0.2",
@@ -321,9 +334,12 @@ WRONG = {
         "attention --model-dir {model} --text x --beam-size 0",
         "--beam-size 0: expected 1 to 1000",
     ),
-    "picture, masks": ("picture masks --lengths 0", "expected positive numbers"),
-    "picture, positions": ("picture positions --d-model 3", "--d-model even"),
-    "picture, products": ("picture position-products --shift -1", "--shift must not be negative"),
+    "picture, masks": ("picture masks --lengths 0", "expected numbers from 1 to 1000"),
+    "picture, positions": ("picture positions --d-model 3", "--d-model must be even"),
+    "picture, products": (
+        "picture position-products --shift -1",
+        "--shift must be between 0 and 1,000,000",
+    ),
     "picture, rates": ("picture learning-rate --steps 0", "--steps must be between"),
     "picture, labels": ("picture smoothed-labels --label-smoothing 1", "at least 0 and below 1"),
     "picture, penalty": ("picture overconfidence --label-smoothing -1", "at least 0 and below 1"),
@@ -371,6 +387,9 @@ def places(trained, corpus, tmp_path_factory):
     (directory / "foreign" / "training.json").unlink()
     (directory / "weightless" / "model.weights.h5").unlink()
     (directory / "mute" / "target.spm").write_text("mute")
+    for name, file in (("taken", "training.png"), ("recorded", "training.json")):
+        (directory / name).mkdir()
+        (directory / name / file).write_text("mine")
     (directory / "linked").mkdir()
     (directory / "linked" / "model.weights.h5").symlink_to(directory / "text")
     command = ["prepare", "--target", corpus.path("train.de"), "--output", str(directory / "gone")]
@@ -379,7 +398,7 @@ def places(trained, corpus, tmp_path_factory):
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()
-        names = "text two empty new none weightless mute foreign linked gone"
+        names = "text two empty new none weightless mute foreign linked gone taken recorded"
         yield {name: directory / name for name in names.split()} | {
             "model": trained,
             "busy": taken.getsockname()[1],

@@ -35,6 +35,22 @@ GATED_ACTIVATIONS = ("glu", "reglu", "geglu", "swiglu")
 TiedEmbeddings = Literal["none", "target", "inputs", "all"]
 
 
+def check_choice(name: str, value: Any, choices: Any) -> None:
+    """Checks an argument of a layer that is one of several words.
+
+    Args:
+        name: name of the argument.
+        value: its value.
+        choices: a `Literal`.
+
+    Raises:
+        InputError: the value is not one of the words.
+    """
+    words = typing.get_args(choices)
+    if value not in words:
+        raise InputError(f"`{name}` must be one of {words}. Received: {name}={shown(value)}")
+
+
 def check_fields(config: Any, prefix: str = "") -> None:
     """Checks each field of a dataclass against its type annotation.
 

@@ -88,13 +88,13 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 def _run_translate(options):
     _check_options(options)
-    languages = [] if options.server else _check_model(options)
+    languages = [] if options.server is not None else _check_model(options)
     prepare = _preparation(options.target_language, languages)
     with open_lines(options.input) as lines, contextlib.ExitStack() as stack:
         check_output(options.output, lines, options.model_dir)
         translate: _Translate
         batches: Iterator[list[bytes]] | None
-        if options.server:
+        if options.server is not None:
             translate, batch_size = stack.enter_context(_connect(options))
             batches = lines.batches(prepare, batch_size)
         else:
@@ -113,10 +113,10 @@ def _run_translate(options):
 def _check_options(options):
     """Checks ranges, and that the options are valid together."""
     for name in ("n_best", "end_piece", "dtype"):
-        if options.server and getattr(options, name):
+        if options.server is not None and getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
     for name in _CLIENT_OPTIONS:
-        if not options.server and getattr(options, name) is not None:
+        if options.server is None and getattr(options, name) is not None:
             raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
     beam_size = given_search(options).get("beam_size", DEFAULT_BEAM_SIZE)
     if options.n_best is not None and not 1 <= options.n_best <= beam_size:

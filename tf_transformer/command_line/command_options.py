@@ -27,6 +27,17 @@ def text(value: str) -> str:
     return os.fsencode(value).decode("utf-8", "replace")
 
 
+def folder(value: str) -> pathlib.Path:
+    """Converts the value of an option that names a folder to write.
+
+    Raises:
+        argparse.ArgumentTypeError: it is empty, as from an unset variable of the shell.
+    """
+    if not value:
+        raise argparse.ArgumentTypeError("expected the name of a folder, got ''; '.' is this one")
+    return pathlib.Path(value)
+
+
 def add_model_dir(parser: argparse.ArgumentParser, description: str) -> None:
     """Adds `--model-dir`.
 
@@ -34,9 +45,7 @@ def add_model_dir(parser: argparse.ArgumentParser, description: str) -> None:
         parser: parser of the command.
         description: help text of the option.
     """
-    parser.add_argument(
-        "--model-dir", type=pathlib.Path, required=True, metavar="DIR", help=description
-    )
+    parser.add_argument("--model-dir", type=folder, required=True, metavar="DIR", help=description)
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:

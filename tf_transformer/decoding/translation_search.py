@@ -29,6 +29,9 @@ from tf_transformer.printable import shown
 from tf_transformer.text.framing import end_and_pad
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS
 
+# With these and sources of at most 2**20 tokens, the limit of an output fits into an int32.
+_LARGEST_FACTOR, _LARGEST_CONSTANT = 1000, 2**20
+
 
 class TranslationOptions(NamedTuple):
     """Per-sentence options of a batch, `(batch,)` tensors, in the order of `SEARCH_OPTIONS`.
@@ -93,12 +96,15 @@ class TranslationSearch(tf.Module):
                 f"A {type(model).__name__} has no source to translate. Use it to complete text"
             )
         check_search_arguments(beam_size, 1, length_penalty)
-        for name, value in (
-            ("max_length_factor", max_length_factor),
-            ("max_length_constant", max_length_constant),
+        for name, value, largest in (
+            ("max_length_factor", max_length_factor, _LARGEST_FACTOR),
+            ("max_length_constant", max_length_constant, _LARGEST_CONSTANT),
         ):
-            if not is_number(value) or not value >= 0:
-                raise InputError(f"`{name}` must be at least 0. Received: {name}={shown(value)}")
+            if not is_number(value) or not 0 <= value <= largest:
+                raise InputError(
+                    f"`{name}` must be at least 0 and at most {largest}. "
+                    f"Received: {name}={shown(value)}"
+                )
         self.model = model
         self.beam_size = beam_size
         self.length_penalty = length_penalty

@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.config_checks import RelativePositions as RelativePositionsKind
+from tf_transformer.config_checks import check_choice
 from tf_transformer.errors import InputError
 from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.dense import projection
@@ -152,7 +154,8 @@ class SelfAttention(MultiHeadAttention):
         `(batch, length, d_model)`.
 
     Raises:
-        InputError: when built, if `num_heads` does not divide `d_model`.
+        InputError: `relative_positions` is unknown; when built, if `num_heads` does not divide
+            `d_model`.
     """
 
     def __init__(
@@ -163,6 +166,7 @@ class SelfAttention(MultiHeadAttention):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        check_choice("relative_positions", relative_positions, RelativePositionsKind)
         self.relative_positions = relative_positions
         self.max_relative_distance = max_relative_distance
 

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.errors import InputError
 from tf_transformer.layers.kernels import dropout_factors, is_tensorflow, scaled_relu
 
 
@@ -36,10 +37,15 @@ class Dropout(keras.layers.Layer):
 
     Returns:
         Tensor of the shape and dtype of `inputs`.
+
+    Raises:
+        InputError: `rate` is out of range.
     """
 
     def __init__(self, rate: float, *, seed: int | None = None, **kwargs: Any):
         super().__init__(**kwargs)
+        if not 0 <= rate < 1:
+            raise InputError(f"`rate` must be at least 0 and less than 1. Received: rate={rate!r}")
         self.rate = rate
         self.seed = seed
         if rate > 0:

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tf_transformer.errors import InputError
+from tf_transformer.config_checks import Activation, check_choice
 from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.dense import projection
 from tf_transformer.layers.dropout import Dropout
@@ -61,11 +61,7 @@ class FeedForward(CompositeLayer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if activation not in ACTIVATIONS | GATES:
-            raise InputError(
-                f"`activation` must be one of {(*ACTIVATIONS, *GATES)}. "
-                f"Received: activation={activation!r}"
-            )
+        check_choice("activation", activation, Activation)
         self.d_ff = d_ff
         self.activation = activation
         self.dropout_rate = dropout_rate

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.config_checks import NormType, check_choice
 from tf_transformer.layers.kernels import is_tensorflow, layer_norm
 
 
@@ -92,7 +93,11 @@ def make_norm(norm_type: str, epsilon: float, dtype: Any, name: str) -> keras.la
         epsilon: added to the variance, or to the deviation.
         dtype: dtype or dtype policy of the layer.
         name: name of the layer.
+
+    Raises:
+        InputError: `norm_type` is unknown.
     """
+    check_choice("norm_type", norm_type, NormType)
     if norm_type == "layer":
         return LayerNormalization(epsilon=epsilon, dtype=dtype, name=name)
     if norm_type == "rms":

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.config_checks import Positions, check_choice
 from tf_transformer.errors import InputError
 
 
@@ -66,6 +67,9 @@ class PositionalEncoding(keras.layers.Layer):
 
     def __init__(self, *, kind: str, d_model: int, max_length: int, **kwargs: Any):
         super().__init__(**kwargs)
+        check_choice("kind", kind, Positions)
+        if kind != "learned" and d_model % 2:
+            raise InputError(f"`d_model` must be even for sinusoids. Received: d_model={d_model}")
         self.kind = kind
         self.d_model = d_model
         self.max_length = max_length

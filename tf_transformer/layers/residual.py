@@ -1,11 +1,10 @@
 """The residual connection around each sublayer, with its dropout and layer norm."""
 
-from typing import Any, get_args
+from typing import Any
 
 import keras
 
-from tf_transformer.config_checks import NormPosition
-from tf_transformer.errors import InputError
+from tf_transformer.config_checks import NormPosition, check_choice
 from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.normalization import make_norm
@@ -48,11 +47,7 @@ class Residual(CompositeLayer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if norm_position not in get_args(NormPosition):
-            raise InputError(
-                f"`norm_position` must be one of {get_args(NormPosition)}. "
-                f"Received: norm_position={norm_position!r}"
-            )
+        check_choice("norm_position", norm_position, NormPosition)
         self.norm_position = norm_position
         self.dropout_rate = dropout_rate
         self.epsilon = epsilon

@@ -3,6 +3,7 @@
 import argparse
 import pathlib
 
+from tf_transformer.command_line.command_options import folder
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_folder
@@ -22,7 +23,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="copy: learn to repeat ten symbols, as in the Annotated Transformer; writes nothing",
     )  # fmt: skip
     parser.add_argument(
-        "--out", type=pathlib.Path, default=pathlib.Path("demo-out"), metavar="DIR",
+        "--out", type=folder, default=pathlib.Path("demo-out"), metavar="DIR",
         help="the folder to write (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(

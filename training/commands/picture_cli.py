@@ -133,23 +133,24 @@ def _pictures():
 
 
 def _draw_masks(options):
-    if min(options.lengths) < 1:
-        raise InputError(f"--lengths: expected positive numbers, got {options.lengths}")
+    if not all(1 <= length <= 1000 for length in options.lengths):
+        raise InputError(f"--lengths: expected numbers from 1 to 1000, got {options.lengths}")
     return _pictures().draw_masks(options.lengths)
 
 
 def _draw_positions(options):
-    if options.length < 1 or options.d_model < 2 or options.d_model % 2:
+    if not 1 <= options.length <= 10_000:
+        raise InputError(f"--length must be between 1 and 10,000. Received: {options.length}")
+    if not 2 <= options.d_model <= 10_000 or options.d_model % 2:
         raise InputError(
-            "--length must be positive and --d-model even. "
-            f"Received: {options.length}, {options.d_model}"
+            f"--d-model must be even, and between 2 and 10,000. Received: {options.d_model}"
         )
     return _pictures().draw_positions(options.length, options.d_model, options.layout)
 
 
 def _draw_products(options):
-    if options.shift < 0:
-        raise InputError(f"--shift must not be negative. Received: {options.shift}")
+    if not 0 <= options.shift <= 1_000_000:
+        raise InputError(f"--shift must be between 0 and 1,000,000. Received: {options.shift}")
     return _pictures().draw_position_products(shift=options.shift)
 
 

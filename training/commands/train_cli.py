@@ -197,6 +197,7 @@ def _parse_profile(text: str, steps: int) -> tuple[int, int]:
 
 def _check_early(options, config, folders, vocabulary, texts):
     """Runs all checks that need no TensorFlow, the fastest first."""
+    from tf_transformer.storage.model_dir import CONFIG_NAME
     from tf_transformer.text.text_file import TextFile
     from training.checkpointing.run_files import check_run_files
     from training.checkpointing.run_metadata import check_resumable
@@ -217,9 +218,11 @@ def _check_early(options, config, folders, vocabulary, texts):
     if not cluster.addresses:  # of several workers, only the chief writes
         check_folder(options.model_dir)
         check_run_files(options.model_dir)
-    for name in ("source_vectors", "target_vectors"):
-        if vectors := getattr(config.vocabulary, name):
-            TextFile.parse(vectors)  # raises if there is no such file
+    # They are read once, before the first step, unless the embeddings are another model's.
+    if not options.init_from and not (options.model_dir / CONFIG_NAME).exists():
+        for name in ("source_vectors", "target_vectors"):
+            if vectors := getattr(config.vocabulary, name):
+                TextFile.parse(vectors)  # raises if there is no such file
     has_source = _has_source(folders) if folders else texts["source"] is not None
     check_sources(config, has_source, texts["validation_source"] is not None)
     if vocabulary is not None and not options.init_from:

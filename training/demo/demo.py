@@ -1,13 +1,17 @@
 """The demonstration: from text to a SavedModel by the commands of this package."""
 
+import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 import tqdm
 
+from tf_transformer.errors import InputError
 from training.demo.corpus import write_demonstration
 
 # Settings with which a small model learns the demonstration corpus fast.
@@ -47,12 +51,13 @@ def run_demo(directory: pathlib.Path, seed: int = 1) -> None:
         seed: seed of the corpus, the weights and the order of the data.
 
     Raises:
+        InputError: a file in the place of the corpus has other text.
         SystemExit: a command failed; it has printed the reason.
     """
     started = time.monotonic()
     data, model, served = directory / "data", directory / "model", directory / "served"
     _announce(1, f"Write an English-German corpus of dates, times, amounts and counts to {data}")
-    write_demonstration(data, seed=seed)
+    _write_corpus(data, seed)
     _announce(2, "Train a small Transformer on it")
     _run(
         "train",
@@ -82,6 +87,20 @@ def run_demo(directory: pathlib.Path, seed: int = 1) -> None:
     print("a SavedModel can answer (n best, alignments, scores, samples, options), with")
     _print_command("tensorboard", "--logdir", model / "logs")
     _print_command("tf-transformer", "export", "--model-dir", model, "--output", served)
+
+
+def _write_corpus(data: pathlib.Path, seed: int) -> None:
+    """Writes the corpus, but replaces no files that differ from it."""
+    with tempfile.TemporaryDirectory() as directory:
+        corpus = pathlib.Path(directory)
+        write_demonstration(corpus, seed=seed)
+        for path in corpus.iterdir():
+            there = data / path.name
+            if os.path.lexists(there) and there.read_bytes() != path.read_bytes():
+                raise InputError(
+                    f"{there} is not the demonstration's text for this seed; give another --out"
+                )
+        shutil.copytree(corpus, data, dirs_exist_ok=True)
 
 
 def _announce(stage: int, what: str) -> None:

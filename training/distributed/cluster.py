@@ -2,10 +2,13 @@
 
 import json
 import re
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from tf_transformer.config_checks import check_choice
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
+
+StrategyKind = Literal["auto", "one_device", "mirrored", "multi_worker"]
 
 EXAMPLE = '{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}'
 _ADDRESS = re.compile(r".+:([1-9]\d{0,4})")
@@ -54,8 +57,9 @@ def choose_strategy(kind: str, num_devices: int | None, cluster: Cluster) -> tup
         "mirrored", "multi_worker" or "one_device", and the number of devices; None means all.
 
     Raises:
-        InputError: the arguments contradict each other.
+        InputError: `kind` is unknown, or the arguments contradict each other.
     """
+    check_choice("strategy", kind, StrategyKind)
     num_workers = len(cluster.addresses)
     if kind == "auto":
         return ("multi_worker" if num_workers > 1 else "mirrored"), num_devices

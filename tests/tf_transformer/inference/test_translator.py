@@ -123,6 +123,8 @@ def test_translate_lines_keeps_order_over_batches(translator, sentences):
             "`length_penalty` must be between 0 and 10. Received: length_penalty=-1.0",
         ),
         ({"max_length_factor": -0.5}, "`max_length_factor` must be at least 0"),
+        ({"max_length_factor": float("inf")}, "`max_length_factor` must be at least 0 and at most"),
+        ({"max_length_constant": 2**21}, "`max_length_constant` must be at least 0 and at most"),
         ({"chunk_size": 0}, "`chunk_size` must be a positive integer"),
     ],
 )

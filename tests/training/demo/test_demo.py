@@ -66,6 +66,16 @@ def test_the_seed_is_of_corpus_and_training(tmp_path, monkeypatch):
     assert texts[1] != texts[7]
 
 
+def test_it_replaces_no_text_of_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "write_demonstration", _write_small)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "test.de").write_text("mine")
+    with pytest.raises(ValueError, match=r"test.de is not the demonstration's text for this seed"):
+        demo.run_demo(tmp_path)
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["test.de"]
+    assert (tmp_path / "data" / "test.de").read_text() == "mine"
+
+
 def test_its_settings_are_settings():
     """A setting that has its default anyway is left out of what a newcomer reads."""
     settings = read_settings(None, *map(parse_setting, demo._SETTINGS))

@@ -74,6 +74,7 @@ def test_the_strategy(kind, devices, cluster, chosen):
     ("kind", "devices", "cluster", "message"),
     [
         ("multi_worker", None, Cluster(), "expected the workers' addresses .* TF_CONFIG"),
+        ("x", None, Cluster(), "`strategy` must be one of"),
         ("mirrored", None, TWO_WORKERS, "--strategy mirrored: TF_CONFIG names 2 workers"),
         (
             "one_device",

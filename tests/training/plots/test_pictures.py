@@ -211,8 +211,14 @@ def test_commands_with_a_model(talkative, tmp_path, capsys):
     ("arguments", "message"),
     [
         (["masks", "--output", "a.gif"], r"--output a.gif: expected a name that ends in .png"),
-        (["masks", "--lengths", "0"], r"--lengths: expected positive numbers, got \[0\]"),
-        (["positions", "--d-model", "7"], r"--d-model even. Received: 100, 7"),
+        (["masks", "--lengths", "0"], r"--lengths: expected numbers from 1 to 1000, got \[0\]"),
+        (
+            ["positions", "--d-model", "7"],
+            r"--d-model must be even, and .* Received: 7",
+        ),
+        (["masks", "--lengths", "1001"], r"numbers from 1 to 1000, got \[1001\]"),
+        (["positions", "--length", "10001"], r"--length must be between 1 and 10,000"),
+        (["position-products", "--shift", "9" * 30], r"--shift must be between 0 and 1,000,000"),
         (["learning-rate", "--settings", "512"], r"pairs D_MODEL:WARMUP .* Received: '512'"),
         (["learning-rate", "--settings", "512:0"], r"pairs D_MODEL:WARMUP .* Received: '512:0'"),
         (["learning-rate", "--settings", "0:5"], r"pairs D_MODEL:WARMUP .* Received: '0:5'"),
