@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from tf_transformer.errors import InputError
 from tf_transformer.text.special_ids import PAD_ID
 
 # Added to the scores of masked keys. It is far below any score, so that their weight is exactly 0,
@@ -46,6 +47,14 @@ def causal_attention_mask(mask: keras.KerasTensor) -> keras.KerasTensor:
 
 
 def attention_bias(attention_mask: keras.KerasTensor) -> keras.KerasTensor:
-    """Returns the bias to add to the scores: 0 where the mask is True, -1e9 elsewhere; float32."""
+    """Returns the bias to add to the scores: 0 where the mask is True, -1e9 elsewhere; float32.
+
+    Raises:
+        InputError: the mask is not boolean, such as a bias itself; it would be inverted.
+    """
+    if (dtype := keras.backend.standardize_dtype(attention_mask.dtype)) != "bool":
+        raise InputError(
+            f"attention masks must be boolean, True where a position may attend. Received: {dtype}"
+        )
     zero, masked = (ops.cast(score, "float32") for score in (0.0, _MASKED_SCORE))
     return ops.where(attention_mask, zero, masked)

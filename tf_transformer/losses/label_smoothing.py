@@ -214,6 +214,11 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
                 f"`smoothed_over` must be one of {SMOOTHED_OVER}. "
                 f"Received: smoothed_over={smoothed_over!r}"
             )
+        if kwargs.get("reduction", "sum") != "sum":
+            raise InputError(
+                "the loss is a sum over tokens, divided by their number in the global batch. "
+                f"Received: reduction={kwargs['reduction']!r}"
+            )
         kwargs["reduction"] = "sum"
         kwargs.setdefault("dtype", "float32")  # Keras casts labels to it too: ids must stay exact
         super().__init__(name=name, **kwargs)

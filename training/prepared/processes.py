@@ -2,6 +2,7 @@
 
 import collections
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -56,7 +57,8 @@ class ProcessPool:
         running: collections.deque[tuple[concurrent.futures.Future, int]] = collections.deque()
         try:
             for function, *arguments, size in tasks:
-                running.append((self._executor.submit(function, *arguments), size))
+                with _sigint_blocked():  # the first call starts the processes
+                    running.append((self._executor.submit(function, *arguments), size))
                 if len(running) > self._num_processes + 1:
                     yield _result(*running.popleft(), progress)
             while running:
@@ -66,6 +68,20 @@ class ProcessPool:
                 "a process was killed, perhaps because memory ran out; run the same command again "
                 "to resume, with fewer --processes to use less memory"
             ) from error
+
+
+@contextlib.contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """Blocks SIGINT, also in processes that are started meanwhile, and for as long as they live.
+
+    Ctrl-C reaches the whole process group. Before they ignore it, the processes import modules, and
+    would print a traceback each.
+    """
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 def _initialize(initializer: Callable | None, arguments: tuple) -> None:

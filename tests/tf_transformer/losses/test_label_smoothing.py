@@ -289,3 +289,9 @@ def test_unknown_convention():
     message = "`smoothed_over` must be one of .*Received: smoothed_over='some'"
     with pytest.raises(ValueError, match=message):
         LabelSmoothedCrossEntropy(smoothed_over="some")
+
+
+def test_other_reductions_are_refused():
+    with pytest.raises(ValueError, match=r"the loss is a sum over tokens.* Received: reduction='n"):
+        LabelSmoothedCrossEntropy(0.1, reduction="none")
+    assert LabelSmoothedCrossEntropy(0.1, reduction="sum").reduction == "sum"

@@ -7,6 +7,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ from training.prepared.duplicates import mark_first_occurrences
 from training.prepared.line_count import count_lines
 from training.prepared.prepare import _locked_output
 from training.prepared.prepared_folder import WORK_NAME
+from training.prepared.processes import ProcessPool, progress_bar
 from training.prepared.records import encode_pair, read_records, write_record
 
 END = 3
@@ -451,6 +453,17 @@ def test_finished_folders_stay_as_they_are(prepared):
 
 
 # ---- Kills ----
+
+
+def blocked_signals(_):
+    return signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_ctrl_c_reaches_no_worker_process():
+    """Not even one that is about to start, which would print a traceback."""
+    with ProcessPool(1) as pool, progress_bar("", 1, "") as progress:
+        assert signal.SIGINT in next(pool.run([(blocked_signals, None, 1)], progress))
+    assert signal.SIGINT not in blocked_signals(None)
 
 
 @pytest.mark.slow
