@@ -440,7 +440,9 @@ def test_workers_that_are_none(response, reason, capfd):
     finally:
         server.stop(None).wait()
     assert reason in str(caught.value) and str(caught.value).isprintable()
-    assert capfd.readouterr().err == ""  # gRPC's own messages
+    # gRPC's own messages, but for those of other tests' servers that end meanwhile.
+    lines = capfd.readouterr().err.splitlines()
+    assert [line for line in lines if "Got goaway" not in line] == []
 
 
 def test_a_service_without_workers():
