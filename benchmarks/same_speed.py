@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 
-from benchmarks.same_numbers.__main__ import ROOT, extract
+from benchmarks.versions import ROOT, extract
 
 STEPS, REPORT_EVERY = 30, 5
 BATCH_TOKENS = {"tiny": 4096, "base": 1024}

@@ -11,29 +11,15 @@ Markdown. The status is 1 if a relative difference exceeds 1e-6 and is not an in
 """
 
 import argparse
-import io
 import os
 import pathlib
 import subprocess
 import sys
-import tarfile
 import tempfile
 
 from benchmarks.same_numbers.comparison import compare, details, table
 from benchmarks.same_numbers.numbers import read_numbers
-
-ROOT = pathlib.Path(__file__).parents[2]
-PACKAGES = ("tf_transformer", "training", "export")
-
-
-def extract(commit: str, directory: pathlib.Path) -> None:
-    """Writes the packages of a commit to a folder."""
-    words = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, *PACKAGES]
-    archive = subprocess.run(words, stdout=subprocess.PIPE)
-    if archive.returncode:  # git has printed the reason
-        raise SystemExit(2)
-    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-        files.extractall(directory, filter="data")
+from benchmarks.versions import ROOT, extract
 
 
 def run_worker(version: pathlib.Path, name: str, *words: str | pathlib.Path) -> None:
