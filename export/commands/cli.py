@@ -10,6 +10,7 @@ import pathlib
 import sys
 
 from export.commands import complete_cli, translate_cli
+from export.saved_model.export_folder import check_export_folder
 from export.saved_model.model_card import (
     last_matching,
     read_evaluation,
@@ -29,7 +30,7 @@ from tf_transformer.command_line.command_options import (
 from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
-from tf_transformer.storage.files import check_export_folder, check_folder
+from tf_transformer.storage.files import check_folder
 from tf_transformer.storage.output_files import check_output_file
 
 

@@ -12,16 +12,12 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from export.saved_model.deployment import MODEL_NAME, write_deployment, write_model_card
+from export.saved_model.export_folder import check_export_folder
 from export.saved_model.signatures import ServedTranslator
 from export.saved_model.verification import sample_requests, sample_texts, verify, warm_up_texts
 from export.saved_model.warm_up import write_warm_up
 from tf_transformer.inference.translator import Translator
-from tf_transformer.storage.files import (
-    check_export_folder,
-    locked,
-    remove_leftovers,
-    sync_to_disk,
-)
+from tf_transformer.storage.files import locked, remove_leftovers, sync_to_disk
 
 _log = logging.getLogger(__name__)
 _TEMPORARY_PREFIX = ".writing-version-"

@@ -148,25 +148,6 @@ def is_found_by_tensorflow(path: str | pathlib.Path) -> bool:
     return not set("[\\") & set(str(path))
 
 
-def check_export_folder(path: pathlib.Path) -> None:
-    """Checks that SavedModels can be written to and loaded from a folder of this name.
-
-    Raises:
-        InputError: TensorFlow cannot load files from it, or its whole path is not UTF-8.
-    """
-    if not is_found_by_tensorflow(path):
-        raise InputError(
-            f"{path}: TensorFlow cannot load files from a folder with [ or \\ in its name"
-        )
-    real = os.path.realpath(path)
-    try:
-        real.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"{path}: expected a folder whose whole path is in UTF-8, got {real!r}"
-        ) from error
-
-
 def remove_leftovers(directory: pathlib.Path) -> None:
     """Removes temporary files of `replacing` whose processes were killed."""
     for path in directory.glob(f"{_PREFIX}*"):
