@@ -2,10 +2,28 @@
 
 import argparse
 
-from training.commands import demo_cli, evaluate_cli, picture_cli, prepare_cli, runs_cli, train_cli
+from training.commands import (
+    average_cli,
+    demo_cli,
+    evaluate_cli,
+    picture_cli,
+    prepare_cli,
+    runs_cli,
+    train_cli,
+)
+
+_MODULES = (
+    demo_cli,
+    train_cli,
+    average_cli,
+    evaluate_cli,
+    prepare_cli,
+    runs_cli,
+    picture_cli,
+)
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Adds the parsers of all commands."""
-    for module in (demo_cli, train_cli, evaluate_cli, prepare_cli, runs_cli, picture_cli):
+    for module in _MODULES:
         module.add_commands(commands)

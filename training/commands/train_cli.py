@@ -1,6 +1,6 @@
-"""The commands that make a model's weights: train, average.
+"""The command `train`.
 
-TensorFlow is imported inside the commands, so that `--help` is fast.
+TensorFlow is imported inside the command, so that `--help` is fast.
 """
 
 import argparse
@@ -11,24 +11,21 @@ import pathlib
 import re
 import shlex
 import sys
+from typing import get_args
 
 from tf_transformer.command_line.command_options import add_model_dir
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
-from tf_transformer.storage.files import check_folder, locked
-from tf_transformer.storage.own_files import check_own_file, replacing_own
+from tf_transformer.storage.files import check_folder
+from tf_transformer.storage.own_files import replacing_own
+from training.distributed.cluster import StrategyKind
 
 _NO_SOURCE = "; without it, a language model of the target is trained"
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds the parsers of the commands that make weights."""
-    _add_train(commands)
-    _add_average(commands)
-
-
-def _add_train(commands):
+    """Adds the parser of `train`."""
     parser = commands.add_parser(
         "train",
         help="train a model on parallel text, or resume its training",
@@ -86,7 +83,7 @@ def _add_train(commands):
     )  # fmt: skip
     parser.add_argument(
         "--strategy", default="auto",
-        choices=("auto", "one_device", "mirrored", "multi_worker"),
+        choices=get_args(StrategyKind),
         help="auto: multi_worker if TF_CONFIG names several workers, else this machine's devices",
     )  # fmt: skip
     parser.add_argument(
@@ -98,10 +95,10 @@ def _add_train(commands):
         "--profile", metavar="FIRST:LAST",
         help="capture a profile of these steps for TensorBoard, such as 100:110",
     )  # fmt: skip
-    parser.set_defaults(run=_run_train)
+    parser.set_defaults(run=_run)
 
 
-def _run_train(options):
+def _run(options):
     from training.settings import parse_setting, read_settings
 
     shortcuts = {
@@ -306,47 +303,3 @@ def _load_train_config(options, settings, folders):
         return make_config(settings | {"model": model})
     except ValueError as error:
         raise InputError(f"{error} (without --source, a language model is trained)") from error
-
-
-def _add_average(commands):
-    parser = commands.add_parser(
-        "average",
-        help="average the weights of the last or best checkpoints",
-        description="Sets the model's weights to the mean of the weights of the last or the best "
-        "N checkpoints. The checkpoints are unchanged.",
-    )
-    add_model_dir(parser, "the model")
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--last", type=int, metavar="N", help="the last N checkpoints")
-    which.add_argument(
-        "--best", type=int, metavar="N",
-        help="the best N checkpoints that are kept, by BLEU or by validation.best_by",
-    )  # fmt: skip
-    parser.set_defaults(run=_run_average)
-
-
-def _run_average(options):
-    from tf_transformer.storage.model_dir import (
-        WEIGHTS_NAME,
-        make_model,
-        read_config,
-        write_weights,
-    )
-    from training.checkpointing.best_checkpoints import best_checkpoint_paths
-    from training.checkpointing.checkpoint_files import last_checkpoint_paths, step_of
-
-    config = read_config(options.model_dir)
-    check_own_file(options.model_dir / WEIGHTS_NAME)
-    with locked(options.model_dir, "training this model"):
-        if options.best is not None:
-            paths = sorted(best_checkpoint_paths(options.model_dir, options.best), key=step_of)
-        else:
-            paths = last_checkpoint_paths(options.model_dir, options.last)
-        import_tensorflow()
-        from training.checkpointing.checkpoints import average_checkpoints, check_averageable
-
-        check_averageable(paths, config)  # before memory is allocated for the model
-        model = make_model(config)
-        steps = average_checkpoints(paths, model)
-        write_weights(options.model_dir, model)
-    print(f"The weights are now the mean of those at steps {', '.join(map(str, steps))}.")

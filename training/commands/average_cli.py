@@ -1,0 +1,56 @@
+"""The command `average`.
+
+TensorFlow is imported inside the command, so that `--help` is fast.
+"""
+
+import argparse
+
+from tf_transformer.command_line.command_options import add_model_dir
+from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.storage.files import locked
+from tf_transformer.storage.own_files import check_own_file
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parser of `average`."""
+    parser = commands.add_parser(
+        "average",
+        help="average the weights of the last or best checkpoints",
+        description="Sets the model's weights to the mean of the weights of the last or the best "
+        "N checkpoints. The checkpoints are unchanged.",
+    )
+    add_model_dir(parser, "the model")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--last", type=int, metavar="N", help="the last N checkpoints")
+    which.add_argument(
+        "--best", type=int, metavar="N",
+        help="the best N checkpoints that are kept, by BLEU or by validation.best_by",
+    )  # fmt: skip
+    parser.set_defaults(run=_run)
+
+
+def _run(options):
+    from tf_transformer.storage.model_dir import (
+        WEIGHTS_NAME,
+        make_model,
+        read_config,
+        write_weights,
+    )
+    from training.checkpointing.best_checkpoints import best_checkpoint_paths
+    from training.checkpointing.checkpoint_files import last_checkpoint_paths, step_of
+
+    config = read_config(options.model_dir)
+    check_own_file(options.model_dir / WEIGHTS_NAME)
+    with locked(options.model_dir, "training this model"):
+        if options.best is not None:
+            paths = sorted(best_checkpoint_paths(options.model_dir, options.best), key=step_of)
+        else:
+            paths = last_checkpoint_paths(options.model_dir, options.last)
+        import_tensorflow()
+        from training.checkpointing.checkpoints import average_checkpoints, check_averageable
+
+        check_averageable(paths, config)  # before memory is allocated for the model
+        model = make_model(config)
+        steps = average_checkpoints(paths, model)
+        write_weights(options.model_dir, model)
+    print(f"The weights are now the mean of those at steps {', '.join(map(str, steps))}.")
