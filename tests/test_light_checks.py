@@ -107,6 +107,8 @@ WRONG = {
         "train --target {text} --validation-target {text} --model-dir=",
         "expected the name of a folder, got ''",
     ),
+    "translate, no name": ("translate --model-dir=", "expected the name of a folder, got ''"),
+    "runs, no name": ("runs {model} ", "expected the name of a folder, got ''"),
     "train, a file that no run wrote": (
         "train --target {text} --validation-target {text} --model-dir {taken}",
         "training.png is not of a training run",
@@ -409,7 +411,7 @@ def places(trained, corpus, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def refused(places):
-    lines = {name: words.format_map(places).split() for name, (words, _) in WRONG.items()}
+    lines = {name: words.format_map(places).split(" ") for name, (words, _) in WRONG.items()}
     return run_without_tensorflow(lines)
 
 

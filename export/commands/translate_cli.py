@@ -5,7 +5,6 @@ TensorFlow is imported only after all arguments and files have been checked.
 
 import argparse
 import contextlib
-import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
@@ -18,6 +17,7 @@ from tf_transformer.command_line.command_options import (
     add_search_options,
     add_target_language,
     check_translator,
+    folder,
     given_search,
     text,
 )
@@ -44,7 +44,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "are kept.",
     )
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--model-dir", type=pathlib.Path, metavar="DIR", help="the trained model")
+    source.add_argument("--model-dir", type=folder, metavar="DIR", help="the trained model")
     source.add_argument(
         "--server", type=text, metavar="HOST:PORT",
         help="address of a TF Serving that serves an exported model",

@@ -28,7 +28,7 @@ def text(value: str) -> str:
 
 
 def folder(value: str) -> pathlib.Path:
-    """Converts the value of an option that names a folder to write.
+    """Converts the value of an option that names a folder.
 
     Raises:
         argparse.ArgumentTypeError: it is empty, as from an unset variable of the shell.

@@ -193,7 +193,8 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         This replica's share of the mean loss, in nats per token.
 
     Raises:
-        InputError: `label_smoothing` is out of range, or `smoothed_over` is unknown.
+        InputError: `label_smoothing` is out of range, `smoothed_over` is unknown, or `reduction` is
+            not "sum".
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 import argparse
 import pathlib
 
+from tf_transformer.command_line.command_options import folder
 from tf_transformer.command_line.standard_streams import standard_output
 from tf_transformer.printable import printable
 from tf_transformer.storage.files import check_writable, replacing
@@ -19,9 +20,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "sizes, the progress of its training, the last validation, and the scores that `evaluate` "
         "has stored; * marks scores of weights that have been replaced since.",
     )
-    parser.add_argument(
-        "folders", nargs="+", type=pathlib.Path, metavar="DIR", help="folders to search"
-    )
+    parser.add_argument("folders", nargs="+", type=folder, metavar="DIR", help="folders to search")
     parser.add_argument("--json", type=pathlib.Path, metavar="F", help="write everything as JSON")
     parser.set_defaults(run=_run)
 
