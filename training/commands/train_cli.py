@@ -11,7 +11,6 @@ import pathlib
 import re
 import shlex
 import sys
-from typing import get_args
 
 from tf_transformer.command_line.command_options import add_model_dir
 from tf_transformer.command_line.quiet import import_tensorflow
@@ -19,7 +18,6 @@ from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 from tf_transformer.storage.files import check_folder
 from tf_transformer.storage.own_files import replacing_own
-from training.distributed.cluster import StrategyKind
 
 _NO_SOURCE = "; without it, a language model of the target is trained"
 
@@ -83,7 +81,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--strategy", default="auto",
-        choices=get_args(StrategyKind),
+        choices=("auto", "one_device", "mirrored", "multi_worker"),
         help="auto: multi_worker if TF_CONFIG names several workers, else this machine's devices",
     )  # fmt: skip
     parser.add_argument(

@@ -1,10 +1,13 @@
 """What `TF_CONFIG` may be, and that faults in it are named."""
 
+import argparse
 import json
+import typing
 
 import pytest
 
-from training.distributed.cluster import Cluster, choose_strategy, read_cluster
+from training.commands import train_cli
+from training.distributed.cluster import Cluster, StrategyKind, choose_strategy, read_cluster
 
 BOTH = ["a:1", "b:2"]
 FIRST = {"type": "worker", "index": 0}
@@ -95,3 +98,13 @@ def test_logical_devices_are_limited(monkeypatch):
 
     with pytest.raises(ValueError, match=r"--devices 1000: .* at most 64 logical CPU devices"):
         make_strategy("auto", 1000)
+
+
+def test_the_command_has_the_same_words():
+    """It repeats them, since it must not import what a machine with the client alone lacks."""
+    commands = argparse.ArgumentParser().add_subparsers()
+    train_cli.add_commands(commands)
+    (choices,) = (
+        action.choices for action in commands.choices["train"]._actions if action.dest == "strategy"
+    )
+    assert choices == typing.get_args(StrategyKind)
