@@ -8,6 +8,7 @@ from tf_transformer.config_checks import (
     Activation,
     DropoutRate,
     Epsilon,
+    FirstPosition,
     InnerWidth,
     ModelWidth,
     NormPosition,
@@ -94,6 +95,8 @@ class TransformerConfig:
         positions: what is added to the embeddings: sinusoids "interleaved" (the paper),
             "concatenated" (NiuTensor, Tensor2Tensor) or "marian" (Hugging Face's Marian), a
             "learned" vector for each position up to `max_length`, or "none".
+        first_position: position of the first token in the sinusoids: 0 in the paper, 2 in M2M100,
+            NLLB and NiuTensor's program.
         relative_positions: learned vectors of relative positions in self-attention (Shaw et al.,
             2018), added to "keys" or to "keys_values", or "none".
         max_relative_distance: positions further apart than this share one vector.
@@ -132,6 +135,7 @@ class TransformerConfig:
     final_norm: Switch | None = None
     norm_type: NormType = "layer"
     positions: Positions = "interleaved"
+    first_position: FirstPosition = 0
     relative_positions: RelativePositions = "none"
     max_relative_distance: NumPositions = 16
     activation: Activation = "relu"

@@ -20,6 +20,7 @@ ModelWidth = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**16)]
 InnerWidth = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**18)]
 NumHeads = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**10)]
 NumPositions = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**20)]
+FirstPosition = Annotated[int, pydantic.Field(strict=True, ge=0, le=2**20)]
 
 Switch = Annotated[bool, pydantic.Field(strict=True)]
 DropoutRate = Annotated[float, pydantic.Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
@@ -28,6 +29,7 @@ Epsilon = Annotated[float, pydantic.Field(strict=True, gt=0, le=1, allow_inf_nan
 NormPosition = Literal["post", "pre"]
 NormType = Literal["layer", "sample_std", "l1", "rms"]
 Positions = Literal["interleaved", "concatenated", "marian", "learned", "none"]
+NOT_SINUSOIDAL = ("learned", "none")
 RelativePositions = Literal["none", "keys", "keys_values"]
 Activation = Literal["relu", "gelu", "swish", "glu", "reglu", "geglu", "swiglu"]
 # Those whose inner projection also computes a gate.
@@ -114,7 +116,7 @@ def _check_widths(config):
                     f"`{name}` must divide `d_model`. "
                     f"Received: {name}={number}, d_model={resolved.d_model}"
                 )
-        if resolved.d_model % 2 and config.positions not in ("learned", "none"):
+        if resolved.d_model % 2 and config.positions not in NOT_SINUSOIDAL:
             raise InputError(
                 "`d_model` must be even: sines and cosines share it. "
                 f"Received: d_model={resolved.d_model}"
@@ -150,6 +152,11 @@ def _check_meaning(config):
         raise InputError(
             "`positions='none'` needs `relative_positions`: without either, a model cannot tell "
             "the order of its words"
+        )
+    if config.first_position and config.positions in NOT_SINUSOIDAL:
+        raise InputError(
+            "`first_position` must be 0 unless `positions` are sinusoids. "
+            f"Received: first_position={config.first_position}, positions={config.positions!r}"
         )
 
 

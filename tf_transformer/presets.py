@@ -39,7 +39,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         max_length=5000,
     ),
     # NiuTensor's sample program with its defaults. What differs: the program numbers positions from
-    # 2 (padding's id + 1), and its norm has no epsilon.
+    # 2 (padding's id + 1), which is `first_position=2`, and its norm has no epsilon.
     "niutensor": dict(
         num_encoder_layers=6,
         num_decoder_layers=6,

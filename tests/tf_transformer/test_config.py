@@ -91,6 +91,7 @@ LARGEST = {
     "cross_num_heads": 2**10,
     "max_length": 2**20,
     "max_relative_distance": 2**20,
+    "first_position": 2**20,
 }
 
 
@@ -314,6 +315,15 @@ def test_sides_of_two_widths_share_nothing():
     ("settings", "message"),
     [
         (dict(positions="none"), "`positions='none'` needs `relative_positions`"),
+        *(
+            (
+                dict(positions=kind, relative_positions="keys", first_position=2),
+                "`first_position` must be 0 unless `positions` are sinusoids. "
+                f"Received: first_position=2, positions={kind!r}",
+            )
+            for kind in ("learned", "none")
+        ),
+        (dict(first_position=-1), "`first_position` must be greater than or equal to 0"),
         (dict(encoder={"cross_num_heads": 2}), "Only the decoder has cross-attention"),
         (dict(decoder={"num_heads": 5}), "`decoder.num_heads` must divide `d_model`"),
         (dict(decoder={"cross_num_heads": 7}), "`decoder.cross_num_heads` must divide `d_model`"),

@@ -54,6 +54,8 @@ class PositionalEncoding(keras.layers.Layer):
         kind: a layout of `sinusoidal_positions`, or "learned" for one learned vector per position.
         d_model: width of the vectors.
         max_length: number of learned positions.
+        first_position: position of the first token in the sinusoids, 0 in the paper; must be 0
+            with learned vectors.
 
     Call arguments:
         positions: `(length,)` integers, counted from 0; below `max_length` with learned vectors.
@@ -62,17 +64,26 @@ class PositionalEncoding(keras.layers.Layer):
         `(length, d_model)` float32.
 
     Raises:
-        InputError: there are more positions than learned vectors.
+        InputError: there are more positions than learned vectors; when constructed, if `d_model` is
+            odd with sinusoids, or `first_position` is not 0 without.
     """
 
-    def __init__(self, *, kind: str, d_model: int, max_length: int, **kwargs: Any):
+    def __init__(
+        self, *, kind: str, d_model: int, max_length: int, first_position: int = 0, **kwargs: Any
+    ):
         super().__init__(**kwargs)
         check_choice("kind", kind, Positions)
         if kind != "learned" and d_model % 2:
             raise InputError(f"`d_model` must be even for sinusoids. Received: d_model={d_model}")
+        if kind == "learned" and first_position:
+            raise InputError(
+                "`first_position` must be 0 for learned positions. "
+                f"Received: first_position={first_position}"
+            )
         self.kind = kind
         self.d_model = d_model
         self.max_length = max_length
+        self.first_position = first_position
 
     def build(self, positions_shape=None):
         if self.kind == "learned":
@@ -87,7 +98,7 @@ class PositionalEncoding(keras.layers.Layer):
 
     def call(self, positions):
         if self.kind != "learned":
-            return sinusoidal_positions(positions, self.d_model, self.kind)
+            return sinusoidal_positions(positions + self.first_position, self.d_model, self.kind)
         if (positions.shape[0] or 0) > self.max_length:
             raise InputError(
                 f"A sequence must have at most max_length={self.max_length} positions, since the "
@@ -106,6 +117,7 @@ class PositionalEncoding(keras.layers.Layer):
             "kind": self.kind,
             "d_model": self.d_model,
             "max_length": self.max_length,
+            "first_position": self.first_position,
         }
 
 

@@ -117,6 +117,7 @@ class DecoderModel(keras.Model):
             kind=self.config.positions,
             d_model=self.config.side(side).d_model,
             max_length=self.config.max_length,
+            first_position=self.config.first_position,
             dtype=self.dtype_policy,
             name=f"{name}_positions",
         )

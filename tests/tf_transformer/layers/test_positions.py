@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.numpy_reference import sinusoids
+from tests.tf_transformer.models.variant_reference import sinusoid
 from tf_transformer.layers.positions import (
     PositionalEncoding,
     RelativePositions,
@@ -53,6 +54,20 @@ def test_concatenated_layouts(layout, shorter, d_model):
             angle = position / 10000 ** (2 * i / max(d_model - shorter, 1))
             assert abs(float(computed[position, i]) - np.sin(angle)) < 1e-5
             assert abs(float(computed[position, d_model // 2 + i]) - np.cos(angle)) < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["interleaved", "concatenated", "marian"])
+def test_first_position(kind):
+    encoding = PositionalEncoding(kind=kind, d_model=8, max_length=9, first_position=2)
+    for positions in (range(7), [5], [3, 0]):
+        expected = [sinusoid(kind, position + 2, 8) for position in positions]
+        np.testing.assert_allclose(encoding(np.array(positions)), expected, atol=1e-6)
+
+
+def test_learned_positions_start_at_0():
+    message = "`first_position` must be 0 for learned positions. Received: first_position=2"
+    with pytest.raises(ValueError, match=message):
+        PositionalEncoding(kind="learned", d_model=8, max_length=9, first_position=2)
 
 
 def rotation(shift, d_model, divisor):

@@ -41,6 +41,7 @@ SPACE: dict[str, tuple] = choices() | {
     "logits_bias": BOOLEANS,
     "trainable_embeddings": BOOLEANS,
     "decoder_only": BOOLEANS,
+    "first_position": (0, 2),
     "encoder": ({}, dict(norm_position="pre", final_norm=False, num_heads=4, d_ff=20)),
     "decoder": (
         {},
@@ -59,6 +60,8 @@ def make_sensible(settings):
     settings = dict(settings)
     if settings["positions"] == "none" and settings["relative_positions"] == "none":
         settings["relative_positions"] = "keys"
+    if settings["positions"] in ("learned", "none"):
+        settings["first_position"] = 0
     if settings["decoder_only"]:
         settings["encoder"] = {}
         settings["tied_embeddings"] = {"inputs": "none", "all": "target"}.get(

@@ -12,6 +12,7 @@ DEFAULTS = {
     "norm_position": "post",
     "norm_type": "layer",
     "positions": "interleaved",
+    "first_position": 0,
     "relative_positions": "none",
     "max_relative_distance": 16,
     "activation": "relu",
@@ -59,7 +60,8 @@ class VariantReference:
             if kind == "learned":
                 vectors[:, position] += self.weights[f"{name}_positions/vectors"][position]
             elif kind != "none":
-                vectors[:, position] += sinusoid(kind, position, width)
+                place = position + self.settings["first_position"]
+                vectors[:, position] += sinusoid(kind, place, width)
         return vectors
 
     def stack(self, side, hidden, mask, memory=None, memory_mask=None):
