@@ -107,6 +107,8 @@ class TransformerConfig:
             "none" shares nothing. None means "all" if both vocabularies and both widths are
             equal, else "target".
         trainable_embeddings: False freezes the embeddings, for pretrained vectors.
+        zero_begin_embedding: the begin id's vector in the decoder's input is zero, as in Marian,
+            and its row of the matrix is not used there; the positional encoding is added.
         logits_bias: adds a bias to the logits; None means True unless the logits are tied to the
             target embedding.
         depth_scaled_initialization: the initial weights of layer l are scaled by 1 / sqrt(l)
@@ -142,6 +144,7 @@ class TransformerConfig:
     layer_history: Switch = False
     tied_embeddings: TiedEmbeddings | None = None
     trainable_embeddings: Switch = True
+    zero_begin_embedding: Switch = False
     logits_bias: Switch | None = None
     depth_scaled_initialization: Switch = False
     layer_norm_epsilon: Epsilon = 1e-6

@@ -1,9 +1,12 @@
 """The Annotated Transformer and Hugging Face's Marian, from the same weights."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.stepping import step_by_step
 from tf_transformer import LabelSmoothedCrossEntropy, Transformer, TransformerConfig
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.storage.weight_conversion import (
@@ -152,6 +155,26 @@ def test_logits_and_gradients(original, smoothed_over):
         )
         compared += np.abs(expected_gradients[variable.path]).max() > 1e-3
     assert compared >= len(gradients) - 2
+
+
+def test_marian_begins_with_a_zero_vector():
+    """Published models begin with a token whose row is zero; here the row does not matter."""
+    config, naming, module, run = marian()
+    with torch.no_grad():
+        module.model.shared.weight[2] = 0
+        expected = run().numpy()
+    model = Transformer(dataclasses.replace(config, zero_begin_embedding=True))
+    load_weights(model, naming, {n: v.detach().numpy() for n, v in module.state_dict().items()})
+    matrix = np.array(model.target_embedding.embeddings)
+    matrix[2] = 1
+    model.target_embedding.embeddings.assign(matrix)
+    for computed in (
+        model({"source": SOURCE, "target": TARGET}),
+        step_by_step(model, SOURCE, TARGET)[:, 0],
+    ):
+        # The row decides the logits of its own token.
+        difference = np.delete(np.asarray(computed) - expected, 2, axis=2)[REAL]
+        assert np.abs(difference).max() < 1e-5
 
 
 def test_marian_decodes_alike():

@@ -19,6 +19,7 @@ from tf_transformer.layers.layout import PADDED, SentenceLayout
 from tf_transformer.layers.positions import PositionalEncoding
 from tf_transformer.models.states import ModelStates
 from tf_transformer.private_interfaces import strategy_of
+from tf_transformer.text.special_ids import BEGIN_ID
 
 
 class DecoderModel(keras.Model):
@@ -165,11 +166,9 @@ class DecoderModel(keras.Model):
             )
         return [inputs[key] for key in self.input_keys]
 
-    def _embed(
-        self, ids, embedding, positional_encoding, training, layout: SentenceLayout = PADDED
-    ):
+    def _embed(self, ids, look_up, positional_encoding, training, layout: SentenceLayout = PADDED):
         """Embeds ids `(batch, length)` as `(batch, length, d_model)`, in the given layout."""
-        hidden = embedding(ids)
+        hidden = look_up(ids)
         if positional_encoding is not None:
             positions = ops.arange(ops.shape(ids)[1], dtype="int32")
             hidden = hidden + positional_encoding(positions)
@@ -177,7 +176,14 @@ class DecoderModel(keras.Model):
         return self.embedding_dropout(hidden, training=training)
 
     def _embed_target(self, target, training, layout: SentenceLayout = PADDED):
-        return self._embed(target, self.target_embedding, self.target_positions, training, layout)
+        return self._embed(target, self._look_up_target, self.target_positions, training, layout)
+
+    def _look_up_target(self, ids):
+        """Returns the target's token vectors: ids `(...)` to `(..., d_model)` float32."""
+        vectors = self.target_embedding(ids)
+        if not self.config.zero_begin_embedding:
+            return vectors
+        return ops.where(ops.equal(ids, BEGIN_ID)[..., None], ops.zeros_like(vectors), vectors)
 
     def states(self, inputs, training=None) -> ModelStates:
         """Computes `call`, and returns hidden states and attention weights as well.
@@ -220,7 +226,7 @@ class DecoderModel(keras.Model):
             The logits of the next token, `(rows * beam, target_vocab_size)` float32, the layers'
             new caches, and the last layer's cross-attention weights or None.
         """
-        hidden = self.target_embedding(newest)
+        hidden = self._look_up_target(newest)
         if self.target_positions is not None:
             hidden = hidden + self.target_positions(position)
         hidden, caches, weights = self.decoder.step(

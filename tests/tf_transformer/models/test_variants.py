@@ -40,6 +40,7 @@ SPACE: dict[str, tuple] = choices() | {
     "depth_scaled_initialization": BOOLEANS,
     "logits_bias": BOOLEANS,
     "trainable_embeddings": BOOLEANS,
+    "zero_begin_embedding": BOOLEANS,
     "decoder_only": BOOLEANS,
     "first_position": (0, 2),
     "encoder": ({}, dict(norm_position="pre", final_norm=False, num_heads=4, d_ff=20)),
@@ -313,6 +314,37 @@ def test_depth_scaled_initialization():
         for layer in model.encoder.stacked_layers
     ]
     np.testing.assert_allclose(np.array(spreads) / spreads[0], np.arange(1, 5) ** -0.5, rtol=0.05)
+
+
+@pytest.mark.parametrize("decoder_only", BOOLEANS)
+def test_zero_begin_embedding(rng, decoder_only):
+    """No computation of the model reads the begin id's row, so training cannot change it."""
+    settings = dict(tied_embeddings="none", decoder_only=decoder_only, zero_begin_embedding=True)
+    model = make_model(settings, rng)
+    inputs, real = inputs_of(model), TARGET != 0
+
+    def outputs():
+        return [
+            np.asarray(model(inputs)),
+            np.asarray(model.states(inputs).logits),
+            np.asarray(model.hidden_at(inputs, real)),
+            step_by_step(model, SOURCE, TARGET)[:, 0],
+        ]
+
+    before = outputs()
+    np.testing.assert_allclose(before[3][real], before[0][real], atol=2e-5)
+    with tf.GradientTape() as tape:
+        value = tf.reduce_sum(model(inputs, training=True) ** 2)
+    gradient = np.asarray(
+        tf.convert_to_tensor(tape.gradient(value, model.target_embedding.embeddings.value))
+    )
+    assert not gradient[2].any()
+    assert gradient[TARGET[real & (TARGET != 2)]].any(axis=1).all()
+    matrix = np.array(model.target_embedding.embeddings)
+    matrix[2] = np.nan
+    model.target_embedding.embeddings.assign(matrix)
+    for former, now in zip(before, outputs(), strict=True):
+        np.testing.assert_array_equal(now, former)
 
 
 def test_frozen_embeddings_stay(rng):

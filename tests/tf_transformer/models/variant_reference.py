@@ -13,6 +13,7 @@ DEFAULTS = {
     "norm_type": "layer",
     "positions": "interleaved",
     "first_position": 0,
+    "zero_begin_embedding": False,
     "relative_positions": "none",
     "max_relative_distance": 16,
     "activation": "relu",
@@ -55,6 +56,8 @@ class VariantReference:
         shared = self.settings["tied_embeddings"] in ("inputs", "all")
         table = self.weights[f"{'target' if shared else name}_embedding/embeddings"]
         vectors = table[ids] * math.sqrt(self.side(side, "d_model"))
+        if self.settings["zero_begin_embedding"] and side == "decoder":
+            vectors[ids == 2] = 0
         kind, width = self.settings["positions"], self.side(side, "d_model")
         for position in range(ids.shape[1]):
             if kind == "learned":
