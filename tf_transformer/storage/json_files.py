@@ -1,11 +1,13 @@
 """JSON files: writing, and reading of untrusted ones."""
 
+import collections
 import json
 import math
 import pathlib
 from typing import Any, NoReturn
 
 from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
 from tf_transformer.storage.regular_files import read_regular
 
 # About a thousand times the size of the project's largest settings file.
@@ -27,19 +29,24 @@ def read_json(path: pathlib.Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     return parse_json(read_regular(path, max_bytes), path)
 
 
-def parse_json(content: bytes, where: object) -> dict[str, Any]:
+def parse_json(content: bytes, where: object, *, unique_keys: bool = False) -> dict[str, Any]:
     """Parses one JSON object.
 
     Args:
         content: the object in UTF-8.
         where: its file, for the error message.
+        unique_keys: refuse objects with a key twice, of which otherwise the last counts.
 
     Raises:
-        InputError: as `read_json`.
+        InputError: as `read_json`, or a key is repeated.
     """
     try:
         value = json.loads(
-            content.decode(), parse_constant=_refuse, parse_float=_finite, parse_int=_of_64_bits
+            content.decode(),
+            parse_constant=_refuse,
+            parse_float=_finite,
+            parse_int=_of_64_bits,
+            object_pairs_hook=_of_unique_keys if unique_keys else None,
         )
     except RecursionError as error:
         raise InputError(f"{where}: not JSON that can be read (nested too deeply)") from error
@@ -69,6 +76,14 @@ def write_json(path: pathlib.Path, value: Any, indent: int | None = 2) -> None:
 
 def _refuse(constant: str) -> NoReturn:
     raise InputError(f"{constant} is no JSON number")
+
+
+def _of_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        counts = collections.Counter(key for key, _ in pairs)
+        raise InputError(f"the key {shown(counts.most_common(1)[0][0])} is repeated")
+    return value
 
 
 def _of_64_bits(number: str) -> int:

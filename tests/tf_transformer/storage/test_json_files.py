@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from tf_transformer.storage.json_files import read_json, write_json
+from tf_transformer.errors import InputError
+from tf_transformer.storage.json_files import parse_json, read_json, write_json
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -32,3 +33,11 @@ def test_numbers_that_no_reader_accepts(tmp_path, number):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(path, {"loss": number})
     assert not path.exists()
+
+
+def test_repeated_keys():
+    content = b'{"a": {"b": 1, "c": 2, "b": 3}}'
+    assert parse_json(content, "it") == {"a": {"b": 3, "c": 2}}
+    with pytest.raises(InputError, match=r"it: not JSON \(the key 'b' is repeated\)"):
+        parse_json(content, "it", unique_keys=True)
+    assert parse_json(b'{"a": {"a": 1}}', "it", unique_keys=True) == {"a": {"a": 1}}
