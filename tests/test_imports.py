@@ -249,6 +249,7 @@ TIERS = (
     {"decoding", "quantization"},
     {"storage"},
     {"inference"},
+    {"formats"},
     {"command_line"},
 )
 
@@ -380,7 +381,7 @@ def test_the_layout_is_written_down(parts):
     listed = {}
     for package in FOLDERS:
         (table,) = re.findall(rf"^\| `{package}/` \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
-        rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", table, re.MULTILINE)
+        rows = re.findall(r"^\| `([\w.]+)` \| (.+) \|$", table, re.MULTILINE)
         listed |= {f"{package}.{name}": description for name, description in rows}
     docstrings = {
         name: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
