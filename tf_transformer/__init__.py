@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tf_transformer.layers.masks import causal_mask, padding_mask
     from tf_transformer.layers.positions import PositionalEncoding, RelativePositions
     from tf_transformer.layers.residual import Residual
+    from tf_transformer.layers.ssru import SSRU
     from tf_transformer.losses.label_smoothing import (
         LabelSmoothedCrossEntropy,
         smoothed_cross_entropy,
@@ -49,6 +50,7 @@ else:  # hidden from type checkers, for which every name would exist in this pac
 
 
 _MODULES = {
+    "SSRU": "layers.ssru",
     "Completer": "inference.completer",
     "CrossAttention": "layers.attention",
     "Decoder": "layers.decoder",
@@ -89,6 +91,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "SSRU",
     "Completer",
     "CrossAttention",
     "Decoder",

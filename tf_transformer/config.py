@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from tf_transformer.config_checks import (
     Activation,
+    Autoregression,
     DropoutRate,
     Epsilon,
     FirstPosition,
@@ -101,6 +102,9 @@ class TransformerConfig:
             2018), added to "keys" or to "keys_values", or "none".
         max_relative_distance: positions further apart than this share one vector.
         activation: of the feed-forward sublayers; what ends in "glu" is gated (Shazeer, 2020).
+        decoder_autoregression: how a position of the decoder sees earlier ones: by masked
+            "self_attention" as in the paper, or by the recurrent layer "ssru" (Kim et al., 2019),
+            with which a step of decoding takes the same time for any length; see `SSRU`.
         layer_history: every layer sees a learned mix of all layers below it (Wang et al., 2019).
         tied_embeddings: "all" shares one matrix among source embedding, target embedding and
             logits (the paper, section 3.4), "target" shares the last two, "inputs" the first two,
@@ -141,6 +145,7 @@ class TransformerConfig:
     relative_positions: RelativePositions = "none"
     max_relative_distance: NumPositions = 16
     activation: Activation = "relu"
+    decoder_autoregression: Autoregression = "self_attention"
     layer_history: Switch = False
     tied_embeddings: TiedEmbeddings | None = None
     trainable_embeddings: Switch = True

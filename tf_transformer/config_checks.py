@@ -31,6 +31,7 @@ NormType = Literal["layer", "sample_std", "l1", "rms"]
 Positions = Literal["interleaved", "concatenated", "marian", "learned", "none"]
 NOT_SINUSOIDAL = ("learned", "none")
 RelativePositions = Literal["none", "keys", "keys_values"]
+Autoregression = Literal["self_attention", "ssru"]
 Activation = Literal["relu", "gelu", "swish", "glu", "reglu", "geglu", "swiglu"]
 # Those whose inner projection also computes a gate.
 GATED_ACTIVATIONS = ("glu", "reglu", "geglu", "swiglu")
@@ -148,7 +149,15 @@ def _check_meaning(config):
             "Only the decoder has cross-attention. "
             f"Received: encoder.cross_num_heads={shown(config.encoder.cross_num_heads)}"
         )
-    if config.positions == "none" and config.relative_positions == "none":
+    has_self_attention = not (config.decoder_only and config.decoder_autoregression == "ssru")
+    if not has_self_attention and config.relative_positions != "none":
+        raise InputError(
+            "`relative_positions` must be 'none' without self-attention. Received: "
+            f"relative_positions={config.relative_positions!r}, decoder_only=True, "
+            "decoder_autoregression='ssru'"
+        )
+    is_ordered = config.positions != "none" or config.relative_positions != "none"
+    if has_self_attention and not is_ordered:
         raise InputError(
             "`positions='none'` needs `relative_positions`: without either, a model cannot tell "
             "the order of its words"

@@ -25,6 +25,23 @@ def sublayers(
     return list(layer._flatten_layers(recursive=recursive, include_self=include_self))
 
 
+class CompositeLayer(keras.layers.Layer):
+    """Base class of layers whose sublayers `Model.summary(expand_nested=True)` shows.
+
+    Attributes:
+        layers: the sublayers, in order of creation.
+    """
+
+    @property
+    def layers(self) -> list[keras.layers.Layer]:
+        return sublayers(self, recursive=False)
+
+    def __dir__(self):
+        # Keras names the weights in a file after the attributes listed here. Every sublayer
+        # already is an attribute, so `layers` would list it twice.
+        return [name for name in super().__dir__() if name != "layers"]
+
+
 @contextlib.contextmanager
 def tracker_unlocked(layer: keras.layers.Layer) -> Iterator[None]:
     """Allows new variables and sublayers as attributes of a built layer, in a `with` statement."""

@@ -323,6 +323,21 @@ def test_sides_of_two_widths_share_nothing():
             )
             for kind in ("learned", "none")
         ),
+        (
+            dict(
+                decoder_only=True,
+                source_vocab_size=None,
+                decoder_autoregression="ssru",
+                relative_positions="keys",
+            ),
+            "`relative_positions` must be 'none' without self-attention. Received: "
+            "relative_positions='keys', decoder_only=True, decoder_autoregression='ssru'",
+        ),
+        (
+            dict(decoder_autoregression="lstm"),
+            "`decoder_autoregression` must be 'self_attention' or 'ssru'. Received: ",
+        ),
+        (dict(decoder_autoregression="ssru", positions="none"), "`positions='none'` needs"),
         (dict(first_position=-1), "`first_position` must be greater than or equal to 0"),
         (dict(encoder={"cross_num_heads": 2}), "Only the decoder has cross-attention"),
         (dict(decoder={"num_heads": 5}), "`decoder.num_heads` must divide `d_model`"),
@@ -356,3 +371,10 @@ def test_sides_of_two_widths_share_nothing():
 def test_combinations_without_sense(settings, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make_config(**settings)
+
+
+def test_a_recurrent_language_model_needs_no_positions():
+    config = make_config(
+        source_vocab_size=None, decoder_only=True, decoder_autoregression="ssru", positions="none"
+    )
+    assert config.positions == config.relative_positions == "none"

@@ -1,1 +1,1 @@
-"""Search over token ids: beam search, sampling and the key-value cache."""
+"""Search over token ids: beam search, sampling and caches of earlier tokens."""

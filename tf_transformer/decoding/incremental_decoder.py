@@ -1,4 +1,4 @@
-"""Incremental decoding: one token per hypothesis and step, with a key-value cache."""
+"""Incremental decoding: one token per hypothesis and step, with a cache of earlier tokens."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,8 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.backend import require_tensorflow
-from tf_transformer.decoding.kv_cache import KVCache, begin_step, compact, empty_cache, select_rows
+from tf_transformer.decoding.kv_cache import KVCache
+from tf_transformer.decoding.recurrent_cache import RecurrentCache
 from tf_transformer.layers.masks import padding_attention_mask
 from tf_transformer.models.base import DecoderModel
 
@@ -17,14 +18,14 @@ class DecodingState(NamedTuple):
     """The state of `IncrementalDecoder` between steps.
 
     Attributes:
-        cache: keys and values of the tokens so far.
+        cache: keys and values of the tokens so far, or the states of recurrent layers.
         projected_memory: list of one dictionary per layer, keys and values of the memory,
             `(rows, cross_num_heads, source_length, head_dim)`; `()` in a language model.
         memory_mask: `(rows, 1, 1, source_length)` bool, True at real tokens; `()` in a language
             model.
     """
 
-    cache: KVCache
+    cache: KVCache | RecurrentCache
     projected_memory: Any
     memory_mask: Any
 
@@ -70,16 +71,24 @@ class IncrementalDecoder:
             memory_padding_mask: `(rows, source_length)` bool, True at real tokens; None in a
                 language model.
         """
-        decoder = self.model.decoder
-        attentions = [layer.self_attention for layer in decoder.stacked_layers]
-        shapes = [(attention.num_heads, attention.head_dim) for attention in attentions]
-        cache = empty_cache(
-            shapes, rows, self.beam_size, self.compaction_interval, self.model.compute_dtype
-        )
+        cache = self._empty_cache(rows)
         if memory is None:
             return DecodingState(cache, (), ())
-        projected = decoder.project_memory(memory)
+        projected = self.model.decoder.project_memory(memory)
         return DecodingState(cache, projected, padding_attention_mask(memory_padding_mask))
+
+    def _empty_cache(self, rows):
+        config, layers = self.model.config, self.model.decoder.stacked_layers
+        if config.decoder_autoregression == "ssru":
+            d_model = config.side("decoder").d_model
+            return RecurrentCache.empty(len(layers), rows, self.beam_size, d_model)
+        return KVCache.empty(
+            [(layer.self_attention.num_heads, layer.self_attention.head_dim) for layer in layers],
+            rows,
+            self.beam_size,
+            self.compaction_interval,
+            self.model.compute_dtype,
+        )
 
     def decode_step(
         self,
@@ -93,7 +102,7 @@ class IncrementalDecoder:
 
         The attention is the mean over the heads of the last layer's cross-attention.
         """
-        cache, step = begin_step(state.cache, parents, position)
+        cache, step = state.cache.begin_step(parents, position)
         with keras.StatelessScope(state_mapping=self._values):
             logits, caches, weights = self.model.step(
                 tf.reshape(newest, (-1,)),
@@ -118,18 +127,7 @@ class IncrementalDecoder:
         state: DecodingState,
     ) -> DecodingState:
         """Returns the state of some rows, see `StepModel.select_rows`."""
-        cache = select_rows(state.cache, rows)
-        cache = tf.cond(
-            cache.next_entry < tf.shape(cache.visible)[2],
-            lambda: cache,
-            lambda: compact(
-                cache,
-                tf.gather(alive, rows),
-                tf.gather(parents, rows),
-                position,
-                self.compaction_interval,
-            ),
-        )
+        cache = state.cache.select_rows(rows, alive, parents, position, self.compaction_interval)
         return DecodingState(
             cache,
             *tf.nest.map_structure(

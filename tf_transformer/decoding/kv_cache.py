@@ -3,33 +3,13 @@
 Hypotheses of a sentence share prefixes, so reordering a beam copies nothing: every token that was
 ever decoded has an entry, and a mask tells which entries belong to each hypothesis. An entry is a
 key and a value. Every step writes one entry per hypothesis, `beam` in all, in place into the next
-free entries. When the cache is full, `compact` removes the entries that no
-live hypothesis uses and adds space for more steps.
+free entries. When the cache is full, the entries that no live hypothesis uses are removed and space
+for more steps is added.
 """
 
 from typing import NamedTuple
 
 import tensorflow as tf
-
-
-class KVCache(NamedTuple):
-    """The entries of all rows: those of earlier steps, followed by space for later steps.
-
-    Each step consumes its cache: it may write into the arrays of its argument, which must not be
-    used afterwards.
-
-    Attributes:
-        layers: keys and values of each layer, `(2, rows, num_heads, entries, head_dim)`, where
-            `entries` is a multiple of the beam size.
-        visible: `(rows, beam, entries)` bool, True at the entries that belong to a hypothesis.
-        positions: `(rows, entries)` int32, position of each entry's token in the target.
-        next_entry: `()` int32, index of the next step's first entry; a multiple of the beam size.
-    """
-
-    layers: list[tf.Tensor]
-    visible: tf.Tensor
-    positions: tf.Tensor
-    next_entry: tf.Tensor
 
 
 class CacheStep(NamedTuple):
@@ -71,65 +51,116 @@ class CacheStep(NamedTuple):
         return written
 
 
-def empty_cache(
-    shapes: list[tuple[int, int]], rows: tf.Tensor, beam_size: int, num_steps: int, dtype: str
-) -> KVCache:
-    """Returns a cache without tokens.
+class KVCache(NamedTuple):
+    """The entries of all rows: those of earlier steps, followed by space for later steps.
 
-    Args:
-        shapes: `(num_heads, head_dim)` of each layer.
-        rows: number of sentences.
-        beam_size: number of hypotheses per sentence.
-        num_steps: number of steps to allocate space for.
-        dtype: dtype of keys and values.
+    Each step consumes its cache: it may write into the arrays of its argument, which must not be
+    used afterwards.
+
+    Attributes:
+        layers: keys and values of each layer, `(2, rows, num_heads, entries, head_dim)`, where
+            `entries` is a multiple of the beam size.
+        visible: `(rows, beam, entries)` bool, True at the entries that belong to a hypothesis.
+        positions: `(rows, entries)` int32, position of each entry's token in the target.
+        next_entry: `()` int32, index of the next step's first entry; a multiple of the beam size.
     """
-    entries = num_steps * beam_size
-    return KVCache(
-        layers=[
-            _empty((2, rows, num_heads, entries, head_dim), dtype) for num_heads, head_dim in shapes
-        ],
-        visible=tf.fill((rows, beam_size, entries), False),
-        positions=_new_positions(rows, beam_size, 0, num_steps),
-        next_entry=tf.constant(0),
-    )
+
+    layers: list[tf.Tensor]
+    visible: tf.Tensor
+    positions: tf.Tensor
+    next_entry: tf.Tensor
+
+    @classmethod
+    def empty(
+        cls,
+        shapes: list[tuple[int, int]],
+        rows: tf.Tensor | int,
+        beam_size: int,
+        num_steps: int,
+        dtype: str,
+    ) -> "KVCache":
+        """Returns a cache without tokens.
+
+        Args:
+            shapes: `(num_heads, head_dim)` of each layer.
+            rows: number of sentences.
+            beam_size: number of hypotheses per sentence.
+            num_steps: number of steps to allocate space for.
+            dtype: dtype of keys and values.
+        """
+        entries = num_steps * beam_size
+        return cls(
+            layers=[
+                _empty((2, rows, num_heads, entries, head_dim), dtype)
+                for num_heads, head_dim in shapes
+            ],
+            visible=tf.fill((rows, beam_size, entries), False),
+            positions=_new_positions(rows, beam_size, 0, num_steps),
+            next_entry=tf.constant(0),
+        )
+
+    def begin_step(
+        self, parents: tf.Tensor, position: tf.Tensor | int
+    ) -> tuple["KVCache", CacheStep]:
+        """Prepares a step: every hypothesis may attend to its parent's entries and its own new one.
+
+        The cache must have space for this step.
+
+        Args:
+            parents: `(rows, beam)`, index in the previous step of the hypothesis that each one
+                extends.
+            position: position of the newest tokens in the target.
+
+        Returns:
+            The new cache and the `CacheStep`.
+        """
+        beam_size, entries = parents.shape[1], tf.shape(self.visible)[2]
+        own_entries = self.next_entry + tf.range(beam_size)  # (beam,)
+        visible = tf.gather(self.visible, parents, batch_dims=1)
+        visible |= tf.range(entries) == own_entries[:, tf.newaxis]
+        visible.set_shape((None, beam_size, None))
+        # The entries of a step are adjacent in memory, so each head writes them as one row.
+        heads = tf.reduce_prod(tf.shape(self.layers[0])[:3])
+        indices = tf.range(heads) * (entries // beam_size) + self.next_entry // beam_size
+        step = CacheStep(beam_size, visible[:, tf.newaxis], indices, self.positions - position)
+        return self._replace(visible=visible, next_entry=self.next_entry + beam_size), step
+
+    def select_rows(
+        self,
+        rows: tf.Tensor,
+        alive: tf.Tensor,
+        parents: tf.Tensor,
+        position: tf.Tensor | int,
+        num_steps: int,
+    ) -> "KVCache":
+        """Returns the cache of some rows, with space for at least one step.
+
+        A full cache is compacted, which adds space for more steps.
+
+        Args:
+            rows: `(kept,)` int32, indices of the rows to keep.
+            alive: `(rows, beam)` bool, True at hypotheses that will be extended.
+            parents: `(rows, beam)`, index in the previous step of the hypothesis that each one
+                extends.
+            position: position of the next step's tokens in the target.
+            num_steps: number of steps to add space for.
+        """
+        kept = KVCache(
+            layers=[tf.gather(layer, rows, axis=1) for layer in self.layers],
+            visible=tf.gather(self.visible, rows),
+            positions=tf.gather(self.positions, rows),
+            next_entry=self.next_entry,
+        )
+        return tf.cond(
+            kept.next_entry < tf.shape(kept.visible)[2],
+            lambda: kept,
+            lambda: _compact(
+                kept, tf.gather(alive, rows), tf.gather(parents, rows), position, num_steps
+            ),
+        )
 
 
-def begin_step(
-    cache: KVCache, parents: tf.Tensor, position: tf.Tensor | int
-) -> tuple[KVCache, CacheStep]:
-    """Prepares a step: every hypothesis may attend to its parent's entries and its own new entry.
-
-    Args:
-        cache: a cache with space for this step.
-        parents: `(rows, beam)`, index in the previous step of the hypothesis that each one extends.
-        position: position of the newest tokens in the target.
-
-    Returns:
-        The new cache and the `CacheStep`.
-    """
-    beam_size, entries = parents.shape[1], tf.shape(cache.visible)[2]
-    own_entries = cache.next_entry + tf.range(beam_size)  # (beam,)
-    visible = tf.gather(cache.visible, parents, batch_dims=1)
-    visible |= tf.range(entries) == own_entries[:, tf.newaxis]
-    visible.set_shape((None, beam_size, None))
-    # The entries of a step are adjacent in memory, so each head writes them as one row.
-    heads = tf.reduce_prod(tf.shape(cache.layers[0])[:3])
-    indices = tf.range(heads) * (entries // beam_size) + cache.next_entry // beam_size
-    step = CacheStep(beam_size, visible[:, tf.newaxis], indices, cache.positions - position)
-    return cache._replace(visible=visible, next_entry=cache.next_entry + beam_size), step
-
-
-def select_rows(cache: KVCache, rows: tf.Tensor) -> KVCache:
-    """Returns the cache of some rows, whose indices are `(kept,)` int32."""
-    return KVCache(
-        layers=[tf.gather(layer, rows, axis=1) for layer in cache.layers],
-        visible=tf.gather(cache.visible, rows),
-        positions=tf.gather(cache.positions, rows),
-        next_entry=cache.next_entry,
-    )
-
-
-def compact(
+def _compact(
     cache: KVCache,
     alive: tf.Tensor,
     parents: tf.Tensor,

@@ -10,12 +10,12 @@ from keras import ops
 from tf_transformer.config_checks import RelativePositions as RelativePositionsKind
 from tf_transformer.config_checks import check_choice
 from tf_transformer.errors import InputError
-from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.dense import projection
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.layout import PADDED, Beam, Layout, SentenceLayout
 from tf_transformer.layers.masks import attention_bias
 from tf_transformer.layers.positions import RelativePositions
+from tf_transformer.private_interfaces import CompositeLayer
 
 
 def scaled_dot_product_attention(

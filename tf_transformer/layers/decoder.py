@@ -4,8 +4,10 @@ from typing import Any, NamedTuple
 
 import keras
 
+from tf_transformer.config_checks import Autoregression, check_choice
 from tf_transformer.layers.attention import CrossAttention
 from tf_transformer.layers.layout import PADDED, Beam, SentenceLayout
+from tf_transformer.layers.ssru import SSRU
 from tf_transformer.layers.stack import Stack, TransformerLayer
 
 
@@ -16,7 +18,7 @@ class DecoderStates(NamedTuple):
         hidden: the embedding and the output of every layer, N + 1 tensors of
             `(batch, target_length, d_model)`.
         self_attention: self-attention weights of every layer, N tensors of
-            `(batch, num_heads, target_length, target_length)`.
+            `(batch, num_heads, target_length, target_length)`; empty without self-attention.
         cross_attention: cross-attention weights of every layer, N tensors of
             `(batch, cross_num_heads, target_length, source_length)`; empty without
             cross-attention.
@@ -31,9 +33,12 @@ class DecoderStates(NamedTuple):
 class DecoderLayer(TransformerLayer):
     """Masked self-attention, cross-attention and feed-forward, each in a residual connection.
 
+    With `autoregression="ssru"`, a recurrent layer takes the place of self-attention.
+
     Args:
         cross_attention: whether there is cross-attention; False in a language model.
         cross_num_heads: number of heads of the cross-attention; None means `num_heads`.
+        autoregression: how a position sees earlier ones, "self_attention" or "ssru", see `SSRU`.
         num_heads: number of heads of the self-attention.
         d_ff: inner width of the feed-forward sublayer.
         activation: activation of the feed-forward sublayer, see `FeedForward`.
@@ -59,11 +64,21 @@ class DecoderLayer(TransformerLayer):
 
     Returns:
         `(batch, target_length, d_model)`.
+
+    Raises:
+        InputError: `autoregression` is unknown.
     """
 
     def __init__(
-        self, *, cross_attention: bool = True, cross_num_heads: int | None = None, **kwargs: Any
+        self,
+        *,
+        cross_attention: bool = True,
+        cross_num_heads: int | None = None,
+        autoregression: str = "self_attention",
+        **kwargs: Any,
     ):
+        check_choice("autoregression", autoregression, Autoregression)
+        self.autoregression = autoregression  # for `_add_first_sublayer`, which `super` calls
         super().__init__(**kwargs)
         self.has_cross_attention = cross_attention
         self.cross_num_heads = cross_num_heads or self.num_heads
@@ -76,6 +91,19 @@ class DecoderLayer(TransformerLayer):
                 name="cross_attention",
             )
             self.cross_attention_residual = self._residual("cross_attention_residual")
+
+    def _add_first_sublayer(self):
+        if self.autoregression == "self_attention":
+            super()._add_first_sublayer()
+            return
+        self.ssru = SSRU(initial_gain=self.initial_gain, dtype=self.dtype_policy, name="ssru")
+        self.ssru_residual = self._residual("ssru_residual")
+
+    def _first_sublayer(self):
+        """Returns the sublayer that connects the positions, and its residual connection."""
+        if self.autoregression == "self_attention":
+            return self.self_attention, self.self_attention_residual
+        return self.ssru, self.ssru_residual
 
     def build(self, inputs_shape, memory_shape=None):
         if self.has_cross_attention:
@@ -108,12 +136,12 @@ class DecoderLayer(TransformerLayer):
 
         Returns:
             `(batch, target_length, d_model)` and the weights of self-attention,
-            `(batch, num_heads, target_length, target_length)`, and of cross-attention,
+            `(batch, num_heads, target_length, target_length)` or None, and of cross-attention,
             `(batch, cross_num_heads, target_length, source_length)` or None.
         """
         return self._run_sublayers(
             inputs,
-            lambda x: self.self_attention.attend(x, attention_mask, training, layout),
+            lambda first, x: first.attend(x, attention_mask, training, layout),
             lambda x: self.cross_attention.attend(
                 x, memory, cross_attention_mask, training, layout
             ),
@@ -125,33 +153,34 @@ class DecoderLayer(TransformerLayer):
 
         Args:
             inputs: `(rows * beam, d_model)`.
-            layer_cache: this layer's part of a `KVCache`.
-            step: the `CacheStep` of the decoding step.
+            layer_cache: this layer's part of a `KVCache` or a `RecurrentCache`.
+            step: the `CacheStep` or `RecurrentStep` of the decoding step.
             projected_memory: the result of `CrossAttention.project_memory`; None without
                 cross-attention.
             memory_mask: `(rows, 1, 1, source_length)` bool, True = may attend.
 
         Returns:
-            `(rows * beam, d_model)`, the layer's cache with the keys and values of this step, and
-            the weights of cross-attention, `(rows, cross_num_heads, beam, source_length)`, or None.
+            `(rows * beam, d_model)`, the layer's cache after this step, and the weights of
+            cross-attention, `(rows, cross_num_heads, beam, source_length)`, or None.
         """
         return self._run_sublayers(
             inputs,
-            lambda x: self.self_attention.step(x, layer_cache, step),
+            lambda first, x: first.step(x, layer_cache, step),
             # The hypotheses of a row are queries of the same memory.
             lambda x: self.cross_attention.attend_projected(
                 x, projected_memory, memory_mask, layout=Beam(step.beam_size)
             ),
         )
 
-    def _run_sublayers(self, inputs, attend_to_self, attend_to_memory, training=None):
+    def _run_sublayers(self, inputs, run_first, attend_to_memory, training=None):
         """Runs the three sublayers.
 
-        Each `attend` function returns the sublayer's output and a second result, which is returned.
+        Each function returns the sublayer's output and a second result, which is returned.
         """
-        # 1. masked self-attention
-        attended, from_self = attend_to_self(self.self_attention_residual.sublayer_inputs(inputs))
-        hidden = self.self_attention_residual(inputs, attended, training=training)
+        # 1. masked self-attention, or the recurrent layer
+        first, residual = self._first_sublayer()
+        outputs, from_first = run_first(first, residual.sublayer_inputs(inputs))
+        hidden = residual(inputs, outputs, training=training)
         # 2. cross-attention
         from_memory = None
         if self.has_cross_attention:
@@ -160,12 +189,13 @@ class DecoderLayer(TransformerLayer):
             )
             hidden = self.cross_attention_residual(hidden, attended, training=training)
         # 3. feed-forward
-        return self._apply_feed_forward(hidden, training), from_self, from_memory
+        return self._apply_feed_forward(hidden, training), from_first, from_memory
 
     def get_config(self):
         return super().get_config() | {
             "cross_attention": self.has_cross_attention,
             "cross_num_heads": self.cross_num_heads,
+            "autoregression": self.autoregression,
         }
 
 
@@ -241,7 +271,8 @@ class Decoder(Stack):
             hidden, weights, cross_weights = self.stacked_layers[layer_index].attend(
                 hidden, memory, attention_mask, cross_attention_mask, training
             )
-            attention.append(weights)
+            if weights is not None:
+                attention.append(weights)
             if cross_weights is not None:
                 cross_attention.append(cross_weights)
             return hidden
@@ -258,8 +289,8 @@ class Decoder(Stack):
 
         Args:
             inputs: `(rows * beam, d_model)`.
-            caches: self-attention caches, one per layer.
-            step: the `CacheStep` of the decoding step.
+            caches: `KVCache.layers` or `RecurrentCache.layers`.
+            step: the `CacheStep` or `RecurrentStep` of the decoding step.
             projected_memory: the result of `project_memory`; empty without cross-attention.
             memory_mask: `(rows, 1, 1, source_length)` bool, True = may attend.
 

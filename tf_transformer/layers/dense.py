@@ -62,6 +62,7 @@ def projection(
     *,
     num_parts: int = 1,
     gain: float = 1.0,
+    use_bias: bool = True,
     dtype: Any = None,
     name: str | None = None,
 ) -> Projection:
@@ -76,6 +77,7 @@ def projection(
         num_outputs: width of each part's output.
         num_parts: number of parts.
         gain: factor of the initial weights.
+        use_bias: whether the layer has biases.
         dtype: dtype or dtype policy of the layer.
         name: name of the layer.
 
@@ -85,6 +87,7 @@ def projection(
     limit = gain * math.sqrt(6.0 / (num_inputs + num_outputs))
     layer = Projection(
         num_parts * num_outputs,
+        use_bias=use_bias,
         kernel_initializer=keras.initializers.RandomUniform(-limit, limit),
         dtype=dtype,
         name=name,

@@ -7,9 +7,9 @@ import keras
 from keras import ops
 
 from tf_transformer.config_checks import Activation, check_choice
-from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.dense import projection
 from tf_transformer.layers.dropout import Dropout
+from tf_transformer.private_interfaces import CompositeLayer
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": ops.relu,

@@ -230,3 +230,61 @@ def select_rows(rows: Any, indices: Any, inverse: Any, num_padding: int = 1) -> 
         return plain_take_rows(rows, indices), gradient
 
     return select(rows)
+
+
+# Linear recurrence
+
+
+def plain_linear_recurrence(factors: Any, terms: Any) -> Any:
+    """Computes c_t = a_t * c_(t-1) + b_t with c_0 = 0, for all t.
+
+    Args:
+        factors: a, `(length, ...)`.
+        terms: b, `(length, ...)`.
+
+    Returns:
+        c, `(length, ...)`.
+    """
+
+    def advance(state, inputs):
+        factor, term = inputs
+        state = factor * state + term
+        return state, state
+
+    return ops.scan(advance, ops.zeros_like(terms[0]), (factors, terms))[1]
+
+
+def linear_recurrence(factors: Any, terms: Any) -> Any:
+    """Computes `plain_linear_recurrence` with a hand-written gradient, also for unknown lengths.
+
+    The gradient is a recurrence from the end, and keeps nothing but c for it:
+    db_t = dc_t + a_(t+1) * db_(t+1),   da_t = db_t * c_(t-1)
+
+    Args:
+        factors: a, `(length, ...)`.
+        terms: b, `(length, ...)`.
+
+    Returns:
+        c, `(length, ...)`.
+    """
+    import tensorflow as tf
+
+    def scan(factors, terms, reverse):
+        def advance(state, inputs):
+            return inputs[0] * state + inputs[1]
+
+        start = tf.zeros(tf.shape(terms)[1:], terms.dtype)
+        return tf.scan(advance, (factors, terms), start, reverse=reverse)
+
+    @tf.custom_gradient
+    def recur(factors, terms):
+        states = scan(factors, terms, reverse=False)
+
+        def gradient(upstream):
+            d_terms = scan(tf.roll(factors, -1, axis=0), upstream, reverse=True)
+            former = tf.concat([tf.zeros_like(states[:1]), states[:-1]], axis=0)
+            return d_terms * former, d_terms
+
+        return states, gradient
+
+    return recur(factors, terms)

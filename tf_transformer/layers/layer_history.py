@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.normalization import make_norm
+from tf_transformer.private_interfaces import CompositeLayer
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")

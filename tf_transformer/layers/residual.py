@@ -5,9 +5,9 @@ from typing import Any
 import keras
 
 from tf_transformer.config_checks import NormPosition, check_choice
-from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.normalization import make_norm
+from tf_transformer.private_interfaces import CompositeLayer
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tf_transformer.layers.attention import SelfAttention
-from tf_transformer.layers.composite import CompositeLayer
 from tf_transformer.layers.feed_forward import FeedForward
 from tf_transformer.layers.layer_history import LayerHistory
 from tf_transformer.layers.normalization import make_norm
 from tf_transformer.layers.residual import Residual
+from tf_transformer.private_interfaces import CompositeLayer
 
 
 class TransformerLayer(CompositeLayer):
@@ -59,16 +59,7 @@ class TransformerLayer(CompositeLayer):
         self.relative_positions = relative_positions
         self.max_relative_distance = max_relative_distance
         self.initial_gain = initial_gain
-        self.self_attention = SelfAttention(
-            num_heads=num_heads,
-            dropout_rate=attention_dropout_rate,
-            relative_positions=relative_positions,
-            max_relative_distance=max_relative_distance,
-            initial_gain=initial_gain,
-            dtype=self.dtype_policy,
-            name="self_attention",
-        )
-        self.self_attention_residual = self._residual("self_attention_residual")
+        self._add_first_sublayer()
         self.feed_forward = FeedForward(
             d_ff=d_ff,
             activation=activation,
@@ -78,6 +69,19 @@ class TransformerLayer(CompositeLayer):
             name="feed_forward",
         )
         self.feed_forward_residual = self._residual("feed_forward_residual")
+
+    def _add_first_sublayer(self):
+        """Creates the sublayer that connects the positions, and its residual connection."""
+        self.self_attention = SelfAttention(
+            num_heads=self.num_heads,
+            dropout_rate=self.attention_dropout_rate,
+            relative_positions=self.relative_positions,
+            max_relative_distance=self.max_relative_distance,
+            initial_gain=self.initial_gain,
+            dtype=self.dtype_policy,
+            name="self_attention",
+        )
+        self.self_attention_residual = self._residual("self_attention_residual")
 
     def _residual(self, name: str) -> Residual:
         return Residual(

@@ -59,6 +59,7 @@ class DecoderModel(keras.Model):
             num_layers=config.num_decoder_layers,
             cross_attention=not config.decoder_only,
             cross_num_heads=config.side("decoder").cross_num_heads,
+            autoregression=config.decoder_autoregression,
         )
         self.target_embedding = self._embedding("decoder", config.target_vocab_size, "target")
         self.target_positions = self._positions("decoder", "target")
@@ -217,8 +218,8 @@ class DecoderModel(keras.Model):
         Args:
             newest: `(rows * beam,)` ids of the new tokens; the begin id at position 0.
             position: `(1,)`, the position of these tokens.
-            caches: self-attention caches, one per layer.
-            step: the `CacheStep` of the decoding step.
+            caches: `KVCache.layers` or `RecurrentCache.layers`.
+            step: the `CacheStep` or `RecurrentStep` of the decoding step.
             projected_memory: the result of `Decoder.project_memory`; empty in a language model.
             memory_mask: `(rows, 1, 1, source_length)` bool, True = may attend.
 

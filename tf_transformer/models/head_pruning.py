@@ -44,6 +44,11 @@ class HeadMasks(NamedTuple):
                 continue
             if config.decoder_only and name != "decoder":
                 raise InputError(f"A decoder-only model has no {name} heads to mask")
+            if config.decoder_autoregression == "ssru" and name == "decoder":
+                raise InputError(
+                    "A decoder with `decoder_autoregression='ssru'` has no self-attention heads to "
+                    "mask"
+                )
             if ops.shape(mask) != shapes[name]:
                 raise InputError(
                     f"The {name} mask must have a value for every layer and head, "

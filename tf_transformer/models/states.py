@@ -11,7 +11,8 @@ class AttentionWeights(NamedTuple):
 
     Attributes:
         encoder: N arrays of `(batch, num_heads, source_length, source_length)`.
-        decoder: N arrays of `(batch, num_heads, target_length, target_length)`.
+        decoder: N arrays of `(batch, num_heads, target_length, target_length)`; empty without
+            self-attention.
         cross: N arrays of `(batch, cross_num_heads, target_length, source_length)`.
     """
 

@@ -255,8 +255,17 @@ def map_weights(model: DecoderModel, naming: Naming) -> Iterator[Mapped]:
 
 
 def map_stack_weights(stack: Stack, stack_name: str, naming: Naming) -> Iterator[Mapped]:
-    """Does what `map_weights` does for one stack, "encoder" or "decoder"."""
+    """Does what `map_weights` does for one stack, "encoder" or "decoder".
+
+    Raises:
+        InputError: the decoder has no self-attention.
+    """
     for layer_index, layer in enumerate(stack.stacked_layers):
+        if not hasattr(layer, "self_attention"):
+            raise InputError(
+                "A `Naming` has no names for the weights of a decoder with "
+                "`decoder_autoregression='ssru'`"
+            )
         layer_name = naming.layer.format(stack=stack_name, index=layer_index)
 
         def name_of(template, layer_name=layer_name):

@@ -36,7 +36,9 @@ def _embedding(side: str, name: str, vocab_size: int, config: TransformerConfig)
 
 def _stack(side: str, config: TransformerConfig) -> Shapes:
     side_config = config.side(side)
-    layer = _self_attention(side_config, config) | _feed_forward(side_config, config)
+    is_recurrent = side == "decoder" and config.decoder_autoregression == "ssru"
+    layer = _ssru(side_config) if is_recurrent else _self_attention(side_config, config)
+    layer |= _feed_forward(side_config, config)
     if side == "decoder" and not config.decoder_only:
         layer |= _cross_attention(side_config, config.side("encoder").d_model)
     num_layers = getattr(config, f"num_{side}_layers")
@@ -64,6 +66,12 @@ def _self_attention(side_config: ResolvedSide, config: TransformerConfig) -> Sha
     if config.relative_positions == "keys_values":
         shapes["self_attention/relative_values/vectors"] = vectors
     return shapes
+
+
+def _ssru(side_config: ResolvedSide) -> Shapes:
+    width = side_config.d_model
+    shapes: Shapes = {"ssru/value_gate/kernel": (width, 2 * width), "ssru/gate_bias": (width,)}
+    return shapes | _norm("ssru_residual/norm", side_config)
 
 
 def _cross_attention(side_config: ResolvedSide, memory_width: int) -> Shapes:

@@ -31,11 +31,16 @@ def draw_attention(
         layers: indices of the layers to draw; None draws all.
 
     Raises:
-        InputError: there is no such part or layer.
+        InputError: there is no such part or layer, or the model has no such attention.
     """
     if part not in PARTS:
         raise InputError(f"`part` must be one of {tuple(PARTS)}. Received: part={part!r}")
     weights = getattr(sentence.attention, part)
+    if not weights:
+        raise InputError(
+            f"The model has no {part} attention to draw. Received: part={part!r}. Choose one of "
+            f"{tuple(name for name in PARTS if getattr(sentence.attention, name))}"
+        )
     layers = range(len(weights)) if layers is None else layers
     for layer in layers:
         if not 0 <= layer < len(weights):

@@ -12,7 +12,7 @@ from tests.numpy_reference import (
     read_attention,
     scaled_dot_product_attention,
 )
-from tf_transformer.decoding.kv_cache import begin_step, empty_cache
+from tf_transformer.decoding.kv_cache import KVCache
 from tf_transformer.layers import attention
 from tf_transformer.layers.attention import CrossAttention, SelfAttention
 from tf_transformer.layers.layout import Beam
@@ -183,11 +183,11 @@ def test_self_attention_step_by_step(rng, weights):
     batch, beam, length = 2, 3, 4
     inputs = rng.normal(size=(batch, beam, length, D_MODEL)).astype("float32")
     layer = self_attention(weights)
-    cache = empty_cache([(NUM_HEADS, D_MODEL // NUM_HEADS)], batch, beam, length, "float32")
+    cache = KVCache.empty([(NUM_HEADS, D_MODEL // NUM_HEADS)], batch, beam, length, "float32")
     same = np.tile(np.arange(beam, dtype="int32"), (batch, 1))
     steps = []
     for number in range(length):
-        cache, step = begin_step(cache, same, number)
+        cache, step = cache.begin_step(same, number)
         output, layer_cache = layer.step(
             inputs[:, :, number].reshape(-1, D_MODEL), cache.layers[0], step
         )

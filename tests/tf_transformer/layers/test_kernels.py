@@ -63,6 +63,21 @@ def test_scaled_relu():
     )
 
 
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_linear_recurrence(length):
+    arguments = [tf.sigmoid(normal(length, 4, 3)), normal(length, 4, 3)]
+    traced = tf.function(
+        kernels.linear_recurrence, input_signature=[tf.TensorSpec((None, None, 3))] * 2
+    )
+    for fast in (kernels.linear_recurrence, traced):
+        compare(fast, kernels.plain_linear_recurrence, arguments)
+    factors, terms = (array.numpy() for array in arguments)
+    state = np.zeros((4, 3))
+    for t, found in enumerate(kernels.plain_linear_recurrence(*arguments)):
+        state = factors[t] * state + terms[t]
+        np.testing.assert_allclose(found, state, atol=1e-6)
+
+
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.999999])
 def test_dropout_factors(rate):
     """Two values, in the right shares, other ones for other seeds."""

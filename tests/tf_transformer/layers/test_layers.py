@@ -29,6 +29,7 @@ from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.encoder import Encoder, EncoderLayer
 from tf_transformer.layers.feed_forward import FeedForward
 from tf_transformer.layers.residual import Residual
+from tf_transformer.layers.ssru import SSRU
 
 D_MODEL = 8
 VOCAB = 11
@@ -85,6 +86,7 @@ CASES = [
         num_weights=1,
     ),
     Case(FeedForward, dict(d_ff=12, dropout_rate=0.1), ("source",), num_weights=4),
+    Case(SSRU, dict(initial_gain=0.5), ("source",), num_weights=2),
 ]
 for norm_position in ("post", "pre"):
     final = 2 * (norm_position == "pre")
@@ -105,6 +107,13 @@ for norm_position in ("post", "pre"):
             num_weights=24 + final,
         ),
         Case(DecoderLayer, arguments, DECODER_INPUTS, TARGET_LENGTH, num_weights=20),
+        Case(
+            DecoderLayer,
+            arguments | dict(autoregression="ssru"),
+            DECODER_INPUTS,
+            TARGET_LENGTH,
+            num_weights=18,
+        ),
         Case(
             Decoder,
             arguments | dict(num_layers=2),

@@ -83,6 +83,8 @@ def test_join_heads():
         dict(relative_positions="keys_values", norm_position="pre"),
         dict(layer_history=True),
         dict(decoder_only=True),
+        dict(decoder_autoregression="ssru"),
+        dict(decoder_autoregression="ssru", decoder_only=True),
     ],
 )
 def test_model(switches):

@@ -219,12 +219,13 @@ def test_cached_is_uncached(model, rng, beam_size):
 
 
 @pytest.mark.slow
-def test_cache_follows_its_hypotheses(rng):
+@pytest.mark.parametrize("autoregression", ["self_attention", "ssru"])
+def test_cache_follows_its_hypotheses(rng, autoregression):
     """Random parents, rows that leave, hypotheses that die: logits are those of the whole output.
 
     What a search does, over three rounds of tidying.
     """
-    model = make_model()
+    model = make_model(decoder_autoregression=autoregression)
     source = np.concatenate([SOURCE, SOURCE[::-1], SOURCE])
     beam_size, rows = 3, np.arange(len(source))
     decoder, state = start(model, beam_size, source)

@@ -14,10 +14,12 @@ from tests.stepping import step_by_step
 from tests.tf_transformer.models.variant_reference import VariantReference
 from tests.tf_transformer.test_config import choices
 from tf_transformer.config import TransformerConfig
+from tf_transformer.errors import InputError
 from tf_transformer.layers import attention
 from tf_transformer.models.head_pruning import HeadMasks, masked_heads, prune_heads
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.models.transformer import Transformer
+from tf_transformer.storage.weight_conversion import MARIAN, map_stack_weights
 
 VOCAB = 11
 SIZES = dict(
@@ -61,6 +63,8 @@ def make_sensible(settings):
     settings = dict(settings)
     if settings["positions"] == "none" and settings["relative_positions"] == "none":
         settings["relative_positions"] = "keys"
+    if settings["decoder_only"] and settings["decoder_autoregression"] == "ssru":
+        settings["relative_positions"] = "none"
     if settings["positions"] in ("learned", "none"):
         settings["first_position"] = 0
     if settings["decoder_only"]:
@@ -267,9 +271,29 @@ def test_head_masks(rng):
     np.testing.assert_allclose(stepped[TARGET != 0], expected[TARGET != 0], atol=1e-5)
 
 
+def test_ssru_decoder_on_request(rng):
+    """Cross-attention can be inspected and masked; there is no self-attention."""
+    model = make_model(dict(decoder_autoregression="ssru"), rng)
+    states = model.states(inputs_of(model))
+    assert states.attention.decoder == []
+    assert [tuple(weights.shape) for weights in states.attention.cross] == [(2, 2, 6, 5)] * 2
+    np.testing.assert_array_equal(states.logits, model(inputs_of(model)))
+    with masked_heads(model, HeadMasks(cross=np.array([[0, 0], [1, 1]]))):
+        masked = model(inputs_of(model))
+    prune_heads(model, HeadMasks(cross=np.array([[0, 0], [1, 1]])))
+    np.testing.assert_allclose(model(inputs_of(model)), masked, atol=1e-6)
+    with pytest.raises(InputError, match=r"has no names for the weights of .*ssru"):
+        list(map_stack_weights(model.decoder, "decoder", MARIAN))
+
+
 @pytest.mark.parametrize(
     ("settings", "masks", "message"),
     [
+        (
+            dict(decoder_autoregression="ssru"),
+            HeadMasks(decoder=np.ones((2, 2))),
+            "'ssru'` has no self-attention heads to mask",
+        ),
         ({}, HeadMasks(encoder=np.ones((3, 2))), r"encoder mask .* \(2, 2\). Received: \(3, 2\)"),
         ({}, HeadMasks(cross=np.ones((2, 1))), r"cross mask .* \(2, 2\). Received: \(2, 1\)"),
         (dict(decoder_only=True), HeadMasks(encoder=np.ones((2, 2))), "has no encoder heads"),

@@ -14,6 +14,7 @@ DEFAULTS = {
     "positions": "interleaved",
     "first_position": 0,
     "zero_begin_embedding": False,
+    "decoder_autoregression": "self_attention",
     "relative_positions": "none",
     "max_relative_distance": 16,
     "activation": "relu",
@@ -99,9 +100,12 @@ class VariantReference:
             return self.norm(side, place, inputs + function(inputs))
 
         where = f"{side}/layer_{number}"
-        hidden = sublayer(
-            "self_attention", lambda x: self.self_attention(side, where, x, mask), hidden
-        )
+        if side == "decoder" and self.settings["decoder_autoregression"] == "ssru":
+            hidden = sublayer("ssru", lambda x: self.ssru(where, x), hidden)
+        else:
+            hidden = sublayer(
+                "self_attention", lambda x: self.self_attention(side, where, x, mask), hidden
+            )
         if memory is not None:
             hidden = sublayer(
                 "cross_attention",
@@ -122,6 +126,18 @@ class VariantReference:
         heads = self.side(side, "num_heads")
         joined = self.attend(heads, query, key, value, mask, keys, values)
         return self.linear(f"{where}/output_projection", joined)
+
+    def ssru(self, where, x):
+        """One position at a time; Kim et al., 2019."""
+        kernel = self.weights[f"{where}/ssru/value_gate/kernel"]
+        weight, forget_weight = np.split(kernel, 2, axis=1)
+        state, outputs = np.zeros_like(x[:, 0]), []
+        for position in range(x.shape[1]):
+            gate = x[:, position] @ forget_weight + self.weights[f"{where}/ssru/gate_bias"]
+            forget = ACTIVATIONS["sigmoid"](gate)
+            state = forget * state + (1 - forget) * (x[:, position] @ weight)
+            outputs.append(np.maximum(state, 0))
+        return np.stack(outputs, axis=1)
 
     def cross_attention(self, side, where, x, memory, mask):
         where += "/cross_attention"

@@ -142,17 +142,22 @@ def logits_of(model):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings",
-    [{}, {"tied_embeddings": "none"}, {"decoder_only": True, "source_vocab_size": None}],
-    ids=["tied", "untied", "language model"],
+    ("settings", "num_tiled"),
+    [
+        ({}, 12),
+        ({"tied_embeddings": "none"}, 12),
+        ({"decoder_only": True, "source_vocab_size": None}, 5),
+        ({"decoder_autoregression": "ssru"}, 11),
+    ],
+    ids=["tied", "untied", "language model", "ssru"],
 )
-def test_a_model_in_tiles_computes_the_same(settings):
+def test_a_model_in_tiles_computes_the_same(settings, num_tiled):
     config = TransformerConfig(**(LARGE | settings))
     model = (LanguageModel if config.decoder_only else Transformer)(config)
     logits, num_weights = logits_of(model), len(model.weights)
     tile_weights(model)
     tiled = [layer for layer in model._flatten_layers() if isinstance(layer, TiledProduct)]
-    assert len(tiled) == (5 if config.decoder_only else 12)
+    assert len(tiled) == num_tiled
     assert len(model.weights) == num_weights + config.logits_tied
     np.testing.assert_allclose(logits_of(model), logits, rtol=1e-5, atol=1e-5)
     source = None if config.decoder_only else SOURCE
@@ -168,9 +173,16 @@ def test_small_products_stay_as_they_are():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tied", [True, False])
-def test_a_quantized_model_computes_nearly_the_same(tied):
-    config = TransformerConfig(**(LARGE | {"tied_embeddings": "all" if tied else "none"}))
+@pytest.mark.parametrize(
+    ("tied", "autoregression"),
+    [(True, "self_attention"), (False, "self_attention"), (True, "ssru")],
+)
+def test_a_quantized_model_computes_nearly_the_same(tied, autoregression):
+    settings = {
+        "tied_embeddings": "all" if tied else "none",
+        "decoder_autoregression": autoregression,
+    }
+    config = TransformerConfig(**(LARGE | settings))
     model = Transformer(config)
     logits = logits_of(model)
     quantize(model)

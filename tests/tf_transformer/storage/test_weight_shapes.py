@@ -59,6 +59,7 @@ def test_shapes_of_translation_models(settings):
         dict(tied_embeddings="none"),
         dict(positions="learned", layer_history=True, activation="geglu", norm_type="rms"),
         dict(decoder=dict(d_model=16, num_heads=4), relative_positions="keys_values"),
+        dict(decoder_autoregression="ssru", norm_type="rms", positions="none"),
     ],
     ids=str,
 )

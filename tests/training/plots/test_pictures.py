@@ -110,6 +110,14 @@ def test_unknown_parts_and_layers(sentence):
         draw_attention(sentence, layers=[2])
 
 
+def test_no_self_attention_in_the_decoder(sentence):
+    without = sentence._replace(attention=sentence.attention._replace(decoder=[]))
+    message = r"no decoder attention to draw. Received: part='decoder'. .*\('encoder', 'cross'\)"
+    with pytest.raises(ValueError, match=message):
+        draw_attention(without, "decoder")
+    assert draw_attention(without, "cross").axes
+
+
 def test_page(sentence):
     hostile = sentence._replace(source=["</script>", *sentence.source[1:]])
     page = attention_page(hostile)
