@@ -77,8 +77,10 @@ def write_config_and_tokenizers(
 
 def write_weights(model_dir: pathlib.Path, model: "keras.Model") -> None:
     """Writes the model's weights, as one HDF5 dataset per weight, and replaces a former file."""
-    arrays = {name: np.asarray(weight) for name, weight in _named_weights(model).items()}
-    write_arrays(model_dir / WEIGHTS_NAME, arrays)
+    weights = _named_weights(model)
+    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
+    arrays = ((name, np.asarray(weight)) for name, weight in weights.items())
+    write_arrays(model_dir / WEIGHTS_NAME, shapes, arrays)
 
 
 def weights_digest(model_dir: pathlib.Path, config: TransformerConfig | None = None) -> str:

@@ -6,10 +6,10 @@ and no dataset can refer to another file.
 """
 
 import contextlib
-import io
 import math
+import os
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import h5py
 import numpy as np
@@ -20,16 +20,30 @@ from tf_transformer.storage.regular_files import regular_size, stored_bytes
 from tf_transformer.storage.weight_shapes import Shapes
 
 _DTYPE = np.dtype("float32")
+# Upper limit of the bytes that HDF5 adds for an array, its name, and its groups.
+_OVERHEAD = 2**13
 
 
-def write_arrays(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays by name, and replaces an existing file."""
-    content = io.BytesIO()  # in memory, because HDF5 ends the process when a disk is full
-    with h5py.File(content, "w") as file:
-        for name, array in arrays.items():
-            file.create_dataset(name, data=array)
-    with replacing_own(path) as temporary:
-        temporary.write_bytes(content.getbuffer())
+def write_arrays(
+    path: pathlib.Path, shapes: Shapes, arrays: Iterable[tuple[str, np.ndarray]]
+) -> None:
+    """Writes arrays by name, one after the other, and replaces an existing file.
+
+    Args:
+        path: the file.
+        shapes: shape of each array by name.
+        arrays: name and value of each array.
+    """
+    size = _DTYPE.itemsize * sum(map(math.prod, shapes.values())) + _OVERHEAD * (len(shapes) + 1)
+    with (
+        replacing_own(path) as temporary,
+        open(temporary, "w+b") as content,
+        h5py.File(content, "w") as file,
+    ):
+        # HDF5 ends the process if a write fails, so the disk space is reserved before.
+        os.posix_fallocate(content.fileno(), 0, size)
+        for name, array in arrays:
+            file.create_dataset(name, data=array, dtype=_DTYPE)
 
 
 def check_arrays(path: pathlib.Path, shapes: Shapes) -> None:

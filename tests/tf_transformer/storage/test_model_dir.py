@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import pathlib
 import re
 
 import keras
@@ -358,12 +357,11 @@ def test_replacing_keeps_the_old_file_when_writing_fails(tmp_path, error, has_be
 
 
 def test_weights_are_kept_when_saving_fails(model_dir, model, contents, monkeypatch):
-    def write_half(path, content):
-        with path.open("wb") as file:
-            file.write(content[:1000])
-        raise OSError(28, "No space left on device", str(path))
+    def reserve_half(file, offset, size):
+        os.ftruncate(file, size // 2)
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pathlib.Path, "write_bytes", write_half)
+    monkeypatch.setattr(os, "posix_fallocate", reserve_half)
     with pytest.raises(OSError, match=r"No space left on device: '\S+/model.weights.h5'"):
         write_weights(model_dir, model)
     assert (model_dir / "model.weights.h5").read_bytes() == contents["model.weights.h5"]

@@ -44,7 +44,7 @@ def write_text(path):
         check_own_file,
         check_own_folder,
         make_own_folder,
-        lambda path: write_arrays(path, {}),
+        lambda path: write_arrays(path, {}, []),
         lambda path: append_score(path.parent, {"bleu": 1.0}),
     ],
 )
