@@ -24,7 +24,7 @@ from tf_transformer.command_line.command_options import (
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, SEARCH_OPTIONS
 from tf_transformer.errors import InputError
-from tf_transformer.text.language_tags import add_tag, check_language, check_tag, language_tag
+from tf_transformer.text.language_tags import add_tag, check_tag, find_language, language_tag
 from tf_transformer.text.lines import join_lines
 
 # Options passed on to `Client`, which also defines their defaults.
@@ -130,7 +130,7 @@ def _check_model(options):
     """Checks the model directory and returns the languages that it has tags for."""
     source, _ = check_translator(options.model_dir, options.end_piece)
     if options.target_language is not None:
-        check_language(options.target_language, source.languages)
+        options.target_language = find_language(options.target_language, source.languages)
     return source.languages
 
 

@@ -1,7 +1,8 @@
 """Multilingual models: a tag before the source selects the target language.
 
 Johnson et al., 2017, "Google's Multilingual Neural Machine Translation System". A tag such as
-`<2de>` is a piece of the vocabulary that the tokenizer never splits.
+`<2de>`, or `>>deu<<` in OPUS-MT models, is a piece of the vocabulary that the tokenizer never
+splits. A language is named by its code, "de", or by a tag that is not of the first kind, ">>deu<<".
 """
 
 import re
@@ -9,24 +10,34 @@ from collections.abc import Iterable, Sequence
 
 from tf_transformer.errors import InputError
 
-_TAG = re.compile(r"<2([A-Za-z][A-Za-z0-9_-]*)>")
+# The language's name is what one of the groups matches. Pieces at the begin of a text start with
+# SentencePiece's symbol for a space.
+TAG_BEGIN = ">>"  # of tags that are a language's name themselves
+_CODE = r"[A-Za-z][A-Za-z0-9_-]*"
+_MAX_SHOWN = 10
+_TAG = re.compile(rf"<2({_CODE})>|\u2581?(>>{_CODE}<<)")
 
 
 def language_tag(language: str) -> str:
-    """Returns the tag of a language, `<2de>` for "de".
+    """Returns the tag of a language, `<2de>` for "de" and `>>deu<<` for ">>deu<<".
 
     Raises:
         InputError: `language` is not the name of a language, such as "de" or "zh-Hant".
     """
-    tag = f"<2{language}>"
+    tag = language if language.startswith(TAG_BEGIN) else f"<2{language}>"
     if not _TAG.fullmatch(tag):
         raise InputError(f"expected the name of a language, such as 'de'. Received: {language!r}")
     return tag
 
 
+def is_tag(piece: str) -> bool:
+    """Returns whether a piece is the tag of a language."""
+    return _TAG.fullmatch(piece) is not None
+
+
 def languages_of(pieces: Iterable[str]) -> list[str]:
     """Returns the languages of the pieces that are tags."""
-    return [match[1] for piece in pieces if (match := _TAG.fullmatch(piece))]
+    return [match[1] or match[2] for piece in pieces if (match := _TAG.fullmatch(piece))]
 
 
 def lacks_tag(text: str, tags: tuple[str, ...]) -> bool:
@@ -34,8 +45,8 @@ def lacks_tag(text: str, tags: tuple[str, ...]) -> bool:
     return bool(text.strip()) and not text.startswith(tags)
 
 
-def check_language(language: str, languages: Sequence[str]) -> None:
-    """Checks that a model has the tag of a language.
+def find_language(language: str, languages: Sequence[str]) -> str:
+    """Returns the name that a model has for a language: "de" also means ">>de<<".
 
     Args:
         language: name of the language.
@@ -44,9 +55,18 @@ def check_language(language: str, languages: Sequence[str]) -> None:
     Raises:
         InputError: the model has no such tag.
     """
-    if language not in languages:
-        known = f"only for {', '.join(languages)}" if languages else "for none"
-        raise InputError(f"the model has no tag for the language {language!r}, {known}")
+    for name in (language, f">>{language}<<"):
+        if name in languages:
+            return name
+    known = f"only for {_some(languages)}" if languages else "for none"
+    raise InputError(f"the model has no tag for the language {language!r}, {known}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """Lists names; of many, the first and their number."""
+    if len(names) <= 2 * _MAX_SHOWN:
+        return ", ".join(names)
+    return f"{', '.join(names[:_MAX_SHOWN])} and {len(names) - _MAX_SHOWN} others"
 
 
 def check_tag(line: str | bytes, languages: Sequence[str], where: str) -> None:
@@ -64,7 +84,7 @@ def check_tag(line: str | bytes, languages: Sequence[str], where: str) -> None:
     if tags and lacks_tag(_decoded(line), tags):
         raise InputError(
             f"{where}: a source for this vocabulary must start with the tag of the target "
-            f"language, one of {', '.join(tags)}"
+            f"language, one of {_some(tags)}"
         )
 
 

@@ -5,7 +5,7 @@ import hashlib
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from tf_transformer.text.special_ids import PAD_ID
+from tf_transformer.text.special_ids import PAD_ID, UNKNOWN_ID
 from tf_transformer.text.vocabulary import Vocabulary
 
 
@@ -31,11 +31,18 @@ class Tokenizer(Vocabulary, tf.Module):
         # Resources of the same name are shared, even between different SavedModels that are loaded
         # in one process. Therefore the name contains a digest of the content.
         name = f"sentencepiece_{hashlib.blake2b(model, digest_size=16).hexdigest()}"
-        self._sentencepiece = tf_text.SentencepieceTokenizer(model, out_type=tf.int32, name=name)
+        out_type = tf.string if self.is_renumbered else tf.int32
+        self._sentencepiece = tf_text.SentencepieceTokenizer(model, out_type=out_type, name=name)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Converts strings `(batch,)` to int32 ids, ragged `(batch, (length))`."""
-        return self._sentencepiece.tokenize(text)
+        tokens = self._sentencepiece.tokenize(text)
+        if not self.is_renumbered:
+            return tokens
+        ids = self._sentencepiece.string_to_id(tokens)
+        return ids.with_flat_values(
+            tf.where(ids.flat_values < self.vocab_size, ids.flat_values, UNKNOWN_ID)
+        )
 
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
         """Converts int32 ids to UTF-8 strings.

@@ -7,12 +7,17 @@ import sentencepiece
 
 from tf_transformer.config import nearest
 from tf_transformer.errors import InputError
-from tf_transformer.text.language_tags import language_tag, languages_of
+from tf_transformer.text.language_tags import is_tag, languages_of
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.text.texts import list_of_texts
 
 # The largest known vocabulary, of 256,000 pieces, takes about 5 MB.
 MAX_MODEL_BYTES = 2**28
+# Stands for the space before a word.
+WORD_BEGIN = "\u2581"
+# Pieces from this one on are not in the vocabulary: they take part in segmentation only, see
+# `formats.sentencepiece_ids`.
+OUTSIDE = "<outside the vocabulary>"
 
 
 class Vocabulary:
@@ -23,6 +28,11 @@ class Vocabulary:
 
     Args:
         model: a serialized SentencePiece model.
+
+    Attributes:
+        vocab_size: number of ids of the vocabulary.
+        is_renumbered: whether the SentencePiece model is the result of `with_ids`: it contains
+            pieces that are not in the vocabulary, and others that are found by their text only.
 
     Raises:
         InputError: `model` is not a SentencePiece model, or has other special ids.
@@ -48,7 +58,10 @@ class Vocabulary:
                 f"--unk_id={UNKNOWN_ID} --bos_id={BEGIN_ID} --eos_id={END_ID}"
             )
         self.model = model
-        self.vocab_size = processor.vocab_size()
+        self._processor = processor
+        outside = processor.piece_to_id(OUTSIDE)  # the unknown id if there is no such piece
+        self.is_renumbered = outside != UNKNOWN_ID
+        self.vocab_size = outside if self.is_renumbered else processor.vocab_size()
 
     def end_ids(self, end_pieces: Sequence[str] = ()) -> list[int]:
         """Returns all ids that end an output: the end id, and the ids of `end_pieces`.
@@ -71,14 +84,23 @@ class Vocabulary:
     @functools.cached_property
     def pieces(self) -> list[str]:
         """The piece of every id."""
-        processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
-        return [processor.id_to_piece(token_id) for token_id in range(self.vocab_size)]
+        return self._processor.id_to_piece(list(range(self.vocab_size)))
 
     @functools.cached_property
     def scores(self) -> list[float]:
         """SentencePiece's score of every id: log-probability, or minus the index of the merge."""
-        processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
-        return [processor.get_score(token_id) for token_id in range(self.vocab_size)]
+        return self._processor.get_score(list(range(self.vocab_size)))
+
+    def encode(self, sentences: list[str]) -> list[list[int]]:
+        """Returns the ids of each sentence without special ids, as `Tokenizer.tokenize` does."""
+        if not self.is_renumbered:
+            return self._processor.encode(sentences, num_threads=1)
+        encoded = self._processor.encode(sentences, out_type=str, num_threads=1)
+        return [[self._ids.get(piece, UNKNOWN_ID) for piece in pieces] for pieces in encoded]
+
+    @functools.cached_property
+    def _ids(self) -> dict[str, int]:
+        return {piece: token_id for token_id, piece in enumerate(self.pieces)}
 
     @functools.cached_property
     def languages(self) -> list[str]:
@@ -88,4 +110,4 @@ class Vocabulary:
     @property
     def tag_ids(self) -> list[int]:
         """The ids of the language tags."""
-        return [self.pieces.index(language_tag(language)) for language in self.languages]
+        return [token_id for token_id, piece in enumerate(self.pieces) if is_tag(piece)]

@@ -21,7 +21,7 @@ from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.score_log import SCORES_NAME, append_score
-from tf_transformer.text.language_tags import check_language, check_tags
+from tf_transformer.text.language_tags import check_tags, find_language
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -110,7 +110,7 @@ def _check_model(options):
         return []
     source, _ = check_translator(options.model_dir)
     if options.target_language is not None:
-        check_language(options.target_language, source.languages)
+        options.target_language = find_language(options.target_language, source.languages)
     return source.languages
 
 

@@ -13,9 +13,9 @@ from tf_transformer.losses.metrics import Perplexity
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.storage.model_dir import load_with_digest
 from tf_transformer.text.language_tags import (
-    check_language,
     check_tags,
     check_untagged,
+    find_language,
     language_tag,
 )
 from tf_transformer.text.lines import join_lines
@@ -157,7 +157,7 @@ def _tagged(source: TextFile, language: str | None, tokenizer: Tokenizer | None)
     """Returns the source with the tag of `language`, or checks that it has the tags it needs."""
     languages = tokenizer.languages if tokenizer else []
     if language is not None:
-        check_language(language, languages)
+        language = find_language(language, languages)
         for number, line in enumerate(source.lines(), 1):
             check_untagged(line, f"{source}:{number}")
         return dataclasses.replace(source, prefix=f"{language_tag(language)} ")

@@ -8,10 +8,8 @@ import json
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
-import sentencepiece
 
 from tf_transformer.errors import InputError
 from tf_transformer.storage.json_files import write_json
@@ -20,6 +18,7 @@ from tf_transformer.text.language_tags import lacks_tag, language_tag
 from tf_transformer.text.reading import NotTextError
 from tf_transformer.text.special_ids import END_ID
 from tf_transformer.text.text_file import TextFile
+from tf_transformer.text.vocabulary import Vocabulary
 from training.prepared.prepared_folder import WORK_NAME, digest_of_file
 from training.prepared.records import encode_pair, read_records, write_record
 
@@ -99,7 +98,7 @@ class ShardMetadata:
 
 # Set in each process by `load_tokenizers`.
 _tags: tuple[str, ...] = ()
-_processors: list[Any] = []
+_vocabularies: list[Vocabulary] = []
 
 
 def load_tokenizers(
@@ -112,12 +111,10 @@ def load_tokenizers(
         target_model: SentencePiece model of the target.
         languages: languages whose tags the source must begin with; empty requires none.
     """
-    global _processors, _tags
+    global _tags, _vocabularies
     _tags = tuple(language_tag(language) for language in languages)
-    _processors = [
-        None if model is None else sentencepiece.SentencePieceProcessor(model_proto=model)
-        for model in (source_model, target_model)
-    ]
+    # The source of a language model is not used.
+    _vocabularies = [Vocabulary(model) for model in (source_model or target_model, target_model)]
 
 
 def make_shard(shard: Shard, sides: list[bytes | None], max_length: int) -> None:
@@ -217,8 +214,7 @@ def _pair_digest(source: str, target: str) -> bytes:
 
 
 def _encode(side: int, sentences: list[str]) -> list[list[int]]:
-    processor = _processors[side] or _processors[1]
-    ids = processor.encode(sentences, num_threads=1)
+    ids = _vocabularies[side].encode(sentences)
     for sentence in ids:
         sentence.append(END_ID)
     return ids
