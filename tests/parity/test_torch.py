@@ -6,8 +6,10 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer import Transformer, TransformerConfig
+from tf_transformer.formats.naming import convert_weights
+from tf_transformer.formats.originals import TORCH
 from tf_transformer.layers.masks import causal_attention_mask, padding_attention_mask
-from tf_transformer.storage.weight_conversion import TORCH, convert_weights, map_stack_weights
+from tf_transformer.storage.weight_shapes import weight_shapes
 
 torch = pytest.importorskip("torch")
 
@@ -85,20 +87,28 @@ def make_both(norm_position, rng):
         )
     )
     values = {name: value.detach().numpy() for name, value in whole.named_parameters()}
-    ours = convert_weights(pairs(model), TORCH, values)
-    for stack in (model.encoder, model.decoder):
-        for variable in stack.weights:
-            variable.assign(ours.pop(variable.path))
+    ours = dict(convert_weights(stack_shapes(model), TORCH, values))
+    for variable in stack_weights(model):
+        variable.assign(ours.pop(name_of(variable)))
     assert not ours
     return model, whole
 
 
-def pairs(model):
-    """Of both stacks: there are no embeddings and no logits on the other side."""
-    return [
-        *map_stack_weights(model.encoder, "encoder", TORCH),
-        *map_stack_weights(model.decoder, "decoder", TORCH),
-    ]
+def stack_shapes(model):
+    """Those of both stacks: there are no embeddings and no logits on the other side."""
+    return {
+        name: shape
+        for name, shape in weight_shapes(model.config).items()
+        if name.startswith(("encoder/", "decoder/"))
+    }
+
+
+def stack_weights(model):
+    return [*model.encoder.weights, *model.decoder.weights]
+
+
+def name_of(variable):
+    return variable.path.partition("/")[2]
 
 
 def run(model, arrays):
@@ -144,7 +154,7 @@ def test_gradients(norm_position, arrays, rng):
         arrays["source_direction"] * SOURCE_REAL[..., None],
         arrays["target_direction"] * TARGET_REAL[..., None],
     )
-    weights = [*model.encoder.weights, *model.decoder.weights]
+    weights = stack_weights(model)
     with tf.GradientTape() as tape:
         outputs = run(model, arrays)
         value = sum(tf.reduce_sum(x * d) for x, d in zip(outputs, directions, strict=True))
@@ -154,10 +164,9 @@ def test_gradients(norm_position, arrays, rng):
     torch_value = sum((x * torch.tensor(d)).sum() for x, d in zip(outputs, directions, strict=True))
     torch_value.backward()
     theirs = {name: parameter.grad.numpy() for name, parameter in whole.named_parameters()}
-    expected = convert_weights(pairs(model), TORCH, theirs)
+    expected = dict(convert_weights(stack_shapes(model), TORCH, theirs))
     np.testing.assert_allclose(value, torch_value.item(), rtol=1e-4)
     for weight, gradient in zip(weights, gradients, strict=True):
-        assert np.abs(expected[weight.path]).max() > 0.01, weight.path
-        np.testing.assert_allclose(
-            gradient, expected[weight.path], rtol=1e-4, atol=1e-4, err_msg=weight.path
-        )
+        name = name_of(weight)
+        assert np.abs(expected[name]).max() > 0.01, name
+        np.testing.assert_allclose(gradient, expected[name], rtol=1e-4, atol=1e-4, err_msg=name)

@@ -10,7 +10,7 @@ FORBIDDEN = -1e9
 
 
 def random_weights(rng, source_vocab, target_vocab, num_layers, d_model, d_ff):
-    """All weights by the names of `weight_conversion.NIUTENSOR`; biases and gains random too."""
+    """All weights by the names of `formats.originals.NIUTENSOR`; biases and gains random too."""
     weights = {
         "source.embedding": rng.normal(size=(source_vocab, d_model)) * d_model**-0.5,
         "target.embedding": rng.normal(size=(target_vocab, d_model)) * d_model**-0.5,

@@ -6,12 +6,9 @@ import tensorflow as tf
 
 from tests.tf_transformer.models.niutensor import Network, random_weights, smoothed_loss
 from tf_transformer import LabelSmoothedCrossEntropy, Transformer, TransformerConfig
-from tf_transformer.storage.weight_conversion import (
-    NIUTENSOR,
-    convert_weights,
-    load_weights,
-    map_weights,
-)
+from tf_transformer.formats.naming import convert_weights, load_weights
+from tf_transformer.formats.originals import NIUTENSOR
+from tf_transformer.storage.weight_shapes import weight_shapes
 
 SOURCE = np.array([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0]], "int32")
 TARGET = np.array([[2, 4, 9, 10, 6, 1], [2, 11, 5, 7, 0, 0]], "int32")
@@ -60,12 +57,13 @@ def test_gradients_of_the_smoothed_loss(both):
         value, smoothed_loss(network.logits(SOURCE, TARGET), LABELS, 0.1), rtol=1e-5
     )
     gradients = {
-        variable.path: np.asarray(tf.convert_to_tensor(gradient))
+        variable.path.partition("/")[2]: np.asarray(tf.convert_to_tensor(gradient))
         for variable, gradient in zip(
             model.trainable_variables, tape.gradient(value, model.trainable_variables), strict=True
         )
     }
     rng = np.random.default_rng(2)
+    shapes = weight_shapes(model.config)
     for name, array in [pair for pair in weights.items() for _ in range(4)]:
         direction = rng.normal(size=array.shape)
         direction /= np.linalg.norm(direction)
@@ -76,8 +74,8 @@ def test_gradients_of_the_smoothed_loss(both):
         weights[name] = array
         expected = (values[0] - values[1]) / 2e-5
         zero = {other: np.zeros_like(value) for other, value in weights.items()}
-        ours = convert_weights(map_weights(model, NIUTENSOR), NIUTENSOR, zero | {name: direction})
-        computed = sum((gradients[path] * part).sum() for path, part in ours.items())
+        ours = convert_weights(shapes, NIUTENSOR, zero | {name: direction})
+        computed = sum((gradients[ours_name] * part).sum() for ours_name, part in ours)
         np.testing.assert_allclose(computed, expected, rtol=1e-4, atol=1e-6, err_msg=name)
 
 

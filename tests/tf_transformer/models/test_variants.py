@@ -15,11 +15,13 @@ from tests.tf_transformer.models.variant_reference import VariantReference
 from tests.tf_transformer.test_config import choices
 from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
+from tf_transformer.formats.naming import sources_of
+from tf_transformer.formats.originals import ANNOTATED
 from tf_transformer.layers import attention
 from tf_transformer.models.head_pruning import HeadMasks, masked_heads, prune_heads
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.models.transformer import Transformer
-from tf_transformer.storage.weight_conversion import MARIAN, map_stack_weights
+from tf_transformer.storage.weight_shapes import weight_shapes
 
 VOCAB = 11
 SIZES = dict(
@@ -282,8 +284,8 @@ def test_ssru_decoder_on_request(rng):
         masked = model(inputs_of(model))
     prune_heads(model, HeadMasks(cross=np.array([[0, 0], [1, 1]])))
     np.testing.assert_allclose(model(inputs_of(model)), masked, atol=1e-6)
-    with pytest.raises(InputError, match=r"has no names for the weights of .*ssru"):
-        list(map_stack_weights(model.decoder, "decoder", MARIAN))
+    with pytest.raises(InputError, match=r"format has no weight for 'decoder/layer_0/ssru/"):
+        sources_of(weight_shapes(model.config), ANNOTATED)
 
 
 @pytest.mark.parametrize(
