@@ -9,7 +9,7 @@ import logging
 import pathlib
 import sys
 
-from export.commands import complete_cli, translate_cli
+from export.commands import complete_cli, convert_cli, import_cli, translate_cli
 from export.saved_model.export_folder import check_export_folder
 from export.saved_model.model_card import (
     last_matching,
@@ -39,6 +39,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     translate_cli.add_commands(commands)
     complete_cli.add_commands(commands)
     _add_export(commands)
+    import_cli.add_commands(commands)
+    convert_cli.add_commands(commands)
 
 
 def _add_export(commands):

@@ -1,0 +1,39 @@
+"""The command `import`."""
+
+import argparse
+import shlex
+
+from tf_transformer.command_line.command_options import add_model_dir, folder
+from tf_transformer.command_line.interruption import interrupted_by_signals
+from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.formats.format_names import IMPORTED
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parser of `import`."""
+    parser = commands.add_parser(
+        "import",
+        help="convert a model of another toolkit to a model directory",
+        description="Converts a translation model of another toolkit. The model directory can be "
+        "used with translate, evaluate, export, attention, and train --init-from. The format is "
+        "recognized: " + "; ".join(f"{name} is a {what}" for name, what in IMPORTED.items()) + ".",
+    )
+    parser.add_argument(
+        "--input", type=folder, required=True, metavar="PATH", help="file or folder of the model"
+    )
+    add_model_dir(parser, "the model directory to write, a new or empty folder")
+    parser.add_argument("--format", choices=IMPORTED, help="format of the model")
+    parser.set_defaults(run=_run)
+
+
+@interrupted_by_signals()
+def _run(options):
+    from tf_transformer.formats.import_model import read_model, write_model
+    from tf_transformer.storage.new_folder import check_new_folder
+
+    check_new_folder(options.model_dir)
+    imported = read_model(options.input, options.format)
+    import_tensorflow()
+    write_model(imported, options.input, options.model_dir)
+    again = shlex.join(["tf-transformer", "translate", "--model-dir", str(options.model_dir)])
+    print(f"{options.model_dir}: imported, and two sentences translated. To translate:\n  {again}")

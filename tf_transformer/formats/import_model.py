@@ -1,0 +1,146 @@
+"""Import of a model of another toolkit as a model directory."""
+
+import contextlib
+import os
+import pathlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import tqdm
+
+from tf_transformer.config import nearest
+from tf_transformer.errors import InputError
+from tf_transformer.formats.hf_marian import HFMarian
+from tf_transformer.formats.imported_model import ImportedModel, ModelFormat
+from tf_transformer.storage.model_dir import WEIGHTS_NAME, write_config_and_tokenizers
+from tf_transformer.storage.new_folder import check_new_folder, new_folder
+from tf_transformer.storage.weight_shapes import weight_shapes
+from tf_transformer.storage.weights_file import check_finite, write_arrays
+
+FORMATS: tuple[ModelFormat, ...] = (HFMarian(),)
+# Translated to check an imported model: words, and characters that few vocabularies have.
+_SAMPLES = ("A man sleeps.", "1 2 3 \u4f60\u597d \u00e4\u00f6\u00fc")
+
+
+def find_format(path: pathlib.Path, name: str | None = None) -> ModelFormat:
+    """Returns the format of a model.
+
+    Args:
+        path: file or folder of the model.
+        name: name of the format; None recognizes it.
+
+    Raises:
+        InputError: there is no such format, or the model's is not recognized.
+        FileNotFoundError: there is no such file or folder.
+    """
+    path.stat()
+    names = {known.name: known for known in FORMATS}
+    if name is not None:
+        if name not in names:
+            raise InputError(
+                f"unknown format {name!r}, expected one of {', '.join(names)}{nearest(name, names)}"
+            )
+        return names[name]
+    for known in FORMATS:
+        if known.recognizes(path):
+            return known
+    raise InputError(
+        f"{path}: not recognized as a model of one of the formats {', '.join(names)}; "
+        "name its format"
+    )
+
+
+def import_model(
+    path: str | os.PathLike, model_dir: str | os.PathLike, format_name: str | None = None
+) -> None:
+    """Imports a model of another toolkit, see `write_model`.
+
+    Args:
+        path: file or folder of the model.
+        model_dir: the model directory to write; it must not exist, or be empty.
+        format_name: name of the format; None recognizes it.
+
+    Raises:
+        InputError: the format is not recognized, the model is damaged or not supported, or
+            `model_dir` is not empty.
+    """
+    check_new_folder(pathlib.Path(model_dir))
+    path = pathlib.Path(path)
+    write_model(read_model(path, format_name), path, pathlib.Path(model_dir))
+
+
+def read_model(path: pathlib.Path, format_name: str | None = None) -> ImportedModel:
+    """Reads a model of another toolkit, all but the values of its weights.
+
+    Args:
+        path: file or folder of the model.
+        format_name: name of the format; None recognizes it.
+
+    Raises:
+        InputError: the format is not recognized, or the model is damaged or not supported.
+    """
+    with _named(path):
+        return find_format(path, format_name).read(path)
+
+
+def write_model(imported: ImportedModel, origin: pathlib.Path, model_dir: pathlib.Path) -> None:
+    """Writes a model directory.
+
+    It appears under its name when it is complete, and has translated two sentences with finite
+    scores. Weights are converted one by one, so that memory holds them once, for the translation.
+
+    Args:
+        imported: the model.
+        origin: its path, for error messages.
+        model_dir: the model directory to write; it must not exist, or be empty.
+
+    Raises:
+        InputError: a weight is damaged or not finite, or the model cannot translate.
+    """
+    with _named(origin), new_folder(model_dir) as folder:
+        write_config_and_tokenizers(
+            folder, imported.config, imported.source_model, imported.target_model
+        )
+        shapes = weight_shapes(imported.config)
+        progress = tqdm.tqdm(
+            imported.weights, "converting weights", len(shapes), leave=False, disable=None
+        )
+        write_arrays(folder / WEIGHTS_NAME, shapes, _finite(progress, origin))
+        _check_translations(folder, origin)
+
+
+@contextlib.contextmanager
+def _named(path: pathlib.Path) -> Iterator[None]:
+    """Adds the model's path to error messages that do not contain it."""
+    try:
+        yield
+    except InputError as error:
+        if str(path) in str(error):
+            raise
+        raise InputError(f"{path}: {error}") from error
+
+
+def _finite(
+    arrays: Iterable[tuple[str, np.ndarray]], origin: pathlib.Path
+) -> Iterator[tuple[str, np.ndarray]]:
+    for name, array in arrays:
+        check_finite(name, array, origin)
+        yield name, array
+
+
+def _check_translations(folder: pathlib.Path, origin: pathlib.Path) -> None:
+    """Loads the model and translates sentences.
+
+    Raises:
+        InputError: the files do not fit together, or a score is not finite.
+    """
+    from tf_transformer.inference.translator import Translator
+    from tf_transformer.text.language_tags import language_tag
+
+    try:
+        translator = Translator.load(folder, beam_size=2, max_length_constant=5)
+        tags = [f"{language_tag(name)} " for name in translator.source_tokenizer.languages[:1]]
+        translator(["".join([*tags, sample]) for sample in _SAMPLES])
+    except ValueError as error:
+        message = str(error).replace(str(folder), "the converted model")
+        raise InputError(f"{origin}: cannot be used: {message}") from error

@@ -1,0 +1,103 @@
+"""SentencePiece models whose ids are those of a neural model.
+
+The ids of a translation model are often not those of its SentencePiece model: a vocabulary file
+maps pieces to ids. Here the pieces of the SentencePiece model are put in the order of the
+vocabulary, so that one file holds both, and tokenization and its inverse remain one operation of a
+graph.
+"""
+
+from collections.abc import Sequence
+
+from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
+from tf_transformer.text.language_tags import TAG_BEGIN, is_tag
+from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from tf_transformer.text.vocabulary import OUTSIDE, WORD_BEGIN
+
+# The names of the special pieces, by id.
+_SPECIAL = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>", END_ID: "</s>"}
+NUM_SPECIAL = len(_SPECIAL)
+
+
+def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
+    """Returns a SentencePiece model that segments as `model` does, with the ids of a vocabulary.
+
+    Ids 0 to 3 are this project's special ids. Language tags such as `>>fra<<` become pieces that
+    are never split. Pieces that `model` lacks, such as those of the other language of a joint
+    vocabulary, take no part in segmentation; but as in Marian, a sequence of unknown characters
+    that is such a piece gets its id. (Deviation, in BPE models: each of these characters gets its
+    own id.) Pieces of `model` that the vocabulary lacks still take part in segmentation; they
+    follow after the piece `OUTSIDE`, and a `Tokenizer` replaces them by the unknown id.
+
+    Args:
+        model: a serialized SentencePiece model.
+        pieces: the vocabulary without special pieces; the first one gets id 4.
+
+    Returns:
+        The serialized model.
+
+    Raises:
+        InputError: `model` is not a SentencePiece model, or a piece is empty or occurs twice.
+    """
+    from google.protobuf.message import DecodeError
+
+    # Imported only here: other packages contain the same protobuf file, and two can conflict.
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+    Piece = ModelProto.SentencePiece
+    try:
+        original = ModelProto.FromString(model)
+    except DecodeError as error:
+        raise InputError(f"Not a SentencePiece model ({len(model)} bytes).") from error
+    own = {piece.piece: piece for piece in original.pieces}
+    _check_pieces(pieces)
+    tag_prefix = WORD_BEGIN if original.normalizer_spec.add_dummy_prefix else ""
+
+    result = ModelProto()
+    result.CopyFrom(original)
+    del result.pieces[:]
+    special = (Piece.CONTROL, Piece.UNKNOWN)
+    ordinary = {name for name, piece in own.items() if piece.type not in special}
+    _add_special(result, ordinary.union(pieces))
+    # In a BPE model, unused pieces take part in merges, but come last and are split again.
+    lowest = min((piece.score for piece in original.pieces), default=0.0) - 1.0
+    is_missing = False
+    for name in pieces:
+        if name.startswith(TAG_BEGIN) and is_tag(name):
+            result.pieces.add(piece=tag_prefix + name, score=0.0, type=Piece.USER_DEFINED)
+        elif name in own and own[name].type != Piece.UNKNOWN:
+            result.pieces.add().CopyFrom(own[name])
+        else:
+            is_missing = True
+            result.pieces.add(piece=name, score=lowest, type=Piece.UNUSED)
+    inside = {piece.piece for piece in result.pieces}
+    outside = [piece for name, piece in own.items() if name in ordinary - inside]
+    if outside or is_missing:
+        result.pieces.add(piece=OUTSIDE, score=0.0, type=Piece.CONTROL)
+        result.pieces.extend(outside)
+    return result.SerializeToString()
+
+
+def _check_pieces(pieces: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for name in pieces:
+        if not name or name == OUTSIDE or name in seen:
+            raise InputError(
+                "the pieces of a vocabulary must be different and not empty. "
+                f"Received: {shown(name)}"
+            )
+        seen.add(name)
+
+
+def _add_special(result, taken):
+    """Adds the special pieces; names that the vocabulary uses otherwise are put in brackets."""
+    fields = {PAD_ID: "pad", UNKNOWN_ID: "unk", BEGIN_ID: "bos", END_ID: "eos"}
+    for token_id, name in _SPECIAL.items():
+        while name in taken:
+            name = f"<{name}>"
+        kind = "UNKNOWN" if token_id == UNKNOWN_ID else "CONTROL"
+        result.pieces.add(piece=name, score=0.0, type=kind)
+        for field, value in (("id", token_id), ("piece", name)):
+            field = f"{fields[token_id]}_{field}"
+            if getattr(result.trainer_spec, field) != value:  # a default is not stored
+                setattr(result.trainer_spec, field, value)
