@@ -22,6 +22,7 @@ import sys
 import tempfile
 import types
 
+import numpy as np
 import tqdm
 
 SOURCE_LENGTH, TARGET_LENGTH = 15, 20
@@ -43,11 +44,11 @@ def write_models(options: argparse.Namespace) -> None:
     """Writes the models and the sources; run in a separate process, which frees its memory."""
     import tensorflow as tf
 
-    from benchmarks.ctranslate2_model import write_ctranslate2
     from benchmarks.widening import widen
     from export.saved_model.signatures import ServedTranslator
     from tf_transformer import Transformer
     from tf_transformer.decoding.translation_search import TranslationSearch
+    from tf_transformer.formats.ctranslate2_writer import save_ctranslate2
     from tf_transformer.quantization.int8 import quantize
     from tf_transformer.quantization.tiled_matmul import tile_weights
     from tf_transformer.storage.model_dir import load_model
@@ -62,9 +63,11 @@ def write_models(options: argparse.Namespace) -> None:
     model.save_weights(directory / "model.weights.h5")
     pieces = ["<pad>", "<unk>", "<s>", "</s>"]
     pieces += [f"p{number}" for number in range(4, model.config.target_vocab_size)]
+    weights = {x.path.partition("/")[2]: np.asarray(x, "float32") for x in model.weights}
     for kind, quantization in (("float32", None), ("int8", "int8")):
         path = directory / f"ctranslate2-{kind}"
-        write_ctranslate2(model, pieces, pieces, path, quantization)
+        path.mkdir()
+        save_ctranslate2(model.config, weights, pieces, pieces, path, quantization)
     for kind, dtype, arrange in (
         ("float32", "float32", tile_weights),
         ("bfloat16", "bfloat16", tile_weights),

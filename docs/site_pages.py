@@ -28,7 +28,13 @@ ROOT = pathlib.Path(__file__).parents[1]
 LINK = re.compile(r"\]\((?!https?://|#)([^)\s#]+)(#[^)\s]*)?\)")
 FORMULA = re.compile(r"^\$\$(.+?)\$\$$", re.MULTILINE | re.DOTALL)
 # Modules that are documented completely, in addition to the public names of their package.
-MODULES = {"tf_transformer": ("tf_transformer.storage.weight_conversion",)}
+MODULES = {
+    "tf_transformer": (
+        "tf_transformer.formats.import_model",
+        "tf_transformer.formats.convert_model",
+        "tf_transformer.formats.naming",
+    )
+}
 PACKAGES = ("tf_transformer", "training", "export")
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "sh"}
 

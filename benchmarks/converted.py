@@ -1,0 +1,141 @@
+"""Translations of a converted model in the toolkit that it was converted for.
+
+    python -m benchmarks.converted --model-dir DIR --sentences F [--limit 1000]
+
+Converts the model to CTranslate2 and to Transformers, translates the sentences there and here with
+greedy search and with a beam of 4 without length penalty, and counts equal translations, ties
+(another translation whose log-probability differs by at most 1e-4), and others: those where the
+translation of this project is more probable, and those where it is less probable. Prints a table in
+Markdown.
+"""
+
+import argparse
+import collections
+import pathlib
+import tempfile
+from collections.abc import Callable
+
+import sentencepiece
+
+BEAM_SIZES = (1, 4)
+TIE = 1e-4
+BATCH_SIZE = 32
+KINDS = ("equal", "tie", "here more probable", "here less probable")
+# A translation and its log-probability.
+Found = tuple[str, float]
+
+
+def translate_here(model_dir: pathlib.Path, sentences: list[str], beam_size: int) -> list[Found]:
+    """Translates with this project."""
+    from tf_transformer import Translator
+
+    translator = Translator.load(model_dir, beam_size=beam_size, length_penalty=0.0)
+    return [(best.text, best.score) for (best,) in translator.n_best(sentences)]
+
+
+def load_ctranslate2(folder: pathlib.Path) -> Callable[[list[str], int], list[Found]]:
+    """Returns a function that translates with CTranslate2."""
+    import ctranslate2
+
+    source, target = (
+        sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
+        for side in ("source", "target")
+    )
+    translator = ctranslate2.Translator(str(folder))
+
+    def translate(sentences, beam_size):
+        results = translator.translate_batch(
+            source.encode(sentences, out_type=str),
+            beam_size=beam_size,
+            length_penalty=0,
+            return_scores=True,
+            max_batch_size=BATCH_SIZE,
+        )
+        return [(target.decode_pieces(x.hypotheses[0]), x.scores[0]) for x in results]
+
+    return translate
+
+
+def load_transformers(folder: pathlib.Path) -> Callable[[list[str], int], list[Found]]:
+    """Returns a function that translates with Transformers."""
+    import torch
+    from transformers import MarianMTModel, MarianTokenizer
+
+    tokenizer = MarianTokenizer.from_pretrained(folder)
+    model = MarianMTModel.from_pretrained(folder).eval()
+
+    def translate(sentences, beam_size):
+        found = []
+        for start in range(0, len(sentences), BATCH_SIZE):
+            batch = tokenizer(
+                sentences[start : start + BATCH_SIZE], return_tensors="pt", padding=True
+            )
+            with torch.no_grad():
+                output = model.generate(
+                    **batch,
+                    num_beams=beam_size,
+                    do_sample=False,
+                    length_penalty=0.0,
+                    early_stopping=False,
+                    output_scores=True,
+                    return_dict_in_generate=True,
+                )
+            texts = tokenizer.batch_decode(
+                output.sequences, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+            scores = model.compute_transition_scores(
+                output.sequences,
+                output.scores,
+                getattr(output, "beam_indices", None),
+                normalize_logits=True,
+            )
+            scores = torch.where(torch.isfinite(scores), scores, 0)
+            is_real = output.sequences[:, 1:] != model.config.pad_token_id
+            found += zip(texts, (scores * is_real).sum(1).tolist(), strict=True)
+        return found
+
+    return translate
+
+
+LOADERS = {"ctranslate2": load_ctranslate2, "hf": load_transformers}
+
+
+def compare(ours: list[Found], theirs: list[Found]) -> collections.Counter[str]:
+    """Counts the kinds of results, see the module."""
+    counts: collections.Counter[str] = collections.Counter()
+    for (our_text, our_score), (their_text, their_score) in zip(ours, theirs, strict=True):
+        if our_text == their_text:
+            counts["equal"] += 1
+        elif abs(our_score - their_score) <= TIE:
+            counts["tie"] += 1
+        else:
+            counts[KINDS[2] if our_score > their_score else KINDS[3]] += 1
+    return counts
+
+
+def main() -> None:
+    """Converts the model, translates, and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--model-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--sentences", type=pathlib.Path, required=True)
+    parser.add_argument("--limit", type=int, default=1000)
+    options = parser.parse_args()
+    from tf_transformer.formats.convert_model import convert_model
+
+    sentences = options.sentences.read_text(encoding="utf-8").splitlines()[: options.limit]
+    print(f"{len(sentences)} sentences\n\n| format | beam | {' | '.join(KINDS)} |")
+    print("|---" * (2 + len(KINDS)) + "|")
+    with tempfile.TemporaryDirectory() as work:
+        for name, load in LOADERS.items():
+            folder = pathlib.Path(work) / name
+            convert_model(options.model_dir, name, folder)
+            translate = load(folder)
+            for beam_size in BEAM_SIZES:
+                ours = translate_here(options.model_dir, sentences, beam_size)
+                counts = compare(ours, translate(sentences, beam_size))
+                cells = " | ".join(str(counts[kind]) for kind in KINDS)
+                print(f"| `{name}` | {beam_size} | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

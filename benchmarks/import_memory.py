@@ -1,0 +1,142 @@
+"""Time and memory of import, translation and export of a large model with random weights.
+
+    python -m benchmarks.import_memory [--work DIR] [--layers 12] [--d-model 1024] [--d-ff 4096]
+        [--heads 16] [--vocab-size 256206] [--signatures serving_default]
+
+The default sizes are those of NLLB-200 with 600 million weights. The model is written in Hugging
+Face's format of Marian, then every command runs in a process of its own. Prints a table in
+Markdown; memory is the largest resident set, relative to the bytes of the weights in float32.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).parents[1]
+SENTENCE = "A man sleeps."
+
+
+def write_vocabulary(folder: pathlib.Path, size: int) -> None:
+    """Writes a SentencePiece model of one-letter pieces and of filler, and its `vocab.json`."""
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+    letters = [f"{space}{char}" for space in ("", "\u2581") for char in map(chr, range(33, 127))]
+    pieces = ["</s>", "<unk>", *letters, *(f"filler{i}" for i in range(size - len(letters) - 3))]
+    model = ModelProto()
+    model.trainer_spec.model_type = 1
+    model.trainer_spec.unk_id, model.trainer_spec.eos_id = 1, 0
+    model.trainer_spec.bos_id = model.trainer_spec.pad_id = -1
+    model.normalizer_spec.name = "identity"
+    for token_id, piece in enumerate(pieces):
+        kind = {0: "CONTROL", 1: "UNKNOWN"}.get(token_id, "NORMAL")
+        model.pieces.add(piece=piece, score=-1.0, type=kind)
+    for name in ("source.spm", "target.spm"):
+        (folder / name).write_bytes(model.SerializeToString())
+    ids = {piece: token_id for token_id, piece in enumerate([*pieces, "<pad>"])}
+    (folder / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
+
+
+def write_model(folder: pathlib.Path, options: argparse.Namespace) -> int:
+    """Writes a folder of Hugging Face's format; returns the bytes of its weights."""
+    from tf_transformer.config import TransformerConfig
+    from tf_transformer.formats.hf_folder import (
+        LOGITS_BIAS,
+        NAMES,
+        SHARED_EMBEDDING,
+        TARGET_EMBEDDING,
+    )
+    from tf_transformer.formats.naming import reverted_shapes
+    from tf_transformer.formats.tensors.write_safetensors import write_safetensors
+    from tf_transformer.storage.weight_shapes import weight_shapes
+
+    config = TransformerConfig(
+        source_vocab_size=options.vocab_size,
+        target_vocab_size=options.vocab_size,
+        num_encoder_layers=options.layers,
+        num_decoder_layers=options.layers,
+        d_model=options.d_model,
+        d_ff=options.d_ff,
+        num_heads=options.heads,
+        logits_bias=True,
+    )
+    pad = options.vocab_size - 1
+    settings = {
+        "model_type": "marian", "vocab_size": options.vocab_size, "d_model": options.d_model,
+        "encoder_layers": options.layers, "decoder_layers": options.layers,
+        "encoder_attention_heads": options.heads, "decoder_attention_heads": options.heads,
+        "encoder_ffn_dim": options.d_ff, "decoder_ffn_dim": options.d_ff,
+        "activation_function": "swish", "max_position_embeddings": 512, "scale_embedding": True,
+        "pad_token_id": pad, "eos_token_id": 0, "decoder_start_token_id": pad,
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(settings))
+    write_vocabulary(folder, options.vocab_size)
+    shapes = reverted_shapes(NAMES, weight_shapes(config))
+    shapes = {
+        SHARED_EMBEDDING if name == TARGET_EMBEDDING else name: s for name, s in shapes.items()
+    }
+    shapes[LOGITS_BIAS] = (1, options.vocab_size)
+    random = np.random.default_rng(1)
+    arrays = (
+        (name, np.ones(shape, "float32"))
+        if name.endswith("norm.weight")
+        else (name, random.standard_normal(shape, "float32") * np.float32(0.02))
+        for name, shape in shapes.items()
+    )
+    write_safetensors(folder / "model.safetensors", shapes, arrays)
+    return 4 * sum(map(math.prod, shapes.values()))
+
+
+def run(*words: str | pathlib.Path, text: str) -> tuple[float, int]:
+    """Runs `tf-transformer`; returns the seconds and the largest resident set, in bytes."""
+    command = [sys.executable, "-m", "tf_transformer", *map(str, words)]
+    begin = time.perf_counter()
+    with tempfile.TemporaryFile() as source:
+        source.write(text.encode())
+        source.seek(0)
+        process = subprocess.Popen(command, stdin=source, cwd=ROOT, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{words[0]} failed")
+    return time.perf_counter() - begin, 1024 * usage.ru_maxrss
+
+
+def main() -> None:
+    """Writes the model, runs the commands, and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--work", type=pathlib.Path, help="a folder for about four copies")
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--d-model", type=int, default=1024)
+    parser.add_argument("--d-ff", type=int, default=4096)
+    parser.add_argument("--heads", type=int, default=16)
+    parser.add_argument("--vocab-size", type=int, default=256_206)
+    parser.add_argument("--signatures", nargs="+", default=["serving_default"])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.work) as directory:
+        work = pathlib.Path(directory)
+        (work / "theirs").mkdir()
+        size = write_model(work / "theirs", options)
+        print(f"{size / 4e6:.0f} million weights, {size / 2**30:.2f} GiB\n")
+        print("| command | seconds | memory, GiB | memory / weights |\n|---|---|---|---|")
+        model, export = ("--model-dir", work / "model"), ("--output", work / "served")
+        commands = (
+            ("import", "--input", work / "theirs", *model),
+            ("translate", *model),
+            ("export", *model, *export, "--signatures", *options.signatures),
+            ("convert", *model, "--to", "hf", "--output", work / "hf"),
+        )
+        for words in commands:
+            seconds, memory = run(*words, text=SENTENCE)
+            cells = f"{seconds:.0f} | {memory / 2**30:.1f} | {memory / size:.2f}"
+            print(f"| {words[0]} | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Conversion of a model directory to the formats of other toolkits."""
+
+import os
+import pathlib
+from collections.abc import Callable
+
+from tf_transformer.config import nearest
+from tf_transformer.errors import InputError
+from tf_transformer.formats.ctranslate2_writer import write_ctranslate2
+from tf_transformer.formats.hf_marian_writer import write_hf
+from tf_transformer.storage.model_dir import check_model_dir
+from tf_transformer.storage.new_folder import check_new_folder, new_folder
+
+# Each writes the model of a model directory into a folder, and returns what the format changes.
+WRITERS: dict[str, Callable[[pathlib.Path, pathlib.Path], list[str]]] = {
+    "ctranslate2": write_ctranslate2,
+    "hf": write_hf,
+}
+
+
+def convert_model(
+    model_dir: str | os.PathLike, format_name: str, output: str | os.PathLike
+) -> list[str]:
+    """Converts a model directory to the format of another toolkit.
+
+    Args:
+        model_dir: the model directory.
+        format_name: one of `format_names.EXPORTED`.
+        output: the folder to write; it must not exist, or be empty.
+
+    Returns:
+        What the format changes, a sentence each.
+
+    Raises:
+        InputError: there is no such format, it cannot hold the model, or the model directory is
+            damaged.
+    """
+    if format_name not in WRITERS:
+        raise InputError(
+            f"unknown format {format_name!r}, expected one of {', '.join(WRITERS)}"
+            f"{nearest(format_name, WRITERS)}"
+        )
+    model_dir, output = pathlib.Path(model_dir), pathlib.Path(output)
+    check_new_folder(output)
+    check_model_dir(model_dir)
+    with new_folder(output) as folder:
+        return WRITERS[format_name](model_dir, folder)

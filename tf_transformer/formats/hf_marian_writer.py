@@ -1,0 +1,225 @@
+"""Conversion of a model directory to Marian in Hugging Face's format."""
+
+import itertools
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tf_transformer.config import TransformerConfig
+from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
+from tf_transformer.errors import InputError
+from tf_transformer.formats.hf_folder import (
+    CONFIG_NAME,
+    LOGITS_BIAS,
+    NAMES,
+    POSITIONS,
+    SHARED_EMBEDDING,
+    SOURCE_EMBEDDING,
+    TARGET_EMBEDDING,
+)
+from tf_transformer.formats.hf_marian import (
+    SOURCE_MODEL_NAME,
+    TARGET_MODEL_NAME,
+    TARGET_VOCABULARY_NAME,
+    VOCABULARY_NAME,
+)
+from tf_transformer.formats.naming import revert_weights, reverted_shapes
+from tf_transformer.formats.position_tables import SINUSOIDS, Layout, sinusoid_table
+from tf_transformer.formats.supported import check_supported
+from tf_transformer.formats.tensors.write_safetensors import write_safetensors
+from tf_transformer.storage.json_files import write_json
+from tf_transformer.storage.model_dir import WEIGHTS_NAME, read_config, read_vocabularies
+from tf_transformer.storage.weight_shapes import weight_shapes
+from tf_transformer.storage.weights_file import read_arrays
+from tf_transformer.text.language_tags import is_tag
+from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS, UNKNOWN_ID
+from tf_transformer.text.vocabulary import WORD_BEGIN, Vocabulary
+
+_NAME = "hf"
+_SUPPORTED: dict[str, list[Any]] = {
+    "decoder_only": [False],
+    "decoder_autoregression": ["self_attention"],
+    "norm_position": ["post"],
+    "final_norm": [False],
+    "norm_type": ["layer"],
+    "layer_history": [False],
+    "relative_positions": ["none"],
+    "positions": [*SINUSOIDS, "learned"],
+    "activation": ["relu", "gelu", "swish"],
+}
+# The names of a shared embedding: Transformers writes the first of a tied weight's. It does not tie
+# the embeddings of source and target if the logits have a matrix of their own.
+_TIED_NAMES: dict[str | None, dict[str, list[str]]] = {
+    "all": {TARGET_EMBEDDING: [SHARED_EMBEDDING]},
+    "inputs": {TARGET_EMBEDDING: [SHARED_EMBEDDING, SOURCE_EMBEDDING, TARGET_EMBEDDING]},
+}
+_EPSILON = 1e-5  # of Transformers, not a setting
+
+
+def write_hf(model_dir: pathlib.Path, output: pathlib.Path) -> list[str]:
+    """Writes the files that `MarianMTModel` and `MarianTokenizer` load.
+
+    Args:
+        model_dir: the model directory.
+        output: an existing folder.
+
+    Returns:
+        What the format changes, a sentence each.
+
+    Raises:
+        InputError: the model directory is damaged, or the format cannot hold the model.
+    """
+    config = read_config(model_dir)
+    check_convertible(config)
+    source, target = read_vocabularies(model_dir)
+    assert source is not None  # for the type checker
+    is_shared = config.tied_embeddings in ("all", "inputs")
+    if is_shared and _names(source) != _names(target):
+        raise InputError(
+            f"{model_dir}: source and target share an embedding, so that the format {_NAME} needs "
+            "the same pieces in source.spm and target.spm"
+        )
+    write_json(output / CONFIG_NAME, _settings(config))
+    write_json(output / "generation_config.json", _generation(config))
+    write_json(output / "tokenizer_config.json", _tokenizer(config, target))
+    for name, vocabulary in ((SOURCE_MODEL_NAME, source), (TARGET_MODEL_NAME, target)):
+        (output / name).write_bytes(vocabulary.model)
+    _write_vocabulary(output / VOCABULARY_NAME, source)
+    if not is_shared:
+        _write_vocabulary(output / TARGET_VOCABULARY_NAME, target)
+    _write_weights(model_dir, config, output / "model.safetensors")
+    return _changes(config)
+
+
+def check_convertible(config: TransformerConfig) -> None:
+    """Checks that the format can hold a model.
+
+    Raises:
+        InputError: it cannot; the message names the setting.
+    """
+    check_supported(config, _NAME, _SUPPORTED)
+    encoder, decoder = config.side("encoder"), config.side("decoder")
+    if encoder.d_model != decoder.d_model:
+        raise InputError(
+            f"the format {_NAME} cannot hold a model with encoder.d_model={encoder.d_model} and "
+            f"decoder.d_model={decoder.d_model}"
+        )
+    if decoder.cross_num_heads != decoder.num_heads:
+        raise InputError(
+            f"the format {_NAME} cannot hold a model with decoder.cross_num_heads="
+            f"{decoder.cross_num_heads}, only with decoder.num_heads={decoder.num_heads}"
+        )
+    if config.layer_norm_epsilon > _EPSILON:
+        raise InputError(
+            f"the format {_NAME} cannot hold a model with layer_norm_epsilon="
+            f"{config.layer_norm_epsilon}, only up to {_EPSILON}"
+        )
+
+
+def _settings(config: TransformerConfig) -> dict[str, Any]:
+    encoder, decoder = config.side("encoder"), config.side("decoder")
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "vocab_size": config.source_vocab_size,
+        "decoder_vocab_size": config.target_vocab_size,
+        "share_encoder_decoder_embeddings": config.tied_embeddings in ("all", "inputs"),
+        "tie_word_embeddings": config.logits_tied,
+        "d_model": config.d_model,
+        "encoder_layers": config.num_encoder_layers,
+        "decoder_layers": config.num_decoder_layers,
+        "encoder_attention_heads": encoder.num_heads,
+        "decoder_attention_heads": decoder.num_heads,
+        "encoder_ffn_dim": encoder.d_ff,
+        "decoder_ffn_dim": decoder.d_ff,
+        "activation_function": config.activation,
+        "dropout": config.dropout_rate,
+        "attention_dropout": config.dropout_rate_of("attention"),
+        "activation_dropout": config.dropout_rate_of("feed_forward"),
+        "max_position_embeddings": config.max_length,
+        "scale_embedding": True,
+        **_ids(),
+    }
+
+
+def _ids() -> dict[str, Any]:
+    return {
+        "pad_token_id": PAD_ID,
+        "bos_token_id": BEGIN_ID,
+        "decoder_start_token_id": BEGIN_ID,
+        "eos_token_id": END_ID,
+        "forced_eos_token_id": END_ID,
+    }
+
+
+def _generation(config: TransformerConfig) -> dict[str, Any]:
+    """Returns settings of `generate`: what this project's search never produces is suppressed."""
+    return _ids() | {
+        "max_length": config.max_length,
+        "num_beams": DEFAULT_BEAM_SIZE,
+        "suppress_tokens": list(SUPPRESSED_IDS),
+    }
+
+
+def _tokenizer(config: TransformerConfig, target: Vocabulary) -> dict[str, Any]:
+    return {
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": config.tied_embeddings not in ("all", "inputs"),
+        "model_max_length": config.max_length,
+        "pad_token": target.pieces[PAD_ID],
+        "unk_token": target.pieces[UNKNOWN_ID],
+        "eos_token": target.pieces[END_ID],
+    }
+
+
+def _names(vocabulary: Vocabulary) -> list[str]:
+    """Returns the pieces as the tokenizer looks them up: it separates tags from the text first."""
+    return [
+        piece.removeprefix(WORD_BEGIN) if is_tag(piece) else piece for piece in vocabulary.pieces
+    ]
+
+
+def _write_vocabulary(path: pathlib.Path, vocabulary: Vocabulary) -> None:
+    write_json(path, {name: token_id for token_id, name in enumerate(_names(vocabulary))})
+
+
+def _write_weights(model_dir: pathlib.Path, config: TransformerConfig, path: pathlib.Path) -> None:
+    shapes = weight_shapes(config)
+    added = {}
+    if not config.logits_bias:
+        added[LOGITS_BIAS] = np.zeros(config.target_vocab_size, "float32")
+    if config.positions in SINUSOIDS:
+        layout = Layout(config.positions, config.first_position)
+        table = sinusoid_table(layout, config.max_length, config.d_model)
+        added |= dict.fromkeys(POSITIONS, table)
+    as_row = (1, config.target_vocab_size)  # of the bias
+
+    def arrays() -> Iterator[tuple[str, np.ndarray]]:
+        weights = read_arrays(model_dir / WEIGHTS_NAME, shapes)
+        for name, array in itertools.chain(revert_weights(NAMES, weights), added.items()):
+            if name == TARGET_EMBEDDING and config.zero_begin_embedding:
+                array = array.copy()
+                array[BEGIN_ID] = 0
+            for written_name in renamed.get(name, [name]):
+                yield written_name, array.reshape(as_row) if name == LOGITS_BIAS else array
+
+    renamed = _TIED_NAMES.get(config.tied_embeddings, {})
+    original = reverted_shapes(NAMES, shapes) | {name: x.shape for name, x in added.items()}
+    written = {
+        written_name: as_row if name == LOGITS_BIAS else shape
+        for name, shape in original.items()
+        for written_name in renamed.get(name, [name])
+    }
+    write_safetensors(path, written, arrays())
+
+
+def _changes(config: TransformerConfig) -> list[str]:
+    changes = ["Transformers divides scores by length ** length_penalty, not ((5 + length) / 6)."]
+    if config.layer_norm_epsilon != _EPSILON:
+        changes.append(f"layer_norm_epsilon={config.layer_norm_epsilon} becomes {_EPSILON}.")
+    if config.zero_begin_embedding:
+        changes.append("The embedding of the begin id is zero in the logits, too.")
+    return changes

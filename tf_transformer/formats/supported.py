@@ -1,0 +1,41 @@
+"""Which settings of a model a format can hold."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tf_transformer.config import SideConfig, TransformerConfig
+from tf_transformer.config_checks import SIDES
+from tf_transformer.errors import InputError
+
+_OF_A_SIDE = {field.name for field in dataclasses.fields(SideConfig)}
+
+
+def check_supported(
+    config: TransformerConfig, format_name: str, supported: Mapping[str, Sequence[Any]]
+) -> None:
+    """Checks that a format can hold a model.
+
+    Args:
+        config: settings of the model.
+        format_name: name of the format, for the error message.
+        supported: the possible values of settings; of a setting of `SideConfig`, of both sides.
+
+    Raises:
+        InputError: it cannot; the message names the setting.
+    """
+    for name, values in supported.items():
+        for setting, value in _values(config, name):
+            if value not in values:
+                raise InputError(
+                    f"the format {format_name} cannot hold a model with {setting}={value!r}, only "
+                    f"{' or '.join(map(repr, values))}"
+                )
+
+
+def _values(config: TransformerConfig, name: str) -> Iterator[tuple[str, Any]]:
+    if name in _OF_A_SIDE:
+        for side in SIDES:
+            yield f"{side}.{name}", getattr(config.side(side), name)
+    else:
+        yield name, getattr(config, name)

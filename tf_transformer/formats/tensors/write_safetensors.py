@@ -1,0 +1,45 @@
+"""Writing of safetensors files, one array after the other."""
+
+import json
+import math
+import pathlib
+from collections.abc import Iterable
+
+import numpy as np
+
+from tf_transformer.storage.files import replacing
+from tf_transformer.storage.weight_shapes import Shapes
+
+_DTYPE = np.dtype("<f4")
+# The header's length is stored in 8 bytes, and the header is padded with spaces to a multiple of 8.
+_ALIGNMENT = 8
+
+
+def write_safetensors(
+    path: pathlib.Path, shapes: Shapes, arrays: Iterable[tuple[str, np.ndarray]]
+) -> None:
+    """Writes float32 arrays, and replaces an existing file.
+
+    Args:
+        path: the file.
+        shapes: shape of each array by name, in the order of `arrays`.
+        arrays: name and value of each array.
+
+    Raises:
+        RuntimeError: `arrays` are not those of `shapes`.
+    """
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    begin = 0
+    for name, shape in shapes.items():
+        end = begin + _DTYPE.itemsize * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [begin, end]}
+        begin = end
+    content = json.dumps(header).encode()
+    content += b" " * (-len(content) % _ALIGNMENT)
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        file.write(len(content).to_bytes(_ALIGNMENT, "little"))
+        file.write(content)
+        for (name, array), expected in zip(arrays, shapes.items(), strict=True):
+            if (name, array.shape) != expected:
+                raise RuntimeError(f"expected {expected}, got {(name, array.shape)}")
+            file.write(np.ascontiguousarray(array, _DTYPE).data)
