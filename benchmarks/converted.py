@@ -120,6 +120,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=pathlib.Path, required=True)
     parser.add_argument("--limit", type=int, default=1000)
     options = parser.parse_args()
+    from tf_transformer.errors import InputError
     from tf_transformer.formats.convert_model import convert_model
 
     sentences = options.sentences.read_text(encoding="utf-8").splitlines()[: options.limit]
@@ -128,7 +129,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         for name, load in LOADERS.items():
             folder = pathlib.Path(work) / name
-            convert_model(options.model_dir, name, folder)
+            try:
+                convert_model(options.model_dir, name, folder)
+            except InputError as error:
+                print(f"| `{name}` | {error} |" + " |" * len(KINDS))
+                continue
             translate = load(folder)
             for beam_size in BEAM_SIZES:
                 ours = translate_here(options.model_dir, sentences, beam_size)

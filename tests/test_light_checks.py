@@ -369,6 +369,24 @@ WRONG = {
     ),
     "data-service, host": ("data-service --port 0 --host 192.0.2.7", "--trust-network"),
     "data-service, busy": ("data-service --port {busy}", "address already in use"),
+    "import, input": ("import --input {none} --model-dir {new}", "none: no such file or directory"),
+    "import, format": ("import --input {model} --model-dir {new}", "not recognized as a model of"),
+    "import, output": (
+        "import --input {model} --model-dir {model}",
+        "expected a new or empty folder",
+    ),
+    "convert, output": (
+        "convert --model-dir {model} --to hf --output {model}",
+        "expected a new or empty folder",
+    ),
+    "convert, model": (
+        "convert --model-dir {none} --to hf --output {new}",
+        "not a model directory",
+    ),
+    "convert, setting": (
+        "convert --model-dir {model} --to hf --output {new}",
+        "the format hf cannot hold a model with encoder.norm_position='pre', only 'post'",
+    ),
     "runs, folder": ("runs {none}", "none: no such folder"),
     "runs, output": ("runs {model} --json {none}/x", "there is no folder"),
     "demo, output": ("demo --out {text}", "text: expected a folder"),
