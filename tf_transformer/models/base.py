@@ -233,9 +233,17 @@ class DecoderModel(keras.Model):
         hidden, caches, weights = self.decoder.step(
             ops.cast(hidden, self.compute_dtype), caches, step, projected_memory, memory_mask
         )
-        return self._logits(hidden), caches, weights
+        return self.logits(hidden), caches, weights
 
-    def _logits(self, hidden):
+    def logits(self, hidden):
+        """Computes the logits from the decoder's output.
+
+        Args:
+            hidden: `(..., d_model)`.
+
+        Returns:
+            `(..., target_vocab_size)` float32.
+        """
         if self.logits_projection is not None:
             return self.logits_projection(hidden)
         logits = self.target_embedding.logits(hidden)
@@ -272,7 +280,7 @@ class DecoderModel(keras.Model):
                 "`filepath` must end in .keras: Keras cannot load this model from its HDF5 format. "
                 f"Received: {filepath}"
             )
-        self._check_not_quantized()
+        self.check_not_quantized()
         super().save(filepath, overwrite=overwrite, **options)
 
     def save_weights(self, filepath: str | os.PathLike, *arguments: Any, **options: Any) -> None:
@@ -286,10 +294,15 @@ class DecoderModel(keras.Model):
         Raises:
             InputError: the model is quantized.
         """
-        self._check_not_quantized()
+        self.check_not_quantized()
         super().save_weights(filepath, *arguments, **options)
 
-    def _check_not_quantized(self):
+    def check_not_quantized(self) -> None:
+        """Checks that the model can be saved.
+
+        Raises:
+            InputError: the model is quantized.
+        """
         if any(weight.dtype == "int8" for weight in self.weights):
             raise InputError(
                 "A model with 8-bit products cannot be saved by Keras. Save it before you quantize "

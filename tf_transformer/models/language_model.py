@@ -44,7 +44,7 @@ class LanguageModel(DecoderModel):
 
     def call(self, inputs, training=None):
         (target,) = self._ids(inputs)
-        return self._logits(
+        return self.logits(
             self.decoder(
                 self._embed_target(target, training),
                 attention_mask=causal_attention_mask(padding_mask(target)),
@@ -60,7 +60,7 @@ class LanguageModel(DecoderModel):
             attention_mask=causal_attention_mask(padding_mask(target)),
             training=training,
         )
-        return ModelStates(self._logits(hidden), None, states)
+        return ModelStates(self.logits(hidden), None, states)
 
     def hidden_at(self, inputs, positions_mask, training=None):
         (target,) = self._ids(inputs)

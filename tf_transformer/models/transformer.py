@@ -96,14 +96,31 @@ class Transformer(DecoderModel):
         Returns:
             `(batch, target_length, target_vocab_size)` float32.
         """
-        hidden = self.decoder(
+        return self.logits(self._decode(target, memory, memory_padding_mask, training))
+
+    def _decode(self, target, memory, memory_padding_mask, training):
+        return self.decoder(
             self._embed_target(target, training),
             memory,
             causal_attention_mask(padding_mask(target)),
             padding_attention_mask(memory_padding_mask),
             training=training,
         )
-        return self._logits(hidden)
+
+    def hidden_states(self, inputs, training=None):
+        """Computes the outputs of encoder and decoder, without the logits.
+
+        Args:
+            inputs: dictionary of ids, as for `call`.
+            training: True applies dropout.
+
+        Returns:
+            The memory, `(batch, source_length, d_model)`, and the decoder's output,
+            `(batch, target_length, d_model)`, from which `logits` computes the result of `call`.
+        """
+        source, target = self._ids(inputs)
+        memory = self.encode(source, training)
+        return memory, self._decode(target, memory, padding_mask(source), training)
 
     def states(self, inputs, training=None) -> ModelStates:
         """Computes `call`, and returns hidden states and attention weights as well."""
@@ -119,7 +136,7 @@ class Transformer(DecoderModel):
             source_mask,
             training,
         )
-        return ModelStates(self._logits(hidden), encoder_states, decoder_states)
+        return ModelStates(self.logits(hidden), encoder_states, decoder_states)
 
     def hidden_at(self, inputs, positions_mask, training=None):
         source, target = self._ids(inputs)

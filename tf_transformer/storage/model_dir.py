@@ -17,7 +17,7 @@ import os
 import pathlib
 import reprlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,9 +30,9 @@ from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import (
     check_arrays,
-    check_finite,
     read_arrays,
-    write_arrays,
+    read_model_weights,
+    write_model_weights,
 )
 from tf_transformer.text.vocabulary import MAX_MODEL_BYTES, Vocabulary
 
@@ -77,10 +77,7 @@ def write_config_and_tokenizers(
 
 def write_weights(model_dir: pathlib.Path, model: "keras.Model") -> None:
     """Writes the model's weights, as one HDF5 dataset per weight, and replaces a former file."""
-    weights = _named_weights(model)
-    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
-    arrays = ((name, np.asarray(weight)) for name, weight in weights.items())
-    write_arrays(model_dir / WEIGHTS_NAME, shapes, arrays)
+    write_model_weights(model_dir / WEIGHTS_NAME, model)
 
 
 def weights_digest(model_dir: pathlib.Path, config: TransformerConfig | None = None) -> str:
@@ -143,18 +140,8 @@ def read_weights(model_dir: pathlib.Path, model: "keras.Model") -> None:
         InputError: the file is missing, damaged, of another model, or has weights that are not
             finite.
     """
-    path = model_dir / WEIGHTS_NAME
-    weights = _named_weights(model)
-    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
     with _explain_missing_weights(model_dir):
-        for name, array in read_arrays(path, shapes):
-            check_finite(name, array, path)
-            weights[name].assign(array)
-
-
-def _named_weights(model: "keras.Model") -> "dict[str, keras.Variable]":
-    """Returns the weights by their paths without the model's name."""
-    return {weight.path.partition("/")[2]: weight for weight in model.weights}
+        read_model_weights(model_dir / WEIGHTS_NAME, model)
 
 
 def read_config(model_dir: pathlib.Path) -> TransformerConfig:
@@ -176,19 +163,31 @@ def read_config(model_dir: pathlib.Path) -> TransformerConfig:
             f"{path}: this version reads model directories of format {FORMAT_VERSION}, "
             f"got format {reprlib.repr(version)}"
         )
-    settings = description.get("model")
+    return config_from_settings(description.get("model"), path)
+
+
+def config_from_settings(settings: Any, where: object) -> TransformerConfig:
+    """Checks untrusted settings of a model and returns its configuration.
+
+    Args:
+        settings: a dictionary of the fields of `TransformerConfig`.
+        where: their file, for the error message.
+
+    Raises:
+        InputError: the settings are no dictionary, or one is unknown or invalid.
+    """
     known = {field.name for field in dataclasses.fields(TransformerConfig)}
     if not isinstance(settings, dict):
-        raise InputError(f"{path}: expected the model's settings, got {reprlib.repr(settings)}")
+        raise InputError(f"{where}: expected the model's settings, got {reprlib.repr(settings)}")
     for name in settings:
         if name not in known:
             raise InputError(
-                f"{path}: unknown setting of the model: {reprlib.repr(name)}{nearest(name, known)}"
+                f"{where}: unknown setting of the model: {reprlib.repr(name)}{nearest(name, known)}"
             )
     try:
         return TransformerConfig(**settings)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{path}: {str(error)[:400]}") from error
+        raise InputError(f"{where}: {str(error)[:400]}") from error
 
 
 def read_vocabularies(model_dir: pathlib.Path) -> tuple[Vocabulary | None, Vocabulary]:
@@ -296,17 +295,39 @@ def load_for_decoding(
     Raises:
         InputError: as `load_model`, the dtype is unknown, or TensorFlow lacks the int8 kernels.
     """
+    model, source, target = load_model(model_dir, dtype_to_load(dtype))
+    prepare_for_decoding(model, dtype)
+    return model, source, target
+
+
+def dtype_to_load(dtype: str) -> str:
+    """Returns the dtype of a model before `prepare_for_decoding`.
+
+    Raises:
+        InputError: the dtype is unknown.
+    """
     if dtype not in DECODING_DTYPES:
         raise InputError(f"`dtype` must be one of {DECODING_DTYPES}. Received: {shown(dtype)}")
+    return "float32" if dtype == "int8" else dtype
+
+
+def prepare_for_decoding(model: "DecoderModel", dtype: str) -> None:
+    """Tiles or quantizes the weights of a model, which can then only decode.
+
+    Args:
+        model: a model of the dtype that `dtype_to_load` returns.
+        dtype: as for `load_for_decoding`.
+
+    Raises:
+        InputError: TensorFlow lacks the int8 kernels.
+    """
     from tf_transformer.quantization.int8 import quantize
     from tf_transformer.quantization.tiled_matmul import tile_weights
 
-    model, source, target = load_model(model_dir, "float32" if dtype == "int8" else dtype)
     if dtype == "int8":
         quantize(model)
     else:
         tile_weights(model)
-    return model, source, target
 
 
 def load_with_digest(

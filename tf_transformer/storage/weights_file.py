@@ -9,7 +9,8 @@ import contextlib
 import math
 import os
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
+from typing import TYPE_CHECKING
 
 import h5py
 import numpy as np
@@ -18,6 +19,9 @@ from tf_transformer.errors import InputError
 from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.storage.regular_files import regular_size, stored_bytes
 from tf_transformer.storage.weight_shapes import Shapes
+
+if TYPE_CHECKING:  # functions that need no model must not import TensorFlow
+    import keras
 
 _DTYPE = np.dtype("float32")
 # Upper limit of the bytes that HDF5 adds for an array, its name, and its groups.
@@ -44,6 +48,38 @@ def write_arrays(
         os.posix_fallocate(content.fileno(), 0, size)
         for name, array in arrays:
             file.create_dataset(name, data=array, dtype=_DTYPE)
+
+
+def write_model_weights(path: pathlib.Path, model: "keras.Model") -> None:
+    """Writes the weights of a model by name, in float32, and replaces an existing file."""
+    weights = _named_weights(model)
+    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
+    write_arrays(
+        path, shapes, ((name, np.asarray(weight, _DTYPE)) for name, weight in weights.items())
+    )
+
+
+def read_model_weights(path: pathlib.Path, model: "keras.Model") -> None:
+    """Assigns the weights in a file to a model.
+
+    Args:
+        path: the file.
+        model: a model whose weights have the names and shapes of those in the file.
+
+    Raises:
+        InputError: as `check_arrays`, or weights are not finite.
+        FileNotFoundError: the file does not exist.
+    """
+    weights = _named_weights(model)
+    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
+    for name, array in read_arrays(path, shapes):
+        check_finite(name, array, path)
+        weights[name].assign(array)
+
+
+def _named_weights(model: "keras.Model") -> "dict[str, keras.Variable]":
+    """Returns the weights by their paths without the model's name."""
+    return {weight.path.partition("/")[2]: weight for weight in model.weights}
 
 
 def check_arrays(path: pathlib.Path, shapes: Shapes) -> None:
@@ -96,41 +132,76 @@ def check_finite(name: str, array: np.ndarray, where: object) -> None:
         )
 
 
+def present_shapes(path: pathlib.Path, names: Iterable[str]) -> Shapes:
+    """Returns the shapes of the arrays in a file, without reading them.
+
+    Args:
+        path: the file.
+        names: the names that the file may contain; it may lack some.
+
+    Raises:
+        InputError: it contains another name or a link, or the file is damaged.
+        FileNotFoundError: the file does not exist.
+    """
+    with _reading(path) as file:
+        return {
+            name: item.shape or ()
+            for name, item in _items(file, set(names))
+            if isinstance(item, h5py.Dataset)
+        }
+
+
 @contextlib.contextmanager
-def _opened(path: pathlib.Path, shapes: Shapes) -> Iterator[h5py.File]:
-    size = regular_size(path)
+def _reading(path: pathlib.Path) -> Iterator[h5py.File]:
+    regular_size(path)
     try:
         with h5py.File(path, "r") as file:
-            _check(file, shapes)
-            expected = _DTYPE.itemsize * sum(map(math.prod, shapes.values()))
-            if size < expected:  # several names could refer to the same bytes
-                raise InputError(f"the weights need {expected:,} bytes, the file has {size:,}")
-            if 2 * (stored := stored_bytes(path)) < expected:
-                raise InputError(f"the weights need {expected:,} bytes, the file stores {stored:,}")
             yield file
     except (OSError, ValueError, TypeError, LookupError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: damaged, or of another model ({reason})") from error
 
 
+@contextlib.contextmanager
+def _opened(path: pathlib.Path, shapes: Shapes) -> Iterator[h5py.File]:
+    with _reading(path) as file:
+        _check(file, shapes)
+        expected, size = _DTYPE.itemsize * sum(map(math.prod, shapes.values())), regular_size(path)
+        if size < expected:  # several names could refer to the same bytes
+            raise InputError(f"the weights need {expected:,} bytes, the file has {size:,}")
+        if 2 * (stored := stored_bytes(path)) < expected:
+            raise InputError(f"the weights need {expected:,} bytes, the file stores {stored:,}")
+        yield file
+
+
 def _check(file: h5py.File, shapes: Shapes) -> None:
-    """Checks the file's datasets. Visits expected groups only: links could form cycles."""
-    groups = {name[:end] for name in shapes for end, char in enumerate(name) if char == "/"}
-    to_visit, missing = [""], set(shapes)
+    """Checks that the file's datasets have these shapes."""
+    missing = set(shapes)
+    for name, item in _items(file, set(shapes)):
+        _check_dataset(name, item, shapes[name])
+        missing.remove(name)
+    if missing:
+        raise InputError(f"{min(missing)} is missing")
+
+
+def _items(file: h5py.File, names: Set[str]) -> Iterator[tuple[str, object]]:
+    """Yields what these names refer to in a file that contains no others.
+
+    Visits expected groups only: links could form cycles.
+    """
+    groups = {name[:end] for name in names for end, char in enumerate(name) if char == "/"}
+    to_visit = [""]
     for group in to_visit:
         for key in file[f"/{group}"]:
             name = f"{group}/{key}" if group else key
-            if name not in shapes and name not in groups:
+            if name not in names and name not in groups:
                 raise InputError(f"{name!r} is not in this model")
             if not isinstance(file.get(name, getlink=True), h5py.HardLink):
                 raise InputError(f"{name} is a link to another name or file")
             if name in groups:
                 to_visit.append(name)
             else:
-                _check_dataset(name, file[name], shapes[name])
-                missing.remove(name)
-    if missing:
-        raise InputError(f"{min(missing)} is missing")
+                yield name, file[name]
 
 
 def _check_dataset(name: str, item: object, shape: tuple[int, ...]) -> None:

@@ -213,7 +213,7 @@ def test_attention_weights_on_request(rng, decoder_only):
     attention = states.attention
     np.testing.assert_array_equal(states.logits, model(inputs_of(model)))
     np.testing.assert_allclose(
-        model._logits(states.decoder.hidden[-1]), states.logits, rtol=1e-5, atol=1e-5
+        model.logits(states.decoder.hidden[-1]), states.logits, rtol=1e-5, atol=1e-5
     )
     shapes = [[tuple(weights.shape) for weights in part] for part in attention]
     assert shapes[1] == [(2, 4, 6, 6)] * 2
