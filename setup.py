@@ -74,6 +74,8 @@ setup(
             "mkdocstrings-python>=2,<3",
             "ruff>=0.12",  # formats signatures in the API reference
         ],
+        # For `tf_transformer.hub`; installs keras-hub, whose classes it re-exports.
+        "hub": ["keras-nlp>=0.32"],
         # For the screenshots of docs/monitoring.md, which also need Chromium.
         "screenshots": ["playwright>=1.49"],
         # For Chinese characters in figures, if the system has no font for them.

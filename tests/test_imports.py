@@ -24,7 +24,10 @@ ALLOWED = {
         "export.commands.cli",
     },
 }
-SLOW = {"tensorflow", "tensorflow_text", "keras", "sentencepiece", "matplotlib", "sacrebleu"}
+SLOW = {
+    *("tensorflow", "tensorflow_text", "keras", "keras_hub"),
+    *("sentencepiece", "matplotlib", "sacrebleu"),
+}
 
 
 def module_name(path: pathlib.Path) -> str:
@@ -170,7 +173,7 @@ def test_help_does_not_import_tensorflow():
 def test_importing_the_packages_does_not_import_tensorflow():
     done = run_python(
         "-c",
-        "import sys, tf_transformer, training, export\n"
+        "import sys, tf_transformer, tf_transformer.hub, training, export\n"
         "import tf_transformer.config, training.config, training.data.bucketing\n"
         "print(*sorted({name.partition('.')[0] for name in sys.modules}))",
     )
@@ -250,7 +253,7 @@ TIERS = (
     {"storage"},
     {"inference"},
     {"formats"},
-    {"command_line"},
+    {"command_line", "hub"},
 )
 
 

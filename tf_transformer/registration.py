@@ -1,12 +1,14 @@
-"""Registers this package's classes with Keras without importing Keras.
+"""Registers this package's classes with Keras without importing Keras or KerasHub.
 
-`keras.models.load_model` finds a class only after its module has been imported. These modules
-import Keras and therefore TensorFlow, which takes too long for `--help` and the client. So they are
-imported together with this package if Keras is imported already, and otherwise right after Keras.
+`keras.models.load_model` and `from_preset` find a class only after its module has been imported.
+These modules import Keras and therefore TensorFlow, which takes too long for `--help` and the
+client. So they are imported together with this package if Keras, or KerasHub, is imported already,
+and otherwise right after it.
 """
 
 import importlib
 import sys
+from collections.abc import Callable
 
 # These modules import all other modules that register classes.
 _MODULES = (
@@ -24,19 +26,40 @@ def register() -> None:
         importlib.import_module(f"tf_transformer.{module}")
 
 
+def register_hub() -> None:
+    """Imports the modules that register classes for KerasHub, if Keras' backend is TensorFlow.
+
+    With another backend there are none, and KerasHub is still imported without an error.
+    """
+    import keras
+
+    if keras.backend.backend() == "tensorflow":
+        importlib.import_module("tf_transformer.hub.seq_2_seq_lm")
+
+
 def register_with_keras() -> None:
-    """Registers the classes now, or as soon as Keras is imported."""
-    if "keras" in sys.modules:
-        register()
-    elif not any(isinstance(finder, _AfterKeras) for finder in sys.meta_path):  # after a reload
-        sys.meta_path.insert(0, _AfterKeras())
+    """Registers the classes now, or as soon as Keras or KerasHub is imported."""
+    for library, function in (("keras", register), ("keras_hub", register_hub)):
+        if sys.modules.get(library) is not None:  # None blocks an import
+            function()
+        elif library not in _awaited():  # it is after a reload
+            sys.meta_path.insert(0, _After(library, function))
 
 
-class _AfterKeras:
-    """A finder that delegates to the others and registers the classes after Keras is imported."""
+def _awaited() -> set[str]:
+    """Returns the libraries after whose import classes are registered."""
+    return {finder.library for finder in sys.meta_path if isinstance(finder, _After)}
+
+
+class _After:
+    """A finder that delegates to the others and calls a function after a library is imported."""
+
+    def __init__(self, library: str, function: Callable[[], None]):
+        self.library = library
+        self._function = function
 
     def find_spec(self, name, path=None, target=None):
-        if name != "keras":
+        if name != self.library:
             return None
         others = [finder for finder in sys.meta_path if finder is not self]
         found = (finder.find_spec(name, path, target) for finder in others)
@@ -53,7 +76,7 @@ class _AfterKeras:
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
             if not _is_importing():
-                register()
+                self._function()
 
         loader.exec_module = execute_and_register
 

@@ -1,0 +1,181 @@
+"""LoRA (Hu et al., 2022): kernels W + alpha / rank A B, of which A and B are trained.
+
+Keras computes it (`keras.layers.Dense.enable_lora`), with alpha = rank. This module merges and
+stores it. A file of LoRA weights contains, for each layer, the arrays `NAME/lora_kernel_a`,
+`(inputs, rank)`, and `NAME/lora_kernel_b`, `(rank, outputs)`, float32, where `NAME/kernel` is the
+kernel's name in `model.weights.h5`. KerasHub's own files have numbers for names, which change with
+the model's structure.
+"""
+
+import contextlib
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tf_transformer.decoding.argument_types import is_whole
+from tf_transformer.errors import InputError
+from tf_transformer.layers.dense import Projection
+from tf_transformer.models.transformer import Transformer
+from tf_transformer.printable import shown
+from tf_transformer.private_interfaces import sublayers
+from tf_transformer.storage.weight_shapes import Shapes
+from tf_transformer.storage.weights_file import (
+    check_arrays,
+    check_finite,
+    present_shapes,
+    read_arrays,
+    write_arrays,
+)
+
+# Names of the layers that compute queries, keys and values.
+ATTENTION_INPUTS = ("query_key_value", "query", "key_value")
+_LARGEST_RANK = 2**16
+_PARTS = ("lora_kernel_a", "lora_kernel_b")
+
+
+def has_lora(transformer: Transformer) -> bool:
+    """Returns whether a layer of the model has A and B."""
+    return bool(_enabled(transformer))
+
+
+def check_lora_arguments(transformer: Transformer, rank: Any, names: Any) -> None:
+    """Checks the arguments of `TransformerBackbone.enable_lora`.
+
+    Raises:
+        InputError: one is invalid, or LoRA is enabled already.
+    """
+    if not is_whole(rank) or not 1 <= rank <= _LARGEST_RANK:
+        raise InputError(
+            f"`rank` must be an integer between 1 and {_LARGEST_RANK}. Received: rank={shown(rank)}"
+        )
+    known = {layer.name for layer in _projections(transformer).values()}
+    if isinstance(names, str) or not names or not set(names) <= known:
+        raise InputError(
+            f"`target_layer_names` must be a list of names from {sorted(known)}. "
+            f"Received: target_layer_names={shown(names)}"
+        )
+    if has_lora(transformer):
+        raise InputError("LoRA is enabled already, which can only be done once")
+
+
+def freeze_biases(transformer: Transformer) -> None:
+    """Freezes the biases of the layers with A and B."""
+    for layer in _enabled(transformer).values():
+        if layer.bias is not None:
+            layer.bias.trainable = False
+
+
+def merge_lora(transformer: Transformer, dtype: Any = None) -> Transformer:
+    """Returns a new `Transformer` with kernels W + A B and no A and B.
+
+    Args:
+        transformer: the model with or without LoRA.
+        dtype: dtype or dtype policy of the new model; None means that of `transformer`.
+    """
+    copy = Transformer(transformer.config, dtype=dtype or transformer.dtype_policy)
+    values = {_inner(weight.path): weight for weight in transformer.weights}
+    values |= {f"{name}/kernel": layer.kernel for name, layer in _enabled(transformer).items()}
+    for weight in copy.weights:
+        weight.assign(values[_inner(weight.path)])
+    return copy
+
+
+def write_lora(path: pathlib.Path, transformer: Transformer) -> None:
+    """Writes A and B of every layer, and replaces an existing file.
+
+    Raises:
+        InputError: LoRA is not enabled.
+    """
+    if not has_lora(transformer):
+        raise InputError("No layer has LoRA weights. Call `enable_lora(rank)` first")
+    variables = _variables(transformer)
+    shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
+    arrays = ((name, np.asarray(variable)) for name, variable in variables.items())
+    write_arrays(path, shapes, arrays)
+
+
+def read_rank_and_layers(path: pathlib.Path, transformer: Transformer) -> tuple[int, list[str]]:
+    """Checks a file, and returns the rank and the names of the layers with which it was written.
+
+    Args:
+        path: the file.
+        transformer: the model, without LoRA.
+
+    Raises:
+        InputError: the file is missing, damaged or of another model.
+    """
+    projections = _projections(transformer)
+    possible = [f"{name}/{part}" for name in projections for part in _PARTS]
+    with _named(path):
+        present = present_shapes(path, possible)
+    shape = next((shape for name, shape in present.items() if name.endswith(_PARTS[0])), ())
+    rank = shape[1] if len(shape) == 2 else 0
+    names = sorted({name.split("/")[-2] for name in present})
+    if not 1 <= rank <= _LARGEST_RANK:
+        raise InputError(f"{path}: expected LoRA weights of this model, got a rank of {rank}")
+    chosen = {name: layer for name, layer in projections.items() if layer.name in names}
+    with _named(path):
+        check_arrays(path, _shapes(chosen, rank))
+    return rank, names
+
+
+def read_lora(path: pathlib.Path, transformer: Transformer) -> None:
+    """Assigns A and B of a file to a model with LoRA.
+
+    Args:
+        path: the file.
+        transformer: the model.
+
+    Raises:
+        InputError: the file is missing, damaged, of another model, rank or choice of layers, or has
+            weights that are not finite.
+    """
+    variables = _variables(transformer)
+    shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
+    with _named(path):
+        for name, array in read_arrays(path, shapes):
+            check_finite(name, array, path)
+            variables[name].assign(array)
+
+
+@contextlib.contextmanager
+def _named(path: pathlib.Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+
+
+def _projections(transformer: Transformer) -> dict[str, Projection]:
+    """Returns the layers with a kernel, by their paths in the model."""
+    layers = [layer for layer in sublayers(transformer) if isinstance(layer, Projection)]
+    return {_inner(layer.path): layer for layer in layers}
+
+
+def _enabled(transformer: Transformer) -> dict[str, Projection]:
+    projections = _projections(transformer)
+    return {name: layer for name, layer in projections.items() if layer.lora_enabled}
+
+
+def _inner(path: str) -> str:
+    """Returns a path without the model's name, which is its first part."""
+    return path.partition("/")[2]
+
+
+def _variables(transformer: Transformer) -> dict[str, Any]:
+    return {
+        f"{name}/{part}": getattr(layer, part)
+        for name, layer in _enabled(transformer).items()
+        for part in _PARTS
+    }
+
+
+def _shapes(projections: Mapping[str, Projection], rank: int) -> Shapes:
+    shapes: Shapes = {}
+    for name, layer in projections.items():
+        num_inputs, num_outputs = layer.kernel.shape
+        shapes[f"{name}/{_PARTS[0]}"] = (num_inputs, rank)
+        shapes[f"{name}/{_PARTS[1]}"] = (rank, num_outputs)
+    return shapes

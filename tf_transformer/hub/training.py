@@ -1,0 +1,83 @@
+"""Training of the task on pairs of strings."""
+
+from collections.abc import Mapping
+
+import keras
+import keras_hub
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.hub.traced_weights import TracedWeights
+
+
+class TrainedOnText(keras_hub.models.Seq2SeqLM):
+    """Base class of a task that accepts strings in every form for training and evaluation.
+
+    A subclass sets `_traced` before it calls the constructor of this class.
+    """
+
+    _traced: TracedWeights
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        sample_weight=None,
+        validation_data=None,
+        **kwargs,
+    ):
+        """Trains on pairs of strings, or on ids without a preprocessor, see `keras.Model.fit`.
+
+        Args:
+            x: dictionary of `encoder_text` and `decoder_text`, lists of strings; or the sources
+                alone; or a `tf.data.Dataset` of batches of either kind, with targets where needed.
+            y: the targets, if `x` are the sources.
+            batch_size: number of pairs per batch; 32 when None.
+            sample_weight: weight of each pair.
+            validation_data: a tuple of `x`, `y` and `sample_weight`, or a dataset.
+            **kwargs: those of `keras.Model.fit`.
+        """
+        if self.preprocessor is not None:
+            if isinstance(validation_data, tuple | list | Mapping):
+                inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
+                validation_data = _batches(inputs, labels, weights, batch_size)
+            if _is_text(x) and not kwargs.get("validation_split"):
+                x = _batches(x, y, sample_weight, batch_size, kwargs.get("shuffle", True))
+                y = sample_weight = batch_size = None
+                kwargs["shuffle"] = False
+        return super().fit(x, y, batch_size, sample_weight, validation_data, **kwargs)
+
+    def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
+        """Computes loss and metrics on the data that `fit` takes."""
+        if self.preprocessor is not None and _is_text(x):
+            x = _batches(x, y, sample_weight, batch_size)
+            y = sample_weight = batch_size = None
+        return super().evaluate(x, y, batch_size, sample_weight, **kwargs)
+
+    def make_train_function(self, force=False):
+        return super().make_train_function(force or self._traced.changed("train", self))
+
+    def make_test_function(self, force=False):
+        return super().make_test_function(force or self._traced.changed("test", self))
+
+    def make_predict_function(self, force=False):
+        return super().make_predict_function(force or self._traced.changed("predict", self))
+
+
+def _is_text(x):
+    return isinstance(x, Mapping | list | tuple | np.ndarray | tf.Tensor)
+
+
+def _batches(x, y, sample_weight, batch_size, shuffle=False):
+    """Returns batches of strings.
+
+    KerasHub would use Grain, where that is installed, which needs batches of one shape.
+    """
+    parts = keras.utils.pack_x_y_sample_weight(
+        dict(x) if isinstance(x, Mapping) else x, y, sample_weight
+    )
+    pairs = tf.data.Dataset.from_tensor_slices(parts)
+    if shuffle:
+        pairs = pairs.shuffle(max(1, len(pairs)))
+    return pairs.batch(batch_size or 32)
