@@ -3,11 +3,13 @@
 import contextlib
 import errno
 import logging
+import os
 import pathlib
 import re
 import secrets
 import shutil
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -18,6 +20,9 @@ from export.saved_model.verification import sample_requests, sample_texts, verif
 from export.saved_model.warm_up import write_warm_up
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.files import locked, remove_leftovers, sync_to_disk
+
+if TYPE_CHECKING:  # KerasHub need not be installed
+    from tf_transformer.hub.seq_2_seq_lm import TransformerSeq2SeqLM
 
 _log = logging.getLogger(__name__)
 _TEMPORARY_PREFIX = ".writing-version-"
@@ -73,6 +78,36 @@ def export_translator(
             if path.is_file():
                 sync_to_disk(path)  # before the rename, so that no power cut leaves half a version
         return _rename_to_next_version(temporary, directory)
+
+
+def export_task(
+    task: "TransformerSeq2SeqLM",
+    directory: str | os.PathLike,
+    *,
+    signatures: list[str] | None = None,
+    dtype: str = "float32",
+    **options: Any,
+) -> pathlib.Path:
+    """Writes a task of KerasHub as `tf-transformer export` writes its model directory.
+
+    Args:
+        task: the task; LoRA is merged.
+        directory: contains the numbered versions, see `export_translator`.
+        signatures: names of the signatures to export, or None for all.
+        dtype: "float32", "bfloat16" or "int8", see `load_for_decoding`.
+        **options: those of `Translator`, such as `beam_size` and `length_penalty`.
+
+    Returns:
+        The new version's folder.
+
+    Raises:
+        InputError: an argument is out of range, the task has no preprocessor or is quantized, or as
+            `export_translator`.
+        OSError: a file cannot be written.
+    """
+    check_export_folder(pathlib.Path(directory))
+    translator = task.translator(dtype, **options)
+    return export_translator(translator, pathlib.Path(directory), signatures)
 
 
 @contextlib.contextmanager
