@@ -33,6 +33,10 @@ MODULES = {
         "tf_transformer.formats.import_model",
         "tf_transformer.formats.convert_model",
         "tf_transformer.formats.naming",
+        "tf_transformer.hub.seq_2_seq_lm",
+        "tf_transformer.hub.backbone",
+        "tf_transformer.hub.preprocessor",
+        "tf_transformer.hub.tokenizer",
     )
 }
 PACKAGES = ("tf_transformer", "training", "export")

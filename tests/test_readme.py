@@ -22,11 +22,14 @@ from training.demo.corpus import write_demonstration
 from training.settings import make_config, read_settings
 
 ROOT = pathlib.Path(__file__).parents[1]
-README, QUICK_START, PYTHON, SERVING = (
+README, QUICK_START, PYTHON, KERAS_HUB, SERVING = (
     (ROOT / name).read_text(encoding="utf-8")
-    for name in ("README.md", "docs/quick-start.md", "docs/python.md", "docs/serving.md")
+    for name in (
+        "README.md",
+        *(f"docs/{page}.md" for page in ("quick-start", "python", "keras_hub", "serving")),
+    )
 )
-TEXT = README + QUICK_START + PYTHON
+TEXT = README + QUICK_START + PYTHON + KERAS_HUB
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 SERVER = "localhost:8501"
 
@@ -37,6 +40,8 @@ SHORTER = {
     "--output prepared": "--output prepared --vocab-size 400",
     "--output served": "--output served --signatures serving_default",
     "steps_per_epoch=500, epochs=16": "steps_per_epoch=2, epochs=1",
+    "task.fit(english, german, batch_size=64)": "task.fit(english[:8], german[:8])",
+    '"served_task", beam_size=4': '"served_task", signatures=["serving_default"]',
 }
 
 
@@ -113,6 +118,10 @@ def test_all_blocks_run_in_order(corpus, tmp_path, monkeypatch, capfd):
     assert (tmp_path / "model" / "training.png").exists()
     assert len((tmp_path / "some.de").read_text().splitlines()) == 4
     assert "(2, 7, 64)" in capfd.readouterr().out
+    for file in ("config.json", "model.weights.h5", "source.spm", "target.spm"):
+        expected = (tmp_path / "model" / file).read_bytes()
+        assert (tmp_path / "another_model" / file).read_bytes() == expected
+    assert (tmp_path / "served_task" / "1" / "saved_model.pb").exists()
 
 
 def test_there_are_blocks_of_each_kind():
@@ -135,9 +144,11 @@ def test_sentences_are_known_to_the_demonstration(tmp_path):
     assert [source for source, _ in printed] == list(unseen)[:5]
     wrong = [number for number, pair in enumerate(printed) if unseen[pair[0]] != pair[1]]
     assert wrong == [0] and "the first of these five lost a digit" in " ".join(README.split())
-    for page in (README, QUICK_START, SERVING):
+    for page in (README, QUICK_START, KERAS_HUB, SERVING):
         tried = re.findall(r'--text "([^"]+)"', page)
-        for texts in re.findall(r'(?:"text": |constant\(|translator\()(\["[^\]]+\])', page):
+        for texts in re.findall(
+            r'(?:"text": |constant\(|translator\(|generate\(|fit\()(\["[^\]]+\])', page
+        ):
             tried += json.loads(texts)
         assert len(tried) >= 2
         assert set(tried) <= set(unseen), set(tried) - set(unseen)
