@@ -242,6 +242,7 @@ def test_inputs_that_are_refused(inputs, options, message):
         make_task().generate(inputs, **options)
 
 
+@pytest.mark.slow
 def test_scores_that_are_not_finite():
     task = make_task()
     task.backbone.transformer.target_embedding.embeddings.assign(
