@@ -54,7 +54,7 @@ def write_model(folder: pathlib.Path, options: argparse.Namespace) -> int:
         TARGET_EMBEDDING,
     )
     from tf_transformer.formats.naming import reverted_shapes
-    from tf_transformer.formats.tensors.write_safetensors import write_safetensors
+    from tf_transformer.formats.safetensors_writer import write_safetensors
     from tf_transformer.storage.weight_shapes import weight_shapes
 
     config = TransformerConfig(

@@ -27,8 +27,8 @@ from tf_transformer.formats.hf_marian import (
 )
 from tf_transformer.formats.naming import revert_weights, reverted_shapes
 from tf_transformer.formats.position_tables import SINUSOIDS, Layout, sinusoid_table
+from tf_transformer.formats.safetensors_writer import write_safetensors
 from tf_transformer.formats.supported import check_supported
-from tf_transformer.formats.tensors.write_safetensors import write_safetensors
 from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.model_dir import WEIGHTS_NAME, read_config, read_vocabularies
 from tf_transformer.storage.weight_shapes import weight_shapes
