@@ -8,11 +8,12 @@ from tf_transformer.config import nearest
 from tf_transformer.errors import InputError
 from tf_transformer.formats.ctranslate2_writer import write_ctranslate2
 from tf_transformer.formats.hf_marian_writer import write_hf
-from tf_transformer.storage.model_dir import check_model_dir
+from tf_transformer.formats.supported import ModelToConvert
+from tf_transformer.storage.model_dir import check_model_dir, read_config
 from tf_transformer.storage.new_folder import check_new_folder, new_folder
 
 # Each writes the model of a model directory into a folder, and returns what the format changes.
-WRITERS: dict[str, Callable[[pathlib.Path, pathlib.Path], list[str]]] = {
+WRITERS: dict[str, Callable[[ModelToConvert, pathlib.Path], list[str]]] = {
     "ctranslate2": write_ctranslate2,
     "hf": write_hf,
 }
@@ -42,6 +43,9 @@ def convert_model(
         )
     model_dir, output = pathlib.Path(model_dir), pathlib.Path(output)
     check_new_folder(output)
-    check_model_dir(model_dir)
+    source, target = check_model_dir(model_dir)
+    if source is None:
+        raise InputError(f"{model_dir}: a LanguageModel cannot be converted, only a translator")
+    model = ModelToConvert(model_dir, read_config(model_dir), source, target)
     with new_folder(output) as folder:
-        return WRITERS[format_name](model_dir, folder)
+        return WRITERS[format_name](model, folder)

@@ -12,8 +12,8 @@ import numpy as np
 from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
 from tf_transformer.formats.position_tables import SINUSOIDS, Layout, sinusoid_table
-from tf_transformer.formats.supported import check_supported
-from tf_transformer.storage.model_dir import WEIGHTS_NAME, read_config, read_vocabularies
+from tf_transformer.formats.supported import ModelToConvert, check_equal_heads, check_supported
+from tf_transformer.storage.model_dir import WEIGHTS_NAME
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import read_arrays
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, UNKNOWN_ID
@@ -24,7 +24,6 @@ _NAME = "ctranslate2"
 # Its decoder computes the positions of one token more than `max_length`.
 _MORE_POSITIONS = 1
 _SUPPORTED: dict[str, list[Any]] = {
-    "decoder_only": [False],
     "decoder_autoregression": ["self_attention"],
     "norm_type": ["layer"],
     "layer_history": [False],
@@ -34,24 +33,21 @@ _SUPPORTED: dict[str, list[Any]] = {
 }
 
 
-def write_ctranslate2(model_dir: pathlib.Path, output: pathlib.Path) -> list[str]:
+def write_ctranslate2(model: ModelToConvert, output: pathlib.Path) -> list[str]:
     """Writes a model for `ctranslate2.Translator`, whose inputs are pieces of SentencePiece.
 
     Args:
-        model_dir: the model directory.
+        model: the model.
         output: an existing folder, which also gets the SentencePiece models.
 
     Returns:
         What the format changes, a sentence each.
 
     Raises:
-        InputError: the model directory is damaged, the format cannot hold the model, or the package
-            `ctranslate2` is not installed.
+        InputError: the format cannot hold the model, or the package `ctranslate2` is not installed.
     """
-    config = read_config(model_dir)
+    model_dir, config, source, target = model
     check_convertible(config)
-    source, target = read_vocabularies(model_dir)
-    assert source is not None  # for the type checker: `check_convertible` refuses language models
     weights = dict(read_arrays(model_dir / WEIGHTS_NAME, weight_shapes(config)))
     save_ctranslate2(config, weights, source.pieces, target.pieces, output)
     for name, vocabulary in (("source.spm", source), ("target.spm", target)):
@@ -76,12 +72,7 @@ def check_convertible(config: TransformerConfig) -> None:
                 f"the format {_NAME} cannot hold a model with {name}.final_norm={side.final_norm} "
                 f"and {name}.norm_position={side.norm_position!r}"
             )
-    decoder = config.side("decoder")
-    if decoder.cross_num_heads != decoder.num_heads:
-        raise InputError(
-            f"the format {_NAME} cannot hold a model with decoder.cross_num_heads="
-            f"{decoder.cross_num_heads}, only with decoder.num_heads={decoder.num_heads}"
-        )
+    check_equal_heads(config, _NAME)
 
 
 def save_ctranslate2(

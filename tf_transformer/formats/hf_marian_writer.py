@@ -28,9 +28,9 @@ from tf_transformer.formats.hf_marian import (
 from tf_transformer.formats.naming import revert_weights, reverted_shapes
 from tf_transformer.formats.position_tables import SINUSOIDS, Layout, sinusoid_table
 from tf_transformer.formats.safetensors_writer import write_safetensors
-from tf_transformer.formats.supported import check_supported
+from tf_transformer.formats.supported import ModelToConvert, check_equal_heads, check_supported
 from tf_transformer.storage.json_files import write_json
-from tf_transformer.storage.model_dir import WEIGHTS_NAME, read_config, read_vocabularies
+from tf_transformer.storage.model_dir import WEIGHTS_NAME
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import read_arrays
 from tf_transformer.text.language_tags import is_tag
@@ -39,7 +39,6 @@ from tf_transformer.text.vocabulary import WORD_BEGIN, Vocabulary
 
 _NAME = "hf"
 _SUPPORTED: dict[str, list[Any]] = {
-    "decoder_only": [False],
     "decoder_autoregression": ["self_attention"],
     "norm_position": ["post"],
     "final_norm": [False],
@@ -58,23 +57,21 @@ _TIED_NAMES: dict[str | None, dict[str, list[str]]] = {
 _EPSILON = 1e-5  # of Transformers, not a setting
 
 
-def write_hf(model_dir: pathlib.Path, output: pathlib.Path) -> list[str]:
+def write_hf(model: ModelToConvert, output: pathlib.Path) -> list[str]:
     """Writes the files that `MarianMTModel` and `MarianTokenizer` load.
 
     Args:
-        model_dir: the model directory.
+        model: the model.
         output: an existing folder.
 
     Returns:
         What the format changes, a sentence each.
 
     Raises:
-        InputError: the model directory is damaged, or the format cannot hold the model.
+        InputError: the format cannot hold the model.
     """
-    config = read_config(model_dir)
+    model_dir, config, source, target = model
     check_convertible(config)
-    source, target = read_vocabularies(model_dir)
-    assert source is not None  # for the type checker
     is_shared = config.tied_embeddings in ("all", "inputs")
     if is_shared and _names(source) != _names(target):
         raise InputError(
@@ -106,11 +103,7 @@ def check_convertible(config: TransformerConfig) -> None:
             f"the format {_NAME} cannot hold a model with encoder.d_model={encoder.d_model} and "
             f"decoder.d_model={decoder.d_model}"
         )
-    if decoder.cross_num_heads != decoder.num_heads:
-        raise InputError(
-            f"the format {_NAME} cannot hold a model with decoder.cross_num_heads="
-            f"{decoder.cross_num_heads}, only with decoder.num_heads={decoder.num_heads}"
-        )
+    check_equal_heads(config, _NAME)
     if config.layer_norm_epsilon > _EPSILON:
         raise InputError(
             f"the format {_NAME} cannot hold a model with layer_norm_epsilon="
