@@ -10,7 +10,13 @@ from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.model_dir import read_tokenizers
-from tf_transformer.text.language_tags import add_tag, check_tags, language_tag, languages_of
+from tf_transformer.text.language_tags import (
+    add_tags,
+    check_tags,
+    find_tags,
+    language_tag,
+    languages_of,
+)
 from tf_transformer.text.text_file import TextFile
 
 
@@ -19,14 +25,30 @@ def test_tags():
     assert languages_of(["<2 de>", "▁<2de>", "a"]) == []
     with pytest.raises(ValueError, match="expected the name of a language, such as 'de'"):
         language_tag("d e")
-    lines = [add_tag(line, "de", "f:1") for line in (b"a dog", b" ", b"\xff")]
+    lines = [add_tags(line, "<2de> ", "f:1") for line in (b"a dog", b" ", b"\xff")]
     assert lines == [b"<2de> a dog", b" ", b"<2de> \xff"]
     with pytest.raises(ValueError, match="f:2: starts with a language tag already"):
-        add_tag(b"<2fr> a cat", "de", "f:2")
+        add_tags(b"<2fr> a cat", "<2de> ", "f:2")
     check_tags(["anything"], [], "f")
     check_tags(["<2de> a", "", b"<2fr> b"], ["de", "fr"], "f")
     with pytest.raises(ValueError, match=r"f:3: a source .* one of <2de>, <2fr>"):
         check_tags(["<2de> a", "", "b"], ["de", "fr"], "f")
+
+
+def test_tags_of_both_sides():
+    languages = [">>deu<<", ">>eng<<"]
+    assert find_tags("deu", "eng", languages, 2) == ">>deu<< >>eng<< "
+    assert find_tags("deu", None, languages) == ">>deu<< "
+    with pytest.raises(ValueError, match="needs a tag for the source language, too"):
+        find_tags("deu", None, languages, 2)
+    with pytest.raises(ValueError, match="has no tags for source languages"):
+        find_tags("deu", "eng", languages)
+    with pytest.raises(ValueError, match="no tag for the language 'fra', only for >>deu<<, >>eng"):
+        find_tags("deu", "fra", languages, 2)
+    check_tags([">>deu<< >>eng<< a", ">>eng<<>>deu<<", ""], languages, "f", 2)
+    for source in (">>deu<< a", "a", "a >>deu<< >>eng<<", ">>deu<<"):
+        with pytest.raises(ValueError, match="f:1: a source .* target language and its own, two"):
+            check_tags([source], languages, "f", 2)
 
 
 @pytest.mark.parametrize("name", ["plain", "columns.tsv:2"])

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 from tf_transformer.config_checks import (
     Activation,
     Autoregression,
+    BeginEmbedding,
     DropoutRate,
     Epsilon,
     FirstPosition,
     InnerWidth,
+    LanguageTags,
     ModelWidth,
     NormPosition,
     NormType,
@@ -111,10 +113,16 @@ class TransformerConfig:
             "none" shares nothing. None means "all" if both vocabularies and both widths are
             equal, else "target".
         trainable_embeddings: False freezes the embeddings, for pretrained vectors.
-        zero_begin_embedding: the begin id's vector in the decoder's input is zero, as in Marian,
-            and its row of the matrix is not used there; the positional encoding is added.
+        begin_embedding: vector of the begin id in the decoder's input: its "own" row of the matrix,
+            "zero" (Marian), or the row of the "end" id (fairseq, M2M100, NLLB); the positional
+            encoding is added.
         logits_bias: adds a bias to the logits; None means True unless the logits are tied to the
             target embedding.
+        language_tags: how the languages of a multilingual model are named. "source": the source
+            starts with the tag of the target language (Johnson et al., 2017). "source_and_target":
+            each side starts with the tag of its own language (Fan et al., 2020, M2M100 and NLLB);
+            in text and in token ids both stand at the start of the source, first the target's,
+            which the search and training move to the target, see `framing.split_tags`.
         depth_scaled_initialization: the initial weights of layer l are scaled by 1 / sqrt(l)
             (Zhang et al., 2019).
         layer_norm_epsilon: of every norm.
@@ -149,8 +157,9 @@ class TransformerConfig:
     layer_history: Switch = False
     tied_embeddings: TiedEmbeddings | None = None
     trainable_embeddings: Switch = True
-    zero_begin_embedding: Switch = False
+    begin_embedding: BeginEmbedding = "own"
     logits_bias: Switch | None = None
+    language_tags: LanguageTags = "source"
     depth_scaled_initialization: Switch = False
     layer_norm_epsilon: Epsilon = 1e-6
     max_length: NumPositions = 256
@@ -224,6 +233,11 @@ class TransformerConfig:
         """Returns the dropout rate of the "attention" weights or "feed_forward" activations."""
         rate = getattr(self, f"{part}_dropout_rate")
         return self.dropout_rate if rate is None else rate
+
+    @property
+    def num_target_tags(self) -> int:
+        """Number of tags at the start of a source that belong to its target."""
+        return int(self.language_tags == "source_and_target")
 
     @property
     def logits_tied(self) -> bool:

@@ -31,7 +31,9 @@ NormType = Literal["layer", "sample_std", "l1", "rms"]
 Positions = Literal["interleaved", "concatenated", "marian", "learned", "none"]
 NOT_SINUSOIDAL = ("learned", "none")
 RelativePositions = Literal["none", "keys", "keys_values"]
+BeginEmbedding = Literal["own", "zero", "end"]
 Autoregression = Literal["self_attention", "ssru"]
+LanguageTags = Literal["source", "source_and_target"]
 Activation = Literal["relu", "gelu", "swish", "glu", "reglu", "geglu", "swiglu"]
 # Those whose inner projection also computes a gate.
 GATED_ACTIVATIONS = ("glu", "reglu", "geglu", "swiglu")
@@ -167,6 +169,11 @@ def _check_meaning(config):
             "`first_position` must be 0 unless `positions` are sinusoids. "
             f"Received: first_position={config.first_position}, positions={config.positions!r}"
         )
+    if config.num_target_tags and config.positions == "learned":
+        raise InputError(
+            "`language_tags='source_and_target'` makes targets longer than `max_length`, for which "
+            "there are no learned positions. Received: positions='learned'"
+        )
 
 
 def _check_decoder_only(config):
@@ -179,6 +186,11 @@ def _check_decoder_only(config):
                 f"`decoder_only` models have no encoder and no use for `{name}`. "
                 f"Received: {name}={shown(value)}"
             )
+    if config.num_target_tags:
+        raise InputError(
+            "`decoder_only` models have no source whose tag could name a language. "
+            f"Received: language_tags={config.language_tags!r}"
+        )
     if config.tied_embeddings not in ("none", "target"):
         raise InputError(
             "`tied_embeddings` of a `decoder_only` model must be 'none' or 'target'. "

@@ -186,6 +186,11 @@ class TrainingConfig:
     optimization: OptimizationConfig = dataclasses.field(default_factory=OptimizationConfig)
     validation: ValidationConfig = dataclasses.field(default_factory=ValidationConfig)
 
+    @property
+    def num_tags(self) -> int:
+        """Number of tags that a source starts with, if the vocabulary has languages."""
+        return 1 + (self.model.get("language_tags") == "source_and_target")
+
     def transformer_config(
         self, source_vocab_size: int | None, target_vocab_size: int
     ) -> TransformerConfig:

@@ -76,15 +76,24 @@ def check_shards(folders: Sequence[PreparedFolder]) -> None:
 
 
 def check_language_tags(
-    languages: Sequence[str], source: TextFile | None, validation_source: TextFile | None
+    languages: Sequence[str],
+    num_tags: int,
+    source: TextFile | None,
+    validation_source: TextFile | None,
 ) -> None:
     """Checks the language tags of the validation source and of the first training sources.
+
+    Args:
+        languages: the vocabulary's languages.
+        num_tags: number of tags that a source must start with.
+        source: the training source.
+        validation_source: the validation source.
 
     Raises:
         InputError: a tag is missing or superfluous; the message names file and line.
     """
     if validation_source is not None:
-        check_tags(validation_source.lines(), languages, str(validation_source))
+        check_tags(validation_source.lines(), languages, str(validation_source), num_tags)
     if source is not None:
         lines = itertools.islice(source.lines(), _CHECKED_TAG_LINES)
-        check_tags(lines, languages, str(source))
+        check_tags(lines, languages, str(source), num_tags)

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.storage.model_dir import WEIGHTS_NAME
+from tf_transformer.text.framing import move_tags
 from training.callbacks.callbacks import (
     CheckTexts,
     SaveCheckpoints,
@@ -88,7 +89,8 @@ def run_loop(
     detector = None if isinstance(corpus, PreparedText) else corpus.change_detector
     detectors = (detector, validation.change_detector)
     text_checks = CheckTexts([found for found in detectors if found is not None])
-    validation_batches = workers.shares(_countable(validation.batches()))
+    num_tags = model.config.num_target_tags
+    validation_batches = workers.shares(_countable(_tags_moved(validation.batches(), num_tags)))
     log = TensorBoardLog(model_dir / LOGS_NAME if workers.is_chief else None, current_step(model))
     with StopOnSignal(workers) as stop_on_signal, contextlib.ExitStack() as exit_stack:
         validator = Validation(
@@ -155,6 +157,7 @@ def _fit(model, config, corpus, validation, validation_batches, workers, callbac
         optimization.seed,
         step,
     )
+    batches = _tags_moved(batches, model.config.num_target_tags)
     model.fit(
         workers.shares(batches.prefetch(tf.data.AUTOTUNE)),
         validation_data=validation_batches,
@@ -166,6 +169,16 @@ def _fit(model, config, corpus, validation, validation_batches, workers, callbac
         callbacks=callbacks,
         verbose=0,  # its progress bar would wait for every step
         shuffle=False,
+    )
+
+
+def _tags_moved(batches: tf.data.Dataset, num_tags: int) -> tf.data.Dataset:
+    """Applies `move_tags` if targets have tags."""
+    if not num_tags:
+        return batches
+    return batches.map(
+        lambda inputs, labels: move_tags(inputs, labels, num_tags),
+        num_parallel_calls=tf.data.AUTOTUNE,
     )
 
 

@@ -120,6 +120,11 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
             "'data.subword_dropout': the pieces of 'vocabulary.kind: char' cannot be split; "
             "set it to 0"
         )
+    if model.num_target_tags and not config.vocabulary.joint:
+        raise InputError(
+            f"'model.language_tags: {model.language_tags}' needs tags that both sides share; set "
+            "'vocabulary.joint: true'"
+        )
     if model.decoder_only and config.vocabulary.languages:
         raise InputError(
             "'vocabulary.languages' are tags of the source, which a language model does not have; "

@@ -88,7 +88,7 @@ class TrainingRun:
         """
         for text in (self.corpus, self.validation):
             if isinstance(text, TextPair):
-                text.check(self.config.vocabulary.languages)
+                text.check(self.config.vocabulary.languages, self.config.num_tags)
 
     def fingerprint(self) -> dict[str, Any]:
         """Returns what must be equal for another call to resume this run."""

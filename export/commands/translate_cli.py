@@ -14,9 +14,11 @@ from export.commands.line_output import check_output, open_output, output_path, 
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
+    add_languages,
     add_search_options,
-    add_target_language,
+    check_languages,
     check_translator,
+    find_source_tags,
     folder,
     given_search,
     text,
@@ -24,11 +26,13 @@ from tf_transformer.command_line.command_options import (
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, SEARCH_OPTIONS
 from tf_transformer.errors import InputError
-from tf_transformer.text.language_tags import add_tag, check_tag, find_language, language_tag
+from tf_transformer.text.language_tags import add_tags, check_tag, written_tags
 from tf_transformer.text.lines import join_lines
 
 # Options passed on to `Client`, which also defines their defaults.
 _CLIENT_OPTIONS = ("model", "protocol", "max_batch_size", "deadline")
+# Adds tags to a line, or checks them; with file and line, for the error message.
+_Prepare = Callable[[bytes, str], bytes]
 # The translations of one line, best first: text, score, and whether the source was truncated.
 _NBest = Iterable[tuple[str, float, bool]]
 # Maps lines, and their numbers for messages, to their translations.
@@ -73,7 +77,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "--output", type=output_path, metavar="F",
         help="translations (default, and -: standard output); named F.partial until complete",
     )  # fmt: skip
-    add_target_language(parser)
+    add_languages(parser)
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
@@ -88,8 +92,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 def _run_translate(options):
     _check_options(options)
-    languages = [] if options.server is not None else _check_model(options)
-    prepare = _preparation(options.target_language, languages)
+    prepare = _server_tags(options) if options.server is not None else _model_tags(options)
     with open_lines(options.input) as lines, contextlib.ExitStack() as stack:
         check_output(options.output, lines, options.model_dir)
         translate: _Translate
@@ -122,26 +125,31 @@ def _check_options(options):
     if options.n_best is not None and not 1 <= options.n_best <= beam_size:
         expected = "at least 1" if options.n_best < 1 else f"at most the --beam-size, {beam_size}"
         raise InputError(f"--n-best {options.n_best}: expected {expected}")
-    if options.target_language is not None:
-        language_tag(options.target_language)
+    check_languages(options)
 
 
-def _check_model(options):
-    """Checks the model directory and returns the languages that it has tags for."""
+def _model_tags(options) -> _Prepare:
+    """Checks the model directory, and returns what adds or checks the tags of a source."""
+    from tf_transformer.storage.model_dir import read_config
+
     source, _ = check_translator(options.model_dir, options.end_piece)
-    if options.target_language is not None:
-        options.target_language = find_language(options.target_language, source.languages)
-    return source.languages
+    num_tags = 1 + read_config(options.model_dir).num_target_tags
+    if tags := find_source_tags(options, source, num_tags):
+        return lambda line, where: add_tags(line, tags, where)
 
-
-def _preparation(language: str | None, languages: list[str]) -> Callable[[bytes, str], bytes]:
-    def prepare(line, where):
-        if language is not None:
-            return add_tag(line, language, where)
-        check_tag(line, languages, where)
+    def checked(line, where):
+        check_tag(line, source.languages, where, num_tags)
         return line
 
-    return prepare
+    return checked
+
+
+def _server_tags(options) -> _Prepare:
+    """Returns what adds tags to a source; only the server knows which ones there are."""
+    languages = [x for x in (options.target_language, options.source_language) if x is not None]
+    if not languages:
+        return lambda line, where: line
+    return lambda line, where: add_tags(line, written_tags(*languages), where)
 
 
 def _load(options) -> _Translate:

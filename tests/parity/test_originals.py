@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests.stepping import step_by_step
 from tf_transformer import LabelSmoothedCrossEntropy, Transformer, TransformerConfig
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
-from tf_transformer.formats.hf_folder import NAMES
+from tf_transformer.formats.hf_weights import NAMES
 from tf_transformer.formats.naming import convert_weights, load_weights
 from tf_transformer.formats.originals import ANNOTATED
 from tf_transformer.storage.weight_shapes import weight_shapes
@@ -172,7 +172,7 @@ def test_marian_begins_with_a_zero_vector():
     with torch.no_grad():
         module.model.shared.weight[2] = 0
         expected = run().numpy()
-    model = Transformer(dataclasses.replace(config, zero_begin_embedding=True))
+    model = Transformer(dataclasses.replace(config, begin_embedding="zero"))
     load_weights(model, naming, arrays_of(module))
     matrix = np.array(model.target_embedding.embeddings)
     matrix[2] = 1

@@ -50,7 +50,7 @@ def make_model(rng, **settings):
         **settings,
         positions="concatenated",
         tied_embeddings="none",  # tied random embeddings would repeat their input
-        zero_begin_embedding=True,
+        begin_embedding="zero",
     )
     model = Transformer(config)
     for weight in model.weights:

@@ -348,7 +348,7 @@ def test_sides_of_two_widths_share_nothing():
         (dict(encoder=4), "`encoder` must hold settings of one side. Received: encoder=4"),
         (dict(final_norm="yes"), "`final_norm` must be a valid boolean"),
         (dict(layer_history=1), "`layer_history` must be a valid boolean"),
-        (dict(zero_begin_embedding=0), "`zero_begin_embedding` must be a valid boolean"),
+        (dict(begin_embedding="none"), "`begin_embedding` must be 'own', 'zero' or 'end'"),
         (
             dict(encoder={"d_model": 64}, tied_embeddings="inputs"),
             "`tied_embeddings='inputs'` needs one width for both sides. "

@@ -13,6 +13,7 @@ from tf_transformer.decoding.search_options import (
     MAX_BEAM_SIZE,
 )
 from tf_transformer.errors import InputError
+from tf_transformer.text.language_tags import find_tags, language_tag
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.text.vocabulary import Vocabulary
@@ -123,10 +124,36 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_target_language(parser: argparse.ArgumentParser) -> None:
-    """Adds `--target-language`."""
+def add_languages(parser: argparse.ArgumentParser) -> None:
+    """Adds `--target-language` and `--source-language`."""
     parser.add_argument(
         "--target-language", type=text, metavar="L",
         help="target language of a multilingual model; adds its tag, such as <2de>, to every "
         "sentence",
     )  # fmt: skip
+    parser.add_argument(
+        "--source-language", type=text, metavar="L",
+        help="language of the sentences, for a model that needs its tag, too, such as NLLB",
+    )  # fmt: skip
+
+
+def check_languages(options: argparse.Namespace) -> None:
+    """Checks what `--target-language` and `--source-language` mean without a model.
+
+    Raises:
+        InputError: a language's name is not valid, or the source's is given alone.
+    """
+    for language in (options.target_language, options.source_language):
+        if language is not None:
+            language_tag(language)
+    if options.source_language is not None and options.target_language is None:
+        raise InputError("--source-language is valid only with --target-language")
+
+
+def find_source_tags(
+    options: argparse.Namespace, source: "Vocabulary", num_tags: int
+) -> str | None:
+    """Returns the tags that the options name, for `find_tags`; None if they name none."""
+    if options.target_language is None:
+        return None
+    return find_tags(options.target_language, options.source_language, source.languages, num_tags)

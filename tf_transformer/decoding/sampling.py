@@ -53,6 +53,7 @@ def sample(
     begin_id: int,
     end_ids: Sequence[int],
     options: SamplingOptions,
+    prefix: tf.Tensor | None = None,
     suppressed_ids: tuple[int, ...] = (),
 ) -> Samples:
     """Draws one output for each row, token by token.
@@ -63,10 +64,15 @@ def sample(
         begin_id: the token before the first.
         end_ids: tokens that end an output, see `beam_search`.
         options: per-row options.
+        prefix: `(rows, prefix_length)` int32, tokens that every output starts with; they count for
+            `lengths` and `max_length`, not for `log_probs`.
         suppressed_ids: tokens that are never drawn.
     """
     rows = tf.shape(options.seed)[0]
     parents = tf.zeros((rows, 1), tf.int32)  # the only hypothesis of each row
+    prefix = parents[:, :0] if prefix is None else prefix
+    num_given = tf.shape(prefix)[1]
+    given = tf.pad(prefix, [[0, 0], [0, 1]])
 
     def advance(step, newest, ids, log_probs, lengths, done, state):
         state = tf.cond(
@@ -77,9 +83,11 @@ def sample(
         logits, _, state = model.decode_step(newest[:, tf.newaxis], parents, step, state)
         logits = merge_end_ids(logits, end_ids)[:, 0]
         drawn = _draw(logits, step, options, suppressed_ids)
+        is_given = step < num_given
+        drawn = tf.where(is_given, given[:, tf.minimum(step, num_given)], drawn)
         drawn = tf.where(done | (step >= options.max_length), end_ids[0], drawn)
         drawn_log_probs = tf.gather(tf.nn.log_softmax(logits), drawn, batch_dims=1)
-        log_probs += tf.where(done, 0.0, drawn_log_probs)
+        log_probs += tf.where(done | is_given, 0.0, drawn_log_probs)
         done |= drawn == end_ids[0]
         ids = tf.concat([ids, tf.where(done, 0, drawn)[:, tf.newaxis]], axis=1)
         return step + 1, drawn, ids, log_probs, lengths + tf.cast(~done, tf.int32), done, state

@@ -26,7 +26,7 @@ from tf_transformer.layers.masks import padding_mask
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.printable import shown
-from tf_transformer.text.framing import end_and_pad
+from tf_transformer.text.framing import end_and_pad, split_tags
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS
 
 # With these and sources of at most 2**20 tokens, the limit of an output fits into an int32.
@@ -59,6 +59,13 @@ class TranslationOptions(NamedTuple):
         """Returns the defaults for `rows` sentences."""
         return cls(
             *(tf.fill([rows], tf.constant(o.unset, tf.as_dtype(o.dtype))) for o in SEARCH_OPTIONS)
+        )
+
+    def lengthened(self, number: int) -> "TranslationOptions":
+        """Returns options for outputs with `number` more tokens at the start."""
+        return self._replace(
+            max_length=tf.where(self.max_length > 0, self.max_length + number, self.max_length),
+            min_length=tf.where(self.min_length > 0, self.min_length + number, self.min_length),
         )
 
 
@@ -127,6 +134,9 @@ class TranslationSearch(tf.Module):
     ) -> Hypotheses:
         """Searches the best outputs.
 
+        Tags at the start of the source that belong to the target (see
+        `TransformerConfig.language_tags`) are forced at the start of the outputs, and not returned.
+
         Args:
             source: ragged ids `(batch, (length))` without special ids, none longer than `limit`.
             options: per-sentence options; None means those of the search.
@@ -138,21 +148,29 @@ class TranslationSearch(tf.Module):
             Hypotheses with a beam of `beam_size`; without tokens and with score 0 for an empty
             source.
         """
+        num_tags = self.model.config.num_target_tags
+        if num_tags:
+            tags, source = split_tags(source, num_tags)
+            prefix = tags if prefix is None else tf.concat([tags, prefix], axis=1)
+            options = options and options.lengthened(num_tags)
         if options is None and prefix is None:
             found = self._graph(False)(end_and_pad(source), tf.constant(num_best))
         else:
             rows = source.nrows(tf.int32)
             options = TranslationOptions.defaults(rows) if options is None else options
-            dense = tf.zeros((rows, 0), tf.int32) if prefix is None else prefix.to_tensor(PAD_ID)
+            if prefix is None:
+                prefix = tf.zeros((rows, 0), tf.int32)
+            elif isinstance(prefix, tf.RaggedTensor):
+                prefix = prefix.to_tensor(PAD_ID)
             # `start` needs at least one column, which may be padding.
-            dense = tf.pad(dense, [[0, 0], [0, 1]])
-            found = self._graph(True)(end_and_pad(source), tf.constant(num_best), dense, *options)
+            prefix = tf.pad(prefix, [[0, 0], [0, 1]])
+            found = self._graph(True)(end_and_pad(source), tf.constant(num_best), prefix, *options)
         is_empty = (source.row_lengths() == 0)[:, tf.newaxis]
         return Hypotheses(
-            found.ids,
+            found.ids[:, :, num_tags:],
             tf.where(is_empty, 0.0, found.scores),
             tf.where(is_empty, 0.0, found.log_probs),
-            tf.where(is_empty, 0, found.lengths),
+            tf.where(is_empty, 0, tf.maximum(found.lengths - num_tags, 0)),
         )
 
     def _graph(self, with_options):

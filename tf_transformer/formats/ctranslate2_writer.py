@@ -111,7 +111,8 @@ def save_ctranslate2(
     spec.config.unk_token = target_pieces[UNKNOWN_ID]
     spec.config.bos_token = target_pieces[BEGIN_ID]
     spec.config.eos_token = target_pieces[END_ID]
-    spec.config.decoder_start_token = target_pieces[BEGIN_ID]
+    starts_with_end = config.begin_embedding == "end"
+    spec.config.decoder_start_token = target_pieces[END_ID if starts_with_end else BEGIN_ID]
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = config.layer_norm_epsilon
     spec.validate()
@@ -136,7 +137,7 @@ def _stack_spec(name: str, config: TransformerConfig) -> Any:
         activation=activations[config.activation],
     )
     if name == "decoder":
-        spec.start_from_zero_embedding = config.zero_begin_embedding
+        spec.start_from_zero_embedding = config.begin_embedding == "zero"
     return spec
 
 

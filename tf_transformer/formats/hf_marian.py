@@ -6,20 +6,20 @@ separate vocabularies, `vocab.json` is the source's, and `target_vocab.json` the
 
 import pathlib
 
-import numpy as np
-
 from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
 from tf_transformer.formats.hf_folder import (
-    LOGITS_BIAS,
-    NAMES,
-    SOURCE_EMBEDDING,
-    TARGET_EMBEDDING,
-    FolderWeights,
     Seq2SeqSettings,
     read_model_type,
     read_settings,
     read_vocabulary,
+)
+from tf_transformer.formats.hf_weights import (
+    NAMES,
+    TARGET_EMBEDDING,
+    FolderWeights,
+    check_rows,
+    keep_bias,
 )
 from tf_transformer.formats.imported_model import ImportedModel
 from tf_transformer.formats.naming import convert_weights
@@ -69,16 +69,16 @@ class HFMarian:
                 not supported.
         """
         settings, model_settings = read_settings(path, _REQUIRED)
-        source, target = _read_rows(path, settings)
+        source, target = read_marian_rows(path, settings)
         weights = FolderWeights(path, settings)
-        _check_rows(weights, source, target)
+        check_rows(weights, source, target)
         begin_row = weights[TARGET_EMBEDDING][settings.decoder_start_token_id]
         config = TransformerConfig(
             source_vocab_size=source.vocab_size,
             target_vocab_size=target.vocab_size,
             tied_embeddings=weights.tied_embeddings,
-            logits_bias=_has_bias(weights, target),
-            zero_begin_embedding=not begin_row.any(),
+            logits_bias=keep_bias(weights, target),
+            begin_embedding="own" if begin_row.any() else "zero",
             **(weights.positions or Layout("marian"))._asdict(),
             **model_settings,
         )
@@ -90,34 +90,21 @@ class HFMarian:
         )
 
 
-def _check_rows(weights: FolderWeights, source: VocabularyRows, target: VocabularyRows) -> None:
-    """Checks that the embeddings have a row for each entry of the vocabularies."""
-    for name, size in (
-        (SOURCE_EMBEDDING, source.original_size),
-        (TARGET_EMBEDDING, target.original_size),
-    ):
-        shape = weights.shape(name)
-        is_shared = name == SOURCE_EMBEDDING and shape is None
-        if not is_shared and (shape is None or len(shape) != 2 or shape[0] != size):
-            raise InputError(
-                f"{weights.path}: {name} must have a row for each of the {size} entries of the "
-                f"vocabulary, got the shape {shape}"
-            )
-
-
-def _has_bias(weights: FolderWeights, target: VocabularyRows) -> bool:
-    """Returns whether the logits need a bias: one of zeros may be stored, or left out."""
-    if target.added:
-        weights.add(LOGITS_BIAS, np.zeros(target.original_size, "float32"))
-    elif not np.any(weights.get(LOGITS_BIAS, 0)):
-        weights.drop(LOGITS_BIAS)
-    return LOGITS_BIAS in weights
-
-
-def _read_rows(
+def read_marian_rows(
     folder: pathlib.Path, settings: Seq2SeqSettings
 ) -> tuple[VocabularyRows, VocabularyRows]:
-    """Reads the vocabularies of source and target, the same one twice if it is shared."""
+    """Reads the vocabularies of Marian's tokenizer.
+
+    Args:
+        folder: the folder.
+        settings: the model's settings.
+
+    Returns:
+        The vocabularies of source and target, the same one twice if it is shared.
+
+    Raises:
+        InputError: a file is missing, damaged, or does not fit the settings.
+    """
     source = _read_side(folder / VOCABULARY_NAME, settings.vocab_size, settings)
     if settings.share_encoder_decoder_embeddings:
         return source, source
@@ -134,6 +121,8 @@ def _read_side(path: pathlib.Path, size: int, settings: Seq2SeqSettings) -> Voca
     # With separate vocabularies, the settings name the pad id of the source.
     pad = pieces.index(PAD_PIECE) if PAD_PIECE in pieces else settings.pad_token_id
     begin, end = settings.decoder_start_token_id, settings.eos_token_id
+    if begin == end and settings.bos_token_id is not None:
+        begin = settings.bos_token_id
     for name, token_id in (("pad", pad), ("decoder_start", begin), ("eos", end)):
         if not 0 <= token_id < size:
             raise InputError(

@@ -44,6 +44,7 @@ class TextGenerator(tf.Module):
             return found.text, found.log_probs
 
         self._languages = translator.source_tokenizer.languages
+        self._num_tags = 1 + translator.model.config.num_target_tags
         self._search = tf.function(
             search, input_signature=[text, text, *_specs(SEARCH_OPTIONS)], autograph=False
         )
@@ -65,7 +66,7 @@ class TextGenerator(tf.Module):
             InputError: a text lacks the language tag that the model needs, a prompt is given for
                 sampling, or a score is not finite.
         """
-        check_tags(texts, self._languages, "inputs")
+        check_tags(texts, self._languages, "inputs", self._num_tags)
         if options.is_sampling and any(prompts):
             raise InputError("Sampling cannot continue a `decoder_text`; use beam search for it")
         tensors = [tf.constant(texts, tf.string, shape=[len(texts)])]

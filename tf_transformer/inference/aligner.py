@@ -8,7 +8,7 @@ from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.translation_search import TranslationOptions
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.masks import padding_mask
-from tf_transformer.text.framing import end_and_pad, prepend_begin
+from tf_transformer.text.framing import end_and_pad, prepend_begin, split_tags
 
 
 class Alignments(NamedTuple):
@@ -52,7 +52,7 @@ class Aligner:
         # seconds longer to load them.
         self._describe = tf.function(
             self._find_alignments,
-            input_signature=[ids, amounts, ids, amounts],
+            input_signature=[ids, ids, amounts, ids, amounts],
             autograph=False,
             experimental_attributes={"_noinline": True},
         )
@@ -86,20 +86,22 @@ class Aligner:
     def _align_chunk(self, source, options):
         found = self._translator.search.run(source, options)
         ids, lengths = found.ids[:, 0], found.lengths[:, 0]
+        tags, source = split_tags(source, self._translator.model.config.num_target_tags)
         source_lengths = tf.cast(source.row_lengths(), tf.int32)
-        text, *alignments = self._describe(end_and_pad(source), source_lengths, ids, lengths)
+        text, *alignments = self._describe(tags, end_and_pad(source), source_lengths, ids, lengths)
         return (tf.where(source_lengths == 0, "", text), found.scores[:, 0], *alignments)
 
-    def _find_alignments(self, source, source_lengths, target, target_lengths):
+    def _find_alignments(self, tags, source, source_lengths, target, target_lengths):
         """Returns the text, the pieces of both sides, and the hard and soft alignment.
 
         Args:
+            tags: `(rows, num_target_tags)` ids before those of the target.
             source: `(rows, source_length)` ids with the end id, padded with 0.
             source_lengths: `(rows,)`, without the end id.
             target: `(rows, target_length)` ids without the end id, padded with 0.
             target_lengths: `(rows,)`.
         """
-        weights = self._cross_attention(source, target)
+        weights = self._cross_attention(source, tags, target)
         sides = (
             (self._translator.source_tokenizer, source, source_lengths),
             (self._translator.target_tokenizer, target, target_lengths),
@@ -117,16 +119,16 @@ class Aligner:
             _soft_alignment(weights, source_lengths, target_lengths),
         )
 
-    def _cross_attention(self, source, target):
-        """Returns the weights that each target piece was predicted with.
+    def _cross_attention(self, source, tags, target):
+        """Returns the weights that each target piece after the tags was predicted with.
 
         Returns:
             `(rows, target_length, source_length)`.
         """
-        inputs = {"source": source, "target": prepend_begin(target)}
+        inputs = {"source": source, "target": prepend_begin(tf.concat([tags, target], axis=1))}
         cross = self._translator.model.states(inputs).decoder.cross_attention
         layer = cross[max(len(cross) - 2, 0)]
-        return tf.reduce_mean(tf.cast(layer, tf.float32), axis=1)[:, :-1]
+        return tf.reduce_mean(tf.cast(layer, tf.float32), axis=1)[:, tf.shape(tags)[1] : -1]
 
 
 def _hard_alignment(weights, source, target_lengths):

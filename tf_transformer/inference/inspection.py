@@ -18,7 +18,8 @@ class InspectedSentence(NamedTuple):
 
     Attributes:
         source: the encoder's input, pieces that end with the end symbol.
-        target: the decoder's input, pieces that start with the begin symbol.
+        target: the decoder's input, pieces that start with the begin symbol, and after it the
+            target's tag if the model has one.
         translation: text of the translation.
         truncated: whether the source was truncated to the model's limit.
         attention: one array per layer, without a batch axis: encoder `(num_heads, source, source)`,
@@ -74,16 +75,16 @@ def inspect_pair(translator: Translator, source: str, target: str, limit: int) -
 
 
 def _inspect(translator, source, target, truncated):
-    source_ids = append_end(source).numpy().tolist()
-    target_ids = prepend_begin(target[tf.newaxis])[0].numpy().tolist()
+    num_tags = translator.model.config.num_target_tags
+    source_ids = append_end(source[num_tags:]).numpy().tolist()
+    tagged = tf.concat([source[:num_tags], target], axis=0)
+    target_ids = prepend_begin(tagged[tf.newaxis])[0].numpy().tolist()
     inputs = {"source": np.array([source_ids]), "target": np.array([target_ids])}
     attention = translator.model.states(inputs).attention
     return InspectedSentence(
         source=_pieces(translator.source_tokenizer, source_ids),
         target=_pieces(translator.target_tokenizer, target_ids),
-        translation=translator.target_tokenizer.detokenize(tf.constant([target_ids]))[0]
-        .numpy()
-        .decode(),
+        translation=translator.target_tokenizer.detokenize(target[tf.newaxis])[0].numpy().decode(),
         truncated=truncated,
         attention=AttentionWeights(
             *([np.asarray(weights)[0] for weights in part] for part in attention)

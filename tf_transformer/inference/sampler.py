@@ -9,7 +9,7 @@ from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.sampling import SamplingOptions, sample
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.masks import padding_mask
-from tf_transformer.text.framing import end_and_pad
+from tf_transformer.text.framing import end_and_pad, split_tags
 from tf_transformer.text.special_ids import BEGIN_ID, SUPPRESSED_IDS
 
 
@@ -49,6 +49,8 @@ def sample_translations(
 
 
 def _sample_chunk(translator, source, options):
+    num_tags = translator.model.config.num_target_tags
+    tags, source = split_tags(source, num_tags)
     ids = end_and_pad(source)
     decoder = IncrementalDecoder(translator.model)
     mask = padding_mask(ids)
@@ -59,9 +61,10 @@ def _sample_chunk(translator, source, options):
         state,
         begin_id=BEGIN_ID,
         end_ids=translator.search.end_ids,
-        options=options._replace(max_length=max_length),
+        options=options._replace(max_length=tf.where(max_length > 0, max_length + num_tags, 0)),
+        prefix=tags,
         suppressed_ids=SUPPRESSED_IDS,
     )
     is_empty = source.row_lengths() == 0
-    texts = translator.target_tokenizer.detokenize(found.ids)
+    texts = translator.target_tokenizer.detokenize(found.ids[:, num_tags:])
     return tf.where(is_empty, "", texts), tf.where(is_empty, 0.0, found.log_probs)

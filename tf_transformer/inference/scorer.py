@@ -9,7 +9,7 @@ from tf_transformer.decoding.logits_processing import merge_end_ids
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.losses.label_smoothing import cross_entropy
-from tf_transformer.text.framing import end_and_pad, shift_right
+from tf_transformer.text.framing import end_and_pad, shift_right, split_tags
 
 
 class Scores(NamedTuple):
@@ -58,10 +58,13 @@ def score_pairs(translator: Translator, source: tf.Tensor, target: tf.Tensor) ->
 
 
 def _score_chunk(translator, source, target):
-    labels = end_and_pad(target)
+    num_tags = translator.model.config.num_target_tags
+    tags, source = split_tags(source, num_tags)
+    labels = tf.concat([tags, end_and_pad(target)], axis=1)
     inputs = {"source": end_and_pad(source), "target": shift_right(labels)}
+    logits = merge_end_ids(translator.model(inputs), translator.search.end_ids)[:, num_tags:]
+    labels = labels[:, num_tags:]
     mask = padding_mask(labels)
-    logits = merge_end_ids(translator.model(inputs), translator.search.end_ids)
     log_probs = tf.where(mask, -cross_entropy(labels, logits), 0.0)
     padding = translator.source_limit + 1 - tf.shape(labels)[1]
     padded = tf.ensure_shape(

@@ -143,7 +143,8 @@ class Translator(tf.Module):
                 the model needs, or a score is not finite.
         """
         sentences = list_of_texts(sentences, "sentences")
-        check_tags(sentences, self.source_tokenizer.languages, "sentences")
+        num_tags = 1 + self.model.config.num_target_tags
+        check_tags(sentences, self.source_tokenizer.languages, "sentences", num_tags)
         translations = self.translate_batch(sentences)
         check_scores([best[0].score for best in translations])
         return translations

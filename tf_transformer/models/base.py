@@ -19,7 +19,7 @@ from tf_transformer.layers.layout import PADDED, SentenceLayout
 from tf_transformer.layers.positions import PositionalEncoding
 from tf_transformer.models.states import ModelStates
 from tf_transformer.private_interfaces import strategy_of
-from tf_transformer.text.special_ids import BEGIN_ID
+from tf_transformer.text.special_ids import BEGIN_ID, END_ID
 
 
 class DecoderModel(keras.Model):
@@ -181,10 +181,13 @@ class DecoderModel(keras.Model):
 
     def _look_up_target(self, ids):
         """Returns the target's token vectors: ids `(...)` to `(..., d_model)` float32."""
+        is_begin = ops.equal(ids, BEGIN_ID)
+        if self.config.begin_embedding == "end":
+            ids = ops.where(is_begin, END_ID, ids)
         vectors = self.target_embedding(ids)
-        if not self.config.zero_begin_embedding:
-            return vectors
-        return ops.where(ops.equal(ids, BEGIN_ID)[..., None], ops.zeros_like(vectors), vectors)
+        if self.config.begin_embedding == "zero":
+            vectors = ops.where(is_begin[..., None], ops.zeros_like(vectors), vectors)
+        return vectors
 
     def states(self, inputs, training=None) -> ModelStates:
         """Computes `call`, and returns hidden states and attention weights as well.

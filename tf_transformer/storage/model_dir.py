@@ -195,13 +195,23 @@ def read_vocabularies(model_dir: pathlib.Path) -> tuple[Vocabulary | None, Vocab
 
     Raises:
         InputError: a file is missing, is not a SentencePiece model, or does not have the number of
-            pieces in the model's settings.
+            pieces or the tags that the model's settings need.
     """
     config = read_config(model_dir)
     source = None
     if config.source_vocab_size is not None:
         source = _read_vocabulary(model_dir, "source", config.source_vocab_size)
-    return source, _read_vocabulary(model_dir, "target", config.target_vocab_size)
+    target = _read_vocabulary(model_dir, "target", config.target_vocab_size)
+    if source and config.num_target_tags and not _shares_tags(source, target):
+        raise InputError(
+            f"{model_dir}: language_tags={config.language_tags!r} needs one vocabulary for both "
+            "sides, with the tags of the languages"
+        )
+    return source, target
+
+
+def _shares_tags(source: Vocabulary, target: Vocabulary) -> bool:
+    return bool(source.languages) and source.pieces == target.pieces
 
 
 def _read_vocabulary(model_dir: pathlib.Path, side: str, size: int) -> Vocabulary:

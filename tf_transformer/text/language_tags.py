@@ -3,6 +3,8 @@
 Johnson et al., 2017, "Google's Multilingual Neural Machine Translation System". A tag such as
 `<2de>`, or `>>deu<<` in OPUS-MT models, is a piece of the vocabulary that the tokenizer never
 splits. A language is named by its code, "de", or by a tag that is not of the first kind, ">>deu<<".
+
+Some models need two tags, see `TransformerConfig.language_tags`: the target's, then the source's.
 """
 
 import re
@@ -40,9 +42,15 @@ def languages_of(pieces: Iterable[str]) -> list[str]:
     return [match[1] or match[2] for piece in pieces if (match := _TAG.fullmatch(piece))]
 
 
-def lacks_tag(text: str, tags: tuple[str, ...]) -> bool:
-    """Returns whether a source lacks a tag; an empty source needs none."""
-    return bool(text.strip()) and not text.startswith(tags)
+def lacks_tag(text: str, tags: tuple[str, ...], number: int = 1) -> bool:
+    """Returns whether a source lacks one of its `number` tags; an empty source needs none."""
+    if not text.strip():
+        return False
+    for _ in range(number):
+        if not text.startswith(tags):
+            return True
+        text = text[max(len(tag) for tag in tags if text.startswith(tag)) :].lstrip(" ")
+    return False
 
 
 def find_language(language: str, languages: Sequence[str]) -> str:
@@ -62,6 +70,30 @@ def find_language(language: str, languages: Sequence[str]) -> str:
     raise InputError(f"the model has no tag for the language {language!r}, {known}")
 
 
+def find_tags(target: str, source: str | None, languages: Sequence[str], number: int = 1) -> str:
+    """Returns the tags to put before a sentence, each with a space.
+
+    Args:
+        target: the target language.
+        source: the language of the sentence; None if it has no tag.
+        languages: the model's languages.
+        number: number of tags that the model needs.
+
+    Raises:
+        InputError: the model needs another number of tags, or has no such tag.
+    """
+    if number == 1 and source is not None:
+        raise InputError("the model has no tags for source languages; name the target's only")
+    if number == 2 and source is None:
+        raise InputError("the model needs a tag for the source language, too; name it")
+    return written_tags(*(find_language(x, languages) for x in (target, source) if x is not None))
+
+
+def written_tags(*languages: str) -> str:
+    """Returns the tags of languages, each with a space."""
+    return "".join(f"{language_tag(language)} " for language in languages)
+
+
 def _some(names: Sequence[str]) -> str:
     """Lists names; of many, the first and their number."""
     if len(names) <= 2 * _MAX_SHOWN:
@@ -69,39 +101,45 @@ def _some(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_MAX_SHOWN])} and {len(names) - _MAX_SHOWN} others"
 
 
-def check_tag(line: str | bytes, languages: Sequence[str], where: str) -> None:
-    """Checks that a source has the tag that its model needs; an empty source needs none.
+def check_tag(line: str | bytes, languages: Sequence[str], where: str, number: int = 1) -> None:
+    """Checks that a source has the tags that its model needs; an empty source needs none.
 
     Args:
         line: the sentence.
         languages: the vocabulary's languages; if there are none, every source is valid.
         where: file and line, for the error message.
+        number: number of tags that the model needs.
 
     Raises:
-        InputError: the source starts with none of the tags.
+        InputError: the source does not start with these tags.
     """
     tags = tuple(language_tag(language) for language in languages)
-    if tags and lacks_tag(_decoded(line), tags):
+    if tags and lacks_tag(_decoded(line), tags, number):
+        needed = "the tag of the target language, one of"
+        if number == 2:
+            needed = "the tags of the target language and its own, two of"
         raise InputError(
-            f"{where}: a source for this vocabulary must start with the tag of the target "
-            f"language, one of {_some(tags)}"
+            f"{where}: a source for this vocabulary must start with {needed} {_some(tags)}"
         )
 
 
-def check_tags(lines: Iterable[str | bytes], languages: Sequence[str], name: str) -> None:
+def check_tags(
+    lines: Iterable[str | bytes], languages: Sequence[str], name: str, number: int = 1
+) -> None:
     """Calls `check_tag` for all lines of a file.
 
     Args:
         lines: the sentences.
         languages: the vocabulary's languages.
         name: name of the file, for the error message.
+        number: number of tags that the model needs.
 
     Raises:
-        InputError: a line starts with none of the tags.
+        InputError: a line does not start with these tags.
     """
     if languages:
         for line_number, line in enumerate(lines, 1):
-            check_tag(line, languages, f"{name}:{line_number}")
+            check_tag(line, languages, f"{name}:{line_number}", number)
 
 
 def check_untagged(line: str | bytes, where: str) -> None:
@@ -120,19 +158,19 @@ def check_untagged(line: str | bytes, where: str) -> None:
         )
 
 
-def add_tag(line: bytes, language: str, where: str) -> bytes:
-    """Adds a language's tag to a line that is not empty.
+def add_tags(line: bytes, tags: str, where: str) -> bytes:
+    """Adds tags to a line that is not empty.
 
     Args:
         line: the sentence.
-        language: name of the language.
+        tags: the tags, each with a space, see `find_tags`.
         where: file and line, for the error message.
 
     Raises:
         InputError: the line has a tag already.
     """
     check_untagged(line, where)
-    return language_tag(language).encode() + b" " + line if line.strip() else line
+    return tags.encode() + line if line.strip() else line
 
 
 def _decoded(line):

@@ -7,10 +7,12 @@ import sys
 
 from tf_transformer.command_line.command_options import (
     add_dtype,
+    add_languages,
     add_model_dir,
     add_search_options,
-    add_target_language,
+    check_languages,
     check_translator,
+    find_source_tags,
     given_search,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
@@ -21,7 +23,7 @@ from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.score_log import SCORES_NAME, append_score
-from tf_transformer.text.language_tags import check_tags, find_language
+from tf_transformer.text.language_tags import check_tags
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -36,7 +38,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_model_dir(parser, "the model")
     parser.add_argument("--source", metavar="F", help="sentences to translate")
     parser.add_argument("--reference", required=True, metavar="F", help="their translations")
-    add_target_language(parser)
+    add_languages(parser)
     add_search_options(parser)
     add_dtype(parser)
     parser.add_argument(
@@ -54,10 +56,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _run_evaluate(options):
-    for name in ("output", "compare", "target_language"):
+    for name in ("output", "compare", "target_language", "source_language"):
         if options.source is None and getattr(options, name):
             option = name.replace("_", "-")
             raise InputError(f"--{option} is for translations; give a --source")
+    check_languages(options)
     for output in (options.output, options.json):
         if output:
             check_writable(output)
@@ -72,7 +75,8 @@ def _run_evaluate(options):
     read = [source, reference, *systems]
     _check_outputs(options, [file.path for file in read if file])
     check_own_file(options.model_dir / SCORES_NAME)
-    _check_texts(source, reference, systems, _check_model(options), options.target_language)
+    _check_texts(source, reference, systems)
+    _check_model(options, source)
     import_tensorflow()
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 
@@ -91,6 +95,7 @@ def _run_evaluate(options):
         dtype=options.dtype,
         systems=systems,
         target_language=options.target_language,
+        source_language=options.source_language,
     )
     print(evaluation)
     if options.output:
@@ -99,22 +104,21 @@ def _run_evaluate(options):
     _store_scores(options, evaluation.as_dict())
 
 
-def _check_model(options):
-    """Checks the model directory, and returns the languages whose tags the source needs."""
-    from tf_transformer.storage.model_dir import check_model_dir
+def _check_model(options, source):
+    """Checks the model directory and the languages, and that the source has the tags it needs."""
+    from tf_transformer.storage.model_dir import check_model_dir, read_config
 
-    if options.source is None:
-        source, _ = check_model_dir(options.model_dir)
-        if source is not None:
+    if source is None:
+        if check_model_dir(options.model_dir)[0] is not None:
             raise InputError(f"{options.model_dir} holds a translation model; give a --source")
-        return []
-    source, _ = check_translator(options.model_dir)
-    if options.target_language is not None:
-        options.target_language = find_language(options.target_language, source.languages)
-    return source.languages
+        return
+    vocabulary, _ = check_translator(options.model_dir)
+    num_tags = 1 + read_config(options.model_dir).num_target_tags
+    if find_source_tags(options, vocabulary, num_tags) is None:
+        check_tags(source.lines(), vocabulary.languages, str(source), num_tags)
 
 
-def _check_texts(source, reference, systems, languages, target_language):
+def _check_texts(source, reference, systems):
     from training.data.corpus import check_parallel
 
     if source is None:
@@ -124,8 +128,6 @@ def _check_texts(source, reference, systems, languages, target_language):
         from training.evaluation.significance import check_systems
 
         check_systems({str(system): list(system.lines()) for system in systems}, num_sentences)
-    if target_language is None:
-        check_tags(source.lines(), languages, str(source))
 
 
 def _check_outputs(options, read):

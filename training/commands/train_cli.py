@@ -229,7 +229,9 @@ def _check_early(options, config, folders, vocabulary, texts):
     else:
         check_lengths(texts["source"], texts["target"])
     check_lengths(texts["validation_source"], texts["validation_target"])
-    check_language_tags(config.vocabulary.languages, texts["source"], texts["validation_source"])
+    check_language_tags(
+        config.vocabulary.languages, config.num_tags, texts["source"], texts["validation_source"]
+    )
 
 
 def _prepared_folders(options):

@@ -43,18 +43,19 @@ class TextPair:
         """The digest of both texts at the first access."""
         return self.change_detector.digest
 
-    def check(self, languages: Sequence[str]) -> None:
+    def check(self, languages: Sequence[str], num_tags: int) -> None:
         """Reads both texts and checks them.
 
         Args:
-            languages: each source sentence must start with the tag of one of them, unless empty.
+            languages: the vocabulary's languages.
+            num_tags: number of their tags that each source sentence must start with.
 
         Raises:
             InputError: a text is faulty, see `check_parallel` and `check_tags`.
         """
         _ = self.change_detector
         if self.source:
-            check_tags(self.source.lines(), languages, str(self.source))
+            check_tags(self.source.lines(), languages, str(self.source), num_tags)
 
     def tokenized(
         self, tokenizers: tuple[Tokenizer | None, Tokenizer], config: DataConfig

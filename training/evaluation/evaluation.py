@@ -12,11 +12,11 @@ from tf_transformer.inference.translator import Translator
 from tf_transformer.losses.metrics import Perplexity
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.storage.model_dir import load_with_digest
+from tf_transformer.text.framing import move_tags
 from tf_transformer.text.language_tags import (
     check_tags,
     check_untagged,
-    find_language,
-    language_tag,
+    find_tags,
 )
 from tf_transformer.text.lines import join_lines
 from tf_transformer.text.text_file import TextFile
@@ -98,6 +98,7 @@ def evaluate(
     dtype: str = "float32",
     systems: Sequence[TextFile] = (),
     target_language: str | None = None,
+    source_language: str | None = None,
 ) -> tuple[Evaluation, list[str]]:
     """Translates the source and compares the translations with the reference.
 
@@ -111,6 +112,7 @@ def evaluate(
         dtype: see `load_for_decoding`.
         systems: translations of the same source by other systems, to compare with.
         target_language: language whose tag is prepended to each source sentence.
+        source_language: language of the source, for models whose sources name it.
 
     Returns:
         The scores, and the translations in the order of the source.
@@ -123,7 +125,13 @@ def evaluate(
     check_systems(hypotheses, num_sentences)
     model, source_tokenizer, target_tokenizer, digest = load_with_digest(model_dir, dtype)
     tokenizers = (source_tokenizer, target_tokenizer)
-    source = _tagged(source, target_language, source_tokenizer)
+    source = _tagged(
+        source,
+        target_language,
+        source_language,
+        source_tokenizer,
+        num_tags=1 + model.config.num_target_tags,
+    )
     translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
     found = [best[0] for best in translator.translate_lines(list(source.lines()))]
     check_scores([best.score for best in found])
@@ -153,15 +161,21 @@ def evaluate(
     return evaluation, translations
 
 
-def _tagged(source: TextFile, language: str | None, tokenizer: Tokenizer | None) -> TextFile:
-    """Returns the source with the tag of `language`, or checks that it has the tags it needs."""
+def _tagged(
+    source: TextFile,
+    target_language: str | None,
+    source_language: str | None,
+    tokenizer: Tokenizer | None,
+    num_tags: int,
+) -> TextFile:
+    """Returns the source with the tags of the languages, or checks that it has those it needs."""
     languages = tokenizer.languages if tokenizer else []
-    if language is not None:
-        language = find_language(language, languages)
+    if target_language is not None:
+        tags = find_tags(target_language, source_language, languages, num_tags)
         for number, line in enumerate(source.lines(), 1):
             check_untagged(line, f"{source}:{number}")
-        return dataclasses.replace(source, prefix=f"{language_tag(language)} ")
-    check_tags(source.lines(), languages, str(source))
+        return dataclasses.replace(source, prefix=tags)
+    check_tags(source.lines(), languages, str(source), num_tags)
     return source
 
 
@@ -228,6 +242,9 @@ def perplexity(model: DecoderModel, corpus: ParallelText) -> float:
         The perplexity per token; NaN if no pair is left.
     """
     metric = Perplexity()
+    num_tags = model.config.num_target_tags
     for inputs, labels in corpus.batches():
+        if num_tags:
+            inputs, labels = move_tags(inputs, labels, num_tags)
         metric.update_state(labels, model(inputs, training=False))
     return float(metric.result()) if metric.tokens > 0 else float("nan")

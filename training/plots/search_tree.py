@@ -8,10 +8,11 @@ from matplotlib.figure import Figure
 
 from tf_transformer.decoding.beam_search import beam_search
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
+from tf_transformer.decoding.translation_search import TranslationOptions
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
-from tf_transformer.text.framing import end_and_pad
+from tf_transformer.text.framing import end_and_pad, split_tags
 from tf_transformer.text.special_ids import END_ID
 from training.plots.fonts import font_families
 
@@ -43,7 +44,12 @@ def record_search(translator: Translator, text: str) -> SearchTree:
     source = source[:, : translator.source_limit]
     if source.row_lengths()[0] == 0:
         raise InputError(f"The sentence must contain words. Received: {text!r}")
-    decoder, state, arguments = translator.search.start(end_and_pad(source))
+    num_tags = translator.model.config.num_target_tags
+    tags, source = split_tags(source, num_tags)
+    options = TranslationOptions.defaults(1) if num_tags else None
+    decoder, state, arguments = translator.search.start(
+        end_and_pad(source), options, tags if num_tags else None
+    )
     recorder = _Recorder(decoder, translator.model.config.target_vocab_size)
     found = beam_search(
         recorder,

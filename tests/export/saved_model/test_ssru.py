@@ -25,7 +25,7 @@ def model_dir(corpus, tmp_path_factory):
     model_dir = tmp_path_factory.mktemp("ssru") / "model"
     config = small_config(
         model__decoder_autoregression="ssru",
-        model__zero_begin_embedding=True,
+        model__begin_embedding="zero",
         model__first_position=2,
         optimization__steps=60,
         optimization__checkpoint_every=20,

@@ -25,7 +25,7 @@ SETTINGS = dict(
     num_heads=2,
     tied_embeddings="none",
     decoder_autoregression="ssru",
-    zero_begin_embedding=True,
+    begin_embedding="zero",
     first_position=2,
 )
 SOURCE = np.array([[4, 5, 6, 5, 3], [6, 3, 0, 0, 0], [5, 5, 4, 3, 0]], "int32")

@@ -23,7 +23,7 @@ CASES = {
     "pre-norm": (False, dict(norm_position="pre", positions="concatenated", first_position=2)),
     "Marian": (
         True,
-        dict(positions="marian", activation="swish", zero_begin_embedding=True),
+        dict(positions="marian", activation="swish", begin_embedding="zero"),
     ),
     "unequal sides": (
         False,

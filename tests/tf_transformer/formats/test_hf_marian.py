@@ -182,7 +182,7 @@ def test_the_bias_may_be_missing(folder, original, tmp_path):
     assert not imported.config.logits_bias
     edit_json("config.json", decoder_start_token_id=0)(folder)  # as in published models
     imported = HFMarian().read(folder)
-    assert imported.config.logits_bias and not imported.config.zero_begin_embedding
+    assert imported.config.logits_bias and imported.config.begin_embedding == "own"
     bias = dict(imported.weights)["logits_bias"]
     np.testing.assert_array_equal(bias, [-100, 0, -100] + [0] * (len(bias) - 3))
 
@@ -211,9 +211,16 @@ def test_commands(original, tmp_path, capsys):
         assert (tmp_path / "hf" / name).read_bytes() == (original / name).read_bytes(), name
 
 
+AS_M2M100 = dict(norm_position="pre", positions="concatenated", first_position=2)
 UNSUPPORTED = {
-    "norm_position": dict(norm_position="pre"),
+    "decoder.norm_position": dict(encoder=dict(norm_position="pre")),
     "final_norm": dict(final_norm=True),
+    "begin_embedding": dict(begin_embedding="end"),
+    "encoder.final_norm": dict(norm_position="pre", final_norm=False),
+    "positions": dict(norm_position="pre"),
+    "first_position": dict(norm_position="pre", positions="concatenated"),
+    "tied_embeddings": AS_M2M100 | dict(tied_embeddings="target"),
+    "logits_bias": AS_M2M100 | dict(logits_bias=True),
     "norm_type": dict(norm_type="rms"),
     "relative_positions": dict(relative_positions="keys"),
     "layer_history": dict(layer_history=True),

@@ -36,7 +36,7 @@ CONFIGS = {
         layer_history=True,
         activation="swiglu",
         trainable_embeddings=False,
-        zero_begin_embedding=True,
+        begin_embedding="zero",
         num_encoder_layers=2,
     ),
     "recurrent": dict(decoder_autoregression="ssru"),

@@ -13,7 +13,7 @@ DEFAULTS = {
     "norm_type": "layer",
     "positions": "interleaved",
     "first_position": 0,
-    "zero_begin_embedding": False,
+    "begin_embedding": "own",
     "decoder_autoregression": "self_attention",
     "relative_positions": "none",
     "max_relative_distance": 16,
@@ -56,16 +56,18 @@ class VariantReference:
         side = {"source": "encoder", "target": "decoder"}[name]
         shared = self.settings["tied_embeddings"] in ("inputs", "all")
         table = self.weights[f"{'target' if shared else name}_embedding/embeddings"]
-        vectors = table[ids] * math.sqrt(self.side(side, "d_model"))
-        if self.settings["zero_begin_embedding"] and side == "decoder":
-            vectors[ids == 2] = 0
-        kind, width = self.settings["positions"], self.side(side, "d_model")
+        d_model = self.side(side, "d_model")
+        vectors = table[ids] * math.sqrt(d_model)
+        if side == "decoder":
+            begin = {"own": vectors[ids == 2], "zero": 0, "end": table[3] * math.sqrt(d_model)}
+            vectors[ids == 2] = begin[self.settings["begin_embedding"]]
+        kind = self.settings["positions"]
         for position in range(ids.shape[1]):
             if kind == "learned":
                 vectors[:, position] += self.weights[f"{name}_positions/vectors"][position]
             elif kind != "none":
                 place = position + self.settings["first_position"]
-                vectors[:, position] += sinusoid(kind, place, width)
+                vectors[:, position] += sinusoid(kind, place, d_model)
         return vectors
 
     def stack(self, side, hidden, mask, memory=None, memory_mask=None):

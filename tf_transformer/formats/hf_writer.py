@@ -1,29 +1,33 @@
-"""Conversion of a model directory to Marian in Hugging Face's format."""
+"""Conversion of a model directory to Hugging Face's format.
+
+Post-norm models become Marian, pre-norm models M2M100. Both get the files of Marian's tokenizer,
+which holds any SentencePiece models and any ids.
+"""
 
 import itertools
 import pathlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
 from tf_transformer.errors import InputError
-from tf_transformer.formats.hf_folder import (
-    CONFIG_NAME,
+from tf_transformer.formats.hf_folder import CONFIG_NAME
+from tf_transformer.formats.hf_marian import (
+    SOURCE_MODEL_NAME,
+    TARGET_MODEL_NAME,
+    TARGET_VOCABULARY_NAME,
+    VOCABULARY_NAME,
+)
+from tf_transformer.formats.hf_weights import (
     LOGITS_BIAS,
     NAMES,
     POSITIONS,
     SHARED_EMBEDDING,
     SOURCE_EMBEDDING,
     TARGET_EMBEDDING,
-)
-from tf_transformer.formats.hf_marian import (
-    SOURCE_MODEL_NAME,
-    TARGET_MODEL_NAME,
-    TARGET_VOCABULARY_NAME,
-    VOCABULARY_NAME,
 )
 from tf_transformer.formats.naming import revert_weights, reverted_shapes
 from tf_transformer.formats.position_tables import SINUSOIDS, Layout, sinusoid_table
@@ -38,16 +42,62 @@ from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED
 from tf_transformer.text.vocabulary import WORD_BEGIN, Vocabulary
 
 _NAME = "hf"
+
+
+class _Architecture(NamedTuple):
+    """One of Transformers' classes.
+
+    Attributes:
+        class_name: name of the class.
+        model_type: its name in `config.json`.
+        supported: what the class can hold, see `check_supported`.
+        has_bias: whether its logits have a bias.
+        stores_positions: whether its files contain tables of positions.
+    """
+
+    class_name: str
+    model_type: str
+    supported: dict[str, list[Any]]
+    has_bias: bool
+    stores_positions: bool
+
+
 _SUPPORTED: dict[str, list[Any]] = {
     "decoder_autoregression": ["self_attention"],
-    "norm_position": ["post"],
-    "final_norm": [False],
     "norm_type": ["layer"],
     "layer_history": [False],
     "relative_positions": ["none"],
-    "positions": [*SINUSOIDS, "learned"],
     "activation": ["relu", "gelu", "swish"],
 }
+_MARIAN = _Architecture(
+    "MarianMTModel",
+    "marian",
+    _SUPPORTED
+    | {
+        "norm_position": ["post"],
+        "final_norm": [False],
+        "positions": [*SINUSOIDS, "learned"],
+        "begin_embedding": ["own", "zero"],
+        "language_tags": ["source"],
+    },
+    has_bias=True,
+    stores_positions=True,
+)
+_M2M100 = _Architecture(
+    "M2M100ForConditionalGeneration",
+    "m2m_100",
+    _SUPPORTED
+    | {
+        "norm_position": ["pre"],
+        "final_norm": [True],
+        "positions": ["concatenated"],
+        "first_position": [2],
+        "tied_embeddings": ["all"],
+        "logits_bias": [False],
+    },
+    has_bias=False,
+    stores_positions=False,
+)
 # The names of a shared embedding: Transformers writes the first of a tied weight's. It does not tie
 # the embeddings of source and target if the logits have a matrix of their own.
 _TIED_NAMES: dict[str | None, dict[str, list[str]]] = {
@@ -96,7 +146,7 @@ def check_convertible(config: TransformerConfig) -> None:
     Raises:
         InputError: it cannot; the message names the setting.
     """
-    check_supported(config, _NAME, _SUPPORTED)
+    check_supported(config, _NAME, _architecture(config).supported)
     encoder, decoder = config.side("encoder"), config.side("decoder")
     if encoder.d_model != decoder.d_model:
         raise InputError(
@@ -113,9 +163,10 @@ def check_convertible(config: TransformerConfig) -> None:
 
 def _settings(config: TransformerConfig) -> dict[str, Any]:
     encoder, decoder = config.side("encoder"), config.side("decoder")
+    architecture = _architecture(config)
     return {
-        "architectures": ["MarianMTModel"],
-        "model_type": "marian",
+        "architectures": [architecture.class_name],
+        "model_type": architecture.model_type,
         "is_encoder_decoder": True,
         "vocab_size": config.source_vocab_size,
         "decoder_vocab_size": config.target_vocab_size,
@@ -134,15 +185,20 @@ def _settings(config: TransformerConfig) -> dict[str, Any]:
         "activation_dropout": config.dropout_rate_of("feed_forward"),
         "max_position_embeddings": config.max_length,
         "scale_embedding": True,
-        **_ids(),
+        "language_tags": config.language_tags,  # not a setting of Transformers
+        **_ids(config),
     }
 
 
-def _ids() -> dict[str, Any]:
+def _architecture(config: TransformerConfig) -> _Architecture:
+    return _M2M100 if config.side("encoder").norm_position == "pre" else _MARIAN
+
+
+def _ids(config: TransformerConfig) -> dict[str, Any]:
     return {
         "pad_token_id": PAD_ID,
         "bos_token_id": BEGIN_ID,
-        "decoder_start_token_id": BEGIN_ID,
+        "decoder_start_token_id": END_ID if config.begin_embedding == "end" else BEGIN_ID,
         "eos_token_id": END_ID,
         "forced_eos_token_id": END_ID,
     }
@@ -150,7 +206,7 @@ def _ids() -> dict[str, Any]:
 
 def _generation(config: TransformerConfig) -> dict[str, Any]:
     """Returns settings of `generate`: what this project's search never produces is suppressed."""
-    return _ids() | {
+    return _ids(config) | {
         "max_length": config.max_length,
         "num_beams": DEFAULT_BEAM_SIZE,
         "suppress_tokens": list(SUPPRESSED_IDS),
@@ -182,9 +238,10 @@ def _write_vocabulary(path: pathlib.Path, vocabulary: Vocabulary) -> None:
 def _write_weights(model_dir: pathlib.Path, config: TransformerConfig, path: pathlib.Path) -> None:
     shapes = weight_shapes(config)
     added = {}
-    if not config.logits_bias:
+    architecture = _architecture(config)
+    if architecture.has_bias and not config.logits_bias:
         added[LOGITS_BIAS] = np.zeros(config.target_vocab_size, "float32")
-    if config.positions in SINUSOIDS:
+    if architecture.stores_positions and config.positions in SINUSOIDS:
         layout = Layout(config.positions, config.first_position)
         table = sinusoid_table(layout, config.max_length, config.d_model)
         added |= dict.fromkeys(POSITIONS, table)
@@ -193,7 +250,7 @@ def _write_weights(model_dir: pathlib.Path, config: TransformerConfig, path: pat
     def arrays() -> Iterator[tuple[str, np.ndarray]]:
         weights = read_arrays(model_dir / WEIGHTS_NAME, shapes)
         for name, array in itertools.chain(revert_weights(NAMES, weights), added.items()):
-            if name == TARGET_EMBEDDING and config.zero_begin_embedding:
+            if name == TARGET_EMBEDDING and config.begin_embedding == "zero":
                 array = array.copy()
                 array[BEGIN_ID] = 0
             for written_name in renamed.get(name, [name]):
@@ -213,6 +270,8 @@ def _changes(config: TransformerConfig) -> list[str]:
     changes = ["Transformers divides scores by length ** length_penalty, not ((5 + length) / 6)."]
     if config.layer_norm_epsilon != _EPSILON:
         changes.append(f"layer_norm_epsilon={config.layer_norm_epsilon} becomes {_EPSILON}.")
-    if config.zero_begin_embedding:
+    if config.begin_embedding == "zero":
         changes.append("The embedding of the begin id is zero in the logits, too.")
+    if config.num_target_tags:
+        changes.append("`generate` needs the tag of the target language as forced_bos_token_id.")
     return changes
