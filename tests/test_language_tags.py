@@ -47,7 +47,7 @@ def test_tags_of_both_sides():
         find_tags("deu", "fra", languages, 2)
     check_tags([">>deu<< >>eng<< a", ">>eng<<>>deu<<", ""], languages, "f", 2)
     for source in (">>deu<< a", "a", "a >>deu<< >>eng<<", ">>deu<<"):
-        with pytest.raises(ValueError, match="f:1: a source .* target language and its own, two"):
+        with pytest.raises(ValueError, match=r"f:1: a source .* target language and its own, two"):
             check_tags([source], languages, "f", 2)
 
 

@@ -53,6 +53,7 @@ def write_folder(folder: pathlib.Path, lines: list[str], kind: str, **settings):
         tokenizer = transformers.NllbTokenizer.from_pretrained(
             folder, src_lang="eng_Latn", tgt_lang="deu_Latn"
         )
+        tokenizer.save_pretrained(folder)
         num_rows = 1 + 3 + len(pieces) + len(NLLB_CODES) + 1 + 2
     config = transformers.M2M100Config(**(SIZES | settings), vocab_size=num_rows)
     torch.manual_seed(1)

@@ -30,6 +30,10 @@ CASES = {
         dict(tied_embeddings="none", positions="learned", activation="gelu", max_length=200),
     ),
     "inputs": (True, dict(tied_embeddings="inputs", decoder=dict(num_heads=2, d_ff=24))),
+    "as M2M100": (
+        True,
+        dict(norm_position="pre", positions="concatenated", first_position=1),
+    ),
 }
 
 
@@ -41,7 +45,7 @@ def both(request, tmp_path_factory):
     settings = settings | {"layer_norm_epsilon": 1e-5}
     write_random_model(folder / "ours", train_vocabularies(joint), **settings)
     convert_model(folder / "ours", "hf", folder / "theirs")
-    module = transformers.MarianMTModel.from_pretrained(folder / "theirs").eval()
+    module = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder / "theirs").eval()
     tokenizer = transformers.MarianTokenizer.from_pretrained(folder / "theirs")
     return folder, load_model(folder / "ours"), module, tokenizer
 

@@ -61,13 +61,6 @@ class TranslationOptions(NamedTuple):
             *(tf.fill([rows], tf.constant(o.unset, tf.as_dtype(o.dtype))) for o in SEARCH_OPTIONS)
         )
 
-    def lengthened(self, number: int) -> "TranslationOptions":
-        """Returns options for outputs with `number` more tokens at the start."""
-        return self._replace(
-            max_length=tf.where(self.max_length > 0, self.max_length + number, self.max_length),
-            min_length=tf.where(self.min_length > 0, self.min_length + number, self.min_length),
-        )
-
 
 class TranslationSearch(tf.Module):
     """Translates token ids with a `Transformer` and beam search.
@@ -152,7 +145,6 @@ class TranslationSearch(tf.Module):
         if num_tags:
             tags, source = split_tags(source, num_tags)
             prefix = tags if prefix is None else tf.concat([tags, prefix], axis=1)
-            options = options and options.lengthened(num_tags)
         if options is None and prefix is None:
             found = self._graph(False)(end_and_pad(source), tf.constant(num_best))
         else:
@@ -225,6 +217,8 @@ class TranslationSearch(tf.Module):
     ) -> tf.Tensor:
         """Computes the maximum number of tokens of each output, `(batch,)` int32.
 
+        The target's tags come on top of what is requested or computed.
+
         Args:
             mask: `(batch, length)` bool, True at the source's tokens and its end id.
             requested: `(batch,)` int32, limit per sentence; 0 computes it from the source length.
@@ -233,6 +227,7 @@ class TranslationSearch(tf.Module):
         lengths = tf.math.count_nonzero(mask, axis=1, dtype=tf.int32) - 1
         limits = tf.cast(lengths, tf.float32) * self.max_length_factor + self.max_length_constant
         limits = tf.where(requested > 0, requested, tf.cast(limits, tf.int32))
+        limits += self.model.config.num_target_tags
         limits = tf.minimum(tf.maximum(limits, minimum), self.limit)
         # An empty source gets an empty output.
         return tf.where(lengths == 0, 0, limits)
@@ -242,6 +237,7 @@ class TranslationSearch(tf.Module):
             return SearchOptions(self.max_lengths(mask), self.length_penalty)
         prefix_lengths = tf.math.count_nonzero(prefix != PAD_ID, axis=1, dtype=tf.int32)
         max_length = self.max_lengths(mask, options.max_length, prefix_lengths)
+        min_length = options.min_length + self.model.config.num_target_tags
         beam_size = tf.minimum(options.beam_size, self.beam_size)
         # NaN means no penalty.
         coverage = tf.where(options.coverage_penalty > 0, options.coverage_penalty, 0.0)
@@ -252,7 +248,7 @@ class TranslationSearch(tf.Module):
                 LARGEST_LENGTH_PENALTY,
             ),
             beam_size=tf.where(beam_size > 0, beam_size, self.beam_size),
-            min_length=tf.minimum(options.min_length, max_length),
+            min_length=tf.minimum(min_length, max_length),
             no_repeat_ngram=options.no_repeat_ngram,
             coverage_penalty=tf.minimum(coverage, LARGEST_COVERAGE_PENALTY),
             source_mask=mask,

@@ -1,13 +1,9 @@
 """M2M100 and NLLB in Hugging Face's format.
 
-A folder with `config.json`, `sentencepiece.bpe.model`, and the weights. The ids are in `vocab.json`
-(M2M100), or those of the SentencePiece model with the special pieces in fairseq's order (NLLB). The
-codes of the languages follow; the tokenizer's description names them.
+A folder with `config.json`, `sentencepiece.bpe.model`, the tokenizer's description and the weights.
 """
 
 import pathlib
-from collections.abc import Iterable, Sequence
-from typing import Any
 
 import sentencepiece
 
@@ -18,13 +14,13 @@ from tf_transformer.formats.hf_folder import (
     Seq2SeqSettings,
     read_model_type,
     read_settings,
-    read_vocabulary,
 )
 from tf_transformer.formats.hf_marian import (
     SOURCE_MODEL_NAME,
     TARGET_MODEL_NAME,
     read_marian_rows,
 )
+from tf_transformer.formats.hf_tokenizer import read_names
 from tf_transformer.formats.hf_weights import (
     NAMES,
     TARGET_EMBEDDING,
@@ -34,26 +30,14 @@ from tf_transformer.formats.hf_weights import (
 )
 from tf_transformer.formats.imported_model import ImportedModel
 from tf_transformer.formats.naming import convert_weights
-from tf_transformer.formats.position_tables import Layout
 from tf_transformer.formats.sentencepiece_ids import with_ids
 from tf_transformer.formats.vocabulary_rows import VocabularyRows, row_edits
-from tf_transformer.printable import shown
-from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.storage.weight_shapes import weight_shapes
-from tf_transformer.text.language_tags import is_tag
 from tf_transformer.text.vocabulary import MAX_MODEL_BYTES
 
-MODEL_NAME, VOCABULARY_NAME = "sentencepiece.bpe.model", "vocab.json"
-# The descriptions of a tokenizer, in which older and newer versions of Transformers name the codes.
-_DESCRIPTIONS = ("tokenizer_config.json", "special_tokens_map.json")
-_CODES = ("extra_special_tokens", "additional_special_tokens")
-# fairseq's special pieces, which the ids begin with.
-_SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
-_MASK = "<mask>"
+MODEL_NAME = "sentencepiece.bpe.model"
 _REQUIRED = {"model_type": "m2m_100", "scale_embedding": True}
-# The sinusoids of fairseq: the padding's id, 1, is a position, too.
-_POSITIONS = Layout("concatenated", 2)
 # Tables of positions that old files contain; Transformers does not read them.
 _TABLES = ("model.encoder.embed_positions.weights", "model.decoder.embed_positions.weights")
 
@@ -96,7 +80,8 @@ class HFM2M100:
             norm_position="pre",
             begin_embedding=_begin_embedding(settings, weights),
             language_tags=settings.language_tags or "source_and_target",
-            **_POSITIONS._asdict(),
+            positions="concatenated",
+            first_position=settings.pad_token_id + 1,  # as in fairseq
             **model_settings,
         )
         return ImportedModel(
@@ -138,20 +123,17 @@ def _begin_embedding(settings: Seq2SeqSettings, weights: FolderWeights) -> Begin
 
 
 def _read_rows(folder: pathlib.Path, model: bytes, settings: Seq2SeqSettings) -> VocabularyRows:
-    names = _read_names(folder, model)
+    names = read_names(folder, _pieces(folder / MODEL_NAME, model))
     if len(names) > settings.vocab_size:
         raise InputError(
             f"{folder}: the tokenizer has {len(names)} ids, more than vocab_size="
             f"{settings.vocab_size}"
         )
-    # The matrix has more rows than there are names: 8 in M2M100, 2 in NLLB.
-    pieces = names + [f"<row {row}>" for row in range(len(names), settings.vocab_size)]
-    special = {
-        "pad": (settings.pad_token_id, "<pad>"),
-        "eos": (settings.eos_token_id, "</s>"),
-        "decoder_start": (settings.decoder_start_token_id, "</s>"),
-    }
-    for name, (token_id, piece) in special.items():
+    for name, token_id, piece in (
+        ("pad", settings.pad_token_id, "<pad>"),
+        ("eos", settings.eos_token_id, "</s>"),
+        ("decoder_start", settings.decoder_start_token_id, "</s>"),
+    ):
         if not 0 <= token_id < len(names) or names[token_id] != piece:
             raise InputError(
                 f"{folder}: {name}_token_id must be the id of {piece}. Received: {token_id}"
@@ -159,8 +141,10 @@ def _read_rows(folder: pathlib.Path, model: bytes, settings: Seq2SeqSettings) ->
     for piece in ("<s>", "<unk>"):
         if piece not in names:
             raise InputError(f"{folder}: expected the piece {piece}")
+    # The matrix has more rows than there are names: 8 in M2M100, 2 in NLLB.
+    unnamed = [f"<row {row}>" for row in range(len(names), settings.vocab_size)]
     return VocabularyRows.of(
-        pieces,
+        names + unnamed,
         pad=settings.pad_token_id,
         unknown=names.index("<unk>"),
         begin=names.index("<s>"),
@@ -168,48 +152,10 @@ def _read_rows(folder: pathlib.Path, model: bytes, settings: Seq2SeqSettings) ->
     )
 
 
-def _read_names(folder: pathlib.Path, model: bytes) -> list[str]:
-    """Returns the name of each id; codes of languages are tags."""
-    codes = _read_codes(folder)
-    if (folder / VOCABULARY_NAME).exists():
-        return read_vocabulary(folder / VOCABULARY_NAME) + [_tag(code, folder) for code in codes]
+def _pieces(path: pathlib.Path, model: bytes) -> list[str]:
     try:
         processor = sentencepiece.SentencePieceProcessor()
         processor.LoadFromSerializedProto(model)
-        pieces = processor.id_to_piece(list(range(processor.vocab_size())))
+        return processor.id_to_piece(list(range(processor.vocab_size())))
     except (RuntimeError, UnicodeDecodeError) as error:
-        raise InputError(f"{folder / MODEL_NAME}: not a SentencePiece model") from error
-    ordinary = [piece for piece in pieces if piece not in _SPECIAL]
-    return [*_SPECIAL, *ordinary, *(_tag(code, folder) for code in codes), _MASK]
-
-
-def _read_codes(folder: pathlib.Path) -> Sequence[str]:
-    """Returns the codes of the languages, in the order of their ids."""
-    for name in _DESCRIPTIONS:
-        if (folder / name).exists():
-            description = read_json(folder / name)
-            for key in _CODES:
-                if codes := [_content(token) for token in _listed(description.get(key))]:
-                    return [code for code in codes if code != _MASK]
-    raise InputError(
-        f"{folder}: no codes of languages; expected {' or '.join(_CODES)} in "
-        f"{' or '.join(_DESCRIPTIONS)}"
-    )
-
-
-def _listed(tokens: Any) -> Iterable[Any]:
-    return tokens if isinstance(tokens, list) else []
-
-
-def _content(token: Any) -> Any:
-    """Returns the text of a token, which is a string, or an object with other settings."""
-    return token.get("content") if isinstance(token, dict) else token
-
-
-def _tag(code: Any, folder: pathlib.Path) -> str:
-    """Returns the tag of a code: `>>fr<<` for `__fr__`, `>>fra_Latn<<` for `fra_Latn`."""
-    is_text = isinstance(code, str)
-    tag = f">>{code.removeprefix('__').removesuffix('__')}<<" if is_text else ""
-    if not is_tag(tag):
-        raise InputError(f"{folder}: expected the code of a language. Received: {shown(code)}")
-    return tag
+        raise InputError(f"{path}: not a SentencePiece model") from error

@@ -91,7 +91,7 @@ _M2M100 = _Architecture(
         "norm_position": ["pre"],
         "final_norm": [True],
         "positions": ["concatenated"],
-        "first_position": [2],
+        "first_position": [1, 2],  # the pad id + 1, see `_order`
         "tied_embeddings": ["all"],
         "logits_bias": [False],
     },
@@ -133,9 +133,10 @@ def write_hf(model: ModelToConvert, output: pathlib.Path) -> list[str]:
     write_json(output / "tokenizer_config.json", _tokenizer(config, target))
     for name, vocabulary in ((SOURCE_MODEL_NAME, source), (TARGET_MODEL_NAME, target)):
         (output / name).write_bytes(vocabulary.model)
-    _write_vocabulary(output / VOCABULARY_NAME, source)
+    order = _order(config)
+    _write_vocabulary(output / VOCABULARY_NAME, source, order)
     if not is_shared:
-        _write_vocabulary(output / TARGET_VOCABULARY_NAME, target)
+        _write_vocabulary(output / TARGET_VOCABULARY_NAME, target, order)
     _write_weights(model_dir, config, output / "model.safetensors")
     return _changes(config)
 
@@ -194,9 +195,18 @@ def _architecture(config: TransformerConfig) -> _Architecture:
     return _M2M100 if config.side("encoder").norm_position == "pre" else _MARIAN
 
 
+def _order(config: TransformerConfig) -> list[int]:
+    """Returns our id of each of their first ids; all others are the same.
+
+    M2M100 counts positions from the pad id + 1.
+    """
+    is_second = not _architecture(config).stores_positions and config.first_position == 2
+    return [UNKNOWN_ID, PAD_ID] if is_second else [PAD_ID, UNKNOWN_ID]
+
+
 def _ids(config: TransformerConfig) -> dict[str, Any]:
     return {
-        "pad_token_id": PAD_ID,
+        "pad_token_id": _order(config).index(PAD_ID),
         "bos_token_id": BEGIN_ID,
         "decoder_start_token_id": END_ID if config.begin_embedding == "end" else BEGIN_ID,
         "eos_token_id": END_ID,
@@ -231,8 +241,10 @@ def _names(vocabulary: Vocabulary) -> list[str]:
     ]
 
 
-def _write_vocabulary(path: pathlib.Path, vocabulary: Vocabulary) -> None:
-    write_json(path, {name: token_id for token_id, name in enumerate(_names(vocabulary))})
+def _write_vocabulary(path: pathlib.Path, vocabulary: Vocabulary, order: list[int]) -> None:
+    names = _names(vocabulary)
+    names[: len(order)] = [names[token_id] for token_id in order]
+    write_json(path, {name: token_id for token_id, name in enumerate(names)})
 
 
 def _write_weights(model_dir: pathlib.Path, config: TransformerConfig, path: pathlib.Path) -> None:
@@ -250,9 +262,8 @@ def _write_weights(model_dir: pathlib.Path, config: TransformerConfig, path: pat
     def arrays() -> Iterator[tuple[str, np.ndarray]]:
         weights = read_arrays(model_dir / WEIGHTS_NAME, shapes)
         for name, array in itertools.chain(revert_weights(NAMES, weights), added.items()):
-            if name == TARGET_EMBEDDING and config.begin_embedding == "zero":
-                array = array.copy()
-                array[BEGIN_ID] = 0
+            if name == TARGET_EMBEDDING:
+                array = _embedding(array, config)
             for written_name in renamed.get(name, [name]):
                 yield written_name, array.reshape(as_row) if name == LOGITS_BIAS else array
 
@@ -264,6 +275,16 @@ def _write_weights(model_dir: pathlib.Path, config: TransformerConfig, path: pat
         for written_name in renamed.get(name, [name])
     }
     write_safetensors(path, written, arrays())
+
+
+def _embedding(matrix: np.ndarray, config: TransformerConfig) -> np.ndarray:
+    """Returns the rows of the target embedding in the order of the written ids."""
+    order = _order(config)
+    matrix = matrix.copy()
+    matrix[: len(order)] = matrix[order]
+    if config.begin_embedding == "zero":
+        matrix[BEGIN_ID] = 0
+    return matrix
 
 
 def _changes(config: TransformerConfig) -> list[str]:

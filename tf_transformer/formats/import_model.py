@@ -136,12 +136,13 @@ def _check_translations(folder: pathlib.Path, origin: pathlib.Path) -> None:
         InputError: the files do not fit together, or a score is not finite.
     """
     from tf_transformer.inference.translator import Translator
-    from tf_transformer.text.language_tags import language_tag
+    from tf_transformer.text.language_tags import written_tags
 
     try:
         translator = Translator.load(folder, beam_size=2, max_length_constant=5)
-        tags = [f"{language_tag(name)} " for name in translator.source_tokenizer.languages[:1]]
-        translator(["".join([*tags, sample]) for sample in _SAMPLES])
+        languages = translator.source_tokenizer.languages[:1]
+        tags = written_tags(*languages * (1 + translator.model.config.num_target_tags))
+        translator([tags + sample for sample in _SAMPLES])
     except ValueError as error:
         message = str(error).replace(str(folder), "the converted model")
         raise InputError(f"{origin}: cannot be used: {message}") from error

@@ -67,6 +67,7 @@ def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
             result.pieces.add(piece=tag_prefix + name, score=0.0, type=Piece.USER_DEFINED)
         elif name in own and own[name].type != Piece.UNKNOWN:
             result.pieces.add().CopyFrom(own[name])
+            is_missing |= own[name].type == Piece.UNUSED
         else:
             is_missing = True
             result.pieces.add(piece=name, score=lowest, type=Piece.UNUSED)

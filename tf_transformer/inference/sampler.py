@@ -61,7 +61,7 @@ def _sample_chunk(translator, source, options):
         state,
         begin_id=BEGIN_ID,
         end_ids=translator.search.end_ids,
-        options=options._replace(max_length=tf.where(max_length > 0, max_length + num_tags, 0)),
+        options=options._replace(max_length=max_length),
         prefix=tags,
         suppressed_ids=SUPPRESSED_IDS,
     )

@@ -29,13 +29,16 @@ def read_json(path: pathlib.Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     return parse_json(read_regular(path, max_bytes), path)
 
 
-def parse_json(content: bytes, where: object, *, unique_keys: bool = False) -> dict[str, Any]:
+def parse_json(
+    content: bytes, where: object, *, unique_keys: bool = False, large_integers: bool = False
+) -> dict[str, Any]:
     """Parses one JSON object.
 
     Args:
         content: the object in UTF-8.
         where: its file, for the error message.
         unique_keys: refuse objects with a key twice, of which otherwise the last counts.
+        large_integers: accept integers of more than 64 bits.
 
     Raises:
         InputError: as `read_json`, or a key is repeated.
@@ -45,7 +48,7 @@ def parse_json(content: bytes, where: object, *, unique_keys: bool = False) -> d
             content.decode(),
             parse_constant=_refuse,
             parse_float=_finite,
-            parse_int=_of_64_bits,
+            parse_int=None if large_integers else _of_64_bits,
             object_pairs_hook=_of_unique_keys if unique_keys else None,
         )
     except RecursionError as error:

@@ -219,6 +219,7 @@ def test_files_have_names(adapted, file):
         np.testing.assert_array_equal(found[name], value)
 
 
+@pytest.mark.slow
 def test_files_come_back(adapted, file):
     fresh, enabled = make_backbone(), make_backbone()
     enabled.enable_lora(2)
@@ -228,6 +229,7 @@ def test_files_come_back(adapted, file):
         np.testing.assert_array_equal(found, adapted(INPUTS)["decoder_sequence_output"])
 
 
+@pytest.mark.slow
 def test_files_of_other_layers_come_back(tmp_path):
     backbone = make_backbone()
     backbone.enable_lora(3, ["inner", "outer"])
@@ -258,6 +260,7 @@ def set_nan(file):
     file[f"{ADAPTED[0]}/lora_kernel_b"][0, 0] = np.nan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [

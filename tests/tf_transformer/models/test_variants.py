@@ -342,6 +342,7 @@ def test_depth_scaled_initialization():
     np.testing.assert_allclose(np.array(spreads) / spreads[0], np.arange(1, 5) ** -0.5, rtol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoder_only", BOOLEANS)
 @pytest.mark.parametrize("begin_embedding", ["zero", "end"])
 def test_begin_embedding(rng, begin_embedding, decoder_only):

@@ -70,6 +70,7 @@ def test_finite_weights_with_which_nothing_finite_is_computed(model_dir, value):
         record_search(translator, "a house")
 
 
+@pytest.mark.slow
 def test_the_command_says_that_nothing_finite_is_computed(model_dir, tmp_path, capsys):
     rewrite_weights(
         model_dir,

@@ -109,6 +109,7 @@ def test_a_model_comes_back(model_dir, model):
     assert not np.allclose(make_model(model.config, seed=1)(IDS), logits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

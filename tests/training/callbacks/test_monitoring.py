@@ -73,6 +73,7 @@ def test_watching_does_not_change_the_weights(trained, watched):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_training_scalars(corpus, watched):
     found = scalars(watched / "logs" / "training")
     for name, values in found.items():
@@ -177,6 +178,7 @@ def test_a_cell_shows_the_text_as_it_is(text):
     assert "<" not in cell and html.unescape(cell) == text
 
 
+@pytest.mark.slow
 def test_texts_pictures_graph_settings_histograms_profile(watched):
     accumulator, tags = read_events(watched / "logs" / "validation")
     plugin, texts = tags["translations"]
@@ -205,6 +207,7 @@ def test_texts_pictures_graph_settings_histograms_profile(watched):
     assert list((watched / "logs" / "training").rglob("*.xplane.pb"))
 
 
+@pytest.mark.slow
 def test_best_outlive_the_last(watched):
     records = json.loads((watched / "validation_scores.json").read_text())["scores"]
     ranked = sorted(records, key=lambda record: (-record["bleu"], record["step"]))
@@ -213,6 +216,7 @@ def test_best_outlive_the_last(watched):
     assert [path.stem for path in (watched / "checkpoints").glob("*.index")] == ["step-30"]
 
 
+@pytest.mark.slow
 def test_average_of_the_best(watched, tmp_path, capsys):
     model_dir = tmp_path / "model"
     shutil.copytree(watched, model_dir)

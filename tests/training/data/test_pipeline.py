@@ -232,6 +232,7 @@ def test_statistics_agree_with_the_batches(make, max_length):
     assert found.target_tokens == sum(len(target) for _, target in pairs)
 
 
+@pytest.mark.slow
 def test_statistics_of_a_corpus_that_is_all_dropped(make):
     text = make([("", "")] * 3 + [("a" * 60, "b")] * 2)
     assert text.statistics("validation") == CorpusStatistics(5, 3, 2, 0, 0)
@@ -241,6 +242,7 @@ def test_statistics_of_a_corpus_that_is_all_dropped(make):
 # ---- The order of training ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffle_buffer", [3, 20, 1000])
 def test_every_epoch_has_every_pair_in_another_order(make, ids_of, shuffle_buffer):
     # With one bucket, the batches are the stream cut into pieces.
@@ -255,6 +257,7 @@ def test_every_epoch_has_every_pair_in_another_order(make, ids_of, shuffle_buffe
     assert len({*epochs, tuple(expected)}) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_pairs", [0, 19, 21])
 def test_another_number_of_pairs_is_an_error(make, num_pairs):
     """Without pairs, the endless stream of epochs would look for one for ever."""
@@ -267,6 +270,7 @@ def test_another_number_of_pairs_is_an_error(make, num_pairs):
             collect(batches.take(100))
 
 
+@pytest.mark.slow
 def test_every_epoch_has_every_pair_in_every_bucket(make, ids_of):
     # Pairs wait until their bucket is full, so epochs mix; but each bucket keeps their order.
     boundaries = bucket_boundaries(40)
@@ -288,12 +292,14 @@ def test_every_epoch_has_every_pair_in_every_bucket(make, ids_of):
             assert sorted(found[start : start + len(pairs)]) == sorted(pairs)
 
 
+@pytest.mark.slow
 def test_training_batches_are_a_function_of_the_seed(make, training_batches):
     dataset = make().training_batches(1)
     assert equal(training_batches, collect(dataset, 85))
     assert equal(training_batches[:20], collect(dataset, 20))
 
 
+@pytest.mark.slow
 def test_other_seeds_give_other_batches(make, training_batches):
     found = [collect(make().training_batches(seed), 20) for seed in (0, 2**40)]
     for left, right in itertools.combinations([training_batches[:20], *found], 2):
@@ -337,6 +343,7 @@ def set_global_seed():
     tf.random.set_seed(1)
 
 
+@pytest.mark.slow
 def test_training_batches_do_not_depend_on_the_global_seed(make, set_global_seed):
     found = []
     for seed in (1, 2):
@@ -345,6 +352,7 @@ def test_training_batches_do_not_depend_on_the_global_seed(make, set_global_seed
     assert equal(*found)
 
 
+@pytest.mark.slow
 def test_global_seed_zero(make, set_global_seed):
     set_global_seed(0)  # as `train` does for `optimization.seed: 0`
     assert len(collect(make().training_batches(0), 5)) == 5

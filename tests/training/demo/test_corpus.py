@@ -113,6 +113,7 @@ def test_german_is_right(translations, english, german):
     assert translations[english] == german
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("english", "german"), GOLDEN_PATTERNS.items())
 def test_german_is_right_throughout(translations, english, german):
     matches = [match for text in translations if (match := re.fullmatch(english, text))]
@@ -121,6 +122,7 @@ def test_german_is_right_throughout(translations, english, german):
         assert translations[match.string] == match.expand(german)
 
 
+@pytest.mark.slow
 def test_full_dates(translations):
     """Checked against the tables above; where there is a weekday, it is the true one."""
     pattern = rf"(?:({'|'.join(WEEKDAYS)}), )?({'|'.join(MONTHS)}) (\d+), (\d{{4}})"
@@ -136,6 +138,7 @@ def test_full_dates(translations):
     assert found > 10_000
 
 
+@pytest.mark.slow
 def test_dates_in_digits(translations):
     found = 0
     for english, german in translations.items():
@@ -145,6 +148,7 @@ def test_dates_in_digits(translations):
     assert found > 1_000
 
 
+@pytest.mark.slow
 def test_times(translations):
     found = 0
     for english, german in translations.items():
@@ -154,6 +158,7 @@ def test_times(translations):
     assert found > 5_000
 
 
+@pytest.mark.slow
 def test_amounts(translations):
     found = 0
     for english, german in translations.items():
@@ -163,6 +168,7 @@ def test_amounts(translations):
     assert found > 10_000
 
 
+@pytest.mark.slow
 def test_lines_are_plain(translations):
     """No tab, no line end, no space but " " and only composed characters."""
     for text in (*translations, *translations.values()):
