@@ -45,8 +45,8 @@ def test_tags_of_both_sides():
         find_tags("deu", "eng", languages)
     with pytest.raises(ValueError, match="no tag for the language 'fra', only for >>deu<<, >>eng"):
         find_tags("deu", "fra", languages, 2)
-    check_tags([">>deu<< >>eng<< a", ">>eng<<>>deu<<", ""], languages, "f", 2)
-    for source in (">>deu<< a", "a", "a >>deu<< >>eng<<", ">>deu<<"):
+    check_tags([">>deu<< >>eng<< a", ">>eng<< >>deu<<", ""], languages, "f", 2)
+    for source in (">>deu<< a", "a", "a >>deu<< >>eng<<", ">>deu<<", ">>deu<<>>eng<< a"):
         with pytest.raises(ValueError, match=r"f:1: a source .* target language and its own, two"):
             check_tags([source], languages, "f", 2)
 

@@ -34,7 +34,7 @@ from tf_transformer.storage.weights_file import (
     read_model_weights,
     write_model_weights,
 )
-from tf_transformer.text.vocabulary import MAX_MODEL_BYTES, Vocabulary
+from tf_transformer.text.vocabulary import MAX_MODEL_BYTES, WORD_BEGIN, Vocabulary
 
 if TYPE_CHECKING:  # functions that need no model must not import TensorFlow
     import keras
@@ -205,13 +205,16 @@ def read_vocabularies(model_dir: pathlib.Path) -> tuple[Vocabulary | None, Vocab
     if source and config.num_target_tags and not _shares_tags(source, target):
         raise InputError(
             f"{model_dir}: language_tags={config.language_tags!r} needs one vocabulary for both "
-            "sides, with the tags of the languages"
+            "sides, with tags such as >>deu<<"
         )
     return source, target
 
 
 def _shares_tags(source: Vocabulary, target: Vocabulary) -> bool:
-    return bool(source.languages) and source.pieces == target.pieces
+    tags = [source.pieces[token_id] for token_id in source.tag_ids]
+    # Others follow a piece that is only the space before them.
+    are_words = all(tag.startswith(WORD_BEGIN) for tag in tags)
+    return bool(tags) and are_words and source.pieces == target.pieces
 
 
 def _read_vocabulary(model_dir: pathlib.Path, side: str, size: int) -> Vocabulary:

@@ -43,14 +43,15 @@ def languages_of(pieces: Iterable[str]) -> list[str]:
 
 
 def lacks_tag(text: str, tags: tuple[str, ...], number: int = 1) -> bool:
-    """Returns whether a source lacks one of its `number` tags; an empty source needs none."""
+    """Returns whether a source lacks one of its `number` tags; an empty source needs none.
+
+    The tags before the last one must be followed by a space.
+    """
     if not text.strip():
         return False
-    for _ in range(number):
-        if not text.startswith(tags):
-            return True
-        text = text[max(len(tag) for tag in tags if text.startswith(tag)) :].lstrip(" ")
-    return False
+    *first, rest = text.split(" ", number - 1)
+    is_complete = len(first) == number - 1 and all(word in tags for word in first)
+    return not (is_complete and rest.lstrip(" ").startswith(tags))
 
 
 def find_language(language: str, languages: Sequence[str]) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import sentencepiece
 
 from tf_transformer.errors import InputError
-from tf_transformer.text.language_tags import language_tag
+from tf_transformer.text.language_tags import TAG_BEGIN, language_tag
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.text.text_file import TextFile
+from tf_transformer.text.vocabulary import WORD_BEGIN
 from training.config import VocabularyConfig
 
 # SentencePiece samples this many sentences from larger corpora, to bound its memory.
@@ -43,7 +44,10 @@ def train_vocabularies(
 
     if not sources:
         return None, train(targets)
-    tags = [language_tag(language) for language in config.languages]
+    tags = [
+        WORD_BEGIN + tag if tag.startswith(TAG_BEGIN) else tag
+        for tag in map(language_tag, config.languages)
+    ]
     if config.joint:
         model = train([*sources, *targets], tags)
         return model, model

@@ -64,7 +64,10 @@ def record_search(translator: Translator, text: str) -> SearchTree:
     ):
         if score > float("-inf"):
             finished[tuple(ids[:length].tolist())] = float(score)
-    return SearchTree(recorder.live, finished, translator.target_tokenizer.pieces)
+    given = tuple(tags[0].numpy().tolist())
+    # At first, the beam also holds hypotheses without the tags, which are impossible.
+    live = {ids: x for ids, x in recorder.live.items() if ids[:num_tags] == given[: len(ids)]}
+    return SearchTree(live, finished, translator.target_tokenizer.pieces)
 
 
 class _Recorder:
@@ -96,7 +99,9 @@ class _Recorder:
             # Ended hypotheses remain in the beam, and are never extended.
             if END_ID not in hypothesis:
                 self.live[tuple(hypothesis[1:].tolist())] = float(log_prob)
-        logits, attention, own = self._decoder.decode_step(newest, parents, position, state["own"])
+        logits, attention, own = self._decoder.decode_step(
+            newest, parents, position, state["own"], return_attention
+        )
         after = tf.nn.log_softmax(logits)
         return logits, attention, {"own": own, "ids": ids, "log_probs": log_probs, "next": after}
 
