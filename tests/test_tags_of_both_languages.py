@@ -287,6 +287,39 @@ def test_training(corpus, tmp_path, capsys):
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
+def test_the_keras_hub_task(folders, translators, tmp_path):
+    from tf_transformer.hub import TransformerSeq2SeqLM, TransformerSeq2SeqLMPreprocessor
+
+    _, both = translators
+    task = TransformerSeq2SeqLM.from_model_dir(folders / "source_and_target")
+    x = {"encoder_text": [tagged("A man"), OTHER_TAGS[0]], "decoder_text": ["Ein Mann", "Ein"]}
+    inputs, labels, weights = task.preprocessor(x)
+    ids = both.source_tokenizer.tokenize(x["encoder_text"]).to_list()
+    targets = both.target_tokenizer.tokenize(x["decoder_text"]).to_list()
+    for row in range(2):
+        real = int(inputs["decoder_padding_mask"][row].numpy().sum())
+        assert inputs["decoder_token_ids"][row].numpy().tolist()[:real] == (
+            [2, ids[row][0], *targets[row]]
+        )
+        assert labels[row].numpy().tolist()[: real + 1][:real] == [0, *targets[row], 3]
+        assert weights[row].numpy().tolist()[:real] == [0] + [1] * (real - 1)
+        source = inputs["encoder_token_ids"][row].numpy().tolist()
+        assert source[: len(ids[row])] == [*ids[row][1:], 3]
+    assert (
+        task.generate(tagged(SENTENCES[1]), beam_size=3)
+        == (Translator.load(folders / "source_and_target", beam_size=3)([tagged(SENTENCES[1])])[0])
+    )
+    task.save_to_preset(tmp_path / "preset")
+    again = TransformerSeq2SeqLM.from_preset(tmp_path / "preset")
+    assert again.preprocessor.num_target_tags == 1
+    other = TransformerSeq2SeqLMPreprocessor(
+        task.preprocessor.tokenizer, encoder_sequence_length=9, decoder_sequence_length=9
+    )
+    with pytest.raises(ValueError, match=r"must have num_target_tags=1\. Received: .*=0"):
+        TransformerSeq2SeqLM(task.backbone, other)
+
+
 def test_other_vocabularies_are_refused(folders, models, tmp_path, capsys):
     """Without tags, or with tags that follow a piece of their own."""
 

@@ -14,7 +14,7 @@ from tf_transformer.hub.backbone import TransformerBackbone
 from tf_transformer.hub.presets import check_preset, described, known_entries
 from tf_transformer.hub.tokenizer import TARGET_CONFIG, TransformerTokenizer
 from tf_transformer.printable import shown
-from tf_transformer.text.framing import end_and_pad, prepend_begin, shift_right
+from tf_transformer.text.framing import end_and_pad, prepend_begin, shift_right, split_tags
 from tf_transformer.text.special_ids import PAD_ID
 
 
@@ -29,7 +29,7 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         labels              t_1 ... t_n end
 
     KerasHub's preprocessors begin the encoder's input with a begin id, too. A longer sentence is
-    truncated; its labels still end with the end id. Models of several languages need their tag at
+    truncated; its labels still end with the end id. Models of several languages need their tags at
     the start of each source, as everywhere in this project.
 
     Args:
@@ -37,6 +37,8 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         target_tokenizer: tokenizer of the target; None means `tokenizer`.
         encoder_sequence_length: maximum number of ids of a source, the end id included.
         decoder_sequence_length: maximum number of ids of a target, the begin id included.
+        num_target_tags: number of tags at the start of a source that belong to its target, as
+            `TransformerConfig.num_target_tags`; they follow the begin id, and have no label.
         pad_to_longest: pads a batch to its longest sentence; False pads every batch to the sequence
             lengths, as KerasHub's preprocessors do, for programs that need fixed shapes.
         name: name of the layer.
@@ -64,6 +66,7 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         *,
         encoder_sequence_length: int = 256,
         decoder_sequence_length: int = 256,
+        num_target_tags: int = 0,
         pad_to_longest: bool = True,
         name: str | None = None,
     ):
@@ -72,7 +75,13 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
             ("decoder_sequence_length", decoder_sequence_length),
         ):
             _check_length(argument, length)
+        if not is_whole(num_target_tags) or num_target_tags not in (0, 1):
+            raise InputError(
+                "`num_target_tags` must be 0 or 1. "
+                f"Received: num_target_tags={shown(num_target_tags)}"
+            )
         super().__init__(tokenizer, encoder_sequence_length, decoder_sequence_length, name=name)
+        self.num_target_tags = num_target_tags
         if target_tokenizer is None:
             target_tokenizer = tokenizer
         elif target_tokenizer is not tokenizer and target_tokenizer.config_file != TARGET_CONFIG:
@@ -101,11 +110,13 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         is_single = sources.shape.rank == 0
         if is_single:
             sources, targets = sources[tf.newaxis], targets[tf.newaxis]
-        inputs = self._encoder_inputs(sources, encoder_sequence_length)
+        inputs, tags = self._encoder_inputs(sources, encoder_sequence_length)
         length = decoder_sequence_length or sequence_length or self.decoder_sequence_length
-        labels = self.target_tokenizer.plain.tokenize(targets)[:, : length - 1]
-        labels = self._pad(end_and_pad(labels), length)
-        inputs |= _side("decoder", shift_right(labels))
+        ids = self.target_tokenizer.plain.tokenize(targets)[:, : length - 1 - self.num_target_tags]
+        labels = tf.concat([tags, end_and_pad(ids)], axis=1)
+        inputs |= _side("decoder", self._pad(shift_right(labels), length))
+        labels = tf.concat([tf.fill(tf.shape(tags), PAD_ID), labels[:, self.num_target_tags :]], 1)
+        labels = self._pad(labels, length)
         weights = tf.cast(labels != PAD_ID, tf.float32)
         if sample_weight is not None:
             weights *= tf.reshape(tf.cast(sample_weight, tf.float32), (-1, 1))
@@ -138,11 +149,10 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
             x = {"encoder_text": x, "decoder_text": self._empty_decoder_text(x)}
         sources, prompts = _texts(x, None)
         length = decoder_sequence_length or sequence_length or self.decoder_sequence_length
-        prompt_ids = self.target_tokenizer.plain.tokenize(prompts)[:, : length - 1]
-        decoder_ids = self._pad(prepend_begin(prompt_ids.to_tensor(PAD_ID)), length)
-        return self._encoder_inputs(sources, encoder_sequence_length) | _side(
-            "decoder", decoder_ids
-        )
+        inputs, tags = self._encoder_inputs(sources, encoder_sequence_length)
+        ids = self.target_tokenizer.plain.tokenize(prompts)[:, : length - 1 - self.num_target_tags]
+        prompt_ids = tf.concat([tags, ids.to_tensor(PAD_ID)], axis=1)
+        return inputs | _side("decoder", self._pad(prepend_begin(prompt_ids), length))
 
     def generate_postprocess(self, x):
         """Converts ids of targets to strings.
@@ -154,9 +164,10 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         return self.target_tokenizer.detokenize(tf.where(is_real, x["decoder_token_ids"], PAD_ID))
 
     def _encoder_inputs(self, sources, length):
+        """Returns the encoder's inputs, and the tags of the targets."""
         length = length or self.encoder_sequence_length
-        ids = self.tokenizer.plain.tokenize(sources)[:, : length - 1]
-        return _side("encoder", self._pad(end_and_pad(ids), length))
+        tags, ids = split_tags(self.tokenizer.plain.tokenize(sources), self.num_target_tags)
+        return _side("encoder", self._pad(end_and_pad(ids[:, : length - 1]), length)), tags
 
     def _pad(self, ids, length):
         if self.pad_to_longest:
@@ -188,6 +199,7 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
             "target_tokenizer": None,
             "encoder_sequence_length": self.encoder_sequence_length,
             "decoder_sequence_length": self.decoder_sequence_length,
+            "num_target_tags": self.num_target_tags,
             "pad_to_longest": self.pad_to_longest,
             "name": self.name,
         }
@@ -197,8 +209,9 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
 
     @classmethod
     def from_config(cls, config):
-        lengths = ("encoder_sequence_length", "decoder_sequence_length", "pad_to_longest", "name")
-        config = known_entries(config, ("tokenizer", "target_tokenizer", *lengths))
+        lengths = ("encoder_sequence_length", "decoder_sequence_length")
+        others = ("num_target_tags", "pad_to_longest", "name")
+        config = known_entries(config, ("tokenizer", "target_tokenizer", *lengths, *others))
         for name in ("tokenizer", "target_tokenizer"):
             config[name] = described(config.get(name), TransformerTokenizer)
         return cls(**config)

@@ -130,6 +130,7 @@ class TransformerSeq2SeqLM(TrainedOnText):
             target_tokenizer,
             encoder_sequence_length=config.max_length,
             decoder_sequence_length=config.max_length,
+            num_target_tags=config.num_target_tags,
         )
         return cls(backbone, preprocessor, **kwargs)
 
@@ -354,7 +355,13 @@ def _check_parts(backbone, preprocessor):
             "`preprocessor` must be a TransformerSeq2SeqLMPreprocessor or None. "
             f"Received: {shown(preprocessor)}"
         )
-    limit = backbone.transformer.config.max_length
+    config = backbone.transformer.config
+    if preprocessor.num_target_tags != config.num_target_tags:
+        raise InputError(
+            f"The preprocessor of this model must have num_target_tags={config.num_target_tags}. "
+            f"Received: num_target_tags={preprocessor.num_target_tags}"
+        )
+    limit = config.max_length
     for name in ("encoder_sequence_length", "decoder_sequence_length"):
         if getattr(preprocessor, name) > limit:
             raise InputError(
