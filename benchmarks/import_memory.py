@@ -4,7 +4,7 @@
         [--heads 16] [--vocab-size 256206] [--signatures serving_default]
 
 The default sizes are those of NLLB-200 with 600 million weights. The model is written in Hugging
-Face's format of Marian, then every command runs in a process of its own. Prints a table in
+Face's format, then every command runs in a process of its own. Prints a table in
 Markdown; memory is the largest resident set, relative to the bytes of the weights in float32.
 """
 
@@ -25,34 +25,29 @@ SENTENCE = "A man sleeps."
 
 
 def write_vocabulary(folder: pathlib.Path, size: int) -> None:
-    """Writes a SentencePiece model of one-letter pieces and of filler, and its `vocab.json`."""
+    """Writes a SentencePiece model of one-letter pieces and of filler, and two languages."""
     from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
     letters = [f"{space}{char}" for space in ("", "\u2581") for char in map(chr, range(33, 127))]
-    pieces = ["</s>", "<unk>", *letters, *(f"filler{i}" for i in range(size - len(letters) - 3))]
+    special = ["<unk>", "<s>", "</s>"]
+    # Five ids more are those of the padding, two languages, the mask, and a row without a name.
+    fillers = size - len(special) - len(letters) - 5
+    pieces = [*special, *letters, *(f"filler{i}" for i in range(fillers))]
     model = ModelProto()
-    model.trainer_spec.model_type = 1
-    model.trainer_spec.unk_id, model.trainer_spec.eos_id = 1, 0
-    model.trainer_spec.bos_id = model.trainer_spec.pad_id = -1
+    model.trainer_spec.model_type = 2
     model.normalizer_spec.name = "identity"
     for token_id, piece in enumerate(pieces):
-        kind = {0: "CONTROL", 1: "UNKNOWN"}.get(token_id, "NORMAL")
-        model.pieces.add(piece=piece, score=-1.0, type=kind)
-    for name in ("source.spm", "target.spm"):
-        (folder / name).write_bytes(model.SerializeToString())
-    ids = {piece: token_id for token_id, piece in enumerate([*pieces, "<pad>"])}
-    (folder / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
+        kind = {0: "UNKNOWN", 1: "CONTROL", 2: "CONTROL"}.get(token_id, "NORMAL")
+        model.pieces.add(piece=piece, score=-float(token_id), type=kind)
+    (folder / "sentencepiece.bpe.model").write_bytes(model.SerializeToString())
+    codes = {"additional_special_tokens": ["eng_Latn", "fra_Latn"]}
+    (folder / "special_tokens_map.json").write_text(json.dumps(codes))
 
 
 def write_model(folder: pathlib.Path, options: argparse.Namespace) -> int:
-    """Writes a folder of Hugging Face's format; returns the bytes of its weights."""
+    """Writes a folder as NLLB is published; returns the bytes of its weights."""
     from tf_transformer.config import TransformerConfig
-    from tf_transformer.formats.hf_folder import (
-        LOGITS_BIAS,
-        NAMES,
-        SHARED_EMBEDDING,
-        TARGET_EMBEDDING,
-    )
+    from tf_transformer.formats.hf_weights import NAMES, SHARED_EMBEDDING, TARGET_EMBEDDING
     from tf_transformer.formats.naming import reverted_shapes
     from tf_transformer.formats.safetensors_writer import write_safetensors
     from tf_transformer.storage.weight_shapes import weight_shapes
@@ -65,16 +60,15 @@ def write_model(folder: pathlib.Path, options: argparse.Namespace) -> int:
         d_model=options.d_model,
         d_ff=options.d_ff,
         num_heads=options.heads,
-        logits_bias=True,
+        norm_position="pre",
     )
-    pad = options.vocab_size - 1
     settings = {
-        "model_type": "marian", "vocab_size": options.vocab_size, "d_model": options.d_model,
+        "model_type": "m2m_100", "vocab_size": options.vocab_size, "d_model": options.d_model,
         "encoder_layers": options.layers, "decoder_layers": options.layers,
         "encoder_attention_heads": options.heads, "decoder_attention_heads": options.heads,
         "encoder_ffn_dim": options.d_ff, "decoder_ffn_dim": options.d_ff,
-        "activation_function": "swish", "max_position_embeddings": 512, "scale_embedding": True,
-        "pad_token_id": pad, "eos_token_id": 0, "decoder_start_token_id": pad,
+        "activation_function": "relu", "max_position_embeddings": 1024, "scale_embedding": True,
+        "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2,
     }  # fmt: skip
     (folder / "config.json").write_text(json.dumps(settings))
     write_vocabulary(folder, options.vocab_size)
@@ -82,7 +76,6 @@ def write_model(folder: pathlib.Path, options: argparse.Namespace) -> int:
     shapes = {
         SHARED_EMBEDDING if name == TARGET_EMBEDDING else name: s for name, s in shapes.items()
     }
-    shapes[LOGITS_BIAS] = (1, options.vocab_size)
     random = np.random.default_rng(1)
     arrays = (
         (name, np.ones(shape, "float32"))
@@ -125,10 +118,11 @@ def main() -> None:
         size = write_model(work / "theirs", options)
         print(f"{size / 4e6:.0f} million weights, {size / 2**30:.2f} GiB\n")
         print("| command | seconds | memory, GiB | memory / weights |\n|---|---|---|---|")
+        languages = ("--target-language", "fra_Latn", "--source-language", "eng_Latn")
         model, export = ("--model-dir", work / "model"), ("--output", work / "served")
         commands = (
             ("import", "--input", work / "theirs", *model),
-            ("translate", *model),
+            ("translate", *model, *languages),
             ("export", *model, *export, "--signatures", *options.signatures),
             ("convert", *model, "--to", "hf", "--output", work / "hf"),
         )

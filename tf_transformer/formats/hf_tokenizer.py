@@ -48,6 +48,8 @@ def read_names(folder: pathlib.Path, pieces: Sequence[str]) -> list[str]:
         return names + [_tag(code, folder) for code in _languages(folder)]
     codes = _read_codes(folder)
     tags = {code: _tag(code, folder) for code in codes}
+    if len(tags) < len(codes):
+        raise InputError(f"{folder}: expected the code of each language once")
     if (folder / TOKENIZER_NAME).exists():
         return [tags.get(name, name) for name in _read_tokenizer(folder / TOKENIZER_NAME)]
     ordinary = [piece for piece in pieces if piece not in SPECIAL]

@@ -10,9 +10,11 @@ import tqdm
 
 from tf_transformer.config import nearest
 from tf_transformer.errors import InputError
+from tf_transformer.formats.hf_folder import read_model_type
 from tf_transformer.formats.hf_m2m100 import HFM2M100
 from tf_transformer.formats.hf_marian import HFMarian
 from tf_transformer.formats.imported_model import ImportedModel, ModelFormat
+from tf_transformer.printable import shown
 from tf_transformer.storage.model_dir import WEIGHTS_NAME, write_config_and_tokenizers
 from tf_transformer.storage.new_folder import check_new_folder, new_folder
 from tf_transformer.storage.weight_shapes import weight_shapes
@@ -45,6 +47,9 @@ def find_format(path: pathlib.Path, name: str | None = None) -> ModelFormat:
     for known in FORMATS:
         if known.recognizes(path):
             return known
+    model_type = read_model_type(path)
+    if model_type is not None:
+        raise InputError(f"{path}: model_type {shown(model_type)} is not supported")
     raise InputError(
         f"{path}: not recognized as a model of one of the formats {', '.join(names)}; "
         "name its format"
