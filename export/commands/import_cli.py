@@ -36,4 +36,6 @@ def _run(options):
     import_tensorflow()
     write_model(imported, options.input, options.model_dir)
     again = shlex.join(["tf-transformer", "translate", "--model-dir", str(options.model_dir)])
+    for note in imported.notes:
+        print(f"{options.model_dir}: {note}")
     print(f"{options.model_dir}: imported, and two sentences translated. To translate:\n  {again}")

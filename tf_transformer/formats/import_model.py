@@ -58,7 +58,7 @@ def find_format(path: pathlib.Path, name: str | None = None) -> ModelFormat:
 
 def import_model(
     path: str | os.PathLike, model_dir: str | os.PathLike, format_name: str | None = None
-) -> None:
+) -> tuple[str, ...]:
     """Imports a model of another toolkit, see `write_model`.
 
     Args:
@@ -66,13 +66,18 @@ def import_model(
         model_dir: the model directory to write; it must not exist, or be empty.
         format_name: name of the format; None recognizes it.
 
+    Returns:
+        What the user must know to use the model, a sentence each.
+
     Raises:
         InputError: the format is not recognized, the model is damaged or not supported, or
             `model_dir` is not empty.
     """
     check_new_folder(pathlib.Path(model_dir))
     path = pathlib.Path(path)
-    write_model(read_model(path, format_name), path, pathlib.Path(model_dir))
+    imported = read_model(path, format_name)
+    write_model(imported, path, pathlib.Path(model_dir))
+    return imported.notes
 
 
 def read_model(path: pathlib.Path, format_name: str | None = None) -> ImportedModel:

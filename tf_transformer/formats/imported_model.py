@@ -17,12 +17,14 @@ class ImportedModel(NamedTuple):
         source_model: SentencePiece model of the source, with the model's ids.
         target_model: SentencePiece model of the target, with the model's ids.
         weights: name and value of each weight, read and converted one after the other.
+        notes: what the user must know to use the model, a sentence each.
     """
 
     config: TransformerConfig
     source_model: bytes
     target_model: bytes
     weights: Iterator[tuple[str, np.ndarray]]
+    notes: tuple[str, ...] = ()
 
 
 class ModelFormat(Protocol):

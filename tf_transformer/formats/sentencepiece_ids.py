@@ -6,7 +6,8 @@ vocabulary, so that one file holds both, and tokenization and its inverse remain
 graph.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from typing import Any
 
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
@@ -58,7 +59,7 @@ def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
     del result.pieces[:]
     special = (Piece.CONTROL, Piece.UNKNOWN)
     ordinary = {name for name, piece in own.items() if piece.type not in special}
-    _add_special(result, ordinary.union(pieces))
+    add_special(result, ordinary.union(pieces))
     # In a BPE model, unused pieces take part in merges, but come last and are split again.
     lowest = min((piece.score for piece in original.pieces), default=0.0) - 1.0
     is_missing = False
@@ -90,8 +91,13 @@ def _check_pieces(pieces: Sequence[str]) -> None:
         seen.add(name)
 
 
-def _add_special(result, taken):
-    """Adds the special pieces; names that the vocabulary uses otherwise are put in brackets."""
+def add_special(result: Any, taken: Container[str]) -> None:
+    """Adds the special pieces; names that the vocabulary uses otherwise are put in brackets.
+
+    Args:
+        result: a `ModelProto`.
+        taken: the names that the vocabulary uses otherwise.
+    """
     fields = {PAD_ID: "pad", UNKNOWN_ID: "unk", BEGIN_ID: "bos", END_ID: "eos"}
     for token_id, name in _SPECIAL.items():
         while name in taken:

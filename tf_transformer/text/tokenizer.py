@@ -7,6 +7,7 @@ import tensorflow_text as tf_text
 
 from tf_transformer.text.special_ids import PAD_ID, UNKNOWN_ID
 from tf_transformer.text.vocabulary import Vocabulary
+from tf_transformer.text.words import join_words, split_words
 
 
 class Tokenizer(Vocabulary, tf.Module):
@@ -36,7 +37,10 @@ class Tokenizer(Vocabulary, tf.Module):
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Converts strings `(batch,)` to int32 ids, ragged `(batch, (length))`."""
-        tokens = self._sentencepiece.tokenize(text)
+        if self.word_separators:
+            tokens = split_words(text, self.word_separators)
+        else:
+            tokens = self._sentencepiece.tokenize(text)
         if not self.is_renumbered:
             return tokens
         ids = self._sentencepiece.string_to_id(tokens)
@@ -48,6 +52,7 @@ class Tokenizer(Vocabulary, tf.Module):
         """Converts int32 ids to UTF-8 strings.
 
         Pad, begin and end ids are removed; the unknown id becomes " ⁇ ".
+        Words of a vocabulary of words have spaces between them.
 
         Args:
             ids: `(batch, length)`, padded or ragged.
@@ -57,7 +62,10 @@ class Tokenizer(Vocabulary, tf.Module):
         """
         if isinstance(ids, tf.RaggedTensor):
             ids = ids.to_tensor(PAD_ID)
-        text = self._sentencepiece.detokenize(ids)
+        if self.word_separators:
+            text = join_words(self._sentencepiece.id_to_string(ids), ids)
+        else:
+            text = self._sentencepiece.detokenize(ids)
         return tf.ensure_shape(text, [ids.shape[0]])
 
     def pieces_of(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:

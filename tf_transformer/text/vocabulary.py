@@ -1,6 +1,7 @@
 """The pieces of a SentencePiece model. This module does not import TensorFlow."""
 
 import functools
+import re
 from collections.abc import Sequence
 
 import sentencepiece
@@ -18,6 +19,23 @@ WORD_BEGIN = "\u2581"
 # Pieces from this one on are not in the vocabulary: they take part in segmentation only, see
 # `formats.sentencepiece_ids`.
 OUTSIDE = "<outside the vocabulary>"
+# What separates the words of a text, in vocabularies of words. "white space" is what `str.split`
+# separates words at.
+WORD_SEPARATORS = {
+    "spaces": " ",
+    "ASCII white space": " \t\n\v\f\r",
+    "white space": " \t\n\v\f\r\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005"
+    "\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000",
+}
+
+
+def words_mark(separators: str) -> str:
+    """Returns the piece after `OUTSIDE` in a vocabulary of words, see `formats.word_vocabulary`.
+
+    Args:
+        separators: a key of `WORD_SEPARATORS`.
+    """
+    return f"<words between {separators}>"
 
 
 class Vocabulary:
@@ -33,6 +51,8 @@ class Vocabulary:
         vocab_size: number of ids of the vocabulary.
         is_renumbered: whether the SentencePiece model is the result of `with_ids`: it contains
             pieces that are not in the vocabulary, and others that are found by their text only.
+        word_separators: the characters that separate words in a vocabulary of words, which are not
+            segmented; None if SentencePiece segments texts.
 
     Raises:
         InputError: `model` is not a SentencePiece model, or has other special ids.
@@ -62,6 +82,7 @@ class Vocabulary:
         outside = processor.piece_to_id(OUTSIDE)  # the unknown id if there is no such piece
         self.is_renumbered = outside != UNKNOWN_ID
         self.vocab_size = outside if self.is_renumbered else processor.vocab_size()
+        self.word_separators = _word_separators(processor) if self.is_renumbered else None
 
     def end_ids(self, end_pieces: Sequence[str] = ()) -> list[int]:
         """Returns all ids that end an output: the end id, and the ids of `end_pieces`.
@@ -95,8 +116,14 @@ class Vocabulary:
         """Returns the ids of each sentence without special ids, as `Tokenizer.tokenize` does."""
         if not self.is_renumbered:
             return self._processor.encode(sentences, num_threads=1)
+        if self.word_separators:
+            return [self._encode_words(sentence) for sentence in sentences]
         encoded = self._processor.encode(sentences, out_type=str, num_threads=1)
         return [[self._ids.get(piece, UNKNOWN_ID) for piece in pieces] for pieces in encoded]
+
+    def _encode_words(self, sentence: str) -> list[int]:
+        words = re.split(f"[{self.word_separators}]", sentence)
+        return [self._ids.get(WORD_BEGIN + word, UNKNOWN_ID) for word in words if word]
 
     @functools.cached_property
     def _ids(self) -> dict[str, int]:
@@ -111,3 +138,10 @@ class Vocabulary:
     def tag_ids(self) -> list[int]:
         """The ids of the language tags."""
         return [token_id for token_id, piece in enumerate(self.pieces) if is_tag(piece)]
+
+
+def _word_separators(processor: sentencepiece.SentencePieceProcessor) -> str | None:
+    for name, characters in WORD_SEPARATORS.items():
+        if processor.piece_to_id(words_mark(name)) != UNKNOWN_ID:
+            return characters
+    return None
