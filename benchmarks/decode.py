@@ -48,7 +48,7 @@ def write_models(options: argparse.Namespace) -> None:
     from export.saved_model.signatures import ServedTranslator
     from tf_transformer import Transformer
     from tf_transformer.decoding.translation_search import TranslationSearch
-    from tf_transformer.formats.ctranslate2_writer import save_ctranslate2
+    from tf_transformer.formats.writers.ctranslate2_writer import save_ctranslate2
     from tf_transformer.quantization.int8 import quantize
     from tf_transformer.quantization.tiled_matmul import tile_weights
     from tf_transformer.storage.model_dir import load_model

@@ -49,7 +49,7 @@ def write_model(folder: pathlib.Path, options: argparse.Namespace) -> int:
     from tf_transformer.config import TransformerConfig
     from tf_transformer.formats.hf_weights import NAMES, SHARED_EMBEDDING, TARGET_EMBEDDING
     from tf_transformer.formats.naming import reverted_shapes
-    from tf_transformer.formats.safetensors_writer import write_safetensors
+    from tf_transformer.formats.writers.safetensors_writer import write_safetensors
     from tf_transformer.storage.weight_shapes import weight_shapes
 
     config = TransformerConfig(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from tf_transformer.config import nearest
 from tf_transformer.errors import InputError
-from tf_transformer.formats.ctranslate2_writer import write_ctranslate2
-from tf_transformer.formats.hf_writer import write_hf
 from tf_transformer.formats.supported import ModelToConvert
+from tf_transformer.formats.writers.ctranslate2_writer import write_ctranslate2
+from tf_transformer.formats.writers.hf_writer import write_hf
 from tf_transformer.storage.model_dir import check_model_dir, read_config
 from tf_transformer.storage.new_folder import check_new_folder, new_folder
 

@@ -31,8 +31,8 @@ from tf_transformer.formats.hf_weights import (
 )
 from tf_transformer.formats.naming import revert_weights, reverted_shapes
 from tf_transformer.formats.position_tables import SINUSOIDS, Layout, sinusoid_table
-from tf_transformer.formats.safetensors_writer import write_safetensors
 from tf_transformer.formats.supported import ModelToConvert, check_equal_heads, check_supported
+from tf_transformer.formats.writers.safetensors_writer import write_safetensors
 from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.model_dir import WEIGHTS_NAME
 from tf_transformer.storage.weight_shapes import weight_shapes
