@@ -385,7 +385,7 @@ WRONG = {
     ),
     "convert, setting": (
         "convert --model-dir {model} --to hf --output {new}",
-        "the format hf cannot hold a model with encoder.norm_position='pre', only 'post'",
+        "the format hf cannot hold a model with positions='interleaved', only 'concatenated'",
     ),
     "runs, folder": ("runs {none}", "none: no such folder"),
     "runs, output": ("runs {model} --json {none}/x", "there is no folder"),

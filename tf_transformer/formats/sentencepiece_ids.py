@@ -72,8 +72,8 @@ def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
         else:
             is_missing = True
             result.pieces.add(piece=name, score=lowest, type=Piece.UNUSED)
-    inside = {piece.piece for piece in result.pieces}
-    outside = [piece for name, piece in own.items() if name in ordinary - inside]
+    names_outside = ordinary - {piece.piece for piece in result.pieces}
+    outside = [piece for name, piece in own.items() if name in names_outside]
     if outside or is_missing:
         result.pieces.add(piece=OUTSIDE, score=0.0, type=Piece.CONTROL)
         result.pieces.extend(outside)

@@ -14,8 +14,8 @@ from tf_transformer.formats.hf_m2m100 import HFM2M100
 from tf_transformer.formats.hf_weights import NAMES
 from tf_transformer.formats.import_model import find_format, import_model
 from tf_transformer.formats.naming import reverted_shapes
-from tf_transformer.formats.safetensors_writer import write_safetensors
 from tf_transformer.formats.tensors.opening import open_tensors
+from tf_transformer.formats.writers.safetensors_writer import write_safetensors
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.text.vocabulary import Vocabulary
 
