@@ -252,8 +252,9 @@ TIERS = (
     {"decoding", "quantization"},
     {"storage"},
     {"inference"},
+    {"hub"},
     {"formats"},
-    {"command_line", "hub"},
+    {"command_line"},
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tf_transformer.config import nearest
 from tf_transformer.errors import InputError
+from tf_transformer.formats.keras_hub.writer import write_keras_hub
 from tf_transformer.formats.supported import ModelToConvert
 from tf_transformer.formats.writers.ctranslate2_writer import write_ctranslate2
 from tf_transformer.formats.writers.hf_writer import write_hf
@@ -16,6 +17,7 @@ from tf_transformer.storage.new_folder import check_new_folder, new_folder
 WRITERS: dict[str, Callable[[ModelToConvert, pathlib.Path], list[str]]] = {
     "ctranslate2": write_ctranslate2,
     "hf": write_hf,
+    "keras-hub": write_keras_hub,
 }
 
 

@@ -3,8 +3,10 @@
 IMPORTED = {
     "hf-marian": "folder of Transformers' MarianMTModel, such as OPUS-MT",
     "hf-m2m100": "folder of Transformers' M2M100ForConditionalGeneration, such as NLLB",
+    "keras-hub": "preset of tf_transformer.hub",
 }
 EXPORTED = {
     "ctranslate2": "folder for ctranslate2.Translator",
     "hf": "folder of Transformers' MarianMTModel or M2M100ForConditionalGeneration",
+    "keras-hub": "preset for tf_transformer.hub.TransformerSeq2SeqLM",
 }

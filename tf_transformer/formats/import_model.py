@@ -14,13 +14,14 @@ from tf_transformer.formats.hf_folder import read_model_type
 from tf_transformer.formats.hf_m2m100 import HFM2M100
 from tf_transformer.formats.hf_marian import HFMarian
 from tf_transformer.formats.imported_model import ImportedModel, ModelFormat
+from tf_transformer.formats.keras_hub.reader import KerasHub
 from tf_transformer.printable import shown
-from tf_transformer.storage.model_dir import WEIGHTS_NAME, write_config_and_tokenizers
+from tf_transformer.storage.model_dir import WEIGHTS_NAME, load_model, write_config_and_tokenizers
 from tf_transformer.storage.new_folder import check_new_folder, new_folder
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import check_finite, write_arrays
 
-FORMATS: tuple[ModelFormat, ...] = (HFMarian(), HFM2M100())
+FORMATS: tuple[ModelFormat, ...] = (HFMarian(), HFM2M100(), KerasHub())
 # Translated to check an imported model: words, and characters that few vocabularies have.
 _SAMPLES = ("A man sleeps.", "1 2 3 \u4f60\u597d \u00e4\u00f6\u00fc")
 
@@ -149,7 +150,8 @@ def _check_translations(folder: pathlib.Path, origin: pathlib.Path) -> None:
     from tf_transformer.text.language_tags import written_tags
 
     try:
-        translator = Translator.load(folder, beam_size=2, max_length_constant=5)
+        # The weights are not prepared for decoding, which would take twice the memory.
+        translator = Translator(*load_model(folder), beam_size=2, max_length_constant=5)
         languages = translator.source_tokenizer.languages[:1]
         tags = written_tags(*languages * (1 + translator.model.config.num_target_tags))
         translator([tags + sample for sample in _SAMPLES])

@@ -1,0 +1,1 @@
+"""Presets of KerasHub: folders that `TransformerSeq2SeqLM.from_preset` loads."""
