@@ -13,10 +13,10 @@ from tf_transformer.config import TransformerConfig, nearest
 from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 from tf_transformer.printable import printable, shown
+from tf_transformer.storage.plain_yaml import read_yaml
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.text.language_tags import language_tag
 from training.config import TrainingConfig
-from training.plain_yaml import read_yaml
 
 # A thousand times the size of a usual settings file.
 _MAX_BYTES = 2**20

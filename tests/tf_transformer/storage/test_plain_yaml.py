@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from training.plain_yaml import read_yaml
+from tf_transformer.storage.plain_yaml import read_yaml
 
 
 @pytest.mark.parametrize(
