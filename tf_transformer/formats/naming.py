@@ -53,8 +53,9 @@ class Naming:
     """The names of an original's weights.
 
     Names are templates, in which `{stack}` is replaced by `encoder` or `decoder`, `{index}` by the
-    layer's index from 0, `{layer}` by the result of the template `layer`, and `{attention}` by that
-    of `self_attention` or `cross_attention`.
+    layer's index from 0, `{number}` by that from 1, `{layer}` by the result of the template
+    `layer`, and `{attention}` by that of `self_attention` or `cross_attention`. `matrix`, `vector`,
+    `gain` or `shift` is put where `{kind}` stands, else at the end.
 
     Args:
         layer: name of a layer.
@@ -75,7 +76,10 @@ class Naming:
         logits_bias: name of the bias of tied logits; of all logits if `logits` has no bias of its
             own.
         positions: names of the learned positions of source and target.
+        ssru: names of the dense layers of an SSRU, value and gate, of which the second has a bias.
+        ssru_norm: name of the norm of an SSRU sublayer.
         transposed: whether matrices are `(outputs, inputs)`, as in PyTorch.
+        vectors_as_rows: whether vectors are stored as `(1, width)`.
     """
 
     layer: str
@@ -94,7 +98,10 @@ class Naming:
     logits: str = ""
     logits_bias: str = ""
     positions: tuple[str, str] = ("", "")
+    ssru: tuple[str, ...] = ("", "")
+    ssru_norm: str = ""
     transposed: bool = True
+    vectors_as_rows: bool = False
 
 
 # The dense layers of attention: the field of `Naming` with the name of their sublayer, and the
@@ -106,6 +113,9 @@ _DENSE = {
     "cross_attention/key_value": ("cross_attention", (1, 2)),
     "cross_attention/output_projection": ("cross_attention", (3,)),
 }
+# The indices of the dense layers of SSRU, of its kernel and of its bias.
+_SSRU = {"ssru/value_gate": (0, 1), "ssru": (1,)}
+_KIND = "{kind}"
 _NORMS = {
     "self_attention_residual/norm": 0,
     "cross_attention_residual/norm": 1,
@@ -133,13 +143,14 @@ def _source_of(name: str, naming: Naming) -> Source:
     found = _modules(module or name, naming)
     if not found or not all(found):
         raise InputError(f"The format has no weight for {name!r}")
-    suffixes = {
+    kinds = {
         "kernel": naming.matrix,
         "bias": naming.vector,
+        "gate_bias": naming.vector,
         "gamma": naming.gain,
         "beta": naming.shift,
     }
-    parts = [_part(template, suffixes.get(kind, "")) for template in found]
+    parts = [_part(template, kinds.get(kind, "")) for template in found]
     return Source(parts, naming.transposed and kind == "kernel")
 
 
@@ -156,30 +167,37 @@ def _modules(module: str, naming: Naming) -> list[str]:
     if module in outside:
         return [outside[module]]
     if match := re.fullmatch(r"(encoder|decoder)/final_norm", module):
-        return [naming.final_norm.format(stack=match[1])]
+        return [naming.final_norm.format(stack=match[1], kind=_KIND)]
     match = re.fullmatch(r"(encoder|decoder)/layer_(\d+)/(.+)", module)
     if not match:
         return []
     stack, layer_index, part = match.groups()
-    layer = naming.layer.format(stack=stack, index=int(layer_index))
+    index = int(layer_index)
+    layer = naming.layer.format(stack=stack, index=index, number=index + 1)
     if part in _NORMS:
         templates = [naming.norms[stack][_NORMS[part]]]
+    elif part in _SSRU:
+        templates = [naming.ssru[index] for index in _SSRU[part]]
+    elif part == "ssru_residual/norm":
+        templates = [naming.ssru_norm]
     elif part in _DENSE:
         sublayer, indices = _DENSE[part]
         attention = getattr(naming, sublayer).format(layer=layer)
-        templates = [naming.projections[index].format(attention=attention) for index in indices]
+        templates = [
+            naming.projections[index].format(attention=attention, kind=_KIND) for index in indices
+        ]
     else:
         dense = {"feed_forward/inner": naming.inner, "feed_forward/outer": naming.outer}
         templates = [dense.get(part, "")]
-    return [template.format(layer=layer) for template in templates]
+    return [template.format(layer=layer, kind=_KIND) for template in templates]
 
 
-def _part(template: str, suffix: str) -> Part:
-    """Parses `"weight[1/3]"` as part 1 of 3 of `weight`."""
+def _part(template: str, kind: str) -> Part:
+    """Parses `"weight[1/3]"` as part 1 of 3 of `weight`, and completes the name."""
     match = re.fullmatch(r"(.+)\[(\d+)/(\d+)\]", template)
-    if not match:
-        return Part(template + suffix)
-    return Part(match[1] + suffix, int(match[2]), int(match[3]))
+    name, *numbers = match.groups() if match else [template]
+    name = name.replace(_KIND, kind) if _KIND in name else name + kind
+    return Part(name, *map(int, numbers))
 
 
 def convert_weights(
@@ -283,6 +301,8 @@ def revert_weights(
                 del unfinished[part.name]
                 if part.num_parts > 1:
                     value = np.concatenate([found[i] for i in range(part.num_parts)], axis=-1)
+                if naming.vectors_as_rows and value.ndim == 1:
+                    value = value[None]
                 yield part.name, value.T if source.transposed else value
 
 

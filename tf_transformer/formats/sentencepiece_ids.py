@@ -51,7 +51,7 @@ def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
     except DecodeError as error:
         raise InputError(f"Not a SentencePiece model ({len(model)} bytes).") from error
     own = {piece.piece: piece for piece in original.pieces}
-    _check_pieces(pieces)
+    check_pieces(pieces)
     tag_prefix = WORD_BEGIN if original.normalizer_spec.add_dummy_prefix else ""
 
     result = ModelProto()
@@ -80,7 +80,12 @@ def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
     return result.SerializeToString()
 
 
-def _check_pieces(pieces: Sequence[str]) -> None:
+def check_pieces(pieces: Sequence[str]) -> None:
+    """Checks that the pieces of a vocabulary are different and can be stored.
+
+    Raises:
+        InputError: a piece is empty, occurs twice, or is `OUTSIDE`.
+    """
     seen: set[str] = set()
     for name in pieces:
         if not name or name == OUTSIDE or name in seen:
