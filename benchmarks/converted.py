@@ -2,11 +2,11 @@
 
     python -m benchmarks.converted --model-dir DIR --sentences F [--limit 1000]
 
-Converts the model to CTranslate2 and to Transformers, translates the sentences there and here with
-greedy search and with a beam of 4 without length penalty, and counts equal translations, ties
-(another translation whose log-probability differs by at most 1e-4), and others: those where the
-translation of this project is more probable, and those where it is less probable. Prints a table in
-Markdown.
+Converts the model to CTranslate2, Transformers and Marian (see `benchmarks.marian_program`),
+translates the sentences there and here with greedy search and with a beam of 4 without length
+penalty, and counts equal translations, ties (another translation whose log-probability differs by
+at most 1e-4), and others: those where the translation of this project is more probable, and those
+where it is less probable. Prints a table in Markdown.
 """
 
 import argparse
@@ -97,7 +97,21 @@ def load_transformers(folder: pathlib.Path) -> Callable[[list[str], int], list[F
     return translate
 
 
-LOADERS = {"ctranslate2": load_ctranslate2, "hf": load_transformers}
+def load_marian(folder: pathlib.Path) -> Callable[[list[str], int], list[Found]]:
+    """Returns a function that translates with Marian.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    from benchmarks.marian_program import is_installed, translate
+    from tf_transformer.errors import InputError
+
+    if not is_installed():
+        raise InputError("pymarian is not installed, see benchmarks/marian_program.py")
+    return lambda sentences, beam_size: translate(folder, sentences, beam_size)
+
+
+LOADERS = {"ctranslate2": load_ctranslate2, "hf": load_transformers, "marian": load_marian}
 
 
 def compare(ours: list[Found], theirs: list[Found]) -> collections.Counter[str]:
@@ -131,10 +145,10 @@ def main() -> None:
             folder = pathlib.Path(work) / name
             try:
                 convert_model(options.model_dir, name, folder)
+                translate = load(folder)
             except InputError as error:
                 print(f"| `{name}` | {error} |" + " |" * len(KINDS))
                 continue
-            translate = load(folder)
             for beam_size in BEAM_SIZES:
                 ours = translate_here(options.model_dir, sentences, beam_size)
                 counts = compare(ours, translate(sentences, beam_size))

@@ -10,6 +10,7 @@ from tf_transformer.formats.keras_hub.writer import write_keras_hub
 from tf_transformer.formats.supported import ModelToConvert
 from tf_transformer.formats.writers.ctranslate2_writer import write_ctranslate2
 from tf_transformer.formats.writers.hf_writer import write_hf
+from tf_transformer.formats.writers.marian_writer import write_marian
 from tf_transformer.storage.model_dir import check_model_dir, read_config
 from tf_transformer.storage.new_folder import check_new_folder, new_folder
 
@@ -18,6 +19,7 @@ WRITERS: dict[str, Callable[[ModelToConvert, pathlib.Path], list[str]]] = {
     "ctranslate2": write_ctranslate2,
     "hf": write_hf,
     "keras-hub": write_keras_hub,
+    "marian": write_marian,
 }
 
 

@@ -4,9 +4,11 @@ IMPORTED = {
     "hf-marian": "folder of Transformers' MarianMTModel, such as OPUS-MT",
     "hf-m2m100": "folder of Transformers' M2M100ForConditionalGeneration, such as NLLB",
     "keras-hub": "preset of tf_transformer.hub",
+    "marian": "Marian's model.npz, or its folder",
 }
 EXPORTED = {
     "ctranslate2": "folder for ctranslate2.Translator",
     "hf": "folder of Transformers' MarianMTModel or M2M100ForConditionalGeneration",
     "keras-hub": "preset for tf_transformer.hub.TransformerSeq2SeqLM",
+    "marian": "folder with model.npz for marian-decoder",
 }

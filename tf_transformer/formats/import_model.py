@@ -15,13 +15,14 @@ from tf_transformer.formats.hf_m2m100 import HFM2M100
 from tf_transformer.formats.hf_marian import HFMarian
 from tf_transformer.formats.imported_model import ImportedModel, ModelFormat
 from tf_transformer.formats.keras_hub.reader import KerasHub
+from tf_transformer.formats.marian.reader import Marian
 from tf_transformer.printable import shown
 from tf_transformer.storage.model_dir import WEIGHTS_NAME, load_model, write_config_and_tokenizers
 from tf_transformer.storage.new_folder import check_new_folder, new_folder
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import check_finite, write_arrays
 
-FORMATS: tuple[ModelFormat, ...] = (HFMarian(), HFM2M100(), KerasHub())
+FORMATS: tuple[ModelFormat, ...] = (HFMarian(), HFM2M100(), KerasHub(), Marian())
 # Translated to check an imported model: words, and characters that few vocabularies have.
 _SAMPLES = ("A man sleeps.", "1 2 3 \u4f60\u597d \u00e4\u00f6\u00fc")
 
