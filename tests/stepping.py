@@ -3,7 +3,6 @@
 import numpy as np
 
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
-from tf_transformer.layers.masks import padding_mask
 from tf_transformer.models.language_model import LanguageModel
 
 
@@ -13,7 +12,7 @@ def step_by_step(model, source, target, beam=1):
     if isinstance(model, LanguageModel):
         state = decoder.start(len(target))
     else:
-        state = decoder.start(len(target), model.encode(source), padding_mask(source))
+        state = decoder.start(len(target), model.encode(source), model.source_mask(source))
     same = np.tile(np.arange(beam, dtype="int32"), (len(target), 1))
     logits = []
     for number in range(target.shape[1]):

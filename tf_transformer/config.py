@@ -116,6 +116,8 @@ class TransformerConfig:
         begin_embedding: vector of the begin id in the decoder's input: its "own" row of the matrix,
             "zero" (Marian), or the row of the "end" id (fairseq, M2M100, NLLB); the positional
             encoding is added.
+        source_end: whether attention sees the end id of the source. False masks it like padding,
+            for models that were trained without it, such as OpenNMT's.
         logits_bias: adds a bias to the logits; None means True unless the logits are tied to the
             target embedding.
         language_tags: how the languages of a multilingual model are named. "source": the source
@@ -158,6 +160,7 @@ class TransformerConfig:
     tied_embeddings: TiedEmbeddings | None = None
     trainable_embeddings: Switch = True
     begin_embedding: BeginEmbedding = "own"
+    source_end: Switch = True
     logits_bias: Switch | None = None
     language_tags: LanguageTags = "source"
     depth_scaled_initialization: Switch = False

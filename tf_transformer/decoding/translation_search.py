@@ -200,31 +200,31 @@ class TranslationSearch(tf.Module):
         Returns:
             The model, its state, and the other arguments of `beam_search`.
         """
-        mask = padding_mask(ids)
+        mask = self.model.source_mask(ids)
         decoder = IncrementalDecoder(self.model, self.beam_size)
         state = decoder.start(tf.shape(ids)[0], self.model.encode(ids), mask)
         arguments = dict(
             beam_size=self.beam_size,
             begin_id=BEGIN_ID,
             end_ids=self.end_ids,
-            options=self._search_options(mask, options, prefix),
+            options=self._search_options(ids, options, prefix),
             suppressed_ids=SUPPRESSED_IDS,
         )
         return decoder, state, arguments
 
     def max_lengths(
-        self, mask: tf.Tensor, requested: tf.Tensor | int = 0, minimum: tf.Tensor | int = 0
+        self, ids: tf.Tensor, requested: tf.Tensor | int = 0, minimum: tf.Tensor | int = 0
     ) -> tf.Tensor:
         """Computes the maximum number of tokens of each output, `(batch,)` int32.
 
         The target's tags come on top of what is requested or computed.
 
         Args:
-            mask: `(batch, length)` bool, True at the source's tokens and its end id.
+            ids: `(batch, length)`, the result of `end_and_pad`.
             requested: `(batch,)` int32, limit per sentence; 0 computes it from the source length.
             minimum: `(batch,)` int32, smallest result per sentence, as far as `limit` allows.
         """
-        lengths = tf.math.count_nonzero(mask, axis=1, dtype=tf.int32) - 1
+        lengths = tf.math.count_nonzero(padding_mask(ids), axis=1, dtype=tf.int32) - 1
         limits = tf.cast(lengths, tf.float32) * self.max_length_factor + self.max_length_constant
         limits = tf.where(requested > 0, requested, tf.cast(limits, tf.int32))
         limits += self.model.config.num_target_tags
@@ -232,11 +232,11 @@ class TranslationSearch(tf.Module):
         # An empty source gets an empty output.
         return tf.where(lengths == 0, 0, limits)
 
-    def _search_options(self, mask, options, prefix):
+    def _search_options(self, ids, options, prefix):
         if options is None:
-            return SearchOptions(self.max_lengths(mask), self.length_penalty)
+            return SearchOptions(self.max_lengths(ids), self.length_penalty)
         prefix_lengths = tf.math.count_nonzero(prefix != PAD_ID, axis=1, dtype=tf.int32)
-        max_length = self.max_lengths(mask, options.max_length, prefix_lengths)
+        max_length = self.max_lengths(ids, options.max_length, prefix_lengths)
         min_length = options.min_length + self.model.config.num_target_tags
         beam_size = tf.minimum(options.beam_size, self.beam_size)
         # NaN means no penalty.
@@ -251,7 +251,7 @@ class TranslationSearch(tf.Module):
             min_length=tf.minimum(min_length, max_length),
             no_repeat_ngram=options.no_repeat_ngram,
             coverage_penalty=tf.minimum(coverage, LARGEST_COVERAGE_PENALTY),
-            source_mask=mask,
+            source_mask=self.model.source_mask(ids),
             prefix=prefix,
         )
 

@@ -8,7 +8,6 @@ from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.sampling import SamplingOptions, sample
 from tf_transformer.inference.translator import Translator
-from tf_transformer.layers.masks import padding_mask
 from tf_transformer.text.framing import end_and_pad, split_tags
 from tf_transformer.text.special_ids import BEGIN_ID, SUPPRESSED_IDS
 
@@ -53,9 +52,9 @@ def _sample_chunk(translator, source, options):
     tags, source = split_tags(source, num_tags)
     ids = end_and_pad(source)
     decoder = IncrementalDecoder(translator.model)
-    mask = padding_mask(ids)
+    mask = translator.model.source_mask(ids)
     state = decoder.start(tf.shape(ids)[0], translator.model.encode(ids), mask)
-    max_length = translator.search.max_lengths(mask, options.max_length)
+    max_length = translator.search.max_lengths(ids, options.max_length)
     found = sample(
         decoder,
         state,

@@ -12,6 +12,7 @@ from tf_transformer.layers.layout import PADDED, Packed, SentenceLayout
 from tf_transformer.layers.masks import causal_attention_mask, padding_attention_mask, padding_mask
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.states import ModelStates
+from tf_transformer.text.special_ids import END_ID
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -69,7 +70,19 @@ class Transformer(DecoderModel):
     def call(self, inputs, training=None):
         source, target = self._ids(inputs)
         memory = self.encode(source, training)
-        return self.decode(target, memory, padding_mask(source), training)
+        return self.decode(target, memory, self.source_mask(source), training)
+
+    def source_mask(self, source):
+        """Returns which tokens attention sees: source ids `(batch, source_length)` to bool.
+
+        With `source_end=False` these are not the end ids, except that of an empty source.
+        """
+        mask = padding_mask(source)
+        if self.config.source_end:
+            return mask
+        is_seen = ops.not_equal(source, END_ID)
+        is_first = ops.equal(ops.arange(ops.shape(source)[1], dtype="int32"), 0)
+        return ops.logical_and(mask, ops.logical_or(is_seen, is_first))
 
     def encode(self, source, training=None):
         """Encodes source ids `(batch, source_length)` as memory `(batch, source_length, d_model)`.
@@ -80,7 +93,7 @@ class Transformer(DecoderModel):
         """
         return self.encoder(
             self._embed_source(source, training),
-            padding_attention_mask(padding_mask(source)),
+            padding_attention_mask(self.source_mask(source)),
             training=training,
         )
 
@@ -90,7 +103,7 @@ class Transformer(DecoderModel):
         Args:
             target: `(batch, target_length)` ids, the begin id first.
             memory: `(batch, source_length, d_model)`, the result of `encode`.
-            memory_padding_mask: `(batch, source_length)` bool, True at real tokens.
+            memory_padding_mask: `(batch, source_length)` bool, the result of `source_mask`.
             training: True applies dropout.
 
         Returns:
@@ -120,12 +133,12 @@ class Transformer(DecoderModel):
         """
         source, target = self._ids(inputs)
         memory = self.encode(source, training)
-        return memory, self._decode(target, memory, padding_mask(source), training)
+        return memory, self._decode(target, memory, self.source_mask(source), training)
 
     def states(self, inputs, training=None) -> ModelStates:
         """Computes `call`, and returns hidden states and attention weights as well."""
         source, target = self._ids(inputs)
-        source_mask = padding_attention_mask(padding_mask(source))
+        source_mask = padding_attention_mask(self.source_mask(source))
         memory, encoder_states = self.encoder.states(
             self._embed_source(source, training), source_mask, training
         )
@@ -140,7 +153,7 @@ class Transformer(DecoderModel):
 
     def hidden_at(self, inputs, positions_mask, training=None):
         source, target = self._ids(inputs)
-        source_mask, target_mask = padding_mask(source), padding_mask(target)
+        source_mask, target_mask = self.source_mask(source), padding_mask(target)
         source_layout = Packed.from_padding_mask(source_mask)
         layout = Packed.from_padding_mask(
             ops.logical_or(target_mask, positions_mask), source_layout

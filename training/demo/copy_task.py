@@ -9,7 +9,6 @@ import tensorflow as tf
 from tf_transformer.config import TransformerConfig
 from tf_transformer.decoding.beam_search import SearchOptions, beam_search
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
-from tf_transformer.layers.masks import padding_mask
 from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
 from tf_transformer.losses.schedule import NoamSchedule
 from tf_transformer.models.transformer import Transformer
@@ -104,7 +103,7 @@ def greedy_copy(model: Transformer, source: np.ndarray) -> np.ndarray:
     batch_size, length = source.shape
     found = beam_search(
         decoder,
-        decoder.start(batch_size, model.encode(source), padding_mask(source)),
+        decoder.start(batch_size, model.encode(source), model.source_mask(source)),
         beam_size=1,
         begin_id=BEGIN_ID,
         end_ids=[PAD_ID],

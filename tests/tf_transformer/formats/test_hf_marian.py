@@ -226,6 +226,7 @@ UNSUPPORTED = {
     "layer_history": dict(layer_history=True),
     "activation": dict(activation="swiglu"),
     "decoder_autoregression": dict(decoder_autoregression="ssru"),
+    "source_end": dict(source_end=False),
     "layer_norm_epsilon": dict(layer_norm_epsilon=1e-3),
     "d_model": dict(encoder=dict(d_model=16), tied_embeddings="target"),
     "decoder.cross_num_heads": dict(decoder=dict(cross_num_heads=2)),

@@ -45,6 +45,7 @@ SPACE: dict[str, tuple] = choices() | {
     "logits_bias": BOOLEANS,
     "trainable_embeddings": BOOLEANS,
     "decoder_only": BOOLEANS,
+    "source_end": BOOLEANS,
     "first_position": (0, 2),
     "encoder": ({}, dict(norm_position="pre", final_norm=False, num_heads=4, d_ff=20)),
     "decoder": (
@@ -375,6 +376,34 @@ def test_begin_embedding(rng, begin_embedding, decoder_only):
     model.target_embedding.embeddings.assign(matrix)
     for former, now in zip(before, outputs(), strict=True):
         np.testing.assert_array_equal(now, former)
+
+
+def test_a_source_without_its_end(rng):
+    """Outputs are those of sources in which padding stands for the end, but for an empty source."""
+    model = make_model(dict(source_end=False, tied_embeddings="none"), rng)
+    source = np.concatenate([SOURCE, [[3, 0, 0, 0, 0], [6, 4, 3, 0, 0]]]).astype("int32")
+    target = np.concatenate([TARGET, TARGET])
+    without = np.where((source == 3) & (source[:, :1] != 3), 0, source)
+    real = target != 0
+
+    def outputs(source):
+        inputs = {"source": source, "target": target}
+        return [
+            np.asarray(model(inputs)),
+            np.asarray(model.states(inputs).logits),
+            np.asarray(model.hidden_at(inputs, real)),
+            step_by_step(model, source, target)[:, 0],
+        ]
+
+    found = outputs(source)
+    np.testing.assert_allclose(found[3][real], found[0][real], atol=2e-5)
+    for ours, expected in zip(found, outputs(without), strict=True):
+        np.testing.assert_allclose(ours, expected, atol=1e-6)
+    seeing = make_model(dict(tied_embeddings="none"), rng)
+    seeing.set_weights(model.get_weights())
+    changes = np.asarray(seeing({"source": source, "target": target})) - found[0]
+    assert np.abs(changes[[0, 1, 3]]).max() > 0.01
+    np.testing.assert_allclose(changes[2], 0, atol=1e-6)
 
 
 def test_frozen_embeddings_stay(rng):

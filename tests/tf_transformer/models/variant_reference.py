@@ -14,6 +14,7 @@ DEFAULTS = {
     "positions": "interleaved",
     "first_position": 0,
     "begin_embedding": "own",
+    "source_end": True,
     "decoder_autoregression": "self_attention",
     "relative_positions": "none",
     "max_relative_distance": 16,
@@ -36,9 +37,12 @@ class VariantReference:
     def logits(self, target, source=None):
         memory = memory_mask = None
         if source is not None:
-            memory_mask = np.broadcast_to((source != 0)[:, None, :], (*source.shape, len(source.T)))
+            seen = source != 0
+            if not self.settings["source_end"]:
+                seen &= source != 3
+            memory_mask = np.broadcast_to(seen[:, None, :], (*source.shape, len(source.T)))
             memory = self.stack("encoder", self.embed("source", source), memory_mask)
-            memory_mask = (source != 0)[:, None, :]
+            memory_mask = seen[:, None, :]
         causal = np.tril(np.ones((target.shape[1],) * 2, bool)) & (target != 0)[:, None, :]
         hidden = self.stack("decoder", self.embed("target", target), causal, memory, memory_mask)
         if self.settings["tied_embeddings"] in ("target", "all"):

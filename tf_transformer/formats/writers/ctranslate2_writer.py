@@ -113,7 +113,7 @@ def save_ctranslate2(
     spec.config.eos_token = target_pieces[END_ID]
     starts_with_end = config.begin_embedding == "end"
     spec.config.decoder_start_token = target_pieces[END_ID if starts_with_end else BEGIN_ID]
-    spec.config.add_source_eos = True
+    spec.config.add_source_eos = config.source_end
     spec.config.layer_norm_epsilon = config.layer_norm_epsilon
     spec.validate()
     spec.optimize(quantization=quantization)

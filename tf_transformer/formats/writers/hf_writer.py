@@ -64,6 +64,7 @@ class _Architecture(NamedTuple):
 
 _SUPPORTED: dict[str, list[Any]] = {
     "decoder_autoregression": ["self_attention"],
+    "source_end": [True],
     "norm_type": ["layer"],
     "layer_history": [False],
     "relative_positions": ["none"],
