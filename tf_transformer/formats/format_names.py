@@ -5,6 +5,7 @@ IMPORTED = {
     "hf-m2m100": "folder of Transformers' M2M100ForConditionalGeneration, such as NLLB",
     "keras-hub": "preset of tf_transformer.hub",
     "marian": "Marian's model.npz, or its folder",
+    "fairseq": "checkpoint of fairseq, with its dictionaries beside it",
 }
 EXPORTED = {
     "ctranslate2": "folder for ctranslate2.Translator",

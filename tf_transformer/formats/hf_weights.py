@@ -1,8 +1,6 @@
 """Weights in folders of Hugging Face's Transformers."""
 
-import itertools
 import pathlib
-from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -12,6 +10,7 @@ from tf_transformer.formats.hf_folder import Seq2SeqSettings
 from tf_transformer.formats.naming import Naming
 from tf_transformer.formats.position_tables import Layout, recognize_sinusoids
 from tf_transformer.formats.tensors.opening import open_tensors
+from tf_transformer.formats.tensors.renamed_tensors import RenamedTensors
 from tf_transformer.formats.vocabulary_rows import VocabularyRows
 
 # In the order in which Transformers looks for them.
@@ -57,7 +56,7 @@ NAMES = Naming(
 )
 
 
-class FolderWeights(Mapping[str, np.ndarray]):
+class FolderWeights(RenamedTensors):
     """The arrays of a folder, with each tied weight once and without tables of sinusoids.
 
     Files contain one or several of the names of a tied weight; copies must be equal. Transformers 5
@@ -69,7 +68,6 @@ class FolderWeights(Mapping[str, np.ndarray]):
         settings: the model's settings.
 
     Attributes:
-        path: the file of the weights.
         positions: the layout of the tables of sinusoids, `LEARNED` if they are others, or None if
             there are none.
         tied_embeddings: the setting of `TransformerConfig`.
@@ -82,55 +80,27 @@ class FolderWeights(Mapping[str, np.ndarray]):
         paths = [folder / name for name in WEIGHTS_NAMES if (folder / name).exists()]
         if not paths:
             raise InputError(f"{folder}: no weights; expected {' or '.join(WEIGHTS_NAMES[::2])}")
-        self.path = paths[0]
-        self._file = open_tensors(self.path)
-        self._stored_names = {name: name for name in self._file}
-        self._added: dict[str, np.ndarray] = {}
+        super().__init__(open_tensors(paths[0]))
         self.tied_embeddings = self._remove_copies(settings)
         self.positions = self._recognize_positions(settings.d_model)
         if self.positions != LEARNED:
             for name in POSITIONS:
                 self.drop(name)
 
-    def drop(self, name: str) -> None:
-        """Leaves out an array, if there is one of this name."""
-        self._stored_names.pop(name, None)
-
-    def add(self, name: str, array: np.ndarray) -> None:
-        """Adds an array, unless there is one of this name."""
-        if name not in self:
-            self._added[name] = array
-
     def _remove_copies(self, settings: Seq2SeqSettings) -> TiedEmbeddings:
         is_shared = settings.share_encoder_decoder_embeddings
         if settings.tie_word_embeddings:
             inputs = [SHARED_EMBEDDING, SOURCE_EMBEDDING] if is_shared else []
-            self._keep_one([TARGET_EMBEDDING, *inputs, LOGITS])
+            self.keep_one([TARGET_EMBEDDING, *inputs, LOGITS])
             return "all" if is_shared else "target"
         shared = self._stored_names.pop(SHARED_EMBEDDING, None)
         if shared is not None:
             for name in (SOURCE_EMBEDDING, TARGET_EMBEDDING):
                 self._stored_names.setdefault(name, shared)
-        if is_shared and self._equal(SOURCE_EMBEDDING, TARGET_EMBEDDING):
+        if is_shared and self.equal(SOURCE_EMBEDDING, TARGET_EMBEDDING):
             del self._stored_names[SOURCE_EMBEDDING]
             return "inputs"
         return "none"
-
-    def _keep_one(self, names: list[str]) -> None:
-        """Keeps one of the copies of a tied weight, by its first name."""
-        found = [name for name in names if name in self._stored_names]
-        for name in found[1:]:
-            if not self._equal(name, found[0]):
-                raise InputError(f"{self.path}: {name} must equal {found[0]}, which it is tied to")
-        for name in found:
-            del self._stored_names[name]
-        if found:
-            self._stored_names[names[0]] = found[0]
-
-    def _equal(self, first: str, second: str) -> bool:
-        if first not in self or second not in self:
-            return False
-        return np.array_equal(self[first], self[second])
 
     def _recognize_positions(self, width: int) -> Layout | None:
         layouts: set[Layout] = set()
@@ -146,22 +116,6 @@ class FolderWeights(Mapping[str, np.ndarray]):
             return None
         return layouts.pop() if len(layouts) == 1 else LEARNED
 
-    def shape(self, name: str) -> tuple[int, ...] | None:
-        """Returns the shape of an array of the file; None if there is no such array."""
-        stored_name = self._stored_names.get(name)
-        return None if stored_name is None else self._file.shapes[stored_name]
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        if name in self._added:
-            return self._added[name]
-        return self._file[self._stored_names[name]]
-
-    def __iter__(self) -> Iterator[str]:
-        return itertools.chain(self._stored_names, self._added)
-
-    def __len__(self) -> int:
-        return len(self._stored_names) + len(self._added)
-
 
 def check_rows(weights: FolderWeights, source: VocabularyRows, target: VocabularyRows) -> None:
     """Checks that the embeddings have a row for each entry of the vocabularies.
@@ -169,17 +123,9 @@ def check_rows(weights: FolderWeights, source: VocabularyRows, target: Vocabular
     Raises:
         InputError: an embedding is missing or has another number of rows.
     """
-    for name, size in (
-        (SOURCE_EMBEDDING, source.original_size),
-        (TARGET_EMBEDDING, target.original_size),
-    ):
-        shape = weights.shape(name)
-        is_shared = name == SOURCE_EMBEDDING and shape is None
-        if not is_shared and (shape is None or len(shape) != 2 or shape[0] != size):
-            raise InputError(
-                f"{weights.path}: {name} must have a row for each of the {size} entries of the "
-                f"vocabulary, got the shape {shape}"
-            )
+    weights.check_rows(TARGET_EMBEDDING, target.original_size)
+    if weights.shape(SOURCE_EMBEDDING) is not None:  # which is not shared
+        weights.check_rows(SOURCE_EMBEDDING, source.original_size)
 
 
 def keep_bias(weights: FolderWeights, target: VocabularyRows) -> bool:

@@ -9,6 +9,8 @@ graph.
 from collections.abc import Container, Sequence
 from typing import Any
 
+import sentencepiece
+
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.text.language_tags import TAG_BEGIN, is_tag
@@ -78,6 +80,20 @@ def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
         result.pieces.add(piece=OUTSIDE, score=0.0, type=Piece.CONTROL)
         result.pieces.extend(outside)
     return result.SerializeToString()
+
+
+def pieces_of(model: bytes) -> list[str]:
+    """Returns the pieces of any SentencePiece model, whatever its special ids.
+
+    Raises:
+        InputError: `model` is not a SentencePiece model.
+    """
+    try:
+        processor = sentencepiece.SentencePieceProcessor()
+        processor.LoadFromSerializedProto(model)
+        return processor.id_to_piece(list(range(processor.vocab_size())))
+    except (RuntimeError, UnicodeDecodeError) as error:
+        raise InputError(f"Not a SentencePiece model ({len(model)} bytes).") from error
 
 
 def check_pieces(pieces: Sequence[str]) -> None:

@@ -1,0 +1,1 @@
+"""Checkpoints of fairseq, OpenNMT-py and OpenNMT-tf."""
