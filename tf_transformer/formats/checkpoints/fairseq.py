@@ -7,7 +7,11 @@ import re
 from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import SIDES
 from tf_transformer.errors import InputError
-from tf_transformer.formats.checkpoints.fairseq_dictionary import PATTERN, read_dictionary
+from tf_transformer.formats.checkpoints.fairseq_dictionary import (
+    PATTERN,
+    find_languages,
+    read_dictionary,
+)
 from tf_transformer.formats.checkpoints.fairseq_settings import (
     FIRST_POSITION,
     FairseqSettings,
@@ -100,7 +104,7 @@ class Fairseq:
         settings = read_settings(checkpoint, path)
         tensors = tensors_of(checkpoint, path, "model")
         weights = RenamedTensors(tensors, _renamed)
-        languages = (settings.source_lang, settings.target_lang)
+        languages = _languages(weights, settings)
         source, target = (read_dictionary(path.parent, language) for language in languages)
         _check_sizes(weights, settings, source, target)
         config = TransformerConfig(
@@ -139,6 +143,14 @@ def _version(tensors: TensorFile, side: str) -> float:
     return float(tensors[name].ravel()[0]) if tensors.shapes.get(name) in ((), (1,)) else 1.0
 
 
+def _languages(weights: RenamedTensors, settings: FairseqSettings) -> tuple[str, str]:
+    """Returns the languages, which fairseq stores only if they were options of its command."""
+    if settings.source_lang is not None and settings.target_lang is not None:
+        return settings.source_lang, settings.target_lang
+    sizes = [(weights.shape(name) or (0,))[0] for name in (_SOURCE, _TARGET)]
+    return find_languages(weights.path.parent, sizes[0], sizes[1])
+
+
 def _check_sizes(
     weights: RenamedTensors,
     settings: FairseqSettings,
@@ -149,8 +161,7 @@ def _check_sizes(
     if settings.tied_embeddings == "all":
         if source.pieces != target.pieces:
             raise InputError(
-                f"{weights.path}: share_all_embeddings needs equal dictionaries of "
-                f"{settings.source_lang} and {settings.target_lang}"
+                f"{weights.path}: share_all_embeddings needs equal dictionaries of both languages"
             )
         weights.keep_one([_TARGET, _SOURCE, _LOGITS])
     else:

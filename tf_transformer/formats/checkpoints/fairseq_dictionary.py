@@ -1,5 +1,6 @@
 """The vocabularies of fairseq: `dict.LANGUAGE.txt`."""
 
+import itertools
 import pathlib
 import re
 
@@ -16,7 +17,36 @@ _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 _LANGUAGE = re.compile(r"[\w-][\w.-]*")
 
 
-def read_dictionary(folder: pathlib.Path, language: str | None) -> VocabularyRows:
+def find_languages(folder: pathlib.Path, source_size: int, target_size: int) -> tuple[str, str]:
+    """Returns the languages of a checkpoint that does not name them, by the sizes of dictionaries.
+
+    Args:
+        folder: the folder of the dictionaries.
+        source_size: number of ids of the source.
+        target_size: number of ids of the target.
+
+    Raises:
+        InputError: there are no two dictionaries of these sizes, or it is not clear which is which.
+    """
+    names = sorted(path.name.split(".", 1)[1].removesuffix(".txt") for path in folder.glob(PATTERN))
+    if names == ["source", "target"]:
+        return "source", "target"
+    sizes = {name: read_dictionary(folder, name).original_size for name in names}
+    pairs = [
+        pair
+        for pair in itertools.permutations(sizes, 2)
+        if [sizes[name] for name in pair] == [source_size, target_size]
+    ]
+    if len(pairs) != 1:
+        raise InputError(
+            f"{folder}: the checkpoint does not name its languages; expected the dictionaries "
+            f"dict.source.txt and dict.target.txt, of {source_size} and {target_size} ids; found "
+            f"{', '.join(f'dict.{name}.txt' for name in names[:5]) or 'none'}"
+        )
+    return pairs[0]
+
+
+def read_dictionary(folder: pathlib.Path, language: str) -> VocabularyRows:
     """Reads the vocabulary of a language, a line `ENTRY COUNT` for each id from 4 on.
 
     The file contains all other ids, those too that fairseq adds to get a multiple of 8
@@ -30,7 +60,7 @@ def read_dictionary(folder: pathlib.Path, language: str | None) -> VocabularyRow
         InputError: `language` is not the name of a language, or the file is damaged.
         FileNotFoundError: there is no such file.
     """
-    if language is None or not _LANGUAGE.fullmatch(language):
+    if not _LANGUAGE.fullmatch(language):
         raise InputError(f"expected the name of a language. Received: {shown(language)}")
     path = folder / f"dict.{language}.txt"
     try:

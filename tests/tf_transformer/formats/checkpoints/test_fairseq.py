@@ -119,7 +119,7 @@ FAULTS = {
     "a layer too many": (setting(decoder_layers=3), r"No weight 'decoder\.layers\.2\.self_at"),
     "a layer too few": (setting(decoder_layers=1), r"no weights for decoder\.layers\.1\.encoder_"),
     "another width": (setting(encoder_ffn_embed_dim=16), r"expected the shape \(8, 16\)"),
-    "tied otherwise": (setting(share_all_embeddings=True), "needs equal dictionaries of en and de"),
+    "tied otherwise": (setting(share_all_embeddings=True), "needs equal dictionaries of both"),
     "norm in spite of its version": (
         weight("decoder.version", np.full(1, 2, "float32")),
         r"no weights for decoder\.layer_norm\.bias, decoder\.layer_norm\.weight",
@@ -157,7 +157,18 @@ FAULTS = {
     "no count": (dictionary(lambda text: text.replace("b 100", "b")), r"de\.txt:4: expected ENT"),
     "no entry": (dictionary(lambda text: text + "\n"), r"de\.txt:5: expected ENTRY COUNT, got ''"),
     "not UTF-8": (dictionary(lambda text: text + "\ud800 1\n"), r"de\.txt: not UTF-8"),
-    "no language": (setting(target_lang=None), "expected the name of a language. Received: None"),
+    "no language, and equal sizes": (
+        lambda original: (
+            setting(target_lang=None)(original),
+            original.dictionaries.update(en=original.dictionaries["de"]),
+            weight("encoder.embed_tokens.weight", np.zeros((8, 8), "float32"))(original),
+        ),
+        r"dict\.source\.txt and dict\.target\.txt, of 8 and 8 ids; found dict\.de\.txt, dict\.en",
+    ),
+    "no language, and no dictionaries": (
+        lambda original: (setting(target_lang=None)(original), original.dictionaries.clear()),
+        r"of 10 and 8 ids; found none",
+    ),
     "a folder in place of a language": (
         setting(target_lang="../de"),
         r"expected the name of a language\. Received: '\.\./de'",
@@ -228,6 +239,16 @@ def test_recognition(original, tmp_path):
     for path in (folder, folder / "model.pt", tmp_path):
         with pytest.raises(ValueError, match="not recognized"):
             find_format(path)
+
+
+def test_languages_are_found(original, tmp_path):
+    """The command line of fairseq needs none: it finds them by the names of its data."""
+    del original.args["source_lang"]
+    expected = Fairseq().read(original.write(tmp_path / "one"))
+    for side, language in (("source", "en"), ("target", "de")):
+        original.dictionaries[side] = original.dictionaries.pop(language)
+    found = Fairseq().read(original.write(tmp_path / "two"))
+    assert found[:3] == expected[:3] and found.config.source_vocab_size == 10
 
 
 def test_settings_of_the_model(original, tmp_path):
