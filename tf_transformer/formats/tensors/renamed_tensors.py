@@ -1,6 +1,5 @@
 """The tensors of a file by other names, without some, and with others."""
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -93,7 +92,7 @@ class RenamedTensors(Mapping[str, np.ndarray]):
         return name in self._stored_names or name in self._added
 
     def __iter__(self) -> Iterator[str]:
-        return itertools.chain(self._stored_names, self._added)
+        return iter([*self._stored_names, *self._added])
 
     def __len__(self) -> int:
         return len(self._stored_names) + len(self._added)
