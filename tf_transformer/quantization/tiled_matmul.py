@@ -12,6 +12,7 @@ import numpy as np
 from keras import ops
 
 from tf_transformer.layers.dense import Projection
+from tf_transformer.models.assignment import assign_in_parts
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import sublayers
 
@@ -24,7 +25,7 @@ class TiledProduct(keras.layers.Layer):
     """Computes x W + b with W in tiles of 64 columns.
 
     Args:
-        kernel: W, `(inputs, outputs)`, where `outputs` must be a multiple of 64.
+        kernel: W, `(inputs, outputs)`; the last tile is filled up with zeros.
         bias: b, `(outputs,)`, or None.
         **kwargs: those of `keras.layers.Layer`.
 
@@ -39,9 +40,13 @@ class TiledProduct(keras.layers.Layer):
         super().__init__(**kwargs)
         kernel = np.asarray(kernel)
         num_inputs, self.num_outputs = kernel.shape
-        tiles = kernel.reshape(num_inputs, -1, _TILE_WIDTH).transpose(1, 0, 2)
-        self.tiles = self.add_weight(shape=tiles.shape, name="tiles")
-        self.tiles.assign(tiles)
+        num_tiles = -(-self.num_outputs // _TILE_WIDTH)
+        tiles = np.zeros((num_tiles, num_inputs, _TILE_WIDTH), kernel.dtype)
+        for index, tile in enumerate(tiles):
+            columns = kernel[:, index * _TILE_WIDTH : (index + 1) * _TILE_WIDTH]
+            tile[:, : columns.shape[1]] = columns
+        self.tiles = self.add_weight(shape=tiles.shape, initializer="zeros", name="tiles")
+        assign_in_parts(self.tiles, tiles)
         self.bias = None
         if bias is not None:
             self.bias = self.add_weight(shape=bias.shape, name="bias")
@@ -52,7 +57,7 @@ class TiledProduct(keras.layers.Layer):
         rows = ops.reshape(inputs, (1, -1, inputs.shape[-1]))
         # (1, rows, inputs) x (tiles, inputs, width) -> (tiles, rows, width) -> (rows, tiles, width)
         outputs = ops.transpose(ops.matmul(rows, self.tiles), (1, 0, 2))
-        outputs = ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.num_outputs))
+        outputs = ops.reshape(outputs, (*ops.shape(inputs)[:-1], -1))[..., : self.num_outputs]
         return outputs if self.bias is None else outputs + self.bias
 
 
@@ -79,4 +84,4 @@ def tile_weights(model: DecoderModel) -> None:
 
 def _benefits_from_tiles(kernel):
     num_inputs, num_outputs = kernel.shape
-    return num_inputs * num_outputs >= _MIN_SIZE and num_outputs % _TILE_WIDTH == 0
+    return num_inputs * num_outputs >= _MIN_SIZE and num_outputs >= _TILE_WIDTH

@@ -70,11 +70,13 @@ def read_model_weights(path: pathlib.Path, model: "keras.Model") -> None:
         InputError: as `check_arrays`, or weights are not finite.
         FileNotFoundError: the file does not exist.
     """
+    from tf_transformer.models.assignment import assign_in_parts
+
     weights = _named_weights(model)
     shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
     for name, array in read_arrays(path, shapes):
         check_finite(name, array, path)
-        weights[name].assign(array)
+        assign_in_parts(weights[name], array)
 
 
 def _named_weights(model: "keras.Model") -> "dict[str, keras.Variable]":

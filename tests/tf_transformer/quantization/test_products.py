@@ -107,9 +107,10 @@ def test_wrong_kernels_are_one_clear_error(monkeypatch):
         quantize(None)
 
 
+@pytest.mark.parametrize("width", [192, 200, 70])
 @pytest.mark.parametrize("shape", [(7, 24), (2, 3, 24)])
-def test_tiles_are_the_same_product(rng, shape):
-    kernel, bias = rng.normal(size=(24, 192)), rng.normal(size=192)
+def test_tiles_are_the_same_product(rng, shape, width):
+    kernel, bias = rng.normal(size=(24, width)), rng.normal(size=width)
     inputs = rng.normal(size=shape).astype("float32")
     np.testing.assert_allclose(
         TiledProduct(kernel, bias)(inputs), inputs @ kernel + bias, atol=1e-5
@@ -145,11 +146,12 @@ def logits_of(model):
     ("settings", "num_tiled"),
     [
         ({}, 12),
+        ({"source_vocab_size": 700, "target_vocab_size": 700}, 12),
         ({"tied_embeddings": "none"}, 12),
         ({"decoder_only": True, "source_vocab_size": None}, 5),
         ({"decoder_autoregression": "ssru"}, 11),
     ],
-    ids=["tied", "untied", "language model", "ssru"],
+    ids=["tied", "a vocabulary of any size", "untied", "language model", "ssru"],
 )
 def test_a_model_in_tiles_computes_the_same(settings, num_tiled):
     config = TransformerConfig(**(LARGE | settings))
