@@ -1,28 +1,42 @@
 """Assignment of large weights without another copy of them in memory."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import keras
 import numpy as np
 import tensorflow as tf
+
+if TYPE_CHECKING:
+    import h5py
 
 # Larger arrays are assigned in parts of about this size.
 _PART_BYTES = 2**26
 
 
-def assign_in_parts(weight: keras.Variable, array: np.ndarray) -> None:
-    """Assigns an array to a weight.
+def assign_in_parts(
+    weight: keras.Variable,
+    stored: "np.ndarray | h5py.Dataset",
+    check: Callable[[np.ndarray], None],
+) -> None:
+    """Assigns a stored array to a weight.
 
-    `Variable.assign` converts all of the array to a tensor first. A weight that is larger than 64
-    MiB is assigned part by part along its first axis, unless it is distributed.
+    An array that is larger than 64 MiB is read and assigned part by part along its first axis,
+    unless the weight is distributed.
 
     Args:
         weight: the weight.
-        array: its values, of the same shape.
+        stored: its values, of the same shape, in memory or in a file.
+        check: raises an error if a part is invalid.
     """
     variable = weight.value
-    if array.nbytes <= _PART_BYTES or isinstance(variable, tf.distribute.DistributedValues):
+    if stored.nbytes <= _PART_BYTES or isinstance(variable, tf.distribute.DistributedValues):
+        array = stored[()]
+        check(array)
         weight.assign(array)
         return
-    rows = max(1, len(array) * _PART_BYTES // array.nbytes)
-    for start in range(0, len(array), rows):
-        part = tf.cast(array[start : start + rows], variable.dtype)
-        variable[start : start + rows].assign(part)
+    rows = max(1, len(stored) * _PART_BYTES // stored.nbytes)
+    for start in range(0, len(stored), rows):
+        part = stored[start : start + rows]
+        check(part)
+        variable[start : start + rows].assign(tf.cast(part, variable.dtype))

@@ -12,7 +12,6 @@ import numpy as np
 from keras import ops
 
 from tf_transformer.layers.dense import Projection
-from tf_transformer.models.assignment import assign_in_parts
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import sublayers
 
@@ -45,8 +44,11 @@ class TiledProduct(keras.layers.Layer):
         for index, tile in enumerate(tiles):
             columns = kernel[:, index * _TILE_WIDTH : (index + 1) * _TILE_WIDTH]
             tile[:, : columns.shape[1]] = columns
-        self.tiles = self.add_weight(shape=tiles.shape, initializer="zeros", name="tiles")
-        assign_in_parts(self.tiles, tiles)
+        self.tiles = self.add_weight(
+            shape=tiles.shape,
+            initializer=lambda shape, dtype: ops.convert_to_tensor(tiles, dtype),
+            name="tiles",
+        )
         self.bias = None
         if bias is not None:
             self.bias = self.add_weight(shape=bias.shape, name="bias")

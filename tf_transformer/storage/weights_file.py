@@ -74,9 +74,9 @@ def read_model_weights(path: pathlib.Path, model: "keras.Model") -> None:
 
     weights = _named_weights(model)
     shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
-    for name, array in read_arrays(path, shapes):
-        check_finite(name, array, path)
-        assign_in_parts(weights[name], array)
+    with _opened(path, shapes) as file:
+        for name, weight in weights.items():
+            assign_in_parts(weight, file[name], lambda x, name=name: check_finite(name, x, path))
 
 
 def _named_weights(model: "keras.Model") -> "dict[str, keras.Variable]":

@@ -15,7 +15,10 @@ def test_parts(monkeypatch, shape, dtype):
     weight = keras.Variable(np.zeros(shape), dtype=dtype)
     expected = keras.Variable(np.zeros(shape), dtype=dtype)
     monkeypatch.setattr(assignment, "_PART_BYTES", 40)
-    assignment.assign_in_parts(weight, array)
+    parts = []
+    assignment.assign_in_parts(weight, array, parts.append)
+    assert (len(parts) > 1) == (shape[0] > 1)
+    np.testing.assert_array_equal(np.concatenate(parts), array)
     expected.assign(array)
     np.testing.assert_array_equal(np.asarray(weight), np.asarray(expected))
 
@@ -25,5 +28,5 @@ def test_distributed_weights(monkeypatch):
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         weight = keras.Variable(np.zeros((7, 3)))
     monkeypatch.setattr(assignment, "_PART_BYTES", 40)
-    assignment.assign_in_parts(weight, array)
+    assignment.assign_in_parts(weight, array, lambda part: None)
     np.testing.assert_array_equal(np.asarray(weight), array)
