@@ -10,6 +10,7 @@ import math
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Set
+from functools import partial
 from typing import TYPE_CHECKING
 
 import h5py
@@ -26,6 +27,10 @@ if TYPE_CHECKING:  # functions that need no model must not import TensorFlow
 _DTYPE = np.dtype("float32")
 # Upper limit of the bytes that HDF5 adds for an array, its name, and its groups.
 _OVERHEAD = 2**13
+
+
+class NotFiniteError(InputError):
+    """Weights are NaN or infinite; the message names file and weight."""
 
 
 def write_arrays(
@@ -76,7 +81,7 @@ def read_model_weights(path: pathlib.Path, model: "keras.Model") -> None:
     shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
     with _opened(path, shapes) as file:
         for name, weight in weights.items():
-            assign_in_parts(weight, file[name], lambda x, name=name: check_finite(name, x, path))
+            assign_in_parts(weight, file[name], partial(check_finite, name, where=path))
 
 
 def _named_weights(model: "keras.Model") -> "dict[str, keras.Variable]":
@@ -124,11 +129,11 @@ def check_finite(name: str, array: np.ndarray, where: object) -> None:
         where: the file, for the error message.
 
     Raises:
-        InputError: a value is NaN or infinite.
+        NotFiniteError: a value is NaN or infinite.
     """
     num_invalid = array.size - np.count_nonzero(np.isfinite(array))
     if num_invalid:
-        raise InputError(
+        raise NotFiniteError(
             f"{where}: {num_invalid:,} of the {array.size:,} numbers in {name} are NaN or "
             "infinite; expected finite weights. Training probably diverged. Use earlier weights"
         )
@@ -159,6 +164,8 @@ def _reading(path: pathlib.Path) -> Iterator[h5py.File]:
     try:
         with h5py.File(path, "r") as file:
             yield file
+    except NotFiniteError:
+        raise
     except (OSError, ValueError, TypeError, LookupError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: damaged, or of another model ({reason})") from error
