@@ -6,6 +6,7 @@ IMPORTED = {
     "keras-hub": "preset of tf_transformer.hub",
     "marian": "Marian's model.npz, or its folder",
     "fairseq": "checkpoint of fairseq, with its dictionaries beside it",
+    "opennmt-py": "checkpoint of OpenNMT-py",
 }
 EXPORTED = {
     "ctranslate2": "folder for ctranslate2.Translator",

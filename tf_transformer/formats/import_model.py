@@ -11,6 +11,7 @@ import tqdm
 from tf_transformer.config import nearest
 from tf_transformer.errors import InputError
 from tf_transformer.formats.checkpoints.fairseq import Fairseq
+from tf_transformer.formats.checkpoints.opennmt_py import OpenNMTPy
 from tf_transformer.formats.hf_folder import read_model_type
 from tf_transformer.formats.hf_m2m100 import HFM2M100
 from tf_transformer.formats.hf_marian import HFMarian
@@ -23,7 +24,14 @@ from tf_transformer.storage.new_folder import check_new_folder, new_folder
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import check_finite, write_arrays
 
-FORMATS: tuple[ModelFormat, ...] = (HFMarian(), HFM2M100(), KerasHub(), Marian(), Fairseq())
+FORMATS: tuple[ModelFormat, ...] = (
+    HFMarian(),
+    HFM2M100(),
+    KerasHub(),
+    Marian(),
+    Fairseq(),
+    OpenNMTPy(),
+)
 # Translated to check an imported model: words, and characters that few vocabularies have.
 _SAMPLES = ("A man sleeps.", "1 2 3 \u4f60\u597d \u00e4\u00f6\u00fc")
 

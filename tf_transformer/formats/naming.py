@@ -59,6 +59,7 @@ class Naming:
 
     Args:
         layer: name of a layer.
+        decoder_layer: name of a layer of the decoder, if it is not as the encoder's.
         self_attention: name of the self-attention sublayer.
         cross_attention: name of the cross-attention sublayer.
         projections: names of the projections to query, key, value and output; `[i/n]` at the end
@@ -67,6 +68,8 @@ class Naming:
         final_norm: name of the norm after a stack.
         inner: name of the first dense layer of the feed-forward sublayer.
         outer: name of the second dense layer of the feed-forward sublayer.
+        gated: name of the dense layer that is multiplied by the first one's activations, if any.
+        relative: names of the vectors of relative positions, of keys and of values.
         matrix: suffix of a dense layer's matrix.
         vector: suffix of a dense layer's bias.
         gain: suffix of a norm's gamma.
@@ -95,6 +98,9 @@ class Naming:
     gain: str
     shift: str
     embeddings: tuple[str, str] = ("", "")
+    decoder_layer: str = ""
+    gated: str = ""
+    relative: tuple[str, str] = ("", "")
     logits: str = ""
     logits_bias: str = ""
     positions: tuple[str, str] = ("", "")
@@ -115,6 +121,7 @@ _DENSE = {
 }
 # The indices of the dense layers of SSRU, of its kernel and of its bias.
 _SSRU = {"ssru/value_gate": (0, 1), "ssru": (1,)}
+_RELATIVE = {"self_attention/relative_keys": 0, "self_attention/relative_values": 1}
 _KIND = "{kind}"
 _NORMS = {
     "self_attention_residual/norm": 0,
@@ -173,7 +180,8 @@ def _modules(module: str, naming: Naming) -> list[str]:
         return []
     stack, layer_index, part = match.groups()
     index = int(layer_index)
-    layer = naming.layer.format(stack=stack, index=index, number=index + 1)
+    layer = naming.decoder_layer if stack == "decoder" else ""
+    layer = (layer or naming.layer).format(stack=stack, index=index, number=index + 1)
     if part in _NORMS:
         templates = [naming.norms[stack][_NORMS[part]]]
     elif part in _SSRU:
@@ -186,9 +194,13 @@ def _modules(module: str, naming: Naming) -> list[str]:
         templates = [
             naming.projections[index].format(attention=attention, kind=_KIND) for index in indices
         ]
+    elif part in _RELATIVE:
+        attention = naming.self_attention.format(layer=layer)
+        templates = [naming.relative[_RELATIVE[part]].format(attention=attention)]
+    elif part == "feed_forward/inner":
+        templates = [naming.inner, naming.gated] if naming.gated else [naming.inner]
     else:
-        dense = {"feed_forward/inner": naming.inner, "feed_forward/outer": naming.outer}
-        templates = [dense.get(part, "")]
+        templates = [naming.outer if part == "feed_forward/outer" else ""]
     return [template.format(layer=layer, kind=_KIND) for template in templates]
 
 

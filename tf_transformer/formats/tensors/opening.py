@@ -70,6 +70,29 @@ def read_torch_tree(path: pathlib.Path) -> Any:
         raise FormatError("expected a file that torch.save wrote")
 
 
+def pickle_begin(path: pathlib.Path, num_bytes: int) -> bytes:
+    """Returns the first bytes of the pickle in a file that `torch.save` wrote.
+
+    Names in them tell which program wrote the file; they are not interpreted.
+
+    Args:
+        path: the file.
+        num_bytes: number of bytes, or fewer if there are no more.
+
+    Raises:
+        InputError: the file is of another format, damaged, or not a regular file.
+        FileNotFoundError: it does not exist.
+    """
+    with _opened(path) as file, contextlib.closing(file):
+        if not is_zip(file) and not is_legacy_torch(file):
+            raise FormatError("expected a file that torch.save wrote")
+        if not is_zip(file):
+            return file.read(0, min(num_bytes, file.size))
+        members = _torch_members(file)
+        member = next(item for name, item in members.items() if name.endswith("/data.pkl"))
+        return file.read(member.begin, min(num_bytes, member.num_stored))
+
+
 @contextlib.contextmanager
 def _opened(path: pathlib.Path) -> Iterator[StoredFile]:
     """Opens a file, which stays open unless an exception is raised."""

@@ -43,6 +43,7 @@ _NAME = "marian"
 _SUPPORTED: dict[str, list[Any]] = {
     "norm_type": ["layer"],
     "layer_history": [False],
+    "source_end": [True],
     "relative_positions": ["none"],
     "positions": ["concatenated"],
     "first_position": [0],

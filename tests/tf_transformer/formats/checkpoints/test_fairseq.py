@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
+from tests.tf_transformer.formats.checkpoints.faults import check_refused
 from tests.tf_transformer.formats.checkpoints.torch_files import (
     Code,
     random_arrays,
@@ -17,7 +18,7 @@ from tests.tf_transformer.formats.random_model import train_vocabularies
 from tf_transformer import TransformerConfig
 from tf_transformer.__main__ import main
 from tf_transformer.formats.checkpoints.fairseq import NAMES, Fairseq
-from tf_transformer.formats.import_model import find_format, import_model
+from tf_transformer.formats.import_model import find_format
 from tf_transformer.formats.naming import reverted_shapes
 from tf_transformer.storage.weight_shapes import weight_shapes
 
@@ -184,27 +185,19 @@ FAULTS = {
 }  # fmt: skip
 
 
-def check_refused(folder, tmp_path, message, format_name="fairseq"):
-    target = tmp_path / "models" / "new"
-    before = sorted(path.name for path in tmp_path.iterdir())
-    with pytest.raises((ValueError, OSError), match=message) as error:
-        import_model(folder, target, format_name)
-    assert "\n" not in str(error.value) and str(folder) in str(error.value)
-    leftovers = sorted(path.name for path in tmp_path.iterdir() if path.name != "models")
-    assert leftovers == before and not list(tmp_path.glob("models/*"))
-
-
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults(original, tmp_path, fault):
     change, message = FAULTS[fault]
     change(original)
-    check_refused(original.write(tmp_path / "theirs"), tmp_path, message)
+    check_refused(original.write(tmp_path / "theirs"), tmp_path, message, "fairseq")
 
 
 def test_code_is_not_run(original, tmp_path, capsys):
     original.state["extra_state"] = running(tmp_path / "run")
     folder = original.write(tmp_path / "theirs")
-    check_refused(folder, tmp_path, r"contains os\.system, which is not a tensor or a plain value")
+    check_refused(
+        folder, tmp_path, r"contains os\.system, which is not a tensor or a plain value", "fairseq"
+    )
     words = ["import", "--input", str(folder), "--model-dir", str(tmp_path / "new")]
     assert main(words) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -216,7 +209,7 @@ def test_truncated_files(original, tmp_path, size):
     folder = original.write(tmp_path / "theirs")
     path = folder / "model.pt"
     os.truncate(path, size % path.stat().st_size)
-    check_refused(folder, tmp_path, r"model\.pt: ")
+    check_refused(folder, tmp_path, r"model\.pt: ", "fairseq")
 
 
 def test_several_checkpoints(original, tmp_path):
@@ -224,9 +217,8 @@ def test_several_checkpoints(original, tmp_path):
     path = (folder / "model.pt").rename(folder / "checkpoint1.pt")
     assert Fairseq().read(folder).config == Fairseq().read(path).config
     shutil.copy(path, folder / "checkpoint2.pt")
-    check_refused(
-        folder, tmp_path, r"one checkpoint \*\.pt; found checkpoint1\.pt, checkpoint2\.pt"
-    )
+    message = r"one checkpoint \*\.pt; found checkpoint1\.pt, checkpoint2\.pt"
+    check_refused(folder, tmp_path, message, "fairseq")
     shutil.copy(path, folder / "checkpoint_best.pt")
     assert Fairseq().read(folder).config == Fairseq().read(path).config
 
@@ -280,7 +272,7 @@ def test_sentencepiece_faults(original, tmp_path, fault):
     folder = original.write(tmp_path / "theirs")
     for name, content in zip(names, contents or train_vocabularies(True), strict=False):
         (folder / name).write_bytes(content)
-    check_refused(folder, tmp_path, message)
+    check_refused(folder, tmp_path, message, "fairseq")
 
 
 def test_models_of_other_tools_are_ignored(original, tmp_path):

@@ -187,6 +187,7 @@ UNSUPPORTED = {
     "activation": dict(activation="gelu"),
     "encoder.norm_type": dict(norm_type="rms"),
     "relative_positions": dict(relative_positions="keys"),
+    "source_end": dict(source_end=False),
     "encoder.layer_history": dict(layer_history=True),
     "encoder.norm_position": dict(encoder=dict(norm_position="pre")),
     "encoder.final_norm": dict(encoder=dict(final_norm=True)),
