@@ -53,9 +53,12 @@ def folders(models, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def translators(folders):
-    """The reference, whose limit includes the tag, and the translator to test."""
+    """The reference, whose limit includes the tag, and the translator to test.
+
+    Made for each test: random seeds that another one sets would end the tokenizers.
+    """
     options = dict(beam_size=3, num_best=3)
     return [
         Translator.load(folders / name, max_length_constant=limit, **options)

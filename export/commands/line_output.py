@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import stat
 import sys
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -32,7 +33,8 @@ def check_output(
 
     Raises:
         OSError: the file is not writable, see `check_writable`, or standard output is closed.
-        InputError: the output, or its `.partial` file, is the input or a file of the model.
+        InputError: the output, or its `.partial` file, is the input or a file of the model, or the
+            latter is a link, a pipe or a folder.
     """
     if path is None:
         standard_output()
@@ -48,6 +50,8 @@ def check_output(
         # With standard output appended to the input, the run would never end.
         name = STANDARD_OUTPUT if path is None else f"--output {path}"
         raise InputError(f"{name} is the input; expected another file")
+    if path is not None and not _is_special(path):
+        _check_partial(_partial(path))
 
 
 @contextlib.contextmanager
@@ -64,12 +68,13 @@ def open_output(path: pathlib.Path | None) -> Iterator[BinaryIO]:
         yield standard_output()
         return
     with name_in_errors(path):
-        if path.exists() and not path.is_file():  # a pipe, a device
+        if _is_special(path):
             with path.open("wb") as output:
                 yield output
             return
         partial = _partial(path)
-        with partial.open("wb") as output:
+        _check_partial(partial)
+        with open(partial, "wb", opener=_open_no_link) as output:
             yield output
         sync_to_disk(partial)
         partial.replace(os.path.realpath(path))
@@ -78,6 +83,23 @@ def open_output(path: pathlib.Path | None) -> Iterator[BinaryIO]:
 def write_line(output: BinaryIO, line: str) -> None:
     """Writes a line, with control characters escaped if the output is a terminal."""
     output.write(f"{escape_control_characters(line) if output.isatty() else line}\n".encode())
+
+
+def _is_special(path: pathlib.Path) -> bool:
+    """Returns whether an output is a pipe or a device, which is written at once."""
+    return path.exists() and not path.is_file()
+
+
+def _check_partial(partial: pathlib.Path) -> None:
+    """Checks that nothing but a former output is replaced: nobody has named this file."""
+    if os.path.lexists(partial) and not stat.S_ISREG(partial.lstat().st_mode):
+        raise InputError(
+            f"{partial}: expected a file or nothing, for the output until it is complete; remove it"
+        )
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _partial(path: pathlib.Path) -> pathlib.Path:

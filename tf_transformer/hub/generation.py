@@ -18,7 +18,6 @@ from tf_transformer.inference.sampler import sample_translations
 from tf_transformer.inference.translator import Translator
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.printable import shown
-from tf_transformer.text.language_tags import check_tags
 from tf_transformer.text.special_ids import END_ID
 from tf_transformer.text.texts import list_of_texts
 from tf_transformer.text.tokenizer import Tokenizer
@@ -43,8 +42,7 @@ class TextGenerator(tf.Module):
             found = sample_translations(translator, text, SamplingOptions(*options))
             return found.text, found.log_probs
 
-        self._languages = translator.source_tokenizer.languages
-        self._num_tags = 1 + translator.model.config.num_target_tags
+        self._check_tags = translator.check_tags
         self._search = tf.function(
             search, input_signature=[text, text, *_specs(SEARCH_OPTIONS)], autograph=False
         )
@@ -66,7 +64,7 @@ class TextGenerator(tf.Module):
             InputError: a text lacks the language tag that the model needs, a prompt is given for
                 sampling, or a score is not finite.
         """
-        check_tags(texts, self._languages, "inputs", self._num_tags)
+        self._check_tags(texts, "inputs")
         if options.is_sampling and any(prompts):
             raise InputError("Sampling cannot continue a `decoder_text`; use beam search for it")
         tensors = [tf.constant(texts, tf.string, shape=[len(texts)])]

@@ -42,8 +42,10 @@ def inspect_attention(translator: Translator, text: str) -> InspectedSentence:
         text: the sentence.
 
     Raises:
-        InputError: the sentence is empty, or the score of the translation is not finite.
+        InputError: the sentence is empty or lacks the language tag that the model needs, or the
+            score of the translation is not finite.
     """
+    translator.check_tags([text], "text")
     source = translator.source_tokenizer.tokenize(tf.constant([text]))
     truncated = bool(source.row_lengths()[0] > translator.source_limit)
     source = source[:, : translator.source_limit]

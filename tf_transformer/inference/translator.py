@@ -143,11 +143,23 @@ class Translator(tf.Module):
                 the model needs, or a score is not finite.
         """
         sentences = list_of_texts(sentences, "sentences")
-        num_tags = 1 + self.model.config.num_target_tags
-        check_tags(sentences, self.source_tokenizer.languages, "sentences", num_tags)
+        self.check_tags(sentences, "sentences")
         translations = self.translate_batch(sentences)
         check_scores([best[0].score for best in translations])
         return translations
+
+    def check_tags(self, sentences: Iterable[str | bytes], name: str) -> None:
+        """Checks that sentences start with the language tags that the model needs, if any.
+
+        Args:
+            sentences: the sentences.
+            name: what they are, for the error message.
+
+        Raises:
+            InputError: a sentence lacks a tag; the message contains its number.
+        """
+        num_tags = 1 + self.model.config.num_target_tags
+        check_tags(sentences, self.source_tokenizer.languages, name, num_tags)
 
     @property
     def source_limit(self) -> int:

@@ -38,8 +38,10 @@ def record_search(translator: Translator, text: str) -> SearchTree:
     """Translates one sentence and records every hypothesis of the beam.
 
     Raises:
-        InputError: the sentence is empty; or as `check_scores`.
+        InputError: the sentence is empty or lacks the language tag that the model needs; or as
+            `check_scores`.
     """
+    translator.check_tags([text], "text")
     source = translator.source_tokenizer.tokenize(tf.constant([text]))
     source = source[:, : translator.source_limit]
     if source.row_lengths()[0] == 0:

@@ -341,3 +341,25 @@ def test_a_dash_stands_for_the_standard_streams(tmp_path):
         command = [*COMMAND, "--server", address, "--input", "-", "--output", "-"]
         assert subprocess.check_output(command, input=b"one\n", cwd=tmp_path) == b"ONE\n"
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "folder"])
+def test_what_the_name_of_the_unfinished_output_refers_to(tmp_path, capsys, kind):
+    """Nobody has named `F.partial`: another user may have put a link there."""
+    partial, victim = tmp_path / "out.partial", tmp_path / "victim"
+    (tmp_path / "in").write_text("one\n")
+    if kind == "pipe":
+        os.mkfifo(partial)
+    elif kind == "folder":
+        partial.mkdir()
+    else:
+        partial.symlink_to(victim)
+    if kind == "link":
+        victim.write_text("precious")
+    before = sorted(os.listdir(tmp_path))
+    with serve("rest", Behaviour()) as address:
+        command = ["translate", "--server", address, "--input", str(tmp_path / "in")]
+        assert main([*command, "--output", str(tmp_path / "out")]) == 2
+    assert "out.partial: expected a file or nothing" in capsys.readouterr().err
+    assert sorted(os.listdir(tmp_path)) == before
+    assert kind != "link" or victim.read_text() == "precious"
