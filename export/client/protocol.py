@@ -126,11 +126,12 @@ class RestServer:
             TimeoutError: the response did not arrive in time.
             OSError: the request failed in another way, or the response is invalid.
         """
+        end = time.monotonic() + timeout
         inputs = {key: _to_json(array) for key, array in arrays.items()}
         request = json.dumps({"signature_name": name, "inputs": inputs}, ensure_ascii=False)
         body = self._request("POST", ":predict", request.encode(), timeout)
         max_tokens = _max_num_tokens(signature, arrays, self._max_response_bytes)
-        return _parse(self._description, body, outputs_from_json, signature, max_tokens)
+        return _parse(self._description, body, outputs_from_json, signature, max_tokens, end)
 
     def _request(self, method, suffix, body, timeout):
         try:

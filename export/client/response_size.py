@@ -4,7 +4,6 @@ Two bytes of JSON or protobuf can become an object of a hundred bytes. After thi
 takes memory and time in proportion to the requested outputs.
 """
 
-import itertools
 import math
 import re
 import time
@@ -36,7 +35,7 @@ _VARINT_TYPES = {
 }
 # All bytes of a varint but its last.
 _CONTINUED = bytes(range(128, 256))
-_FIELDS_PER_CLOCK_READ = 2**12
+_COUNT_PER_CLOCK_READ = 2**12  # of fields or tokens
 # Wire types of protobuf.
 _VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
 
@@ -60,18 +59,22 @@ def max_num_tokens(signature: Signature, num_rows: int, max_response_bytes: int)
     return min(count, max(_UNKNOWN_SIZE_VALUES, max_response_bytes // _BYTES_PER_TOKEN))
 
 
-def check_json(body: bytes, max_tokens: int) -> None:
+def check_json(body: bytes, max_tokens: int, end: float = math.inf) -> None:
     """Checks the number of JSON tokens.
 
     Args:
         body: bytes that may be JSON.
         max_tokens: maximum number of strings, commas and starts of lists and objects.
+        end: time of `time.monotonic` at which to stop.
 
     Raises:
         InputError: there are more.
+        TimeoutError: `end` is reached.
     """
-    if next(itertools.islice(_JSON_TOKEN.finditer(body), max_tokens, None), None) is not None:
-        raise InputError(f"more than {max_tokens} strings, values or lists")
+    for num_tokens, _ in enumerate(_JSON_TOKEN.finditer(body), 1):
+        if num_tokens > max_tokens:
+            raise InputError(f"more than {max_tokens} strings, values or lists")
+        _check_time(num_tokens, end)
 
 
 def check_message(
@@ -99,8 +102,7 @@ def check_message(
         while position < stop:
             num_fields += 1
             _check_count(num_fields, max_fields)
-            if num_fields % _FIELDS_PER_CLOCK_READ == 0 and time.monotonic() > end:
-                raise TimeoutError("timed out")
+            _check_time(num_fields, end)
             tag, position = _read_varint(body, position)
             begin, position = position, _skip(body, position, tag & 7)
             if position > stop:
@@ -118,6 +120,11 @@ def check_message(
                 _check_count(num_fields + (position - begin) // _LONGEST_VARINT, max_fields)
                 num_fields += len(body[begin:position].translate(None, _CONTINUED))
                 _check_count(num_fields, max_fields)
+
+
+def _check_time(count, end):
+    if count % _COUNT_PER_CLOCK_READ == 0 and time.monotonic() > end:
+        raise TimeoutError("timed out")
 
 
 def _check_count(num_fields, max_fields):

@@ -51,18 +51,21 @@ def signatures_from_json(body: bytes) -> dict[str, Signature]:
     }
 
 
-def outputs_from_json(body: bytes, signature: Signature, max_tokens: int) -> dict[str, np.ndarray]:
+def outputs_from_json(
+    body: bytes, signature: Signature, max_tokens: int, end: float = math.inf
+) -> dict[str, np.ndarray]:
     """Returns the outputs by name from the predict response of REST.
 
     Args:
         body: body of the response.
         signature: the signature that was called.
         max_tokens: maximum number of JSON tokens, see `check_json`.
+        end: time of `time.monotonic` after which a `TimeoutError` is raised.
 
     Returns:
         Arrays by name; strings are `bytes` or `str`.
     """
-    outputs = _entry(_parse_json(body, max_tokens), "outputs", object)
+    outputs = _entry(_parse_json(body, max_tokens, end), "outputs", object)
     if len(signature.outputs) == 1:  # REST sends the value of a single output without its name
         outputs = dict.fromkeys(signature.outputs, outputs)
     return {
@@ -123,8 +126,8 @@ def outputs_from_proto(
     return outputs
 
 
-def _parse_json(body, max_tokens):
-    check_json(body, max_tokens)
+def _parse_json(body, max_tokens, end=math.inf):
+    check_json(body, max_tokens, end)
     try:
         # The model's strings may contain bytes that are not UTF-8.
         return json.loads(body.decode(errors="replace"))

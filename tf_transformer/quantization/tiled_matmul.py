@@ -59,7 +59,8 @@ class TiledProduct(keras.layers.Layer):
         rows = ops.reshape(inputs, (1, -1, inputs.shape[-1]))
         # (1, rows, inputs) x (tiles, inputs, width) -> (tiles, rows, width) -> (rows, tiles, width)
         outputs = ops.transpose(ops.matmul(rows, self.tiles), (1, 0, 2))
-        outputs = ops.reshape(outputs, (*ops.shape(inputs)[:-1], -1))[..., : self.num_outputs]
+        shape = (*ops.shape(inputs)[:-1], self.tiles.shape[0] * _TILE_WIDTH)
+        outputs = ops.reshape(outputs, shape)[..., : self.num_outputs]
         return outputs if self.bias is None else outputs + self.bias
 
 

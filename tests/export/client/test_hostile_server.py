@@ -683,6 +683,20 @@ def test_deadline_covers_the_counting_of_fields(monkeypatch):
     assert len(counted) < 2**22
 
 
+def test_deadline_covers_the_counting_of_tokens(monkeypatch):
+    """As of fields, over REST."""
+    outputs = TRANSLATE.outputs | {"wide": TensorSpec("DT_FLOAT", (None, 2**40))}
+    signatures = {"serving_default": TRANSLATE._replace(outputs=outputs)}
+    counted = []
+    check_time = response_size._check_time
+    monkeypatch.setattr(
+        response_size, "_check_time", lambda *a: counted.append(1) or check_time(*a)
+    )
+    server = serve_bytes(lambda _: [http(b'{"outputs": [' + b"1," * 2**22 + b"1]}")])
+    fails(server, "rest", signatures, TimeoutError, "did not respond within 0.5 sec", deadline=0.5)
+    assert 0 < len(counted) < 2**22
+
+
 def number_of_tokens(value):
     """As `check_json` counts them in what `json.dumps` makes of a value."""
     if isinstance(value, str):

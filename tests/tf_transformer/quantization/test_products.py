@@ -116,6 +116,9 @@ def test_tiles_are_the_same_product(rng, shape, width):
         TiledProduct(kernel, bias)(inputs), inputs @ kernel + bias, atol=1e-5
     )
     np.testing.assert_allclose(TiledProduct(kernel)(inputs), inputs @ kernel, atol=1e-5)
+    rows = tf.TensorSpec((None, *shape[1:]))
+    graph = tf.function(TiledProduct(kernel), input_signature=[rows]).get_concrete_function()
+    assert graph.structured_outputs.shape[-1] == width  # the search needs it
     half = TiledProduct(kernel.astype(ml_dtypes.bfloat16), dtype="bfloat16")
     assert half(inputs).dtype == tf.bfloat16
     np.testing.assert_allclose(tf.cast(half(inputs), tf.float32), inputs @ kernel, atol=0.3)
