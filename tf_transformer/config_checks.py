@@ -24,7 +24,8 @@ FirstPosition = Annotated[int, pydantic.Field(strict=True, ge=0, le=2**20)]
 
 Switch = Annotated[bool, pydantic.Field(strict=True)]
 DropoutRate = Annotated[float, pydantic.Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
-Epsilon = Annotated[float, pydantic.Field(strict=True, gt=0, le=1, allow_inf_nan=False)]
+# Smaller ones could be 0 in float32, and a norm of equal values NaN.
+Epsilon = Annotated[float, pydantic.Field(strict=True, ge=1e-15, le=1, allow_inf_nan=False)]
 
 NormPosition = Literal["post", "pre"]
 NormType = Literal["layer", "sample_std", "l1", "rms"]
@@ -67,16 +68,33 @@ def check_fields(config: Any, prefix: str = "") -> None:
         InputError: a value is invalid; the message names the field, what was expected and what was
             received.
     """
-    for name, adapter in _adapters(config.__class__).items():
-        value = getattr(config, name)
-        try:
-            adapter.validate_python(value)
-        except pydantic.ValidationError as error:
-            expected = error.errors()[0]["msg"]
-            raise InputError(
-                f"`{prefix}{name}` {expected.replace('Input should', 'must', 1)}. "
-                f"Received: {prefix}{name}={shown(value)}"
-            ) from error
+    for name in _adapters(config.__class__):
+        check_field(config.__class__, name, getattr(config, name), prefix)
+
+
+def check_field(config_class: type, name: str, value: Any, prefix: str = "") -> None:
+    """Checks the value of one field against its type annotation.
+
+    Args:
+        config_class: a dataclass.
+        name: name of a field; one that does not exist or holds another dataclass is not checked.
+        value: its value.
+        prefix: as for `check_fields`.
+
+    Raises:
+        InputError: the value is invalid, see `check_fields`.
+    """
+    adapter = _adapters(config_class).get(name)
+    if adapter is None:
+        return
+    try:
+        adapter.validate_python(value)
+    except pydantic.ValidationError as error:
+        expected = error.errors()[0]["msg"]
+        raise InputError(
+            f"`{prefix}{name}` {expected.replace('Input should', 'must', 1)}. "
+            f"Received: {prefix}{name}={shown(value)}"
+        ) from error
 
 
 @functools.cache

@@ -6,7 +6,7 @@ also override private methods: `DecoderModel._maybe_symbolic_build` and the upda
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -66,6 +66,16 @@ def remove_weights(layer: keras.layers.Layer, attributes: Sequence[str]) -> None
         # `Layer.__delattr__` also collects garbage, 0.2 s for each variable.
         super(keras.layers.Layer, layer).__delattr__(name)
         setattr(layer, name, None)
+
+
+def set_initializer(weight: keras.Variable, initializer: Callable[[Any, str], Any]) -> None:
+    """Replaces the initializer of a weight that Keras initializes at the end of a scope.
+
+    Args:
+        weight: a weight that was created in a `keras.StatelessScope`, in which this is called.
+        initializer: returns the initial value for a shape and a dtype.
+    """
+    weight._initializer = initializer
 
 
 def strategy_of(model: keras.Model) -> Any:

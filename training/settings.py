@@ -9,7 +9,8 @@ from typing import Any
 
 import pydantic
 
-from tf_transformer.config import TransformerConfig, nearest
+from tf_transformer.config import SideConfig, TransformerConfig, nearest
+from tf_transformer.config_checks import check_field
 from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 from tf_transformer.printable import printable, shown
@@ -187,6 +188,9 @@ def _replace(values: dict[str, Any], names: list[str], value: Any) -> None:
             raise InputError(f"'{name}' is a single value and has no setting '{last}'")
     if last in values:
         _validated(functools.reduce(lambda inner, name: {name: inner}, names[::-1], values[last]))
+        if sections[:1] == ["model"]:
+            config_class = TransformerConfig if len(sections) == 1 else SideConfig
+            check_field(config_class, last, values[last], ".".join(sections) + ".")
     values[last] = value
 
 

@@ -252,7 +252,11 @@ def test_rates_must_be_shares(name, value, expected):
         ),
         (
             dict(layer_norm_epsilon=0.0),
-            "`layer_norm_epsilon` must be greater than 0. Received: ",
+            "`layer_norm_epsilon` must be greater than or equal to 0.000000000000001. Received: ",
+        ),
+        (
+            dict(layer_norm_epsilon=1e-320),
+            "`layer_norm_epsilon` must be greater than or equal to 0.000000000000001. Received: ",
         ),
         (
             dict(layer_norm_epsilon=float("nan")),

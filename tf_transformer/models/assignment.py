@@ -1,42 +1,83 @@
-"""Assignment of large weights without another copy of them in memory."""
+"""Large weights without copies in memory: TensorFlow shares the memory of NumPy arrays.
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+TensorFlow copies an array that it converts to a tensor, computes initial values that are then
+overwritten, and keeps the memory of both. `python -m benchmarks.import_memory` measures what is
+left.
+"""
+
+import math
+from collections.abc import Callable, Iterable
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-if TYPE_CHECKING:
-    import h5py
+from tf_transformer.private_interfaces import set_initializer
 
-# Larger arrays are assigned in parts of about this size.
-_PART_BYTES = 2**26
+# Smaller arrays are copied.
+_SHARED_BYTES = 2**20
+# Alignment in bytes that TensorFlow needs to share an array.
+_ALIGNMENT = 64
 
 
-def assign_in_parts(
-    weight: keras.Variable,
-    stored: "np.ndarray | h5py.Dataset",
-    check: Callable[[np.ndarray], None],
-) -> None:
-    """Assigns a stored array to a weight.
+def aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
+    """Returns float32 zeros that `shared_tensor` accepts; memory is taken when they are written."""
+    num_bytes = 4 * math.prod(shape)
+    memory = np.zeros(num_bytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + num_bytes].view(np.float32).reshape(shape)
 
-    An array that is larger than 64 MiB is read and assigned part by part along its first axis,
-    unless the weight is distributed.
+
+def shared_tensor(array: np.ndarray) -> tf.Tensor:
+    """Returns a tensor on the CPU that shares the memory of an array of `aligned_zeros`."""
+    return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+
+
+def shared_array(weight: keras.Variable) -> np.ndarray:
+    """Returns a read-only array; it shares the memory of a weight on the CPU."""
+    return np.asarray(memoryview(weight.value.read_value()))
+
+
+def without_initial_values(build: Callable[[], keras.Model]) -> keras.Model:
+    """Calls a function that builds a model, whose weights are then to be assigned.
+
+    Args:
+        build: returns a new model.
+
+    Returns:
+        The model; its weights are 0, and take no memory yet if they are large.
+    """
+    with keras.StatelessScope():  # Keras initializes variables at its end
+        model = build()
+        for weight in model.weights:
+            set_initializer(weight, lambda shape, dtype: _unwritten_zeros(shape, dtype))
+    return model
+
+
+def _unwritten_zeros(shape, dtype):
+    if dtype != "float32" or _is_small(shape):
+        return tf.zeros(shape, dtype)
+    return shared_tensor(aligned_zeros(shape))
+
+
+def _is_small(shape):
+    return 4 * math.prod(shape) < _SHARED_BYTES
+
+
+def assign_parts(weight: keras.Variable, parts: Iterable[np.ndarray]) -> None:
+    """Assigns an array that is read part by part to a weight.
 
     Args:
         weight: the weight.
-        stored: its values, of the same shape, in memory or in a file.
-        check: raises an error if a part is invalid.
+        parts: float32 arrays; concatenated along their first axis, they have the weight's shape.
     """
     variable = weight.value
-    if stored.nbytes <= _PART_BYTES or isinstance(variable, tf.distribute.DistributedValues):
-        array = stored[()]
-        check(array)
-        weight.assign(array)
+    if _is_small(weight.shape) or isinstance(variable, tf.distribute.DistributedValues):
+        weight.assign(np.concatenate(list(parts)))
         return
-    rows = max(1, len(stored) * _PART_BYTES // stored.nbytes)
-    for start in range(0, len(stored), rows):
-        part = stored[start : start + rows]
-        check(part)
-        variable[start : start + rows].assign(tf.cast(part, variable.dtype))
+    array = aligned_zeros(weight.shape)
+    start = 0
+    for part in parts:
+        array[start : start + len(part)] = part
+        start += len(part)
+    variable.assign(tf.cast(shared_tensor(array), variable.dtype))

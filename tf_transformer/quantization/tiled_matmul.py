@@ -12,6 +12,7 @@ import numpy as np
 from keras import ops
 
 from tf_transformer.layers.dense import Projection
+from tf_transformer.models.assignment import aligned_zeros, shared_array, shared_tensor
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import sublayers
 
@@ -37,16 +38,15 @@ class TiledProduct(keras.layers.Layer):
 
     def __init__(self, kernel: np.ndarray, bias: np.ndarray | None = None, **kwargs: Any):
         super().__init__(**kwargs)
-        kernel = np.asarray(kernel)
         num_inputs, self.num_outputs = kernel.shape
         num_tiles = -(-self.num_outputs // _TILE_WIDTH)
-        tiles = np.zeros((num_tiles, num_inputs, _TILE_WIDTH), kernel.dtype)
+        tiles = aligned_zeros((num_tiles, num_inputs, _TILE_WIDTH))
         for index, tile in enumerate(tiles):
             columns = kernel[:, index * _TILE_WIDTH : (index + 1) * _TILE_WIDTH]
             tile[:, : columns.shape[1]] = columns
         self.tiles = self.add_weight(
             shape=tiles.shape,
-            initializer=lambda shape, dtype: ops.convert_to_tensor(tiles, dtype),
+            initializer=lambda shape, dtype: ops.cast(shared_tensor(tiles), dtype),
             name="tiles",
         )
         self.bias = None
@@ -79,8 +79,9 @@ def tile_weights(model: DecoderModel) -> None:
             and layer.product is None
             and _benefits_from_tiles(layer.kernel)
         ):
-            layer.replace_product(TiledProduct(layer.kernel, layer.bias, dtype=layer.dtype_policy))
-    table = np.transpose(model.target_embedding.embeddings)
+            kernel = shared_array(layer.kernel)
+            layer.replace_product(TiledProduct(kernel, layer.bias, dtype=layer.dtype_policy))
+    table = shared_array(model.target_embedding.embeddings).T
     if model.logits_projection is None and _benefits_from_tiles(table):
         model.target_embedding.set_product(TiledProduct(table, dtype="float32"))
 

@@ -11,15 +11,12 @@ and then renamed.
 
 import contextlib
 import dataclasses
-import hashlib
 import math
 import os
 import pathlib
 import reprlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from tf_transformer.config import TransformerConfig, nearest
 from tf_transformer.errors import InputError
@@ -30,7 +27,7 @@ from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import (
     check_arrays,
-    read_arrays,
+    digest_arrays,
     read_model_weights,
     write_model_weights,
 )
@@ -91,13 +88,8 @@ def weights_digest(model_dir: pathlib.Path, config: TransformerConfig | None = N
         InputError: the file is missing, damaged or of another model.
     """
     shapes = weight_shapes(config or read_config(model_dir))
-    digest = hashlib.blake2b(digest_size=16)
-    in_order = {name: shapes[name] for name in sorted(shapes)}
     with _explain_missing_weights(model_dir):
-        for name, array in read_arrays(model_dir / WEIGHTS_NAME, in_order):
-            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-            digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+        return digest_arrays(model_dir / WEIGHTS_NAME, shapes)
 
 
 @contextlib.contextmanager
@@ -282,11 +274,13 @@ def load_model(
     Raises:
         InputError: a file is missing, damaged, or does not fit the others.
     """
+    from tf_transformer.models.assignment import without_initial_values
+
     model_dir = pathlib.Path(model_dir)
     config = read_config(model_dir)
     source_tokenizer, target_tokenizer = read_tokenizers(model_dir)
     check_weights(model_dir, config)  # before memory is allocated for the model
-    model = make_model(config, dtype)
+    model = without_initial_values(lambda: make_model(config, dtype))
     read_weights(model_dir, model)
     return model, source_tokenizer, target_tokenizer
 

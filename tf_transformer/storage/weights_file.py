@@ -6,11 +6,11 @@ and no dataset can refer to another file.
 """
 
 import contextlib
+import hashlib
 import math
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Set
-from functools import partial
 from typing import TYPE_CHECKING
 
 import h5py
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # functions that need no model must not import TensorFlow
 _DTYPE = np.dtype("float32")
 # Upper limit of the bytes that HDF5 adds for an array, its name, and its groups.
 _OVERHEAD = 2**13
+_PART_BYTES = 2**26
 
 
 class NotFiniteError(InputError):
@@ -75,13 +76,26 @@ def read_model_weights(path: pathlib.Path, model: "keras.Model") -> None:
         InputError: as `check_arrays`, or weights are not finite.
         FileNotFoundError: the file does not exist.
     """
-    from tf_transformer.models.assignment import assign_in_parts
+    from tf_transformer.models.assignment import assign_parts
 
     weights = _named_weights(model)
     shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
     with _opened(path, shapes) as file:
         for name, weight in weights.items():
-            assign_in_parts(weight, file[name], partial(check_finite, name, where=path))
+            assign_parts(weight, _finite_parts(name, file[name], path))
+
+
+def _finite_parts(name: str, stored: h5py.Dataset, path: pathlib.Path) -> Iterator[np.ndarray]:
+    for part in _parts(stored):
+        check_finite(name, part, path)
+        yield part
+
+
+def _parts(stored: h5py.Dataset) -> Iterator[np.ndarray]:
+    """Reads an array in parts of about 64 MiB along its first axis."""
+    rows = max(1, len(stored) * _PART_BYTES // max(stored.nbytes, 1))
+    for start in range(0, len(stored), rows):
+        yield stored[start : start + rows]
 
 
 def _named_weights(model: "keras.Model") -> "dict[str, keras.Variable]":
@@ -102,6 +116,26 @@ def check_arrays(path: pathlib.Path, shapes: Shapes) -> None:
     """
     with _opened(path, shapes):
         pass
+
+
+def digest_arrays(path: pathlib.Path, shapes: Shapes) -> str:
+    """Returns a digest of names and values, for the comparison of files.
+
+    Args:
+        path: the file.
+        shapes: shape of each array by name.
+
+    Raises:
+        InputError: as `check_arrays`.
+        FileNotFoundError: the file does not exist.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    with _opened(path, shapes) as file:
+        for name in sorted(shapes):
+            digest.update(f"{name} {_DTYPE.str} {shapes[name]}\n".encode())
+            for part in _parts(file[name]):
+                digest.update(part.data)
+    return digest.hexdigest()
 
 
 def read_arrays(path: pathlib.Path, shapes: Shapes) -> Iterator[tuple[str, np.ndarray]]:

@@ -16,9 +16,11 @@ from tf_transformer.command_line.command_options import add_model_dir
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
+from tf_transformer.printable import shown
 from tf_transformer.storage.files import check_folder
 from tf_transformer.storage.own_files import replacing_own
 
+_MAX_DEVICES = 1024
 _NO_SOURCE = "; without it, a language model of the target is trained"
 
 
@@ -206,8 +208,10 @@ def _check_early(options, config, folders, vocabulary, texts):
     )
     from training.prepared.existing_vocabulary import with_vocabulary
 
-    if options.devices is not None and options.devices < 1:
-        raise InputError(f"--devices {options.devices}: expected at least 1")
+    if options.devices is not None and not 1 <= options.devices <= _MAX_DEVICES:
+        raise InputError(
+            f"--devices: expected 1 to {_MAX_DEVICES}. Received: {shown(options.devices)}"
+        )
     cluster = read_cluster(os.environ.get("TF_CONFIG", ""))
     choose_strategy(options.strategy, options.devices, cluster)
     if not cluster.addresses:  # of several workers, only the chief writes

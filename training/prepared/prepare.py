@@ -142,6 +142,7 @@ def _locked_output(output: pathlib.Path) -> Iterator[pathlib.Path]:
         finally:
             if (output / DESCRIPTION_NAME).exists():
                 shutil.rmtree(work, ignore_errors=True)
+                remove_leftovers(output)  # of processes that ended only after their parent
 
 
 def _start_or_resume(output: pathlib.Path, work: pathlib.Path, request: dict) -> dict | None:

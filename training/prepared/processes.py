@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import tqdm
@@ -87,15 +88,17 @@ def _sigint_blocked() -> Iterator[None]:
 def _initialize(initializer: Callable | None, arguments: tuple) -> None:
     """Makes a process ignore Ctrl-C, which the parent handles, and end with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        if not parent.is_alive():  # it was killed during this process' imports
+            os._exit(1)
+        threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
     if initializer:
         initializer(*arguments)
 
 
-def _exit_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
+def _exit_with(parent: BaseProcess) -> None:
+    parent.join()
     os._exit(1)
 
 

@@ -1,4 +1,6 @@
-"""Large weights are assigned in parts: the values, types and shapes of one assignment."""
+"""Large weights share the memory of NumPy arrays: values, types and memory of what is assigned."""
+
+import gc
 
 import keras
 import numpy as np
@@ -6,19 +8,29 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.models import assignment
+from tf_transformer.models.assignment import (
+    aligned_zeros,
+    assign_parts,
+    shared_array,
+    shared_tensor,
+    without_initial_values,
+)
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
 
 
 @pytest.mark.parametrize("shape", [(7, 3), (1, 30), (30,), (5, 2, 4)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_parts(monkeypatch, shape, dtype):
+@pytest.mark.parametrize("shared_bytes", [1, 1000])
+def test_assigned_in_parts(monkeypatch, shape, dtype, shared_bytes):
     array = np.random.default_rng(1).normal(size=shape).astype("float32")
     weight = keras.Variable(np.zeros(shape), dtype=dtype)
     expected = keras.Variable(np.zeros(shape), dtype=dtype)
-    monkeypatch.setattr(assignment, "_PART_BYTES", 40)
-    parts = []
-    assignment.assign_in_parts(weight, array, parts.append)
-    assert (len(parts) > 1) == (shape[0] > 1)
-    np.testing.assert_array_equal(np.concatenate(parts), array)
+    monkeypatch.setattr(assignment, "_SHARED_BYTES", shared_bytes)
+    assign_parts(weight, (array[start : start + 2] for start in range(0, len(array), 2)))
     expected.assign(array)
     np.testing.assert_array_equal(np.asarray(weight), np.asarray(expected))
 
@@ -27,6 +39,59 @@ def test_distributed_weights(monkeypatch):
     array = np.random.default_rng(1).normal(size=(7, 3)).astype("float32")
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         weight = keras.Variable(np.zeros((7, 3)))
-    monkeypatch.setattr(assignment, "_PART_BYTES", 40)
-    assignment.assign_in_parts(weight, array, lambda part: None)
+    monkeypatch.setattr(assignment, "_SHARED_BYTES", 1)
+    assign_parts(weight, [array[:4], array[4:]])
     np.testing.assert_array_equal(np.asarray(weight), array)
+
+
+def test_memory_is_taken_once():
+    """And not before: 200 MB of a new model, 200 MB assigned, and nothing more."""
+    size = 200 * 2**20
+
+    def build():
+        model = keras.Sequential([keras.Input((1024,)), keras.layers.Dense(size // 4096)])
+        model.build()
+        return model
+
+    gc.collect()
+    before = resident_bytes()
+    model = without_initial_values(build)
+    assert resident_bytes() - before < size // 4
+    kernel, bias = model.weights
+    stored = np.ones(kernel.shape, "float32")
+    before = resident_bytes()
+    assign_parts(kernel, np.split(stored, 8))
+    assert size // 2 < resident_bytes() - before < size * 1.25
+    assert shared_array(kernel).sum() == stored.size
+    assert resident_bytes() - before < size * 1.25
+    assert not np.any(np.asarray(bias))
+
+
+def test_an_array_outlives_its_name():
+    array = aligned_zeros((1000, 1000))
+    array[:] = 3.0
+    weight = keras.Variable(shared_tensor(array))
+    del array
+    gc.collect()
+    aligned_zeros((1000, 1000))[:] = 4.0  # would reuse memory that was returned
+    np.testing.assert_array_equal(weight, np.full((1000, 1000), 3.0))
+
+
+def test_a_view_cannot_be_written():
+    with pytest.raises(ValueError, match="read-only"):
+        shared_array(keras.Variable(np.zeros(3)))[0] = 1.0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_without_initial_values_are_zeros(monkeypatch, dtype):
+    monkeypatch.setattr(assignment, "_SHARED_BYTES", 16)
+    model = without_initial_values(
+        lambda: keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, dtype=dtype)])
+    )
+    assert [weight.dtype for weight in model.weights] == [dtype] * 2
+    assert not any(np.any(np.asarray(weight)) for weight in model.weights)
+    if dtype == "bfloat16":  # too coarse for such small steps
+        return
+    model.compile(optimizer="adam", loss="mse")
+    model.fit(np.ones((2, 3)), np.ones((2, 4)), epochs=2, verbose=0)
+    assert all(np.all(np.asarray(weight) > 0) for weight in model.weights)
