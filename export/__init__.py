@@ -1,7 +1,8 @@
 """A model directory in, something deployable out."""
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from tf_transformer.registration import import_public
 
 if TYPE_CHECKING:  # gives editors and type checkers the real names
     from export.client.client import Client
@@ -13,7 +14,7 @@ else:  # hidden from type checkers, which would otherwise accept any name of thi
         """Imports a public name on first use, so that the client loads no TensorFlow."""
         if name not in _MODULES:
             raise AttributeError(f"module 'export' has no attribute {name!r}")
-        return getattr(importlib.import_module(f"export.{_MODULES[name]}"), name)
+        return getattr(import_public(f"export.{_MODULES[name]}"), name)
 
 
 _MODULES = {

@@ -9,6 +9,7 @@ and otherwise right after it.
 import importlib
 import sys
 from collections.abc import Callable
+from types import ModuleType
 
 # These modules import all other modules that register classes.
 _MODULES = (
@@ -18,12 +19,34 @@ _MODULES = (
     "losses.metrics",
     "losses.schedule",
 )
+_OTHER_BACKENDS = ("jax", "torch")
 
 
 def register() -> None:
-    """Imports the modules that register classes with Keras."""
+    """Imports the modules that register classes with Keras.
+
+    Raises:
+        ImportError: as `import_public`.
+    """
     for module in _MODULES:
-        importlib.import_module(f"tf_transformer.{module}")
+        import_public(f"tf_transformer.{module}")
+
+
+def import_public(module: str) -> ModuleType:
+    """Imports a module, perhaps as the first that imports Keras.
+
+    Raises:
+        ImportError: Keras is set to a backend that is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name not in _OTHER_BACKENDS:
+            raise
+        raise ImportError(
+            f"Keras is set to the backend {error.name!r}, which is not installed. Set the "
+            "environment variable KERAS_BACKEND=tensorflow before Keras is imported"
+        ) from error
 
 
 def register_hub() -> None:

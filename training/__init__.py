@@ -1,7 +1,8 @@
 """Parallel text in, a trained model directory out."""
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from tf_transformer.registration import import_public
 
 if TYPE_CHECKING:  # gives editors and type checkers the real names
     from tf_transformer.text.text_file import TextFile
@@ -24,7 +25,7 @@ else:  # hidden from type checkers, which would otherwise accept any name of thi
         """Imports a public name on first use, so that `import training` loads no TensorFlow."""
         if name not in _MODULES:
             raise AttributeError(f"module 'training' has no attribute {name!r}")
-        return getattr(importlib.import_module(_MODULES[name]), name)
+        return getattr(import_public(_MODULES[name]), name)
 
 
 _MODULES = {

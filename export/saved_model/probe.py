@@ -1,9 +1,9 @@
 """Runs a SavedModel in a process without this project; `run_in_fresh_process` starts it.
 
-Reads pickled requests, `{signature: {input: array}}`, from standard input. Sends the first row of
-each, and then all of its rows, to the SavedModel named on the command line, and writes the outputs
-of the latter to standard output, one pickle per request. The SavedModel is loaded and run in a
-session, as TF Serving does: `tf.saved_model.load` restores it in another way. The graph is
+Reads pickled requests, `{signature: [{input: array}, ...]}`, from standard input. Sends the first
+row of each batch, and then all of its rows, to the SavedModel named on the command line, and writes
+the outputs of the latter to standard output, one pickle per signature. The SavedModel is loaded and
+run in a session, as TF Serving does: `tf.saved_model.load` restores it in another way. The graph is
 finalized before the first request, so that a request that traces or adds an operation fails.
 """
 
@@ -36,13 +36,16 @@ def main(path: str, parent: int) -> None:
     with session.graph.as_default():
         saved_model = tf.compat.v1.saved_model.load(session, ["serve"], path)
     session.graph.finalize()
-    for name, inputs in pickle.load(sys.stdin.buffer).items():
+    for name, batches in pickle.load(sys.stdin.buffer).items():
         signature = saved_model.signature_def[name]
-        feeds = {signature.inputs[key].name: value for key, value in inputs.items()}
         fetches = {key: tensor.name for key, tensor in signature.outputs.items()}
-        session.run(fetches, {name: value[:1] for name, value in feeds.items()})
-        found = session.run(fetches, feeds)
-        pickle.dump({key: value.tolist() for key, value in found.items()}, answer_file)
+        answers = []
+        for inputs in batches:
+            feeds = {signature.inputs[key].name: value for key, value in inputs.items()}
+            session.run(fetches, {name: value[:1] for name, value in feeds.items()})
+            found = session.run(fetches, feeds)
+            answers.append({key: value.tolist() for key, value in found.items()})
+        pickle.dump(answers, answer_file)
         answer_file.flush()
     gc.freeze()  # Python collects garbage several times as it exits
 

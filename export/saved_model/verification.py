@@ -33,8 +33,11 @@ _ODD_STRINGS = (
     "你好，世界。".encode(),
     b"x" * 5000,
 )
+# The first rows of the batches in which the texts are sent. In a batch all rows take as much memory
+# as the longest, so the very long text is sent alone.
+_BATCH_STARTS = (0, 6, 7, 15)
 
-Requests = dict[str, dict[str, np.ndarray]]  # {signature: {input: array}}
+Inputs = dict[str, np.ndarray]
 
 
 def verify(served: ServedTranslator, texts: list[bytes], saved_model: pathlib.Path) -> None:
@@ -48,17 +51,26 @@ def verify(served: ServedTranslator, texts: list[bytes], saved_model: pathlib.Pa
     Raises:
         InputError: the process failed, an output differs, or a score is not finite.
     """
-    requests = sample_requests(served, texts)
+    requests = {name: _batches(inputs) for name, inputs in sample_requests(served, texts).items()}
     _log.info("Running the SavedModel in a fresh process")
     answers = run_in_fresh_process(saved_model, requests)
     _log.info("Comparing its outputs with the model's")
     for name in with_progress(requests, "comparing"):
-        inputs = requests[name]
-        expected = served.functions[name](*(tf.constant(values) for values in inputs.values()))
-        for output, values in expected.items():
-            if output == "score" and values.shape.rank == 1:
-                check_scores(values)
-            _compare(name, output, answers[name][output], values.numpy())
+        batches = zip(_BATCH_STARTS, requests[name], answers[name], strict=True)
+        for first_row, inputs, answer in batches:
+            expected = served.functions[name](*map(tf.constant, inputs.values()))
+            for output, values in expected.items():
+                if output == "score" and values.shape.rank == 1:
+                    check_scores(values)
+                _compare(name, output, first_row, answer[output], values.numpy())
+
+
+def _batches(inputs: Inputs) -> list[Inputs]:
+    ends = (*_BATCH_STARTS[1:], None)
+    return [
+        {name: array[start:end] for name, array in inputs.items()}
+        for start, end in zip(_BATCH_STARTS, ends, strict=True)
+    ]
 
 
 def sample_texts(translator: Translator) -> list[bytes]:
@@ -78,7 +90,7 @@ def warm_up_texts(texts: list[bytes]) -> list[bytes]:
     return [thirteen, *shorter, longer, longest]
 
 
-def sample_requests(served: ServedTranslator, texts: list[bytes]) -> Requests:
+def sample_requests(served: ServedTranslator, texts: list[bytes]) -> dict[str, Inputs]:
     """Returns inputs for every signature, with one row per text and varied per-row options."""
     return {
         name: _sample_inputs(function.structured_input_signature[0], texts)
@@ -105,16 +117,17 @@ def _sample_inputs(specs, texts):
 
 
 def run_in_fresh_process(
-    saved_model: pathlib.Path, requests: Requests
-) -> dict[str, dict[str, list]]:
+    saved_model: pathlib.Path, requests: dict[str, list[Inputs]]
+) -> dict[str, list[dict[str, list]]]:
     """Calls signatures in a process that imports only tensorflow and tensorflow_text.
 
     Args:
         saved_model: folder of the SavedModel.
-        requests: `{signature: {input: array}}`.
+        requests: for each signature a list of batches, `{input: array}`.
 
     Returns:
-        `{signature: {output: values}}`, with the values as nested lists.
+        For each signature the outputs of each batch, `{output: values}`, with the values as nested
+        lists.
 
     Raises:
         InputError: the process failed; the message ends with what it printed last.
@@ -147,8 +160,8 @@ def run_in_fresh_process(
     return answers
 
 
-def _compare(signature, output, actual, expected):
-    """Compares one output: strings and integers must be equal, floats within 1e-4."""
+def _compare(signature, output, first_row, actual, expected):
+    """Compares one output of a batch: strings and integers must be equal, floats within 1e-4."""
     actual = np.array(actual, expected.dtype).reshape(expected.shape)
     if expected.dtype.kind == "f":
         same = np.isclose(actual, expected, rtol=1e-4, atol=1e-4) | (actual == expected)
@@ -159,7 +172,8 @@ def _compare(signature, output, actual, expected):
     for index in np.argwhere(~same):
         row = int(index[0])
         raise InputError(
-            f"the SavedModel differs from the model in {output} of {signature}, row {row}. "
+            f"the SavedModel differs from the model in {output} of {signature}, "
+            f"row {first_row + row}. "
             f"Expected: {expected[row]!r}. Received: {actual[row]!r}"
         )
 

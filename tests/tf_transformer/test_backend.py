@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -53,13 +54,34 @@ def test_another_backend_is_named(monkeypatch):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tf_transformer.Transformer", "training.train", "export.Client"])
+def test_a_backend_that_is_not_installed(name, tmp_path):
+    (tmp_path / "jax.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'jax'\", name='jax')"
+    )
+    package = name.partition(".")[0]
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport {package}; {name}"
+    done = run_python("-c", program, KERAS_BACKEND="jax")
+    if name == "export.Client":  # needs no Keras
+        assert (done.returncode, done.stderr) == (0, "")
+        return
+    last = done.stderr.splitlines()[-1]
+    assert last == (
+        "ImportError: Keras is set to the backend 'jax', which is not installed. Set the "
+        "environment variable KERAS_BACKEND=tensorflow before Keras is imported"
+    )
+
+
 _WITH_TORCH = """
 import keras, numpy as np
 import tf_transformer as t
 assert keras.backend.backend() == "torch"
-for name in ("Translator", "Completer"):
+import export, training
+for package, name in ((t, "Translator"), (t, "Completer"), (training, "train"),
+                      (export, "export_translator")):
     try:
-        getattr(t, name)
+        getattr(package, name)
     except ImportError as error:
         print(name, error)
 t.Tokenizer
@@ -89,8 +111,10 @@ def test_the_model_trains_with_torch(tmp_path):
     program = _WITH_TORCH.replace("MODEL", str(tmp_path / "model.keras"))
     done = run_python("-c", program, KERAS_BACKEND="torch")
     assert done.returncode == 0, done.stderr
-    translator, completer, *rest = done.stdout.splitlines()
-    for name, line in (("Translator", translator), ("Completer", completer)):
-        assert line.startswith(f"{name} Incremental decoding needs Keras with the backend")
+    *refusals, learned, restored = done.stdout.splitlines()
+    for name, line in zip(
+        ("Translator", "Completer", "train", "export_translator"), refusals, strict=True
+    ):
+        assert re.match(f"{name} .* needs Keras with the backend 'tensorflow'", line)
         assert "backend 'torch'" in line
-    assert rest == ["True", "True"]
+    assert (learned, restored) == ("True", "True")

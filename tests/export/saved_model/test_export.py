@@ -49,8 +49,8 @@ def served(talkative, tmp_path_factory):
 def test_equals_the_model_on_200_sentences_and_odd_strings(translator, served, corpus):
     texts = [*ODD, *(corpus.directory / "test.en").read_bytes().splitlines()]
     assert len(texts) == 200 + len(ODD)
-    requests = {"serving_default": {"text": np.array(texts, object)}}
-    answer = run_in_fresh_process(served / "1", requests)["serving_default"]
+    requests = {"serving_default": [{"text": np.array(texts, object)}]}
+    (answer,) = run_in_fresh_process(served / "1", requests)["serving_default"]
     expected = translator.translate(tf.constant(texts))
     assert answer["translation"] == expected.text.numpy()[:, 0].tolist()
     assert answer["score"] == pytest.approx(expected.scores.numpy()[:, 0].tolist(), rel=1e-5)
@@ -82,11 +82,11 @@ def test_no_rows_give_no_rows(served):
 def test_moved_folder_still_loads(served, tmp_path):
     moved, away = tmp_path / "elsewhere", tmp_path / "away"
     shutil.copytree(served / "1", moved)
-    requests = {"serving_default": {"text": np.array([b"ten horses"], object)}}
-    here = run_in_fresh_process(served / "1", requests)["serving_default"]["translation"]
+    requests = {"serving_default": [{"text": np.array([b"ten horses"], object)}]}
+    here = run_in_fresh_process(served / "1", requests)["serving_default"]
     (served / "1").rename(away)
     try:
-        there = run_in_fresh_process(moved, requests)["serving_default"]["translation"]
+        there = run_in_fresh_process(moved, requests)["serving_default"]
     finally:
         away.rename(served / "1")
     assert there == here
@@ -172,7 +172,7 @@ def test_any_difference_is_an_error_and_nothing_appears(translator, tmp_path, mo
     def tampered(*arguments):
         answers = genuine(*arguments)
         wrong = {"translation": b"?", "score": -99.0, "truncated": True}[key]
-        answers["serving_default"][key][9] = wrong
+        answers["serving_default"][2][key][2] = wrong  # after 6 rows and 1
         return answers
 
     monkeypatch.setattr(verification, "run_in_fresh_process", tampered)
@@ -420,7 +420,7 @@ def test_ctrl_c_ends_the_fresh_process(served, monkeypatch):
 
     monkeypatch.setattr(subprocess, "Popen", Popen)
     monkeypatch.setattr(pickle, "load", interrupt)
-    requests = {"serving_default": {"text": np.array([b"ten horses"], object)}}
+    requests = {"serving_default": [{"text": np.array([b"ten horses"], object)}]}
     with pytest.raises(KeyboardInterrupt):
         run_in_fresh_process(served / "1", requests)
     assert [process.wait(60) for process in processes] == [-signal.SIGKILL]
@@ -437,6 +437,6 @@ def test_a_fresh_process_that_is_killed_is_an_error(served, monkeypatch):
         return genuine([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], **options)
 
     monkeypatch.setattr(subprocess, "Popen", killed)
-    requests = {"serving_default": {"text": np.array([b"ten horses"], object)}}
+    requests = {"serving_default": [{"text": np.array([b"ten horses"], object)}]}
     with pytest.raises(ValueError, match=r"was killed by signal 9, perhaps because memory ran out"):
         run_in_fresh_process(served / "1", requests)
