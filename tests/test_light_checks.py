@@ -140,6 +140,11 @@ WRONG = {
         "--strategy one_device --devices 2",
         "--strategy one_device: expected no --devices, or 1. Received: 2",
     ),
+    "train, devices without end": (
+        "train --target {text} --validation-target {text} --model-dir {new} "
+        "--devices 99999999999999999999",
+        "--devices: expected 1 to 1024. Received: 99999999999999999999",
+    ),
     "train, validation source": (
         "train --source {text} --target {text} --validation-target {text} --model-dir {new}",
         "no validation source is given, which every model but a language model "

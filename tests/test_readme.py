@@ -22,16 +22,30 @@ from training.demo.corpus import write_demonstration
 from training.settings import make_config, read_settings
 
 ROOT = pathlib.Path(__file__).parents[1]
-README, QUICK_START, PYTHON, KERAS_HUB, SERVING = (
+README, QUICK_START, PYTHON, KERAS_HUB, TRAINING, SERVING = (
     (ROOT / name).read_text(encoding="utf-8")
     for name in (
         "README.md",
-        *(f"docs/{page}.md" for page in ("quick-start", "python", "keras_hub", "serving")),
+        *(f"docs/{page}.md" for page in ("quick-start", "python", "keras_hub", "training")),
+        "docs/serving.md",
     )
 )
-TEXT = README + QUICK_START + PYTHON + KERAS_HUB
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
-SERVER = "localhost:8501"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Of the other pages only the programs: what their commands need is tested elsewhere.
+PROGRAMS = [block for block in BLOCK.findall(TRAINING + SERVING) if block[0] == "python"]
+BLOCKS = [*BLOCK.findall(README + QUICK_START + PYTHON + KERAS_HUB), *PROGRAMS]
+TEXT = "".join(block for _, block in BLOCKS)
+SERVERS = {"rest": "localhost:8501", "grpc": "localhost:8500"}
+
+
+def nested(settings: dict) -> dict:
+    """Settings of the command line as those of a file."""
+    sections: dict = {}
+    for name, value in settings.items():
+        section, _, inner = name.partition(".")
+        sections.setdefault(section, {})[inner] = value
+    return sections
+
 
 # What the pages say, and what is run in its place, to take seconds. All else is run as it stands.
 SMALL = " ".join(f"{name}={value}" for name, value in SMALL_SETTINGS.items())
@@ -42,6 +56,8 @@ SHORTER = {
     "steps_per_epoch=500, epochs=16": "steps_per_epoch=2, epochs=1",
     "task.fit(english, german, batch_size=64)": "task.fit(english[:8], german[:8])",
     '"served_task", beam_size=4': '"served_task", signatures=["serving_default"]',
+    '{"preset": "tiny", "optimization": {"steps": 4000}}': str(nested(SMALL_SETTINGS)),
+    'model_dir="model",\n    callbacks': 'model_dir="model-of-python",\n    callbacks',
 }
 
 
@@ -98,9 +114,10 @@ def test_all_blocks_run_in_order(corpus, tmp_path, monkeypatch, capfd):
     write_texts(corpus.directory, tmp_path)
     monkeypatch.chdir(tmp_path)
     done = set()
-    with serve("rest", Behaviour()) as address:
+    with serve("rest", Behaviour()) as rest, serve("grpc", Behaviour()) as grpc:
+        addresses = {SERVERS["rest"]: rest, SERVERS["grpc"]: grpc}
         for number, (language, block) in enumerate(BLOCKS):
-            for long, short in {**SHORTER, SERVER: address}.items():
+            for long, short in (SHORTER | addresses).items():
                 block = block.replace(long, short)
             file = tmp_path / f"block{number}.{language}"
             file.write_text(block, encoding="utf-8")
@@ -126,8 +143,9 @@ def test_all_blocks_run_in_order(corpus, tmp_path, monkeypatch, capfd):
 
 def test_there_are_blocks_of_each_kind():
     assert {"sh", "python", "yaml"} <= {language for language, _ in BLOCKS}
-    for text in (*SHORTER, SERVER):
+    for text in (*SHORTER, *SERVERS.values()):
         assert text in TEXT
+    assert len(PROGRAMS) >= 2
 
 
 def test_best_says_how_many():

@@ -530,6 +530,22 @@ def test_a_wrong_value_is_not_hidden_by_an_option(tmp_path, capsys, option, name
         assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "wrong", "right", "message"),
+    [
+        ("model.d_model", "abc", 8, "valid integer. Received: model.d_model='abc'"),
+        ("model.norm_position", "middle", "pre", "'post' or 'pre'. Received: model.norm_position"),
+        ("model.encoder.d_ff", 0, 8, "greater than or equal to 1. Received: model.encoder.d_ff=0"),
+    ],
+)
+def test_a_wrong_setting_of_the_model_is_not_hidden(name, wrong, right, message):
+    with pytest.raises(ValueError, match=f"^`{name}` must be .*{message}"):
+        read_settings(None, {name: wrong}, {name: right})
+    section, inner = name.rsplit(".", 1)
+    assert inner in str(read_settings(None, {name: right}, {name: right}))
+    assert read_settings(None, {f"{section}.unknown": 1}, {f"{section}.unknown": 2})
+
+
 def test_a_right_value_is_replaced(load):
     assert load("optimization: {steps: 7}", **{"optimization.steps": 5}).optimization.steps == 5
     settings = read_settings(None, {"preset": "base"}, {"preset": "big", "data.max_length": 9})

@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -136,3 +138,14 @@ def test_a_name_for_other_machines_needs_a_network_that_is_trusted(capsys, host)
     error = capsys.readouterr().err
     assert error.startswith(f"tf-transformer: error: host {host}: expected a name of the loopback")
     assert "--trust-network" in error and error.count("\n") == 1
+
+
+def test_help_and_docs_say_who_is_let_in(capsys):
+    with pytest.raises(SystemExit):
+        main(["data-service", "--help"])
+    printed = " ".join(capsys.readouterr().out.replace("data-\n", "data-").split())
+    assert "Every client can read and write files, and so run code, as the user" in printed
+    assert "only this machine can connect unless --trust-network is given" in printed
+    for page in ("SECURITY.md", "docs/corpora.md"):
+        text = " ".join((pathlib.Path(__file__).parents[3] / page).read_text("utf-8").split())
+        assert re.search("can connect( to a tf.data service)? can run code", text), page

@@ -3,6 +3,8 @@
 import gzip
 import io
 import json
+import multiprocessing
+import os
 import pathlib
 import random
 import re
@@ -11,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -28,7 +31,7 @@ from training.prepared.duplicates import mark_first_occurrences
 from training.prepared.line_count import count_lines
 from training.prepared.prepare import _locked_output
 from training.prepared.prepared_folder import WORK_NAME
-from training.prepared.processes import ProcessPool, progress_bar
+from training.prepared.processes import ProcessPool, _initialize, progress_bar
 from training.prepared.records import encode_pair, read_records, write_record
 
 END = 3
@@ -464,6 +467,35 @@ def test_ctrl_c_reaches_no_worker_process():
     with ProcessPool(1) as pool, progress_bar("", 1, "") as progress:
         assert signal.SIGINT in next(pool.run([(blocked_signals, None, 1)], progress))
     assert signal.SIGINT not in blocked_signals(None)
+
+
+def test_a_worker_whose_parent_was_killed_does_nothing(monkeypatch):
+    """It may have been importing modules meanwhile."""
+    parent = types.SimpleNamespace(is_alive=lambda: False)
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: parent)
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit):
+        _initialize(pytest.fail, ("must not be called",))
+
+
+@pytest.mark.slow
+def test_what_workers_leave_that_end_late_is_removed(tmp_path, monkeypatch):
+    """One may end after the next call of the command has removed what the others left."""
+    source, target = write_pairs(tmp_path, PAIRS)
+    worker = subprocess.Popen(["sleep", "600"])
+    (tmp_path / "out" / WORK_NAME).mkdir(parents=True)
+    (tmp_path / "out" / f".writing-{worker.pid}.00001.tfrecord").write_text("")
+    genuine = training.prepared.prepare._finish_shards
+
+    def finish(*arguments):
+        worker.kill()
+        worker.wait()
+        return genuine(*arguments)
+
+    monkeypatch.setattr(training.prepared.prepare, "_finish_shards", finish)
+    prepare([source], [target], tmp_path / "out", *SETTINGS)
+    assert not list((tmp_path / "out").glob(".writing-*"))
 
 
 @pytest.mark.slow
