@@ -1,0 +1,1 @@
+"""Variables in TensorFlow's checkpoints, read as data only and without TensorFlow."""
