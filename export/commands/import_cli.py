@@ -2,11 +2,15 @@
 
 import argparse
 import shlex
+from typing import Any
 
 from tf_transformer.command_line.command_options import add_model_dir, folder
 from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.errors import InputError
 from tf_transformer.formats.format_names import IMPORTED
+from tf_transformer.printable import printable
+from tf_transformer.storage.plain_yaml import read_yaml
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -23,6 +27,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )
     add_model_dir(parser, "the model directory to write, a new or empty folder")
     parser.add_argument("--format", choices=IMPORTED, help="format of the model")
+    parser.add_argument(
+        "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
+        help="settings that a checkpoint of OpenNMT-tf does not contain, such as num_heads=8; also "
+        "activation, layer_norm_epsilon, positions, source_end, and dropout rates",
+    )  # fmt: skip
     parser.set_defaults(run=_run)
 
 
@@ -32,10 +41,18 @@ def _run(options):
     from tf_transformer.storage.new_folder import check_new_folder
 
     check_new_folder(options.model_dir)
-    imported = read_model(options.input, options.format)
+    settings = dict(map(_parse_setting, options.set))
+    imported = read_model(options.input, options.format, settings)
     import_tensorflow()
     write_model(imported, options.input, options.model_dir)
     again = shlex.join(["tf-transformer", "translate", "--model-dir", str(options.model_dir)])
     for note in imported.notes:
         print(f"{options.model_dir}: {note}")
     print(f"{options.model_dir}: imported, and two sentences translated. To translate:\n  {again}")
+
+
+def _parse_setting(setting: str) -> tuple[str, Any]:
+    name, equals, value = setting.partition("=")
+    if not equals:
+        raise InputError(f"--set {printable(setting, 100)}: expected NAME=VALUE")
+    return name, read_yaml(value, f"--set {printable(setting, 100)}")

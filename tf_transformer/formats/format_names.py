@@ -7,6 +7,7 @@ IMPORTED = {
     "marian": "Marian's model.npz, or its folder",
     "fairseq": "checkpoint of fairseq, with its dictionaries beside it",
     "opennmt-py": "checkpoint of OpenNMT-py",
+    "opennmt-tf": "folder of a run of OpenNMT-tf, or the .index file of a checkpoint",
 }
 EXPORTED = {
     "ctranslate2": "folder for ctranslate2.Translator",

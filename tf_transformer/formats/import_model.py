@@ -3,7 +3,8 @@
 import contextlib
 import os
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import tqdm
@@ -12,6 +13,7 @@ from tf_transformer.config import nearest
 from tf_transformer.errors import InputError
 from tf_transformer.formats.checkpoints.fairseq import Fairseq
 from tf_transformer.formats.checkpoints.opennmt_py import OpenNMTPy
+from tf_transformer.formats.checkpoints.opennmt_tf import OpenNMTTF
 from tf_transformer.formats.hf_folder import read_model_type
 from tf_transformer.formats.hf_m2m100 import HFM2M100
 from tf_transformer.formats.hf_marian import HFMarian
@@ -31,6 +33,7 @@ FORMATS: tuple[ModelFormat, ...] = (
     Marian(),
     Fairseq(),
     OpenNMTPy(),
+    OpenNMTTF(),
 )
 # Translated to check an imported model: words, and characters that few vocabularies have.
 _SAMPLES = ("A man sleeps.", "1 2 3 \u4f60\u597d \u00e4\u00f6\u00fc")
@@ -68,7 +71,10 @@ def find_format(path: pathlib.Path, name: str | None = None) -> ModelFormat:
 
 
 def import_model(
-    path: str | os.PathLike, model_dir: str | os.PathLike, format_name: str | None = None
+    path: str | os.PathLike,
+    model_dir: str | os.PathLike,
+    format_name: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> tuple[str, ...]:
     """Imports a model of another toolkit, see `write_model`.
 
@@ -76,6 +82,7 @@ def import_model(
         path: file or folder of the model.
         model_dir: the model directory to write; it must not exist, or be empty.
         format_name: name of the format; None recognizes it.
+        settings: what the files do not contain, see `read_model`.
 
     Returns:
         What the user must know to use the model, a sentence each.
@@ -86,23 +93,38 @@ def import_model(
     """
     check_new_folder(pathlib.Path(model_dir))
     path = pathlib.Path(path)
-    imported = read_model(path, format_name)
+    imported = read_model(path, format_name, settings)
     write_model(imported, path, pathlib.Path(model_dir))
     return imported.notes
 
 
-def read_model(path: pathlib.Path, format_name: str | None = None) -> ImportedModel:
+def read_model(
+    path: pathlib.Path,
+    format_name: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> ImportedModel:
     """Reads a model of another toolkit, all but the values of its weights.
 
     Args:
         path: file or folder of the model.
         format_name: name of the format; None recognizes it.
+        settings: what the files do not contain, such as the number of heads of a model of
+            OpenNMT-tf, see `OpenNMTTFSettings`. The other formats need none.
 
     Raises:
-        InputError: the format is not recognized, or the model is damaged or not supported.
+        InputError: the format is not recognized, the model is damaged or not supported, or a
+            setting is wrong.
     """
     with _named(path):
-        return find_format(path, format_name).read(path)
+        known = find_format(path, format_name)
+        if settings:
+            if not isinstance(known, OpenNMTTF):
+                raise InputError(
+                    f"the files of the format {known.name} contain all settings. Received: "
+                    + ", ".join(settings)
+                )
+            known = OpenNMTTF(settings)
+        return known.read(path)
 
 
 def write_model(imported: ImportedModel, origin: pathlib.Path, model_dir: pathlib.Path) -> None:
