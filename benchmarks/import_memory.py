@@ -47,7 +47,7 @@ def write_vocabulary(folder: pathlib.Path, size: int) -> None:
 def write_model(folder: pathlib.Path, options: argparse.Namespace) -> int:
     """Writes a folder as NLLB is published; returns the bytes of its weights."""
     from tf_transformer.config import TransformerConfig
-    from tf_transformer.formats.hf_weights import NAMES, SHARED_EMBEDDING, TARGET_EMBEDDING
+    from tf_transformer.formats.hf.weights import NAMES, SHARED_EMBEDDING, TARGET_EMBEDDING
     from tf_transformer.formats.naming import reverted_shapes
     from tf_transformer.formats.writers.safetensors_writer import write_safetensors
     from tf_transformer.storage.weight_shapes import weight_shapes

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests.stepping import step_by_step
 from tf_transformer import LabelSmoothedCrossEntropy, Transformer, TransformerConfig
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
-from tf_transformer.formats.hf_weights import NAMES
+from tf_transformer.formats.hf.weights import NAMES
 from tf_transformer.formats.naming import convert_weights, load_weights
 from tf_transformer.formats.originals import ANNOTATED
 from tf_transformer.storage.weight_shapes import weight_shapes

@@ -14,9 +14,9 @@ from tf_transformer.errors import InputError
 from tf_transformer.formats.checkpoints.fairseq import Fairseq
 from tf_transformer.formats.checkpoints.opennmt_py import OpenNMTPy
 from tf_transformer.formats.checkpoints.opennmt_tf import OpenNMTTF
-from tf_transformer.formats.hf_folder import read_model_type
-from tf_transformer.formats.hf_m2m100 import HFM2M100
-from tf_transformer.formats.hf_marian import HFMarian
+from tf_transformer.formats.hf.folder import read_model_type
+from tf_transformer.formats.hf.m2m100 import HFM2M100
+from tf_transformer.formats.hf.marian import HFMarian
 from tf_transformer.formats.imported_model import ImportedModel, ModelFormat
 from tf_transformer.formats.keras_hub.reader import KerasHub
 from tf_transformer.formats.marian.reader import Marian

@@ -14,14 +14,14 @@ import numpy as np
 from tf_transformer.config import TransformerConfig
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
 from tf_transformer.errors import InputError
-from tf_transformer.formats.hf_folder import CONFIG_NAME
-from tf_transformer.formats.hf_marian import (
+from tf_transformer.formats.hf.folder import CONFIG_NAME
+from tf_transformer.formats.hf.marian import (
     SOURCE_MODEL_NAME,
     TARGET_MODEL_NAME,
     TARGET_VOCABULARY_NAME,
     VOCABULARY_NAME,
 )
-from tf_transformer.formats.hf_weights import (
+from tf_transformer.formats.hf.weights import (
     LOGITS_BIAS,
     NAMES,
     POSITIONS,

@@ -10,7 +10,7 @@ import pytest
 from tests.tf_transformer.formats.random_model import train_vocabularies, write_random_model
 from tf_transformer.__main__ import main
 from tf_transformer.formats.convert_model import convert_model
-from tf_transformer.formats.hf_marian import HFMarian
+from tf_transformer.formats.hf.marian import HFMarian
 from tf_transformer.formats.import_model import find_format, import_model
 from tf_transformer.formats.tensors.opening import open_tensors
 from tf_transformer.formats.writers.safetensors_writer import write_safetensors

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import sentencepiece
 
+from tests.tf_transformer.formats.hf.test_marian import edit_json, edit_weights, without
 from tests.tf_transformer.formats.random_model import SOURCES, TARGETS
-from tests.tf_transformer.formats.test_hf_marian import edit_json, edit_weights, without
 from tf_transformer.config import TransformerConfig
-from tf_transformer.formats.hf_m2m100 import HFM2M100
-from tf_transformer.formats.hf_weights import NAMES
+from tf_transformer.formats.hf.m2m100 import HFM2M100
+from tf_transformer.formats.hf.weights import NAMES
 from tf_transformer.formats.import_model import find_format, import_model
 from tf_transformer.formats.naming import reverted_shapes
 from tf_transformer.formats.tensors.opening import open_tensors

@@ -8,13 +8,13 @@ import pathlib
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
-from tf_transformer.formats.hf_folder import (
+from tf_transformer.formats.hf.folder import (
     Seq2SeqSettings,
     read_model_type,
     read_settings,
     read_vocabulary,
 )
-from tf_transformer.formats.hf_weights import (
+from tf_transformer.formats.hf.weights import (
     NAMES,
     TARGET_EMBEDDING,
     FolderWeights,

@@ -10,18 +10,18 @@ import sentencepiece
 from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import BeginEmbedding
 from tf_transformer.errors import InputError
-from tf_transformer.formats.hf_folder import (
+from tf_transformer.formats.hf.folder import (
     Seq2SeqSettings,
     read_model_type,
     read_settings,
 )
-from tf_transformer.formats.hf_marian import (
+from tf_transformer.formats.hf.marian import (
     SOURCE_MODEL_NAME,
     TARGET_MODEL_NAME,
     read_marian_rows,
 )
-from tf_transformer.formats.hf_tokenizer import read_names
-from tf_transformer.formats.hf_weights import (
+from tf_transformer.formats.hf.tokenizer import read_names
+from tf_transformer.formats.hf.weights import (
     NAMES,
     TARGET_EMBEDDING,
     FolderWeights,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tf_transformer.errors import InputError
-from tf_transformer.formats.hf_folder import MAX_VOCABULARY_BYTES, read_vocabulary
+from tf_transformer.formats.hf.folder import MAX_VOCABULARY_BYTES, read_vocabulary
 from tf_transformer.printable import shown
 from tf_transformer.storage.json_files import parse_json
 from tf_transformer.storage.regular_files import read_regular

@@ -6,7 +6,7 @@ import numpy as np
 
 from tf_transformer.config_checks import TiedEmbeddings
 from tf_transformer.errors import InputError
-from tf_transformer.formats.hf_folder import Seq2SeqSettings
+from tf_transformer.formats.hf.folder import Seq2SeqSettings
 from tf_transformer.formats.naming import Naming
 from tf_transformer.formats.position_tables import Layout, recognize_sinusoids
 from tf_transformer.formats.tensors.opening import open_tensors
