@@ -376,6 +376,14 @@ WRONG = {
     "data-service, busy": ("data-service --port {busy}", "address already in use"),
     "import, input": ("import --input {none} --model-dir {new}", "none: no such file or directory"),
     "import, format": ("import --input {model} --model-dir {new}", "not recognized as a model of"),
+    "import, setting": (
+        "import --input {model} --model-dir {new} --format marian --set num_heads=8",
+        "the files of the format marian contain all settings",
+    ),
+    "import, no value": (
+        "import --input {model} --model-dir {new} --set num_heads",
+        "--set num_heads: expected NAME=VALUE",
+    ),
     "import, output": (
         "import --input {model} --model-dir {model}",
         "expected a new or empty folder",

@@ -147,18 +147,27 @@ def _read_run(run: Mapping[str, Any], folder: pathlib.Path) -> dict[str, Any]:
     """Returns the settings in a run's configuration."""
     found: dict[str, Any] = {}
     data, params = run.get("data"), run.get("params")
-    controls = data.get("source_sequence_controls") if isinstance(data, dict) else None
-    if isinstance(controls, dict):
-        if controls.get("start"):
-            raise InputError(
-                f"{folder}: source_sequence_controls: start={shown(controls['start'])} is not "
-                "supported"
-            )
-        found["source_end"] = bool(controls.get("end"))
+    sides = ("source_sequence_controls", "target_sequence_controls")
+    source, target = (data.get(side) if isinstance(data, dict) else None for side in sides)
+    if isinstance(source, dict):
+        _check_controls(sides[0], source, {"start": False}, folder)
+        found["source_end"] = bool(source.get("end"))
+    if isinstance(target, dict):
+        _check_controls(sides[1], target, {"start": True, "end": True}, folder)
     if isinstance(params, dict) and isinstance(params.get("dropout"), int | float):
         rate = float(params["dropout"])
         found |= {f"{part}dropout_rate": rate for part in ("", "attention_", "feed_forward_")}
     return found
+
+
+def _check_controls(
+    name: str, controls: Mapping[str, Any], supported: Mapping[str, bool], folder: pathlib.Path
+) -> None:
+    for control, expected in supported.items():
+        if bool(controls.get(control)) != expected:
+            raise InputError(
+                f"{folder}: {name}: {control}={shown(controls.get(control))} is not supported"
+            )
 
 
 def _read_description(path: pathlib.Path, architecture: Architecture) -> CatalogModel | None:

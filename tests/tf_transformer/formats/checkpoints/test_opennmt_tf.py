@@ -243,6 +243,10 @@ FAULTS = {
         file("run.yml", "data: {source_sequence_controls: {start: true, end: true}}"),
         "source_sequence_controls: start=True is not supported",
     ),
+    "no begin in the target": (
+        file("run.yml", "data: {target_sequence_controls: {start: false, end: true}}"),
+        "target_sequence_controls: start=False is not supported",
+    ),
     "a rate that is none": (
         file("run.yml", "data: {}\nparams: {dropout: 2}"),
         r"dropout_rate: Input should be less than 1\. Received: dropout_rate=2\.0",
