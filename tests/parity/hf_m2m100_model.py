@@ -27,7 +27,8 @@ def write_folder(folder: pathlib.Path, lines: list[str], kind: str, **settings):
     Args:
         folder: the folder to create.
         lines: text that the SentencePiece model is trained on.
-        kind: "m2m100", with a `vocab.json`, or "nllb", with the ids of the SentencePiece model.
+        kind: "m2m100", with a `vocab.json`; "nllb", with the ids of the SentencePiece model; or
+            "nllb_saved", as Transformers 5 saves it, without this model.
         **settings: settings that replace `SIZES`.
 
     Returns:
@@ -54,6 +55,8 @@ def write_folder(folder: pathlib.Path, lines: list[str], kind: str, **settings):
             folder, src_lang="eng_Latn", tgt_lang="deu_Latn"
         )
         tokenizer.save_pretrained(folder)
+        if kind == "nllb_saved":
+            (folder / MODEL_NAME).unlink()
         num_rows = 1 + 3 + len(pieces) + len(NLLB_CODES) + 1 + 2
     config = transformers.M2M100Config(**(SIZES | settings), vocab_size=num_rows)
     torch.manual_seed(1)

@@ -23,7 +23,11 @@ ODD = [
     "ALL CAPS 3,141.59 & <b>markup</b> e\u0301",
 ]
 LENGTH = 24
-LANGUAGES = {"m2m100": ("en", "de"), "nllb": ("eng_Latn", "deu_Latn")}
+LANGUAGES = {
+    "m2m100": ("en", "de"),
+    "nllb": ("eng_Latn", "deu_Latn"),
+    "nllb_saved": ("eng_Latn", "deu_Latn"),
+}
 
 
 class Both:

@@ -20,7 +20,8 @@ from tf_transformer.formats.hf.marian import (
     TARGET_MODEL_NAME,
     read_marian_rows,
 )
-from tf_transformer.formats.hf.tokenizer import read_names
+from tf_transformer.formats.hf.tokenizer import SPECIAL, TOKENIZER_NAME, read_names
+from tf_transformer.formats.hf.tokenizer_json import sentencepiece_model
 from tf_transformer.formats.hf.weights import (
     NAMES,
     TARGET_EMBEDDING,
@@ -112,7 +113,10 @@ def _read_vocabulary(
     folder: pathlib.Path, settings: Seq2SeqSettings
 ) -> tuple[VocabularyRows, bytes, bytes]:
     """Reads the vocabulary of M2M100 or NLLB and its SentencePiece model, twice."""
-    model = read_regular(folder / MODEL_NAME, MAX_MODEL_BYTES)
+    if (folder / TOKENIZER_NAME).exists() and not (folder / MODEL_NAME).exists():
+        model = sentencepiece_model(folder / TOKENIZER_NAME, SPECIAL)
+    else:
+        model = read_regular(folder / MODEL_NAME, MAX_MODEL_BYTES)
     return _read_rows(folder, model, settings), model, model
 
 
@@ -123,7 +127,7 @@ def _begin_embedding(settings: Seq2SeqSettings, weights: FolderWeights) -> Begin
 
 
 def _read_rows(folder: pathlib.Path, model: bytes, settings: Seq2SeqSettings) -> VocabularyRows:
-    names = read_names(folder, _pieces(folder / MODEL_NAME, model))
+    names = read_names(folder, _pieces(folder, model))
     if len(names) > settings.vocab_size:
         raise InputError(
             f"{folder}: the tokenizer has {len(names)} ids, more than vocab_size="
@@ -152,10 +156,10 @@ def _read_rows(folder: pathlib.Path, model: bytes, settings: Seq2SeqSettings) ->
     )
 
 
-def _pieces(path: pathlib.Path, model: bytes) -> list[str]:
+def _pieces(folder: pathlib.Path, model: bytes) -> list[str]:
     try:
         processor = sentencepiece.SentencePieceProcessor()
         processor.LoadFromSerializedProto(model)
         return processor.id_to_piece(list(range(processor.vocab_size())))
     except (RuntimeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a SentencePiece model") from error
+        raise InputError(f"{folder}: {MODEL_NAME} is not a SentencePiece model") from error

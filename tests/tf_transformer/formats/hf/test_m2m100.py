@@ -91,7 +91,58 @@ def write_text(name, text):
     return lambda folder: (folder / name).write_text(text)
 
 
+def alone(change):
+    """Writes a `tokenizer.json` as Transformers 5 does, changed, without a SentencePiece model."""
+
+    def complete(content):
+        content["model"] |= {"type": "BPE", "merges": [["a", "b"], "c d"]}
+        content["pre_tokenizer"] = {"type": "Metaspace"}
+        change(content)
+
+    def write(folder):
+        write_tokenizer(complete)(folder)
+        (folder / MODEL_NAME).unlink()
+
+    return write
+
+
+def set_table(content, table):
+    content["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": table}
+
+
 FAULTS = {
+    "another pre-tokenizer": (
+        alone(lambda content: content.update(pre_tokenizer={"type": "ByteLevel"})),
+        "expected pre_tokenizer.type='Metaspace', as of NLLB. Received: 'ByteLevel'",
+    ),
+    "no pre-tokenizer": (
+        alone(lambda content: content.pop("pre_tokenizer")),
+        "expected an object 'pre_tokenizer', got None",
+    ),
+    "another model of pieces": (
+        alone(lambda content: content["model"].update(type="Unigram")),
+        "expected model.type='BPE'",
+    ),
+    "a merge of three": (
+        alone(lambda content: content["model"]["merges"].append("a b c")),
+        "expected pairs as model.merges, got 'a b c'",
+    ),
+    "no merges": (
+        alone(lambda content: content["model"].pop("merges")),
+        "expected pairs as model.merges, got None",
+    ),
+    "another normalizer": (
+        alone(lambda content: content.update(normalizer={"type": "Lowercase"})),
+        "the normalizer {'type': 'Lowercase'} is not supported",
+    ),
+    "no base64": (
+        alone(lambda content: set_table(content, "?")),
+        "expected a table in base64",
+    ),
+    "a damaged table": (
+        alone(lambda content: set_table(content, "AAAA////")),
+        "sentencepiece.bpe.model is not a SentencePiece model",
+    ),
     "no SentencePiece model": (lambda folder: (folder / MODEL_NAME).unlink(), "sentencepiece.bpe"),
     "a damaged SentencePiece model": (write_text(MODEL_NAME, "\xff" * 9), "not a SentencePiece"),
     "no codes": (
