@@ -1,10 +1,11 @@
 """The command `convert`."""
 
 import argparse
+import itertools
 
 from tf_transformer.command_line.command_options import add_model_dir, folder
 from tf_transformer.command_line.interruption import interrupted_by_signals
-from tf_transformer.formats.format_names import EXPORTED
+from tf_transformer.formats.format_names import EXPORTED, WEIGHT_DTYPES
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -21,6 +22,13 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--output", type=folder, required=True, metavar="DIR", help="a new or empty folder"
     )
+    parser.add_argument(
+        "--dtype",
+        choices=[*dict.fromkeys(itertools.chain(*WEIGHT_DTYPES.values()))],
+        default="float32",
+        help="of the weights that are written; others than the default only for "
+        f"{', '.join(WEIGHT_DTYPES)}, where int8 makes the file a quarter as large",
+    )
     parser.set_defaults(run=_run)
 
 
@@ -28,5 +36,5 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _run(options):
     from tf_transformer.formats.convert_model import convert_model
 
-    changes = convert_model(options.model_dir, options.to, options.output)
+    changes = convert_model(options.model_dir, options.to, options.output, options.dtype)
     print(f"{options.output}: converted to the format {options.to}.", *changes)

@@ -13,5 +13,8 @@ EXPORTED = {
     "ctranslate2": "folder for ctranslate2.Translator",
     "hf": "folder of Transformers' MarianMTModel or M2M100ForConditionalGeneration",
     "keras-hub": "preset for tf_transformer.hub.TransformerSeq2SeqLM",
+    "litert": "folder with model.tflite for LiteRT, on phones and embedded CPUs",
     "marian": "folder with model.npz for marian-decoder",
 }
+# The dtypes of the weights, of formats for which one can be chosen. The others have float32.
+WEIGHT_DTYPES = {"litert": ("float32", "float16", "int8")}

@@ -32,7 +32,11 @@ def train_vocabularies(joint: bool, kind: str = "unigram") -> tuple[bytes, bytes
 
 
 def write_random_model(
-    folder: pathlib.Path, models: tuple[bytes, bytes], end_bias: float = 0.0, **settings
+    folder: pathlib.Path,
+    models: tuple[bytes, bytes],
+    end_bias: float = 0.0,
+    spread: float = 0.35,
+    **settings,
 ) -> None:
     """Writes a model directory with random weights, biases and gains too.
 
@@ -41,6 +45,8 @@ def write_random_model(
         models: SentencePiece models of source and target.
         end_bias: added to the end's bias in the logits, so that translations end; the ids that
             the search suppresses then get a bias of -100.
+        spread: standard deviation of the matrices. Large ones give different translations, and
+            magnify differences of rounding.
         **settings: settings of `TransformerConfig` that replace `SIZES`.
     """
     config = TransformerConfig(
@@ -54,7 +60,7 @@ def write_random_model(
     arrays = {
         name: random.uniform(0.5, 1.5, shape)
         if name.endswith(("gamma", "scale"))
-        else random.normal(0, 0.35 if len(shape) > 1 else 0.1, shape)
+        else random.normal(0, spread if len(shape) > 1 else 0.1, shape)
         for name, shape in shapes.items()
     }
     if end_bias:
