@@ -80,8 +80,8 @@ setup(
         "screenshots": ["playwright>=1.49"],
         # For Chinese characters in figures, if the system has no font for them.
         "fonts": ["mplfonts"],
-        # For the tests that compare with PyTorch, of which this release has a CPU build, and that run
-        # models in LiteRT's own interpreter.
+        # For the tests that compare with PyTorch, of which this release has a CPU build, and with
+        # LiteRT.
         "parity": ["ai-edge-litert>=2.3", "torch==2.13.0", "transformers>=5"],
     },
     entry_points={"console_scripts": ["tf-transformer=tf_transformer.__main__:main"]},
