@@ -20,16 +20,19 @@ import sentencepiece
 BEAM_SIZES = (1, 4)
 TIE = 1e-4
 BATCH_SIZE = 32
+MAX_LENGTH = 256  # in tokens; CTranslate2's default
 KINDS = ("equal", "tie", "here more probable", "here less probable")
 # A translation and its log-probability.
 Found = tuple[str, float]
 
 
 def translate_here(model_dir: pathlib.Path, sentences: list[str], beam_size: int) -> list[Found]:
-    """Translates with this project."""
+    """Translates with this project, to any length, as the others do."""
     from tf_transformer import Translator
 
-    translator = Translator.load(model_dir, beam_size=beam_size, length_penalty=0.0)
+    translator = Translator.load(
+        model_dir, beam_size=beam_size, length_penalty=0.0, max_length_constant=MAX_LENGTH
+    )
     return [(best.text, best.score) for (best,) in translator.n_best(sentences)]
 
 
