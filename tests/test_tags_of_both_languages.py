@@ -79,6 +79,7 @@ def given_tag(plain, texts, options=None, **arguments):
     return found, plain.target_tokenizer.detokenize(found.ids[:, 0, 1:])
 
 
+@pytest.mark.slow
 def test_translations(translators):
     plain, both = translators
     expected, texts = given_tag(plain, SENTENCES, num_best=3)
@@ -94,6 +95,7 @@ def test_translations(translators):
     assert again[:2] != again[2:4]
 
 
+@pytest.mark.slow
 def test_options(translators):
     """Lengths are those of the translation, without the tag."""
     plain, both = translators
@@ -112,6 +114,7 @@ def test_options(translators):
     assert found.text[0, 0].numpy().startswith(b"Ein")
 
 
+@pytest.mark.slow
 def test_tokens(translators):
     _, both = translators
     ids = both.source_tokenizer.tokenize([tagged(text) for text in SENTENCES])
@@ -120,6 +123,7 @@ def test_tokens(translators):
     assert [text.decode() for text in texts.numpy()] == both(map(tagged, SENTENCES))
 
 
+@pytest.mark.slow
 def test_scores(translators):
     """Of the best translations: those that the search found, with the end."""
     _, both = translators
@@ -140,6 +144,7 @@ def test_scores(translators):
     assert empty.num_tokens[0] == empty.num_tokens[1]
 
 
+@pytest.mark.slow
 def test_samples(translators):
     """The most probable tokens are those of greedy search."""
     plain, both = translators
@@ -155,6 +160,7 @@ def test_samples(translators):
     np.testing.assert_allclose(found.log_probs, expected.log_probs[:, 0], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_alignments(translators):
     _, both = translators
     found = Aligner(both).align(tf.constant([tagged(text) for text in SENTENCES]))
@@ -195,6 +201,7 @@ def test_moved_tags():
     assert labels.numpy().tolist() == [[0, 4, 6, 3], [0, 4, 3, 0]]
 
 
+@pytest.mark.slow
 def test_commands(folders, tmp_path, capsys):
     (tmp_path / "in").write_text("A man sleeps.\n\nten horses\n")
     (tmp_path / "reference").write_text("Ein Mann\nx\nzehn Pferde\n")

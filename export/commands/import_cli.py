@@ -10,7 +10,6 @@ from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.formats.format_names import IMPORTED
 from tf_transformer.printable import printable
-from tf_transformer.storage.plain_yaml import read_yaml
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -52,6 +51,8 @@ def _run(options):
 
 
 def _parse_setting(setting: str) -> tuple[str, Any]:
+    from tf_transformer.storage.plain_yaml import read_yaml  # the client has no YAML
+
     name, equals, value = setting.partition("=")
     if not equals:
         raise InputError(f"--set {printable(setting, 100)}: expected NAME=VALUE")

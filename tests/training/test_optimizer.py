@@ -131,6 +131,7 @@ def test_without_an_average_the_weights_stay():
         np.testing.assert_array_equal(variables[0].numpy(), STARTS[0])
 
 
+@pytest.mark.slow
 def test_scaled_gradients_give_the_same_updates():
     """The scale is halved by an infinite gradient and doubled after 2,000 finite ones."""
     optimizer = Adam(NoamSchedule(8, 10), clip_norm=2.0, scales_loss=True)

@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import itertools
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -416,7 +417,8 @@ def metadata(value: bytes) -> bytes:
 @pytest.mark.parametrize("data", [b"", b"\xff", b"<html>", metadata(b"\xff"), metadata(b"\n\x7f")])
 def test_metadata_that_is_none_over_grpc(data, capfd):
     fails(serve_grpc_bytes({"GetModelMetadata": data}), "grpc", None, match=INVALID_RESPONSE)
-    assert capfd.readouterr().err == ""
+    # A server that stops before its client is reported if TensorFlow has been imported.
+    assert re.sub(r"I\d{4} .*Got goaway.*\n", "", capfd.readouterr().err) == ""
 
 
 HOSTILE_TENSORS = {

@@ -148,6 +148,7 @@ def test_other_numbers_are_no_versions(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_version_is_on_the_disk_before_it_has_its_number(translator, tmp_path, monkeypatch):
     """Power may fail at any moment."""
     synced = set()
@@ -336,6 +337,7 @@ def test_a_signal_leaves_nothing(talkative, tmp_path, stage, signum):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_second_export_waits(translator, tmp_path, monkeypatch, caplog):
     """And no process number distinguishes two exports, as in two containers."""
     caplog.set_level(logging.INFO, "export")

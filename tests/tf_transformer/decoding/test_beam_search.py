@@ -207,6 +207,7 @@ def test_any_of_several_ends(end_ids):
         assert_best(outputs(found, 0), expected)
 
 
+@pytest.mark.slow
 def test_tokens_the_model_holds_impossible_are_never_chosen():
     model = scripted_model(5, ((3, -math.inf),))
     found = find(model, range(10), [3] * 10, beam_size=20, num_best=20, suppressed_ids=(PAD,))

@@ -25,6 +25,7 @@ def backbone():
     return make_backbone()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_outputs_are_the_hidden_states_of_the_model(name):
     backbone = make_backbone(**CONFIGS[name])

@@ -50,6 +50,7 @@ def test_one_answer_a_row_for_odd_strings(translator):
     assert found.truncated.numpy().tolist() == [False, False, False, False, True, True, False]
 
 
+@pytest.mark.slow
 def test_truncation_keeps_the_beginning(loaded, translator):
     """The limit is the config's 40 tokens, one of them the end."""
     tokenizer = loaded[1]

@@ -44,6 +44,7 @@ def test_distributed_weights(monkeypatch):
     np.testing.assert_array_equal(np.asarray(weight), array)
 
 
+@pytest.mark.slow
 def test_memory_is_taken_once():
     """And not before: 200 MB of a new model, 200 MB assigned, and nothing more."""
     size = 200 * 2**20

@@ -302,6 +302,7 @@ def test_inside_a_functional_model(tmp_path):
     np.testing.assert_array_equal(restored(INPUTS), model(INPUTS))
 
 
+@pytest.mark.slow
 def test_low_rank_adaptation():
     """`Projection.enable_lora`: only the new factors train, and saved weights have them merged."""
     model = make_model()

@@ -463,6 +463,7 @@ def test_save_and_load_keeps_the_precision(tmp_path):
     np.testing.assert_array_equal(run_model(restored), run_model(model))
 
 
+@pytest.mark.slow
 def test_weights_move_from_model_to_model(tmp_path):
     model = make_model(tied_embeddings="target")
     model.save_weights(tmp_path / "model.weights.h5")

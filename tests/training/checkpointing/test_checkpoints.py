@@ -23,6 +23,7 @@ from training.initial_model import build_model
 _VALUE = ".ATTRIBUTES/VARIABLE_VALUE"
 
 
+@pytest.mark.slow
 def test_average_is_the_mean_of_the_checkpoints(trained):
     model = Transformer(read_config(trained))
     assert average_checkpoints(last_checkpoint_paths(trained, 2), model) == [20, 30]

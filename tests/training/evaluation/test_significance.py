@@ -30,6 +30,7 @@ def score(metric, hypotheses, references):
     return metric.corpus_score(list(hypotheses), [list(references)]).score
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["BLEU", "chrF2"])
 def test_p_values_against_resampling_by_hand(texts, metric):
     reference, ours, theirs = (np.array(text) for text in texts)

@@ -158,6 +158,7 @@ def test_characters_of_no_font_are_named(caplog):
 # Search
 
 
+@pytest.mark.slow
 def test_search_tree(translator):
     tree = record_search(translator, "two dogs")
     best = next(translator.translate_lines(["two dogs"]))[0]

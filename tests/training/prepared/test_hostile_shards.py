@@ -159,6 +159,7 @@ def test_a_record_that_claims_to_be_huge(folder):
         PreparedText([PreparedFolder(folder)], DATA).check_records()
 
 
+@pytest.mark.slow
 def test_garbage_in_a_record(folder):
     path = write_shard(folder, [encode_pair(*PAIR), b"\xff" * 40])
     with pytest.raises((tf.errors.OpError, UnicodeDecodeError)):

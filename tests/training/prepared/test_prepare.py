@@ -462,6 +462,7 @@ def blocked_signals(_):
     return signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
+@pytest.mark.slow
 def test_ctrl_c_reaches_no_worker_process():
     """Not even one that is about to start, which would print a traceback."""
     with ProcessPool(1) as pool, progress_bar("", 1, "") as progress:

@@ -588,6 +588,7 @@ def test_ports_that_cannot_be_taken():
         start_service(server.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_a_data_service_gives_the_same_batches(directory):
     service = start_service(0)
     folder = PreparedFolder(directory / "first")

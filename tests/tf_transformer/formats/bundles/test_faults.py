@@ -114,6 +114,7 @@ def test_every_length_of_the_index(tmp_path):
             read(tmp_path, index[:size])
 
 
+@pytest.mark.slow
 def test_entries_with_right_checksums(tmp_path):
     """Random messages, which only the checks of their values can refuse."""
     random = np.random.default_rng(1)

@@ -275,6 +275,7 @@ def test_binary_models(tmp_path):
             Marian().read(path)
 
 
+@pytest.mark.slow
 def test_random_damage(folder):
     """Whatever the bytes are: a model or one line."""
     generator = random.Random(1)
