@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from export.saved_model.signature_names import SIGNATURES
 from tests.tf_transformer.formats.random_model import SOURCES, TARGETS, write_random_model
@@ -54,8 +55,17 @@ def imported(request, tmp_path_factory):
     models = train_vocabularies([Lines()], [Lines()], config, lambda files: files[0].lines())
     write_random_model(folder / "ours", models, d_model=64, d_ff=64, **CASES[request.param])
     convert_model(folder / "ours", "hf", folder / "theirs")
+    if request.param == "marian":  # one vocabulary, and two models that segment, as in OPUS-MT
+        _change_segmentation(folder / "theirs" / "target.spm")
     import_model(folder / "theirs", folder / "model")
     return request.param, folder / "model"
+
+
+def _change_segmentation(path):
+    model = ModelProto.FromString(path.read_bytes())
+    for piece in model.pieces:
+        piece.score *= 2
+    path.write_bytes(model.SerializeToString())
 
 
 @pytest.fixture
@@ -112,6 +122,7 @@ def test_fine_tuning_keeps_the_vocabulary(imported, texts):
     settings = ["data.batch_tokens=500", "optimization.checkpoint_every=20"]
     assert main([*command, *files, "--steps", "40", "--set", *settings]) == 0
     assert read_config(texts / "tuned") == read_config(model_dir)
+    assert read_config(model_dir).tied_embeddings == "all"  # which needs one vocabulary
     for file in ("source.spm", "target.spm"):
         assert (texts / "tuned" / file).read_bytes() == (model_dir / file).read_bytes()
     scores = json.loads((texts / "tuned" / "validation_scores.json").read_text())["scores"]

@@ -9,65 +9,17 @@ from typing import Any
 import numpy as np
 import tqdm
 
-from tf_transformer.config import nearest
 from tf_transformer.errors import InputError
-from tf_transformer.formats.checkpoints.fairseq import Fairseq
-from tf_transformer.formats.checkpoints.opennmt_py import OpenNMTPy
 from tf_transformer.formats.checkpoints.opennmt_tf import OpenNMTTF
-from tf_transformer.formats.hf.folder import read_model_type
-from tf_transformer.formats.hf.m2m100 import HFM2M100
-from tf_transformer.formats.hf.marian import HFMarian
-from tf_transformer.formats.imported_model import ImportedModel, ModelFormat
-from tf_transformer.formats.keras_hub.reader import KerasHub
-from tf_transformer.formats.marian.reader import Marian
-from tf_transformer.printable import shown
+from tf_transformer.formats.imported_model import ImportedModel
+from tf_transformer.formats.recognition import find_format
 from tf_transformer.storage.model_dir import WEIGHTS_NAME, load_model, write_config_and_tokenizers
 from tf_transformer.storage.new_folder import check_new_folder, new_folder
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import check_finite, write_arrays
 
-FORMATS: tuple[ModelFormat, ...] = (
-    HFMarian(),
-    HFM2M100(),
-    KerasHub(),
-    Marian(),
-    Fairseq(),
-    OpenNMTPy(),
-    OpenNMTTF(),
-)
 # Translated to check an imported model: words, and characters that few vocabularies have.
 _SAMPLES = ("A man sleeps.", "1 2 3 \u4f60\u597d \u00e4\u00f6\u00fc")
-
-
-def find_format(path: pathlib.Path, name: str | None = None) -> ModelFormat:
-    """Returns the format of a model.
-
-    Args:
-        path: file or folder of the model.
-        name: name of the format; None recognizes it.
-
-    Raises:
-        InputError: there is no such format, or the model's is not recognized.
-        FileNotFoundError: there is no such file or folder.
-    """
-    path.stat()
-    names = {known.name: known for known in FORMATS}
-    if name is not None:
-        if name not in names:
-            raise InputError(
-                f"unknown format {name!r}, expected one of {', '.join(names)}{nearest(name, names)}"
-            )
-        return names[name]
-    for known in FORMATS:
-        if known.recognizes(path):
-            return known
-    model_type = read_model_type(path)
-    if model_type is not None:
-        raise InputError(f"{path}: model_type {shown(model_type)} is not supported")
-    raise InputError(
-        f"{path}: not recognized as a model of one of the formats {', '.join(names)}; "
-        "name its format"
-    )
 
 
 def import_model(

@@ -233,7 +233,8 @@ def convert_weights(
         The name and the value of each weight in `shapes`.
 
     Raises:
-        InputError: an array is missing or not used; later, that it has the wrong shape.
+        InputError: an array is missing or not used; later, that it has the wrong shape, or is not
+            of a floating-point type.
     """
     sources = sources_of(shapes, naming)
     used = set()
@@ -269,6 +270,10 @@ def _join(source: Source, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     parts = []
     for part in source.parts:
         array = np.asarray(arrays[part.name])
+        if array.dtype.kind != "f":
+            raise InputError(
+                f"{part.name}: expected floating-point numbers. Received: {array.dtype}"
+            )
         array = array.T if source.transposed else array
         if part.num_parts > 1:
             if not array.ndim or array.shape[-1] % part.num_parts:

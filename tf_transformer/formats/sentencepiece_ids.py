@@ -6,20 +6,59 @@ vocabulary, so that one file holds both, and tokenization and its inverse remain
 graph.
 """
 
+import pathlib
 from collections.abc import Container, Sequence
 from typing import Any
 
 import sentencepiece
 
 from tf_transformer.errors import InputError
+from tf_transformer.formats.foreign_content import describe
 from tf_transformer.printable import shown
+from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.text.language_tags import TAG_BEGIN, is_tag
-from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
-from tf_transformer.text.vocabulary import OUTSIDE, WORD_BEGIN
+from tf_transformer.text.special_ids import BEGIN_ID, END_ID, NUM_SPECIAL, PAD_ID, UNKNOWN_ID
+from tf_transformer.text.vocabulary import MAX_MODEL_BYTES, OUTSIDE, WORD_BEGIN
 
 # The names of the special pieces, by id.
 _SPECIAL = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>", END_ID: "</s>"}
-NUM_SPECIAL = len(_SPECIAL)
+# Of the pieces of a SentencePiece model, so many must be in the vocabulary. A joint model can have
+# many that one language lacks; the models of other vocabularies have few of the same.
+_MIN_SHARE = 0.1
+# If fewer than these are, the user is told.
+_USUAL_SHARE = 0.5
+
+
+def read_with_ids(path: pathlib.Path, pieces: Sequence[str]) -> tuple[bytes, tuple[str, ...]]:
+    """Reads a SentencePiece model and gives it the ids of a vocabulary that was made with it.
+
+    Args:
+        path: the file of the SentencePiece model.
+        pieces: as for `with_ids`.
+
+    Returns:
+        The result of `with_ids`, and notes for `ImportedModel`: one if the model may be that of
+        another vocabulary, such as the other language's.
+
+    Raises:
+        InputError: as `with_ids`, or few of the model's pieces are in the vocabulary.
+    """
+    model, known = read_regular(path, MAX_MODEL_BYTES), set(pieces)
+    try:
+        own = pieces_of(model)
+        result = with_ids(model, pieces)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    share = sum(piece in known for piece in own) / len(own)
+    if share < _MIN_SHARE:
+        raise InputError(
+            f"{path}: most of its pieces are not in the vocabulary, which was made with another "
+            "model"
+        )
+    if share < _USUAL_SHARE:
+        percent = f"only {100 * share:.0f} % of the pieces of {path.name} are in the vocabulary"
+        return result, (f"{percent}; is it the right file, and that of the right language?",)
+    return result, ()
 
 
 def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
@@ -51,7 +90,9 @@ def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
     try:
         original = ModelProto.FromString(model)
     except DecodeError as error:
-        raise InputError(f"Not a SentencePiece model ({len(model)} bytes).") from error
+        raise _not_a_model(model) from error
+    if not original.pieces:
+        raise _not_a_model(model)
     own = {piece.piece: piece for piece in original.pieces}
     check_pieces(pieces)
     tag_prefix = WORD_BEGIN if original.normalizer_spec.add_dummy_prefix else ""
@@ -88,12 +129,28 @@ def pieces_of(model: bytes) -> list[str]:
     Raises:
         InputError: `model` is not a SentencePiece model.
     """
+    processor = load_processor(model)
+    return processor.id_to_piece(list(range(processor.vocab_size())))
+
+
+def load_processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    """Loads any SentencePiece model, whatever its special ids.
+
+    Raises:
+        InputError: `model` is not a SentencePiece model, or its pieces are not UTF-8.
+    """
     try:
         processor = sentencepiece.SentencePieceProcessor()
         processor.LoadFromSerializedProto(model)
-        return processor.id_to_piece(list(range(processor.vocab_size())))
+        processor.id_to_piece(list(range(processor.vocab_size())))
+        return processor
     except (RuntimeError, UnicodeDecodeError) as error:
-        raise InputError(f"Not a SentencePiece model ({len(model)} bytes).") from error
+        raise _not_a_model(model) from error
+
+
+def _not_a_model(content: bytes) -> InputError:
+    found = describe(content) or f"{len(content)} bytes"
+    return InputError(f"Not a SentencePiece model ({found}).")
 
 
 def check_pieces(pieces: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tf_transformer.errors import InputError
+from tf_transformer.text.special_ids import NUM_SPECIAL
 from tf_transformer.text.vocabulary import Vocabulary
 from training.config import TrainingConfig, VocabularyConfig
 from training.prepared.prepared_folder import (
@@ -49,9 +50,17 @@ def read_vocabulary(path: pathlib.Path) -> tuple[VocabularyConfig, SentencePiece
         settings = vocabulary_settings(path, read_description(path))
     else:
         settings = _settings_from_model(target, path)
-    joint = models[0] in (None, models[1])
+    joint = source is None or _ids(source) == _ids(target)
     languages = source.languages if source else []
     return dataclasses.replace(settings, joint=joint, languages=languages), models
+
+
+def _ids(vocabulary: Vocabulary) -> list[str]:
+    """Returns the pieces, without those that take part in segmentation only.
+
+    The sides of an imported model can share them, and segment by different SentencePiece models.
+    """
+    return vocabulary.pieces[NUM_SPECIAL:]
 
 
 def vocabulary_for(

@@ -11,7 +11,8 @@ from tests.tf_transformer.formats.random_model import train_vocabularies, write_
 from tf_transformer import load_model
 from tf_transformer.__main__ import main
 from tf_transformer.formats.convert_model import convert_model
-from tf_transformer.formats.import_model import find_format, import_model
+from tf_transformer.formats.import_model import import_model
+from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.keras_hub.reader import KerasHub
 
 CASES = {

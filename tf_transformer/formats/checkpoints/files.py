@@ -6,6 +6,7 @@ from typing import Any
 
 from tf_transformer.errors import InputError
 from tf_transformer.formats.tensors.opening import read_torch_tree
+from tf_transformer.formats.tensors.stored_file import naming
 from tf_transformer.formats.tensors.tensor_file import StoredTensor, TensorFile
 from tf_transformer.printable import shown
 
@@ -61,7 +62,7 @@ def tensors_of(root: Mapping[str, Any], path: pathlib.Path, *keys: str) -> Tenso
         *keys: the entries; tensors of all but the first get the entry's name before their own.
 
     Raises:
-        InputError: an entry is not a dict of tensors.
+        InputError: an entry is not a dict of tensors, or a name is not printable text.
     """
     tensors = {}
     for number, key in enumerate(keys):
@@ -73,7 +74,8 @@ def tensors_of(root: Mapping[str, Any], path: pathlib.Path, *keys: str) -> Tenso
                 kind = type(value).__name__
                 raise InputError(f"{path}: {key}: {shown(name)} must be a tensor, got a {kind}")
             tensors[f"{key}.{name}" if number else name] = value
-    return TensorFile(path, tensors, ())
+    with naming(path):
+        return TensorFile(path, tensors, ())
 
 
 def check_settings(

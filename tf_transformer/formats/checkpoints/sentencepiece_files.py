@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tf_transformer.errors import InputError
-from tf_transformer.formats.sentencepiece_ids import pieces_of, with_ids
+from tf_transformer.formats.sentencepiece_ids import read_with_ids
 from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.formats.word_vocabulary import SEGMENTED_BEFORE, word_model
-from tf_transformer.storage.regular_files import read_regular
-from tf_transformer.text.vocabulary import MAX_MODEL_BYTES, WORD_BEGIN
+from tf_transformer.text.vocabulary import WORD_BEGIN
 
 _SUFFIXES = (".model", ".spm")
 # Names that files of each side have, besides that of the language.
 _SIDES = (("source", "src"), ("target", "tgt", "trg"))
-# Of the pieces of a SentencePiece model, so many must be in the vocabulary. A joint model can have
-# many that one language lacks; the models of other vocabularies have few of the same.
-_MIN_SHARE = 0.1
 
 
 class Tokenizers(NamedTuple):
@@ -61,8 +57,10 @@ def make_tokenizers(
     if paths is None or not all(map(_has_word_begins, sides)):
         words = [word_model(side.pieces, separators) for side in sides]
         return Tokenizers(words[0], words[1], (SEGMENTED_BEFORE,))
-    models = [_read_model(path, side) for path, side in zip(paths, sides, strict=True)]
-    return Tokenizers(models[0], models[1], ())
+    (source_model, source_notes), (target_model, target_notes) = (
+        read_with_ids(path, side.pieces) for path, side in zip(paths, sides, strict=True)
+    )
+    return Tokenizers(source_model, target_model, tuple({*source_notes, *target_notes}))
 
 
 def _has_word_begins(rows: VocabularyRows) -> bool:
@@ -88,17 +86,3 @@ def _find_models(
             )
         found += matches
     return found
-
-
-def _read_model(path: pathlib.Path, rows: VocabularyRows) -> bytes:
-    """Returns a SentencePiece model with the ids of a vocabulary that was made with it."""
-    model, known = read_regular(path, MAX_MODEL_BYTES), set(rows.pieces)
-    try:
-        pieces = pieces_of(model)
-        if sum(piece in known for piece in pieces) >= _MIN_SHARE * len(pieces):
-            return with_ids(model, rows.pieces)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
-    raise InputError(
-        f"{path}: most of its pieces are not in the vocabulary, which was made with another model"
-    )

@@ -4,8 +4,7 @@ A folder with `config.json`, `sentencepiece.bpe.model`, the tokenizer's descript
 """
 
 import pathlib
-
-import sentencepiece
+from typing import NamedTuple
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import BeginEmbedding
@@ -31,7 +30,7 @@ from tf_transformer.formats.hf.weights import (
 )
 from tf_transformer.formats.imported_model import ImportedModel
 from tf_transformer.formats.naming import convert_weights
-from tf_transformer.formats.sentencepiece_ids import with_ids
+from tf_transformer.formats.sentencepiece_ids import pieces_of, read_with_ids, with_ids
 from tf_transformer.formats.vocabulary_rows import VocabularyRows, row_edits
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.storage.weight_shapes import weight_shapes
@@ -68,7 +67,7 @@ class HFM2M100:
         """
         settings, model_settings = read_settings(path, _REQUIRED)
         read = _read_marian_vocabulary if _has_marian_tokenizer(path) else _read_vocabulary
-        rows, source_model, target_model = read(path, settings)
+        rows, source_model, target_model, notes = read(path, settings)
         weights = FolderWeights(path, settings)
         for name in _TABLES:
             weights.drop(name)
@@ -87,9 +86,10 @@ class HFM2M100:
         )
         return ImportedModel(
             config,
-            with_ids(source_model, rows.pieces),
-            with_ids(target_model, rows.pieces),
+            source_model,
+            target_model,
             convert_weights(weight_shapes(config), NAMES, weights, row_edits(rows, rows)),
+            notes,
         )
 
 
@@ -97,27 +97,34 @@ def _has_marian_tokenizer(folder: pathlib.Path) -> bool:
     return (folder / SOURCE_MODEL_NAME).exists()
 
 
-def _read_marian_vocabulary(
-    folder: pathlib.Path, settings: Seq2SeqSettings
-) -> tuple[VocabularyRows, bytes, bytes]:
+class _Vocabulary(NamedTuple):
+    """The vocabulary of both sides, their SentencePiece models with its ids, and notes."""
+
+    rows: VocabularyRows
+    source_model: bytes
+    target_model: bytes
+    notes: tuple[str, ...] = ()
+
+
+def _read_marian_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> _Vocabulary:
     """Reads the vocabulary and the SentencePiece models that `hf_writer` writes."""
     rows, _ = read_marian_rows(folder, settings)
-    source, target = (
-        read_regular(folder / name, MAX_MODEL_BYTES)
-        for name in (SOURCE_MODEL_NAME, TARGET_MODEL_NAME)
-    )
-    return rows, source, target
+    source, source_notes = read_with_ids(folder / SOURCE_MODEL_NAME, rows.pieces)
+    target, target_notes = read_with_ids(folder / TARGET_MODEL_NAME, rows.pieces)
+    return _Vocabulary(rows, source, target, source_notes + target_notes)
 
 
-def _read_vocabulary(
-    folder: pathlib.Path, settings: Seq2SeqSettings
-) -> tuple[VocabularyRows, bytes, bytes]:
-    """Reads the vocabulary of M2M100 or NLLB and its SentencePiece model, twice."""
-    if (folder / TOKENIZER_NAME).exists() and not (folder / MODEL_NAME).exists():
-        model = sentencepiece_model(folder / TOKENIZER_NAME, SPECIAL)
+def _read_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> _Vocabulary:
+    """Reads the vocabulary of M2M100 or NLLB and its SentencePiece model."""
+    path = folder / MODEL_NAME
+    if (folder / TOKENIZER_NAME).exists() and not path.exists():
+        path = folder / TOKENIZER_NAME
+        model = sentencepiece_model(path, SPECIAL)
     else:
-        model = read_regular(folder / MODEL_NAME, MAX_MODEL_BYTES)
-    return _read_rows(folder, model, settings), model, model
+        model = read_regular(path, MAX_MODEL_BYTES)
+    rows = _read_rows(folder, _pieces(path, model), settings)
+    renumbered = with_ids(model, rows.pieces)
+    return _Vocabulary(rows, renumbered, renumbered)
 
 
 def _begin_embedding(settings: Seq2SeqSettings, weights: FolderWeights) -> BeginEmbedding:
@@ -126,8 +133,10 @@ def _begin_embedding(settings: Seq2SeqSettings, weights: FolderWeights) -> Begin
     return "own" if weights[TARGET_EMBEDDING][settings.decoder_start_token_id].any() else "zero"
 
 
-def _read_rows(folder: pathlib.Path, model: bytes, settings: Seq2SeqSettings) -> VocabularyRows:
-    names = read_names(folder, _pieces(folder, model))
+def _read_rows(
+    folder: pathlib.Path, pieces: list[str], settings: Seq2SeqSettings
+) -> VocabularyRows:
+    names = read_names(folder, pieces)
     if len(names) > settings.vocab_size:
         raise InputError(
             f"{folder}: the tokenizer has {len(names)} ids, more than vocab_size="
@@ -156,10 +165,8 @@ def _read_rows(folder: pathlib.Path, model: bytes, settings: Seq2SeqSettings) ->
     )
 
 
-def _pieces(folder: pathlib.Path, model: bytes) -> list[str]:
+def _pieces(path: pathlib.Path, model: bytes) -> list[str]:
     try:
-        processor = sentencepiece.SentencePieceProcessor()
-        processor.LoadFromSerializedProto(model)
-        return processor.id_to_piece(list(range(processor.vocab_size())))
-    except (RuntimeError, UnicodeDecodeError) as error:
-        raise InputError(f"{folder}: {MODEL_NAME} is not a SentencePiece model") from error
+        return pieces_of(model)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error

@@ -24,11 +24,9 @@ from tf_transformer.formats.hf.weights import (
 from tf_transformer.formats.imported_model import ImportedModel
 from tf_transformer.formats.naming import convert_weights
 from tf_transformer.formats.position_tables import Layout
-from tf_transformer.formats.sentencepiece_ids import with_ids
+from tf_transformer.formats.sentencepiece_ids import read_with_ids
 from tf_transformer.formats.vocabulary_rows import VocabularyRows, row_edits
-from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.storage.weight_shapes import weight_shapes
-from tf_transformer.text.vocabulary import MAX_MODEL_BYTES
 
 SOURCE_MODEL_NAME, TARGET_MODEL_NAME = "source.spm", "target.spm"
 VOCABULARY_NAME, TARGET_VOCABULARY_NAME = "vocab.json", "target_vocab.json"
@@ -82,11 +80,14 @@ class HFMarian:
             **(weights.positions or Layout("marian"))._asdict(),
             **model_settings,
         )
+        source_model, source_notes = read_with_ids(path / SOURCE_MODEL_NAME, source.pieces)
+        target_model, target_notes = read_with_ids(path / TARGET_MODEL_NAME, target.pieces)
         return ImportedModel(
             config,
-            with_ids(read_regular(path / SOURCE_MODEL_NAME, MAX_MODEL_BYTES), source.pieces),
-            with_ids(read_regular(path / TARGET_MODEL_NAME, MAX_MODEL_BYTES), target.pieces),
+            source_model,
+            target_model,
             convert_weights(weight_shapes(config), NAMES, weights, row_edits(source, target)),
+            source_notes + target_notes,
         )
 
 

@@ -70,8 +70,13 @@ class Marian:
             source.model,
             target.model,
             convert_weights(weight_shapes(config), names, weights, edits),
-            (SEGMENTED_BEFORE,) if source.is_segmented_before or target.is_segmented_before else (),
+            _notes(source, target),
         )
+
+
+def _notes(source: ReadVocabulary, target: ReadVocabulary) -> tuple[str, ...]:
+    is_segmented_before = source.is_segmented_before or target.is_segmented_before
+    return source.notes + target.notes + ((SEGMENTED_BEFORE,) if is_segmented_before else ())
 
 
 def _read_vocabularies(

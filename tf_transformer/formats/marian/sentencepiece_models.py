@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import sentencepiece
-
 from tf_transformer.errors import InputError
-from tf_transformer.formats.sentencepiece_ids import NUM_SPECIAL, add_special, check_pieces
-from tf_transformer.text.special_ids import END_ID, UNKNOWN_ID
+from tf_transformer.formats.sentencepiece_ids import add_special, check_pieces, load_processor
+from tf_transformer.text.special_ids import END_ID, NUM_SPECIAL, UNKNOWN_ID
 
 
 def read_pieces(model: bytes) -> tuple[list[str], int, int]:
@@ -15,12 +13,8 @@ def read_pieces(model: bytes) -> tuple[list[str], int, int]:
     Raises:
         InputError: `model` is not a SentencePiece model, or has no piece for the end.
     """
-    try:
-        processor = sentencepiece.SentencePieceProcessor()
-        processor.LoadFromSerializedProto(model)
-        pieces = processor.id_to_piece(list(range(processor.vocab_size())))
-    except (RuntimeError, UnicodeDecodeError) as error:
-        raise InputError(f"Not a SentencePiece model ({len(model)} bytes).") from error
+    processor = load_processor(model)
+    pieces = processor.id_to_piece(list(range(processor.vocab_size())))
     unknown, end = processor.unk_id(), processor.eos_id()
     if end < 0:
         raise InputError("expected a SentencePiece model with a piece for the end of a sentence")

@@ -16,11 +16,12 @@ from tf_transformer.formats.marian.sentencepiece_models import (
     with_special_ids,
     without_pad_and_begin,
 )
-from tf_transformer.formats.sentencepiece_ids import NUM_SPECIAL, with_ids
+from tf_transformer.formats.sentencepiece_ids import read_with_ids
 from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.formats.word_vocabulary import word_model
 from tf_transformer.printable import printable, shown
 from tf_transformer.storage.regular_files import read_regular
+from tf_transformer.text.special_ids import NUM_SPECIAL
 from tf_transformer.text.vocabulary import MAX_MODEL_BYTES, WORD_BEGIN, Vocabulary
 
 YAML_SUFFIXES = (".yml", ".yaml", ".json")
@@ -45,11 +46,13 @@ class ReadVocabulary(NamedTuple):
         rows: its order.
         model: SentencePiece model with the ids of `rows`.
         is_segmented_before: whether texts must be pieces with spaces between them.
+        notes: see `read_with_ids`.
     """
 
     rows: VocabularyRows
     model: bytes
     is_segmented_before: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def read_vocabulary(path: pathlib.Path, segmentation: pathlib.Path) -> ReadVocabulary:
@@ -78,8 +81,8 @@ def read_vocabulary(path: pathlib.Path, segmentation: pathlib.Path) -> ReadVocab
         end=_find_special(pieces, _END_ID, _END_NAMES, path),
     )
     if segmentation.exists():
-        model = read_regular(segmentation, MAX_MODEL_BYTES)
-        return ReadVocabulary(rows, with_ids(model, rows.pieces))
+        model, notes = read_with_ids(segmentation, rows.pieces)
+        return ReadVocabulary(rows, model, notes=notes)
     return ReadVocabulary(rows, word_model(rows.pieces, "spaces"), is_segmented_before=True)
 
 

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tf_transformer.formats.foreign_content import NUM_BYTES, describe
 from tf_transformer.formats.tensors.npz import read_npz
 from tf_transformer.formats.tensors.safetensors_format import is_safetensors, read_safetensors
 from tf_transformer.formats.tensors.sharded import read_index, shard_path
@@ -126,9 +127,10 @@ def _tensors(file: StoredFile) -> Mapping[str, Tensor]:
         return _state_dict(read_legacy_torch(file))
     if is_safetensors(file):
         return read_safetensors(file)
+    found = describe(file.read(0, min(file.size, NUM_BYTES)))
     raise FormatError(
         "expected safetensors, a file that torch.save wrote, an .npz archive, or the JSON index "
-        "of a model in several files"
+        "of a model in several files" + (found and f"; this is {found}")
     )
 
 

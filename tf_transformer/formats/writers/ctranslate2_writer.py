@@ -16,7 +16,7 @@ from tf_transformer.formats.supported import ModelToConvert, check_equal_heads, 
 from tf_transformer.storage.model_dir import WEIGHTS_NAME
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import read_arrays
-from tf_transformer.text.special_ids import BEGIN_ID, END_ID, UNKNOWN_ID
+from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 Weights = Mapping[str, np.ndarray]
 
@@ -52,9 +52,10 @@ def write_ctranslate2(model: ModelToConvert, output: pathlib.Path) -> list[str]:
     save_ctranslate2(config, weights, source.pieces, target.pieces, output)
     for name, vocabulary in (("source.spm", source), ("target.spm", target)):
         (output / name).write_bytes(vocabulary.model)
+    pieces = [[target.pieces[token_id]] for token_id in (PAD_ID, BEGIN_ID)]
     return [
-        "CTranslate2 may produce unknown pieces (disable_unk=True prevents it) and divides scores "
-        "by length ** length_penalty."
+        "CTranslate2 may produce unknown and special pieces, which disable_unk=True and "
+        f"suppress_sequences={pieces} prevent, and divides scores by length ** length_penalty."
     ]
 
 

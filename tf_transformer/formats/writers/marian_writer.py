@@ -30,13 +30,12 @@ from tf_transformer.formats.marian.weights import (
     marian_names,
 )
 from tf_transformer.formats.naming import revert_weights
-from tf_transformer.formats.sentencepiece_ids import NUM_SPECIAL
 from tf_transformer.formats.supported import ModelToConvert, check_equal_heads, check_supported
 from tf_transformer.formats.writers.npz_writer import write_npz
 from tf_transformer.storage.model_dir import WEIGHTS_NAME
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import read_arrays
-from tf_transformer.text.special_ids import END_ID, UNKNOWN_ID
+from tf_transformer.text.special_ids import END_ID, NUM_SPECIAL, UNKNOWN_ID
 from tf_transformer.text.vocabulary import Vocabulary
 
 _NAME = "marian"

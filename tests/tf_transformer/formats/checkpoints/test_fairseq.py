@@ -18,7 +18,7 @@ from tests.tf_transformer.formats.random_model import train_vocabularies
 from tf_transformer import TransformerConfig
 from tf_transformer.__main__ import main
 from tf_transformer.formats.checkpoints.fairseq import NAMES, Fairseq
-from tf_transformer.formats.import_model import find_format
+from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.naming import reverted_shapes
 from tf_transformer.storage.weight_shapes import weight_shapes
 
@@ -177,6 +177,10 @@ FAULTS = {
     "no dictionary": (setting(target_lang="fr"), r"dict\.fr\.txt"),
     "settings are missing": (state(args=None), "a checkpoint of fairseq, with args or cfg"),
     "no weights": (state(model=None), "expected a checkpoint of fairseq, with model"),
+    "a name that is not printable": (
+        weight("decoder.\x7f", np.zeros(3, "float32")),
+        r"the name of a tensor is not printable text: 'decoder\.\\x7f'",
+    ),
     "weights are no tensors": (state(model={"a": 5}), r"model: 'a' must be a tensor, got a int"),
     "an object of omegaconf": (
         state(cfg=Code(b"comegaconf.dictconfig\nDictConfig\n)\x81")),

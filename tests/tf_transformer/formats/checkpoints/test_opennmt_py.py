@@ -14,7 +14,7 @@ from tests.tf_transformer.formats.checkpoints.torch_files import (
 )
 from tf_transformer import TransformerConfig
 from tf_transformer.formats.checkpoints.opennmt_py import NAMES, OpenNMTPy
-from tf_transformer.formats.import_model import find_format
+from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.naming import reverted_shapes
 from tf_transformer.formats.writers.safetensors_writer import write_safetensors
 from tf_transformer.storage.weight_shapes import weight_shapes
@@ -170,6 +170,10 @@ FAULTS = {
     "options are a number": (state(opt=5), "opt must be a namespace, got 5"),
     "no logits": (state(generator=None), "expected a checkpoint of OpenNMT-py, with generator"),
     "no weights": (state(model=None), r"no weights; expected .*, or model_step_9\.safetensors bes"),
+    "a name that is not printable": (
+        weight("decoder.\x7f", np.zeros(3, "float32")),
+        r"the name of a tensor is not printable text: 'decoder\.\\x7f'",
+    ),
     "weights are no tensors": (state(model={"a": 5}), r"model: 'a' must be a tensor, got a int"),
 }  # fmt: skip
 

@@ -17,7 +17,8 @@ from tf_transformer.__main__ import main
 from tf_transformer.formats.checkpoints.opennmt_tf import OpenNMTTF
 from tf_transformer.formats.checkpoints.opennmt_tf_settings import complete_settings
 from tf_transformer.formats.checkpoints.opennmt_tf_weights import Architecture
-from tf_transformer.formats.import_model import find_format, read_model
+from tf_transformer.formats.import_model import read_model
+from tf_transformer.formats.recognition import find_format
 
 SMALL = OPTIONS | dict(num_units=8, ffn_inner_dim=12, num_heads=2)
 SOURCE = "model/examples_inputter/features_inputter/embedding"

@@ -12,7 +12,8 @@ from tests.tf_transformer.formats.random_model import SOURCES, TARGETS
 from tf_transformer.config import TransformerConfig
 from tf_transformer.formats.hf.m2m100 import HFM2M100
 from tf_transformer.formats.hf.weights import NAMES
-from tf_transformer.formats.import_model import find_format, import_model
+from tf_transformer.formats.import_model import import_model
+from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.naming import reverted_shapes
 from tf_transformer.formats.tensors.opening import open_tensors
 from tf_transformer.formats.writers.safetensors_writer import write_safetensors

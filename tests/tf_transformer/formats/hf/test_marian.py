@@ -11,9 +11,12 @@ from tests.tf_transformer.formats.random_model import train_vocabularies, write_
 from tf_transformer.__main__ import main
 from tf_transformer.formats.convert_model import convert_model
 from tf_transformer.formats.hf.marian import HFMarian
-from tf_transformer.formats.import_model import find_format, import_model
+from tf_transformer.formats.import_model import import_model
+from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.tensors.opening import open_tensors
 from tf_transformer.formats.writers.safetensors_writer import write_safetensors
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +66,12 @@ def edit_vocabulary(edit):
         path.write_text(json.dumps(vocabulary))
 
     return change
+
+
+def exchange(vocabulary):
+    """Gives all pieces but the special ones other names."""
+    for piece in [piece for piece in vocabulary if not piece.startswith("<")]:
+        vocabulary[f"{piece}{piece}!"] = vocabulary.pop(piece)
 
 
 def without(*names):
@@ -126,7 +135,25 @@ FAULTS = {
     ),
     "no SentencePiece model": (
         lambda folder: (folder / "target.spm").write_bytes(b"\xff" * 50),
-        "Not a SentencePiece model",
+        r"target\.spm: Not a SentencePiece model \(50 bytes\)",
+    ),
+    "an empty SentencePiece model": (
+        lambda folder: (folder / "source.spm").write_bytes(b""),
+        r"source\.spm: Not a SentencePiece model \(0 bytes\)",
+    ),
+    "a SentencePiece model of another vocabulary": (
+        edit_vocabulary(lambda ids: exchange(ids)),
+        r"source\.spm: most of its pieces are not in the vocabulary",
+    ),
+    "a pointer in place of weights": (
+        lambda folder: (folder / "model.safetensors").write_bytes(POINTER),
+        "this is a pointer of Git LFS in place of the file; run: git lfs pull",
+    ),
+    "integers": (
+        edit_weights(
+            lambda arrays: arrays | {"final_logits_bias": np.ones((1, 130), "int64")}
+        ),
+        "final_logits_bias: expected floating-point numbers. Received: int64",
     ),
     "a missing weight": (
         without("model.encoder.layers.0.fc1.bias"),
@@ -185,6 +212,18 @@ def test_the_bias_may_be_missing(folder, original, tmp_path):
     assert imported.config.logits_bias and imported.config.begin_embedding == "own"
     bias = dict(imported.weights)["logits_bias"]
     np.testing.assert_array_equal(bias, [-100, 0, -100] + [0] * (len(bias) - 3))
+
+
+def test_a_model_that_may_be_of_another_language(folder):
+    """Its pieces are hardly in the vocabulary, which is told and no error."""
+    assert HFMarian().read(folder).notes == ()
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    names = [piece for piece in vocabulary if not piece.startswith("<")]
+    for piece in names[len(names) // 3 :]:
+        vocabulary[f"{piece}{piece}!"] = vocabulary.pop(piece)
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    notes = HFMarian().read(folder).notes
+    assert len(notes) == 2 and "% of the pieces of source.spm are in the vocabulary" in notes[0]
 
 
 def test_formats_are_found(folder, tmp_path):
