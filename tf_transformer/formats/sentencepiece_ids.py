@@ -17,7 +17,7 @@ from tf_transformer.formats.foreign_content import describe
 from tf_transformer.printable import shown
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.text.language_tags import TAG_BEGIN, is_tag
-from tf_transformer.text.special_ids import BEGIN_ID, END_ID, NUM_SPECIAL, PAD_ID, UNKNOWN_ID
+from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.text.vocabulary import MAX_MODEL_BYTES, OUTSIDE, WORD_BEGIN
 
 # The names of the special pieces, by id.

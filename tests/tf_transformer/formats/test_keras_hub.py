@@ -12,8 +12,8 @@ from tf_transformer import load_model
 from tf_transformer.__main__ import main
 from tf_transformer.formats.convert_model import convert_model
 from tf_transformer.formats.import_model import import_model
-from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.keras_hub.reader import KerasHub
+from tf_transformer.formats.recognition import find_format
 
 CASES = {
     "joint": (True, dict(norm_position="pre", begin_embedding="end")),

@@ -18,8 +18,8 @@ from tests.tf_transformer.formats.random_model import train_vocabularies
 from tf_transformer import TransformerConfig
 from tf_transformer.__main__ import main
 from tf_transformer.formats.checkpoints.fairseq import NAMES, Fairseq
-from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.naming import reverted_shapes
+from tf_transformer.formats.recognition import find_format
 from tf_transformer.storage.weight_shapes import weight_shapes
 
 WORDS = {"en": ["hel@@", "lo", "a", "b", "c", "d"], "de": ["hal@@", "lo", "ä", "b"]}

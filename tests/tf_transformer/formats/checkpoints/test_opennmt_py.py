@@ -14,8 +14,8 @@ from tests.tf_transformer.formats.checkpoints.torch_files import (
 )
 from tf_transformer import TransformerConfig
 from tf_transformer.formats.checkpoints.opennmt_py import NAMES, OpenNMTPy
-from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.naming import reverted_shapes
+from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.writers.safetensors_writer import write_safetensors
 from tf_transformer.storage.weight_shapes import weight_shapes
 

@@ -13,8 +13,8 @@ from tf_transformer.config import TransformerConfig
 from tf_transformer.formats.hf.m2m100 import HFM2M100
 from tf_transformer.formats.hf.weights import NAMES
 from tf_transformer.formats.import_model import import_model
-from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.naming import reverted_shapes
+from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.tensors.opening import open_tensors
 from tf_transformer.formats.writers.safetensors_writer import write_safetensors
 from tf_transformer.storage.weight_shapes import weight_shapes
@@ -142,10 +142,10 @@ FAULTS = {
     ),
     "a damaged table": (
         alone(lambda content: set_table(content, "AAAA////")),
-        "sentencepiece.bpe.model is not a SentencePiece model",
+        r"tokenizer\.json: Not a SentencePiece model",
     ),
     "no SentencePiece model": (lambda folder: (folder / MODEL_NAME).unlink(), "sentencepiece.bpe"),
-    "a damaged SentencePiece model": (write_text(MODEL_NAME, "\xff" * 9), "not a SentencePiece"),
+    "a damaged SentencePiece model": (write_text(MODEL_NAME, "\xff" * 9), "Not a SentencePiece"),
     "no codes": (
         write_text("special_tokens_map.json", "{}"),
         "no codes of languages; expected extra_special_tokens or additional_special_tokens in",

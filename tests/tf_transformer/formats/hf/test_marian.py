@@ -149,12 +149,6 @@ FAULTS = {
         lambda folder: (folder / "model.safetensors").write_bytes(POINTER),
         "this is a pointer of Git LFS in place of the file; run: git lfs pull",
     ),
-    "integers": (
-        edit_weights(
-            lambda arrays: arrays | {"final_logits_bias": np.ones((1, 130), "int64")}
-        ),
-        "final_logits_bias: expected floating-point numbers. Received: int64",
-    ),
     "a missing weight": (
         without("model.encoder.layers.0.fc1.bias"),
         r"No weight 'model\.encoder\.layers\.0\.fc1\.bias'",

@@ -39,9 +39,9 @@ def test_sentencepiece(tmp_path, options):
     """The same pieces in the same order, so that ids differ by the special ones only."""
     train(tmp_path / "v.spm", **options)
     original = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "v.spm"))
-    rows, model, is_segmented = read_vocabulary(tmp_path / "v.spm", tmp_path / "no.spm")
+    rows, model, is_segmented, notes = read_vocabulary(tmp_path / "v.spm", tmp_path / "no.spm")
     vocabulary = Vocabulary(model)
-    assert not is_segmented and not vocabulary.is_renumbered
+    assert not is_segmented and not vocabulary.is_renumbered and notes == ()
     assert vocabulary.vocab_size == rows.vocab_size == original.vocab_size() + 2
     size = original.vocab_size()
     assert list(rows.rows[:4]) == [size, original.unk_id(), size, original.eos_id()]
@@ -66,8 +66,8 @@ def test_words(tmp_path):
     lines = [f"{word}: {number}" for number, word in enumerate(words[:6])]
     lines += ['"\'": 6', "'\"': 7", "no: 8", "1: 9", "'>>fra<<': 10", "▁a: 11"]
     (tmp_path / "v.yml").write_text("\n".join(lines), encoding="utf-8")
-    rows, model, is_segmented = read_vocabulary(tmp_path / "v.yml", tmp_path / "no.spm")
-    assert is_segmented and rows.pieces == words[2:]
+    rows, model, is_segmented, notes = read_vocabulary(tmp_path / "v.yml", tmp_path / "no.spm")
+    assert is_segmented and rows.pieces == words[2:] and notes == ()
     tokenizer = Tokenizer(model)
     texts = ["a Café b@@ ﬁ ' \" no 1", " a  fi b@@a ▁a cafe", ">>fra<< a", ""]
     expected = [[words.index(w) + 2 if w in words else 1 for w in text.split()] for text in texts]
@@ -77,7 +77,7 @@ def test_words(tmp_path):
     assert tokenizer.languages == [">>fra<<"]
     write_vocabulary(tmp_path / "again.yml", tokenizer)
     again = read_vocabulary(tmp_path / "again.yml", tmp_path / "no.spm")
-    assert again[1:] == (model, True) and again.rows.pieces == rows.pieces
+    assert again[1:] == (model, True, ()) and again.rows.pieces == rows.pieces
 
 
 def test_yaml_with_sentencepiece(tmp_path):
@@ -89,8 +89,8 @@ def test_yaml_with_sentencepiece(tmp_path):
     lines = [f"'{name}': {number}" for number, name in enumerate(names)]
     text = "\n".join(line.replace("'''", '"\'"') for line in lines)
     (tmp_path / "v.yml").write_text(text, encoding="utf-8")
-    rows, model, is_segmented = read_vocabulary(tmp_path / "v.yml", tmp_path / "source.spm")
-    assert not is_segmented and list(rows.rows[:4]) == [114, 113, 114, 112]
+    rows, model, is_segmented, notes = read_vocabulary(tmp_path / "v.yml", tmp_path / "source.spm")
+    assert not is_segmented and notes == () and list(rows.rows[:4]) == [114, 113, 114, 112]
     vocabulary = Vocabulary(model)
     for text in SOURCES[:200]:
         expected = [
