@@ -29,6 +29,31 @@ PRESETS: dict[str, dict[str, Any]] = {
     # The same with dropout where their text has it.
     "paper_base": dict(_BASE_SIZES, dropout_rate=0.1, **_DROPOUT_AS_WRITTEN),
     "paper_big": dict(_BIG_SIZES, dropout_rate=0.3, **_DROPOUT_AS_WRITTEN),
+    # Kasai et al., 2021, "Deep Encoder, Shallow Decoder": base widths, most layers in the encoder,
+    # which runs once a sentence, and their dropout rate. Their program counts positions from 2 and
+    # begins with the end id; here both are as in the paper.
+    "shallow": dict(
+        _BASE_SIZES | dict(num_encoder_layers=12, num_decoder_layers=1),
+        dropout_rate=0.2,
+        **_DROPOUT_AS_WRITTEN,
+    ),
+    # The sizes and switches of Bergamot's `student.tiny11`, after Kim et al., 2019, "From Research
+    # to Production and Back", so that Marian can run the model (`convert --to marian`). Students
+    # see a large teacher's translations of much text, and have no dropout.
+    "student": dict(
+        num_encoder_layers=6,
+        num_decoder_layers=2,
+        d_model=256,
+        d_ff=1536,
+        num_heads=8,
+        dropout_rate=0.0,
+        norm_position="post",
+        positions="concatenated",
+        activation="relu",
+        decoder_autoregression="ssru",
+        begin_embedding="zero",
+        logits_bias=True,
+    ),
     # Harvard's Annotated Transformer, `make_model` with its defaults.
     "annotated": dict(
         _BASE_SIZES,

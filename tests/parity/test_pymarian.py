@@ -19,6 +19,7 @@ from tests.tf_transformer.formats.marian.marian_files import (
 )
 from tests.tf_transformer.formats.random_model import (
     SOURCES,
+    STUDENT,
     TARGETS,
     train_vocabularies,
     write_random_model,
@@ -72,7 +73,7 @@ CASES = {
     "base": (True, dict(activation="swish")),
     "separate": (False, dict(decoder=dict(d_ff=24), num_encoder_layers=1, final_norm=True)),
     "untied": (False, dict(tied_embeddings="none")),
-    "student": (True, SSRU),
+    "student": (True, STUDENT),
     "pre-norm student": (True, SSRU | dict(tied_embeddings="inputs", norm_position="pre")),
 }
 

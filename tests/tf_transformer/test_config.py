@@ -11,7 +11,8 @@ from tf_transformer.config import SideConfig
 from tf_transformer.errors import InputError
 
 VOCABULARIES = dict(source_vocab_size=100, target_vocab_size=100)
-# Vaswani et al., 2017, table 3 (base, big); Wu et al., 2021, appendix (tiny).
+# Vaswani et al., 2017, table 3 (base, big); Wu et al., 2021, appendix (tiny). `N`: layers of the
+# encoder and of the decoder.
 PRESETS = {
     "tiny": dict(
         N=4,
@@ -44,6 +45,37 @@ PRESETS = {
         dropout_rate=0.3,
         attention_dropout_rate=0.0,
         feed_forward_dropout_rate=0.0,
+    ),
+    # The published command of Kasai et al., 2021, and the defaults of its program.
+    "shallow": dict(
+        N=(12, 1),
+        d_model=512,
+        d_ff=2048,
+        num_heads=8,
+        dropout_rate=0.2,
+        attention_dropout_rate=0.0,
+        feed_forward_dropout_rate=0.0,
+        norm_position="post",
+        activation="relu",
+        decoder_autoregression="self_attention",
+    ),
+    # Bergamot's `student.tiny11`, and Marian's defaults.
+    "student": dict(
+        N=(6, 2),
+        d_model=256,
+        d_ff=1536,
+        num_heads=8,
+        dropout_rate=0.0,
+        attention_dropout_rate=0.0,
+        feed_forward_dropout_rate=0.0,
+        norm_position="post",
+        positions="concatenated",
+        first_position=0,
+        activation="relu",
+        decoder_autoregression="ssru",
+        begin_embedding="zero",
+        logits_bias=True,
+        layer_norm_epsilon=1e-6,
     ),
     # `make_model` of the Annotated Transformer.
     "annotated": dict(
@@ -114,8 +146,10 @@ def make_config(**settings):
 def test_presets(name):
     expected = dict(PRESETS[name])
     config = TransformerConfig.preset(name, **VOCABULARIES)
-    assert (config.num_encoder_layers, config.num_decoder_layers) == (expected["N"],) * 2
-    del expected["N"]
+    layers = expected.pop("N")
+    assert (config.num_encoder_layers, config.num_decoder_layers) == (
+        layers if isinstance(layers, tuple) else (layers, layers)
+    )
     expected.setdefault("tied_embeddings", "all")
     actual = dataclasses.asdict(config)
     for part in ("attention", "feed_forward"):

@@ -1,4 +1,7 @@
-"""Beam search with recurrent layers, whose states have to follow their hypotheses at every step."""
+"""Beam search with recurrent layers, whose states have to follow their hypotheses at every step.
+
+And with the presets for fast decoding, of which one has such layers.
+"""
 
 import functools
 
@@ -13,21 +16,23 @@ from tf_transformer.decoding.beam_search import SearchOptions, beam_search
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.models.transformer import Transformer, TransformerConfig
+from tf_transformer.presets import PRESETS
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, SUPPRESSED_IDS
 
 VOCAB = 7
-SETTINGS = dict(
-    target_vocab_size=VOCAB,
-    num_encoder_layers=1,
-    num_decoder_layers=2,
-    d_model=8,
-    d_ff=12,
-    num_heads=2,
-    tied_embeddings="none",
-    decoder_autoregression="ssru",
-    begin_embedding="zero",
-    first_position=2,
-)
+WIDTHS = dict(target_vocab_size=VOCAB, d_model=8, d_ff=12, num_heads=2, tied_embeddings="none")
+CASES = {
+    "recurrent": WIDTHS
+    | dict(
+        num_encoder_layers=1,
+        num_decoder_layers=2,
+        decoder_autoregression="ssru",
+        begin_embedding="zero",
+        first_position=2,
+    ),
+    "student": PRESETS["student"] | WIDTHS,
+    "shallow": PRESETS["shallow"] | WIDTHS,
+}
 SOURCE = np.array([[4, 5, 6, 5, 3], [6, 3, 0, 0, 0], [5, 5, 4, 3, 0]], "int32")
 ALPHA = 0.6
 
@@ -37,9 +42,9 @@ class Uncached:
 
     end_id = END_ID
 
-    def __init__(self, model):
+    def __init__(self, model, settings):
         weights = {weight.path.partition("/")[2]: weight for weight in model.weights}
-        self.reference = VariantReference(SETTINGS, weights)
+        self.reference = VariantReference(settings, weights)
         self.log_probs = functools.cache(self.log_probs)
 
     def log_probs(self, row, ids):
@@ -48,17 +53,19 @@ class Uncached:
         return logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
 
 
-@pytest.fixture(scope="module")
-def model():
+@pytest.fixture(scope="module", params=CASES)
+def case(request):
+    """A model, and its equations."""
     keras.utils.set_random_seed(1)
-    model = Transformer(TransformerConfig(source_vocab_size=VOCAB, **SETTINGS))
+    settings = CASES[request.param]
+    model = Transformer(TransformerConfig(source_vocab_size=VOCAB, **settings))
     rng = np.random.default_rng(3)
     for weight in model.weights:
         if weight.name != "gamma":
             weight.assign(rng.normal(size=weight.shape))
     # Long outputs, which differ in the middle.
     model.logits_projection.bias.assign(np.where(np.arange(VOCAB) == END_ID, -4.0, 0.0))
-    return model
+    return model, Uncached(model, settings)
 
 
 def search(model, beam_size, max_lengths, num_best):
@@ -90,10 +97,10 @@ def assert_found(found, row, expected):
 
 
 @pytest.mark.slow
-def test_full_width_beam_finds_all_outputs(model):
+def test_full_width_beam_finds_all_outputs(case):
     """3 + 9 + 27 outputs and the empty one, by brute force."""
+    model, uncached = case
     found = search(model, 40, [3, 3, 2], 40)
-    uncached = Uncached(model)
     for row, max_length in enumerate([3, 3, 2]):
         expected = all_outputs(uncached, row, max_length, ALPHA, SUPPRESSED_IDS)
         assert len(expected) == (40 if max_length == 3 else 13)
@@ -102,11 +109,11 @@ def test_full_width_beam_finds_all_outputs(model):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_agrees_with_plain_beam_search(model, beam_size):
+def test_agrees_with_plain_beam_search(case, beam_size):
     """Over several compactions, with rows that finish earlier than others."""
     max_lengths = [20, 6, 11]
+    model, uncached = case
     found = search(model, beam_size, max_lengths, beam_size)
-    uncached = Uncached(model)
     for row, max_length in enumerate(max_lengths):
         expected, _ = plain_beam_search(uncached, row, max_length, ALPHA, SUPPRESSED_IDS, beam_size)
         assert_found(found, row, expected)

@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 
 from tf_transformer import TransformerConfig
+from tf_transformer.presets import PRESETS
 from tf_transformer.storage.model_dir import WEIGHTS_NAME, write_config_and_tokenizers
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import write_arrays
@@ -19,6 +20,8 @@ SOURCES, TARGETS = (list(side) for side in zip(*PAIRS, strict=True))
 SIZES = dict(
     num_encoder_layers=2, num_decoder_layers=2, d_model=32, d_ff=48, num_heads=4, max_length=256
 )
+# The preset of Marian's students with these sizes.
+STUDENT = PRESETS["student"] | SIZES
 
 
 def train_vocabularies(joint: bool, kind: str = "unigram") -> tuple[bytes, bytes]:

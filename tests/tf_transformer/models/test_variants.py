@@ -21,6 +21,7 @@ from tf_transformer.layers import attention
 from tf_transformer.models.head_pruning import HeadMasks, masked_heads, prune_heads
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.models.transformer import Transformer
+from tf_transformer.presets import PRESETS
 from tf_transformer.storage.weight_shapes import weight_shapes
 
 VOCAB = 11
@@ -106,6 +107,11 @@ def pairwise(space, seed=0):
 
 COMBINATIONS = [make_sensible(settings) for settings in pairwise(SPACE)]
 COMBINATIONS += [dict(settings) for settings in WIDE_SIDES]
+# The presets for fast decoding, with small widths.
+COMBINATIONS += [
+    PRESETS[name] | {width: SIZES[width] for width in ("d_model", "d_ff", "num_heads")}
+    for name in ("shallow", "student")
+]
 
 
 @pytest.fixture(autouse=True)

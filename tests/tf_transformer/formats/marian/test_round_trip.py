@@ -12,6 +12,7 @@ from tests.tf_transformer.formats.marian.marian_files import (
     write_npz,
 )
 from tests.tf_transformer.formats.random_model import (
+    STUDENT,
     read_all,
     train_vocabularies,
     write_random_model,
@@ -29,7 +30,7 @@ from tf_transformer.text.vocabulary import Vocabulary
 SSRU = dict(decoder_autoregression="ssru")
 CASES = {
     "base": (True, dict(activation="swish")),
-    "student": (True, SSRU | dict(decoder=dict(d_ff=24))),
+    "student": (True, STUDENT | dict(decoder=dict(d_ff=24))),
     "pre-norm student": (False, SSRU | dict(norm_position="pre")),
     "untied": (False, dict(tied_embeddings="none", final_norm=True)),
     "inputs": (True, dict(tied_embeddings="inputs")),
