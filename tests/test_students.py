@@ -1,5 +1,6 @@
 """Presets for fast decoding: trained on a teacher's translations, exported, and given to Marian."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,7 +9,7 @@ from export.saved_model.signature_names import SIGNATURES
 from tests.conftest import SMALL_SETTINGS
 from tests.stepping import step_by_step
 from tests.tf_transformer.formats.marian.marian_files import SETTINGS, marian_arrays, read_npz
-from tf_transformer import TransformerConfig, Translator
+from tf_transformer import Transformer, TransformerConfig, Translator
 from tf_transformer.__main__ import main
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.formats.writers.marian_writer import check_convertible
@@ -31,6 +32,22 @@ def test_marian_can_hold_a_student():
     config = TransformerConfig.preset("student", source_vocab_size=50, target_vocab_size=50)
     check_convertible(config)
     assert config.tied_embeddings == "all"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["student", "shallow"])
+def test_positions_of_a_new_encoder_differ(name):
+    """Each layer averages over positions; without scaled weights, post-norm makes them equal."""
+    spreads = []
+    for scaled in (True, False):
+        keras.utils.set_random_seed(1)
+        settings = dict(d_model=64, d_ff=128, num_heads=4, depth_scaled_initialization=scaled)
+        sizes = dict(source_vocab_size=200, target_vocab_size=200)
+        model = Transformer(TransformerConfig.preset(name, **(sizes | settings)))
+        source = np.random.default_rng(1).integers(4, 200, (2, 12))
+        spreads.append(np.std(np.asarray(model.encode(source)), axis=1).mean())
+    assert spreads[0] > 0.4 > 0.2 > spreads[1]
+    assert TransformerConfig.preset(name, **sizes).depth_scaled_initialization
 
 
 @pytest.fixture(scope="module", params=["student", "shallow"])

@@ -31,15 +31,18 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper_big": dict(_BIG_SIZES, dropout_rate=0.3, **_DROPOUT_AS_WRITTEN),
     # Kasai et al., 2021, "Deep Encoder, Shallow Decoder": base widths, most layers in the encoder,
     # which runs once a sentence, and their dropout rate. Their program counts positions from 2 and
-    # begins with the end id; here both are as in the paper.
+    # begins with the end id; here both are as in the paper. With depth-scaled initial weights, the
+    # positions of a deep post-norm encoder do not become equal in training.
     "shallow": dict(
         _BASE_SIZES | dict(num_encoder_layers=12, num_decoder_layers=1),
         dropout_rate=0.2,
+        depth_scaled_initialization=True,
         **_DROPOUT_AS_WRITTEN,
     ),
     # The sizes and switches of Bergamot's `student.tiny11`, after Kim et al., 2019, "From Research
     # to Production and Back", so that Marian can run the model (`convert --to marian`). Students
-    # see a large teacher's translations of much text, and have no dropout.
+    # see a large teacher's translations of much text, and have no dropout. Initial weights as in
+    # `shallow`, unlike Marian's.
     "student": dict(
         num_encoder_layers=6,
         num_decoder_layers=2,
@@ -53,6 +56,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         decoder_autoregression="ssru",
         begin_embedding="zero",
         logits_bias=True,
+        depth_scaled_initialization=True,
     ),
     # Harvard's Annotated Transformer, `make_model` with its defaults.
     "annotated": dict(

@@ -58,6 +58,7 @@ PRESETS = {
         norm_position="post",
         activation="relu",
         decoder_autoregression="self_attention",
+        depth_scaled_initialization=True,
     ),
     # Bergamot's `student.tiny11`, and Marian's defaults.
     "student": dict(
@@ -76,6 +77,7 @@ PRESETS = {
         begin_embedding="zero",
         logits_bias=True,
         layer_norm_epsilon=1e-6,
+        depth_scaled_initialization=True,
     ),
     # `make_model` of the Annotated Transformer.
     "annotated": dict(
