@@ -30,7 +30,8 @@ def make_search(options):
 
     from benchmarks.widening import widen
     from tf_transformer import Transformer
-    from tf_transformer.decoding.translation_search import TranslationOptions, TranslationSearch
+    from tf_transformer.decoding.translation_options import TranslationOptions
+    from tf_transformer.decoding.translation_search import TranslationSearch
     from tf_transformer.quantization.int8 import quantize
     from tf_transformer.quantization.tiled_matmul import tile_weights
     from tf_transformer.storage.model_dir import load_model

@@ -15,7 +15,7 @@ from tests.tf_transformer.formats.random_model import SOURCES, TARGETS, write_ra
 from tf_transformer import Translator
 from tf_transformer.__main__ import main
 from tf_transformer.decoding.sampling import SamplingOptions
-from tf_transformer.decoding.translation_search import TranslationOptions
+from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.inspection import inspect_attention
 from tf_transformer.inference.sampler import sample_translations

@@ -116,3 +116,21 @@ def merge_call(function: Any, strategy: Any, *arguments: Any) -> Any:
     import tensorflow as tf
 
     return tf.__internal__.distribute.interim.maybe_merge_call(function, strategy, *arguments)
+
+
+def xla_dynamic_update_slice(array: Any, values: Any, start: Sequence[Any]) -> Any:
+    """Returns an array with values written from an index on; XLA writes them in place.
+
+    Only for functions that XLA compiles. TensorFlow has a public function for it only in `tf2xla`,
+    which is not part of the package's API.
+
+    Args:
+        array: any tensor.
+        values: tensor of the same rank and dtype.
+        start: for each axis, the first index, an int or a `()` int32 tensor.
+    """
+    import tensorflow as tf
+    from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+    indices = tf.stack([tf.cast(index, tf.int32) for index in start])
+    return gen_xla_ops.xla_dynamic_update_slice(input=array, update=values, indices=indices)

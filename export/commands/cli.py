@@ -25,10 +25,12 @@ from tf_transformer.command_line.command_options import (
     add_search_options,
     check_translator,
     given_search,
+    search_shape,
     text,
 )
 from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.decoding.search_options import COMPILED_SHAPES
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_folder
 from tf_transformer.storage.output_files import check_output_file
@@ -72,12 +74,20 @@ def _add_export(commands):
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
+    parser.add_argument(
+        "--xla", type=search_shape, nargs="*", metavar="ROWSxLENGTH",
+        help="compile the search for batches up to these numbers of sentences and of source "
+        "tokens, for low latency; the server then needs a flag, see the README that is written "
+        f"(default: {' '.join(f'{rows}x{length}' for rows, length in COMPILED_SHAPES)})",
+    )  # fmt: skip
     parser.set_defaults(run=_run_export)
 
 
 @interrupted_by_signals()
 def _run_export(options):
     given_search(options)
+    if options.xla is not None and options.dtype == "int8":
+        raise InputError("--xla: XLA cannot compile a model in int8; leave out --dtype int8")
     check_signatures(options.signatures or ())
     check_export_folder(options.output)
     check_folder(options.output)
@@ -137,4 +147,13 @@ def _scores_of(digest, options):
 def _make_translator(options, loaded):
     from tf_transformer.inference.translator import Translator
 
-    return Translator(*loaded, **given_search(options), end_pieces=options.end_piece)
+    shapes = options.xla
+    if shapes is not None and not shapes:
+        longest = loaded[0].config.max_length
+        shapes = [(rows, length) for rows, length in COMPILED_SHAPES if length <= longest]
+    return Translator(
+        *loaded,
+        **given_search(options),
+        end_pieces=options.end_piece,
+        compiled_shapes=shapes or (),
+    )

@@ -41,6 +41,7 @@ def write_model_card(
         "length_penalty": search.length_penalty,
         "max_length_factor": search.max_length_factor,
         "max_length_constant": search.max_length_constant,
+        **({"compiled_shapes": search.compiled_shapes} if search.compiled_shapes else {}),
         "tensorflow": tf.__version__,
         "signatures": signatures,
         **facts,
@@ -55,7 +56,9 @@ def _weights(model):
     return [weight for weight in model.weights if id(weight) not in repeated]
 
 
-def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
+def write_deployment(
+    directory: pathlib.Path, signatures: list[str], *, is_compiled: bool = False
+) -> None:
     """Writes the server's settings and `README.md` into the directory of the versions.
 
     Edited files are kept, see `write_suggestion`.
@@ -63,6 +66,7 @@ def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
     Args:
         directory: contains the numbered versions.
         signatures: names of the newest version's signatures.
+        is_compiled: whether the newest version needs a server that compiles with XLA.
     """
     volume = f"{directory.resolve()}:/models/{MODEL_NAME}"
     names = dict(
@@ -76,7 +80,8 @@ def write_deployment(directory: pathlib.Path, signatures: list[str]) -> None:
         mark=MARK,
         host="127.0.0.1:",
         network=_NETWORK,
-        session=_SESSION_FLAG.format(model=MODEL_NAME),
+        flags=_SESSION_FLAG.format(model=MODEL_NAME) + (_XLA_FLAG if is_compiled else ""),
+        xla_comment=_XLA_COMMENT if is_compiled else "",
         image=_IMAGE,
         versions=_VERSIONS,
     )
@@ -109,7 +114,7 @@ def describe_deployment(directory: pathlib.Path) -> list[str]:
 
 
 _MODELS = """# $mark
-model_config_list {
+${xla_comment}model_config_list {
   config {
     name: "$model"
     base_path: "/models/$model"
@@ -139,13 +144,19 @@ graph_options {
 _SESSION_FLAG = """ \\
         --tensorflow_session_config_file=/models/{model}/session_config.txt"""
 
+_XLA_FLAG = """ \\
+        --xla_cpu_compilation_enabled=true"""
+
+# The server refuses to load the version without it, when it replays the warm-up requests.
+_XLA_COMMENT = "# Start the server with --xla_cpu_compilation_enabled=true.\n"
+
 _README = """# A translator for TF Serving
 
 Serve it (TF Serving of TensorFlow $tensorflow or newer; $image):
 
     docker run --rm -p ${host}8500:8500 -p ${host}8501:8501 -v $volume \\
         tensorflow/serving --model_config_file=/models/$model/models.config \\
-        --enable_batching --batching_parameters_file=/models/$model/batching_parameters.txt$session
+        --enable_batching --batching_parameters_file=/models/$model/batching_parameters.txt$flags
 
 $network$requests
 Signatures: $signatures.$options
@@ -170,7 +181,7 @@ automatically. `model.json` in the folder of a version describes its model."""
 _FORMER_NAMES = {
     "host": "",
     "network": "",
-    "session": "",
+    "flags": "",
     "image": "its stock image has all that is needed",
     "versions": "A new export appears here under the next number, whole; the server changes over "
     "to it by itself.\nWhat each version is: `model.json` in its folder.",

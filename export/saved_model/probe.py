@@ -32,7 +32,10 @@ def main(path: str, parent: int) -> None:
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 
-    session = tf.compat.v1.Session(graph=tf.Graph())
+    # As in the settings of the server: the signatures then share what XLA compiles.
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
     with session.graph.as_default():
         saved_model = tf.compat.v1.saved_model.load(session, ["serve"], path)
     session.graph.finalize()

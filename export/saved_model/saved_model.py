@@ -16,7 +16,13 @@ import tensorflow as tf
 from export.saved_model.deployment import MODEL_NAME, write_deployment, write_model_card
 from export.saved_model.export_folder import check_export_folder
 from export.saved_model.signatures import ServedTranslator
-from export.saved_model.verification import sample_requests, sample_texts, verify, warm_up_texts
+from export.saved_model.verification import (
+    compiled_requests,
+    sample_requests,
+    sample_texts,
+    verify,
+    warm_up_texts,
+)
 from export.saved_model.warm_up import write_warm_up
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.files import locked, remove_leftovers, sync_to_disk
@@ -25,6 +31,8 @@ if TYPE_CHECKING:  # KerasHub need not be installed
     from tf_transformer.hub.seq_2_seq_lm import TransformerSeq2SeqLM
 
 _log = logging.getLogger(__name__)
+# Signatures that search, and take no options, which could select the ordinary search.
+_SEARCHING = ("serving_default", "nbest", "align", "tokens")
 _TEMPORARY_PREFIX = ".writing-version-"
 # The part of TensorFlow's error messages that names the failed operation.
 _OPERATION = re.compile(r"\{\{\w+ [^{}]*\}\}\s*| \[Op.*", re.DOTALL)
@@ -68,12 +76,17 @@ def export_translator(
         _save(served, written)
         # Verified in a different folder, so that files that refer to the first one are found.
         temporary = written.rename(f"{written}.moved")
-        texts = sample_texts(translator)
-        verify(served, texts, temporary)
+        texts, names = sample_texts(translator), list(served.functions)
+        compiled = compiled_requests(served, translator)
+        verify(served, texts, temporary, compiled)
         _log.info("Writing the warm-up requests and the settings of the server")
-        write_warm_up(temporary, MODEL_NAME, sample_requests(served, warm_up_texts(texts)))
-        write_model_card(temporary, translator, list(served.functions), facts or {})
-        write_deployment(directory, list(served.functions))
+        requests = sample_requests(served, warm_up_texts(texts))
+        # All signatures share the compiled searches, so that one of them is enough.
+        shared = next((name for name in names if name in _SEARCHING), names[0])
+        first = [{shared: batch[shared]} for batch in compiled]
+        write_warm_up(temporary, MODEL_NAME, requests, first)
+        write_model_card(temporary, translator, names, facts or {})
+        write_deployment(directory, names, is_compiled=bool(compiled))
         for path in temporary.rglob("*"):
             if path.is_file():
                 sync_to_disk(path)  # before the rename, so that no power cut leaves half a version

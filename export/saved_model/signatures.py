@@ -15,7 +15,7 @@ from export.saved_model.progress import with_progress
 from export.saved_model.signature_names import check_signatures
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
-from tf_transformer.decoding.translation_search import TranslationOptions
+from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.sampler import sample_translations
 from tf_transformer.inference.scorer import score_pairs

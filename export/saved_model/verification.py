@@ -1,5 +1,6 @@
 """Compares a SavedModel, run in a process without this project, with the original translator."""
 
+import contextlib
 import logging
 import os
 import pathlib
@@ -7,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from typing import IO, cast
 
 import numpy as np
@@ -40,24 +42,52 @@ _BATCH_STARTS = (0, 6, 7, 15)
 Inputs = dict[str, np.ndarray]
 
 
-def verify(served: ServedTranslator, texts: list[bytes], saved_model: pathlib.Path) -> None:
+def verify(
+    served: ServedTranslator,
+    texts: list[bytes],
+    saved_model: pathlib.Path,
+    compiled: Sequence[dict[str, Inputs]] = (),
+) -> None:
     """Compares every signature of a SavedModel with the translator in this process.
 
     Args:
         served: the signatures that were saved.
         texts: texts to translate.
         saved_model: folder of the SavedModel.
+        compiled: requests for compiled searches, see `compiled_requests`.
 
     Raises:
         InputError: the process failed, an output differs, or a score is not finite.
     """
     requests = {name: _batches(inputs) for name, inputs in sample_requests(served, texts).items()}
+    for batch in compiled:
+        for name, inputs in batch.items():
+            requests[name].append(inputs)
+    starts = [*_BATCH_STARTS, *(0 for _ in compiled)]
     _log.info("Running the SavedModel in a fresh process")
     answers = run_in_fresh_process(saved_model, requests)
     _log.info("Comparing its outputs with the model's")
+    with _shared_compilation() if compiled else contextlib.nullcontext():
+        _compare_answers(served, starts, requests, answers)
+
+
+@contextlib.contextmanager
+def _shared_compilation() -> Iterator[None]:
+    """Lets all functions share what XLA compiles, in a `with` statement.
+
+    TensorFlow's optimizer would make a copy of the compiled searches for each signature.
+    """
+    former = tf.config.optimizer.get_experimental_options()
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    try:
+        yield
+    finally:
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False} | former)
+
+
+def _compare_answers(served, starts, requests, answers):
     for name in with_progress(requests, "comparing"):
-        batches = zip(_BATCH_STARTS, requests[name], answers[name], strict=True)
-        for first_row, inputs, answer in batches:
+        for first_row, inputs, answer in zip(starts, requests[name], answers[name], strict=True):
             expected = served.functions[name](*map(tf.constant, inputs.values()))
             for output, values in expected.items():
                 if output == "score" and values.shape.rank == 1:
@@ -92,13 +122,31 @@ def warm_up_texts(texts: list[bytes]) -> list[bytes]:
 
 def sample_requests(served: ServedTranslator, texts: list[bytes]) -> dict[str, Inputs]:
     """Returns inputs for every signature, with one row per text and varied per-row options."""
+    lengths = np.arange(len(texts)) % 13
     return {
-        name: _sample_inputs(function.structured_input_signature[0], texts)
+        name: _sample_inputs(function.structured_input_signature[0], texts, lengths)
         for name, function in served.functions.items()
     }
 
 
-def _sample_inputs(specs, texts):
+def compiled_requests(served: ServedTranslator, translator: Translator) -> list[dict[str, Inputs]]:
+    """Returns, for each compiled search, inputs of its shape for every signature."""
+    requests = []
+    for rows, length in translator.search.compiled_shapes:
+        pieces = translator.source_tokenizer.tokenize([b" ".join([b"a"] * length)])
+        text = translator.source_tokenizer.detokenize(pieces[:, : length - 1]).numpy()[0]
+        lengths = np.full(rows, length - 1)
+        requests.append(
+            {
+                name: _sample_inputs(function.structured_input_signature[0], [text] * rows, lengths)
+                for name, function in served.functions.items()
+            }
+        )
+    return requests
+
+
+def _sample_inputs(specs, texts, lengths):
+    """Returns inputs by name; `lengths` are the numbers of ids of each row."""
     strings = np.array(texts, object)
     rows = np.arange(len(texts))
     choices = {
@@ -110,8 +158,8 @@ def _sample_inputs(specs, texts):
     for option in (*SEARCH_OPTIONS, *SAMPLING_OPTIONS):
         choices[option.name] = np.resize(option.samples, len(texts))
     for spec in specs:
-        if spec.name == "ids":  # 0 to 12 pieces per row
-            is_real = np.arange(spec.shape[1]) < rows[:, None] % 13
+        if spec.name == "ids":
+            is_real = np.arange(spec.shape[1]) < lengths[:, None]
             choices["ids"] = np.where(is_real, 4 + rows[:, None] * 7 % 90, 0)
     return {spec.name: choices[spec.name].astype(spec.dtype.as_numpy_dtype) for spec in specs}
 

@@ -1,6 +1,7 @@
 """Writes warm-up requests, which TF Serving replays when it loads a version."""
 
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +16,10 @@ _MAX_RECORDS = 1000  # TF Serving refuses more
 
 
 def write_warm_up(
-    version: pathlib.Path, model_name: str, requests: dict[str, dict[str, np.ndarray]]
+    version: pathlib.Path,
+    model_name: str,
+    requests: dict[str, dict[str, np.ndarray]],
+    first: Sequence[dict[str, dict[str, np.ndarray]]] = (),
 ) -> int:
     """Writes `assets.extra/tf_serving_warmup_requests`.
 
@@ -23,6 +27,7 @@ def write_warm_up(
         version: folder of the SavedModel.
         model_name: the name the model is served under.
         requests: `{signature: {input: array}}`, with at least 8 rows each.
+        first: requests that are sent before them as they are, for compiled searches.
 
     Returns:
         The number of requests written.
@@ -32,10 +37,17 @@ def write_warm_up(
     """
     folder = version / "assets.extra"
     folder.mkdir()
-    records = [
-        _record(model_name, signature, {name: values[:rows] for name, values in inputs.items()})
+    parts = [
+        {
+            signature: {name: values[:rows] for name, values in inputs.items()}
+            for signature, inputs in requests.items()
+        }
         for rows in _BATCH_SIZES
-        for signature, inputs in requests.items()
+    ]
+    records = [
+        _record(model_name, signature, inputs)
+        for part in (*first, *parts)
+        for signature, inputs in part.items()
     ]
     if len(records) > _MAX_RECORDS:
         raise InputError(

@@ -3,6 +3,7 @@
 import argparse
 import os
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from tf_transformer.decoding.search_options import (
     MAX_BEAM_SIZE,
 )
 from tf_transformer.errors import InputError
+from tf_transformer.printable import printable
 from tf_transformer.text.language_tags import find_tags, language_tag
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
@@ -78,6 +80,16 @@ def given_search(options: argparse.Namespace) -> dict[str, Any]:
         raise InputError(f"--length-penalty {alpha:g}: expected 0 to {LARGEST_LENGTH_PENALTY:g}")
     given = {"beam_size": beam_size, "length_penalty": alpha}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def search_shape(value: str) -> tuple[int, int]:
+    """Parses the shape of a compiled search, such as `1x32`."""
+    match = re.fullmatch("([0-9]{1,6})x([0-9]{1,6})", value)
+    if not match:
+        raise argparse.ArgumentTypeError(
+            f"{printable(value, 100)}: expected ROWSxLENGTH, such as 1x32"
+        )
+    return int(match[1]), int(match[2])
 
 
 def check_translator(

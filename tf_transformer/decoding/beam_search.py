@@ -4,6 +4,7 @@ Greedy search is a beam of 1. Options may differ from row to row, and the rows o
 influence each other.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -212,11 +213,11 @@ def beam_search(
         InputError: `beam_size` or `num_best` is out of range.
     """
     check_search_arguments(beam_size, 1 if tf.is_tensor(num_best) else num_best, 0.0)
-    search = _Search(model, beam_size, tuple(end_ids), num_best, tuple(suppressed_ids))
+    search = Search(model, beam_size, tuple(end_ids), num_best, tuple(suppressed_ids))
     return search.run(state, begin_id, options)
 
 
-class _Rows(NamedTuple):
+class SearchRows(NamedTuple):
     """The state of the sentences that are in the batch.
 
     Attributes:
@@ -243,8 +244,9 @@ class _Rows(NamedTuple):
     is_open: tf.Tensor
 
 
-class _Search(NamedTuple):
-    """The arguments of `beam_search` that are the same for all rows and steps."""
+@dataclasses.dataclass
+class Search:
+    """A search with the arguments of `beam_search` that are the same for all rows and steps."""
 
     model: StepModel
     beam_size: int
@@ -252,16 +254,9 @@ class _Search(NamedTuple):
     num_best: int | tf.Tensor
     suppressed_ids: tuple[int, ...]
 
-    def run(self, state, begin_id, options):
-        batch_size = tf.shape(options.max_length)[0]
-        options = options._replace(
-            length_penalty=tf.broadcast_to(
-                tf.cast(options.length_penalty, tf.float32), (batch_size,)
-            )
-        )
-        # The nest of loop variables must not contain None.
-        absent = {name: () for name, value in options._asdict().items() if value is None}
-        rows = self._initial_rows(options._replace(**absent), batch_size, begin_id)
+    def run(self, state: Any, begin_id: int, options: SearchOptions) -> Hypotheses:
+        """Searches; the arguments are those of `beam_search`."""
+        rows = self.initial_rows(options, tf.shape(options.max_length)[0], begin_id)
         loop = (tf.constant(0), rows, rows.finished, state)
         _, rows, results, _ = tf.while_loop(
             lambda step, rows, results, state: tf.reduce_any(rows.is_open),
@@ -274,14 +269,19 @@ class _Search(NamedTuple):
         )
         return _write_results(results, rows)
 
-    def _initial_rows(self, options, batch_size, begin_id):
+    def initial_rows(self, options, batch_size, begin_id):
+        """Returns the `SearchRows` before the first step."""
+        alpha = tf.broadcast_to(tf.cast(options.length_penalty, tf.float32), (batch_size,))
+        # The nest of loop variables must not contain None.
+        absent = {name: () for name, value in options._asdict().items() if value is None}
+        options = options._replace(length_penalty=alpha, **absent)
         shape = (batch_size, self.beam_size)
         zeros, impossible = tf.zeros(shape, tf.int32), tf.fill(shape, IMPOSSIBLE)
         no_ids = tf.zeros((*shape, 0), tf.int32)
         coverage = ()
         if _is_given(options.coverage_penalty):
             coverage = tf.zeros((*shape, tf.shape(options.source_mask)[1]))
-        return _Rows(
+        return SearchRows(
             index=tf.range(batch_size),
             options=options,
             ids=no_ids,
@@ -295,11 +295,11 @@ class _Search(NamedTuple):
         )
 
     def _advance(self, step, rows, results, state):
-        """Runs one step: extends every live hypothesis by one token and keeps the best.
+        """Runs one step.
 
         Args:
             step: `()` int32, number of tokens of every live hypothesis.
-            rows: the `_Rows` in the batch.
+            rows: the `SearchRows` in the batch.
             results: `Hypotheses` of the original batch, written when rows leave.
             state: the model's state.
 
@@ -314,6 +314,20 @@ class _Search(NamedTuple):
             lambda: self._keep_open_rows(step, rows, results, state),
             lambda: (rows, results, state),
         )
+        rows, state = self.extend(step, rows, state)
+        return step + 1, rows, results, state
+
+    def extend(self, step, rows, state):
+        """Extends every live hypothesis by one token and keeps the best.
+
+        Args:
+            step: `()` int32, number of tokens of every live hypothesis.
+            rows: the `SearchRows` in the batch.
+            state: the model's state.
+
+        Returns:
+            The new `SearchRows` and the new state.
+        """
         # 2. The model computes logits from the newest tokens, (rows, beam, vocab).
         with_coverage = _is_given(rows.options.coverage_penalty)
         logits, attention, state = self.model.decode_step(
@@ -340,8 +354,10 @@ class _Search(NamedTuple):
         new = self._end(rows.options, ids, log_probs, coverage, step)
         finished = _merge(rows.finished, new, ended & rows.is_open[:, tf.newaxis], self.beam_size)
         log_probs = tf.where(ended, IMPOSSIBLE, log_probs)
+        ids, finished_ids = self.with_column(ids, newest, finished.ids, step)
+        finished = finished._replace(ids=finished_ids)
         rows = rows._replace(
-            ids=tf.concat([ids, newest[:, :, tf.newaxis]], axis=2),
+            ids=ids,
             newest=newest,
             parents=parents,
             log_probs=log_probs,
@@ -349,7 +365,22 @@ class _Search(NamedTuple):
             finished=finished,
             is_open=rows.is_open & self._may_improve(rows.options, log_probs, finished),
         )
-        return step + 1, rows, results, state
+        return rows, state
+
+    def with_column(self, live, newest, finished, step):
+        """Appends the newest tokens, of live hypotheses, and padding, of finished ones.
+
+        Args:
+            live: `(rows, beam, step)` int32, ids of live hypotheses.
+            newest: `(rows, beam)` int32.
+            finished: `(rows, beam, step)` int32, ids of finished hypotheses.
+            step: `()` int32.
+
+        Returns:
+            The ids of live and finished hypotheses, `(rows, beam, step + 1)`.
+        """
+        live = tf.concat([live, newest[:, :, tf.newaxis]], axis=2)
+        return live, tf.pad(finished, [[0, 0], [0, 0], [0, 1]])
 
     def _is_within_beam(self, rows):
         """Returns `(rows, beam)` bool, True for as many hypotheses as may be live in each row."""
@@ -367,7 +398,7 @@ class _Search(NamedTuple):
         """
         longest = _scored_length(options, options.max_length + 1)
         bound = tf.reduce_max(log_probs, axis=1) / length_penalty(longest, options.length_penalty)
-        last = finished.scores[:, self.num_best - 1]
+        last = tf.gather(finished.scores, self.num_best - 1, axis=1)
         if _is_given(options.beam_size):
             indices = tf.minimum(options.beam_size, self.num_best) - 1
             last = tf.gather(finished.scores, indices, batch_dims=1)
@@ -457,9 +488,7 @@ def _merge(finished, new, ended, beam_size):
     new = new._replace(scores=tf.where(ended, new.scores, IMPOSSIBLE))
     both = [tf.concat([old, add], axis=1) for old, add in zip(finished, new, strict=True)]
     _, order = tf.math.top_k(both[1], beam_size)
-    ids, scores, log_probs, lengths = (tf.gather(x, order, batch_dims=1) for x in both)
-    # One more column, so that finished and live ids have the same length.
-    return Hypotheses(tf.pad(ids, [[0, 0], [0, 0], [0, 1]]), scores, log_probs, lengths)
+    return Hypotheses(*(tf.gather(x, order, batch_dims=1) for x in both))
 
 
 def _write_results(results, rows):

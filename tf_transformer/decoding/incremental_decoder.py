@@ -42,9 +42,11 @@ class IncrementalDecoder:
 
     Attributes:
         compaction_interval: number of steps that a new or compacted cache has space for.
+        cache_type: class of the cache of keys and values.
     """
 
     compaction_interval = 8
+    cache_type = KVCache
 
     def __init__(self, model: DecoderModel, beam_size: int = 1):
         self.model = model
@@ -82,7 +84,7 @@ class IncrementalDecoder:
         if config.decoder_autoregression == "ssru":
             d_model = config.side("decoder").d_model
             return RecurrentCache.empty(len(layers), rows, self.beam_size, d_model)
-        return KVCache.empty(
+        return self.cache_type.empty(
             [(layer.self_attention.num_heads, layer.self_attention.head_dim) for layer in layers],
             rows,
             self.beam_size,

@@ -115,15 +115,21 @@ class KVCache(NamedTuple):
             The new cache and the `CacheStep`.
         """
         beam_size, entries = parents.shape[1], tf.shape(self.visible)[2]
-        own_entries = self.next_entry + tf.range(beam_size)  # (beam,)
-        visible = tf.gather(self.visible, parents, batch_dims=1)
-        visible |= tf.range(entries) == own_entries[:, tf.newaxis]
-        visible.set_shape((None, beam_size, None))
+        visible = self.visible_entries(parents)
         # The entries of a step are adjacent in memory, so each head writes them as one row.
         heads = tf.reduce_prod(tf.shape(self.layers[0])[:3])
         indices = tf.range(heads) * (entries // beam_size) + self.next_entry // beam_size
         step = CacheStep(beam_size, visible[:, tf.newaxis], indices, self.positions - position)
         return self._replace(visible=visible, next_entry=self.next_entry + beam_size), step
+
+    def visible_entries(self, parents: tf.Tensor) -> tf.Tensor:
+        """Returns `visible` of the next step, with the entries that it will write."""
+        beam_size = parents.shape[1]
+        own_entries = self.next_entry + tf.range(beam_size)  # (beam,)
+        visible = tf.gather(self.visible, parents, batch_dims=1)
+        visible |= tf.range(tf.shape(visible)[2]) == own_entries[:, tf.newaxis]
+        visible.set_shape((None, beam_size, None))
+        return visible
 
     def select_rows(
         self,

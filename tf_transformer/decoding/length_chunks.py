@@ -12,6 +12,7 @@ def map_chunks(
     """Sorts rows by length, maps them chunk by chunk, and restores their order.
 
     Short sentences are not padded to the longest of the batch, and the memory is that of one chunk.
+    Rows that fit into one chunk are mapped as they are.
 
     Args:
         function: maps a nest of the rows of a chunk to a nest with the same number of rows.
@@ -23,6 +24,14 @@ def map_chunks(
     Returns:
         Nest of tensors, in the order of `rows`.
     """
+    return tf.cond(
+        tf.size(lengths) <= chunk_size,
+        lambda: function(rows),
+        lambda: _map_sorted(function, rows, lengths, chunk_size, outputs),
+    )
+
+
+def _map_sorted(function, rows, lengths, chunk_size, outputs):
     order = tf.argsort(lengths, stable=True)
     rows = tf.nest.map_structure(lambda x: tf.gather(x, order), rows)
     num_chunks = (tf.size(lengths) + chunk_size - 1) // chunk_size

@@ -1,7 +1,7 @@
 """Translation of token ids: encoder and beam search in one graph."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -12,6 +12,7 @@ from tf_transformer.decoding.beam_search import (
     beam_search,
     check_search_arguments,
 )
+from tf_transformer.decoding.compiled_search import CompiledSearch, check_shapes
 from tf_transformer.decoding.incremental_decoder import DecodingState, IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.search_options import (
@@ -21,45 +22,17 @@ from tf_transformer.decoding.search_options import (
     LARGEST_LENGTH_PENALTY,
     SEARCH_OPTIONS,
 )
+from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.errors import InputError
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.printable import shown
 from tf_transformer.text.framing import end_and_pad, split_tags
-from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS
+from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS, UNKNOWN_ID
 
 # With these and sources of at most 2**20 tokens, the limit of an output fits into an int32.
 _LARGEST_FACTOR, _LARGEST_CONSTANT = 1000, 2**20
-
-
-class TranslationOptions(NamedTuple):
-    """Per-sentence options of a batch, `(batch,)` tensors, in the order of `SEARCH_OPTIONS`.
-
-    Attributes:
-        beam_size: int32, up to the beam size of the search; 0 means the beam size of the search.
-        length_penalty: float32, alpha of `beam_search.length_penalty`; a negative value means the
-            length penalty of the search.
-        max_length: int32, maximum number of tokens of the translation; 0 means the limit that
-            follows from the source, see `TranslationSearch`.
-        min_length: int32, minimum number of tokens.
-        no_repeat_ngram: int32, size n; no n-gram of this size occurs twice; 0 allows all.
-        coverage_penalty: float32, beta of Wu et al., 2016, equation 14; 0 means none.
-    """
-
-    beam_size: Any
-    length_penalty: Any
-    max_length: Any
-    min_length: Any
-    no_repeat_ngram: Any
-    coverage_penalty: Any
-
-    @classmethod
-    def defaults(cls, rows: tf.Tensor | int) -> "TranslationOptions":
-        """Returns the defaults for `rows` sentences."""
-        return cls(
-            *(tf.fill([rows], tf.constant(o.unset, tf.as_dtype(o.dtype))) for o in SEARCH_OPTIONS)
-        )
 
 
 class TranslationSearch(tf.Module):
@@ -75,6 +48,8 @@ class TranslationSearch(tf.Module):
         max_length_factor: factor of the source length in the limit of the output's length.
         max_length_constant: constant in the limit of the output's length.
         end_ids: tokens that end an output.
+        compiled_shapes: batches up to these shapes, each a number of rows and a length of the
+            sources, are searched by functions that XLA compiles, see `CompiledSearch`.
 
     Raises:
         InputError: an argument is out of range, or the model has no encoder.
@@ -89,6 +64,7 @@ class TranslationSearch(tf.Module):
         max_length_factor: float = 1.5,
         max_length_constant: int = 20,
         end_ids: Sequence[int] = (END_ID,),
+        compiled_shapes: Iterable[tuple[int, int]] = (),
     ):
         super().__init__(name="translation_search")
         if not isinstance(model, Transformer):
@@ -112,6 +88,13 @@ class TranslationSearch(tf.Module):
         self.max_length_constant = max_length_constant
         self.end_ids = tuple(end_ids)
         self._graphs: dict[str, Any] = {}
+        self.compiled_shapes = check_shapes(compiled_shapes, model.config.max_length)
+        self._compiled = None
+        if self.compiled_shapes:
+            limits = {shape: self._largest_output(shape.length) for shape in self.compiled_shapes}
+            self._compiled = CompiledSearch(
+                model, beam_size, self.end_ids, limits, self._search_options
+            )
 
     @property
     def limit(self) -> int:
@@ -178,8 +161,14 @@ class TranslationSearch(tf.Module):
             def run(ids, num_best, *given):
                 prefix = given[0] if with_options else None
                 options = TranslationOptions(*given[1:]) if with_options else None
-                decoder, state, arguments = self.start(ids, options, prefix)
-                return beam_search(decoder, state, num_best=num_best, **arguments)
+
+                def search():
+                    decoder, state, arguments = self.start(ids, options, prefix)
+                    return beam_search(decoder, state, num_best=num_best, **arguments)
+
+                if self._compiled is None:
+                    return search()
+                return self._compiled.run(ids, num_best, options, prefix, search)
 
             self._graphs[key] = run
         return self._graphs[key]
@@ -211,6 +200,11 @@ class TranslationSearch(tf.Module):
             suppressed_ids=SUPPRESSED_IDS,
         )
         return decoder, state, arguments
+
+    def _largest_output(self, length):
+        """Returns the largest `max_lengths` of a source, unless another one is requested."""
+        ids = [[UNKNOWN_ID] * (length - 1) + [END_ID]]
+        return int(self.max_lengths(tf.constant(ids))[0])
 
     def max_lengths(
         self, ids: tf.Tensor, requested: tf.Tensor | int = 0, minimum: tf.Tensor | int = 0

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tf_transformer.decoding.argument_types import is_whole
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS, RowOption
-from tf_transformer.decoding.translation_search import TranslationOptions
+from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.errors import InputError
 from tf_transformer.hub.generation_options import SAMPLING_COLUMNS, RowOptions
 from tf_transformer.hub.traced_weights import TracedWeights

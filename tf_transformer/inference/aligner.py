@@ -5,7 +5,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_transformer.decoding.length_chunks import map_chunks
-from tf_transformer.decoding.translation_search import TranslationOptions
+from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.text.framing import end_and_pad, prepend_begin, split_tags

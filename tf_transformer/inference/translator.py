@@ -11,11 +11,13 @@ import tqdm
 from tf_transformer.decoding.argument_types import is_whole
 from tf_transformer.decoding.beam_search import check_search_arguments
 from tf_transformer.decoding.length_chunks import map_chunks
-from tf_transformer.decoding.translation_search import TranslationOptions, TranslationSearch
+from tf_transformer.decoding.translation_options import TranslationOptions
+from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.printable import shown
+from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.storage.model_dir import load_for_decoding
 from tf_transformer.text.language_tags import check_tags
 from tf_transformer.text.texts import list_of_texts
@@ -93,6 +95,8 @@ class Translator(tf.Module):
             model, end_ids=target_tokenizer.end_ids(end_pieces), **search_arguments
         )
         check_search_arguments(self.search.beam_size, num_best, 0.0)
+        if self.search.compiled_shapes and is_quantized(model):
+            raise InputError("`compiled_shapes`: XLA cannot compile a model in int8")
         if source_tokenizer is None:
             raise InputError("`source_tokenizer` must be a `Tokenizer`. Received: None")
         if not is_whole(chunk_size) or chunk_size < 1:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from tf_transformer.decoding.beam_search import beam_search
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
-from tf_transformer.decoding.translation_search import TranslationOptions
+from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator

@@ -6,7 +6,7 @@ import pytest
 
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
-from tf_transformer.decoding.translation_search import TranslationOptions
+from tf_transformer.decoding.translation_options import TranslationOptions
 
 ROOT = pathlib.Path(__file__).parents[3]
 

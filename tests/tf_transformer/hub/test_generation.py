@@ -8,7 +8,7 @@ import tensorflow as tf
 from tests.tf_transformer.hub.tasks import SOURCES, make_task
 from tf_transformer import Translator
 from tf_transformer.decoding.sampling import SamplingOptions
-from tf_transformer.decoding.translation_search import TranslationOptions
+from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.hub import TransformerSeq2SeqLM
 from tf_transformer.hub.generation_options import RowOptions, options_of_sampler
 from tf_transformer.inference.sampler import sample_translations

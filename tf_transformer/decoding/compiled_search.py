@@ -1,0 +1,189 @@
+"""Searches that XLA compiles, for a few numbers of rows and source lengths.
+
+A compiled search runs without TensorFlow's overhead for each operation, which is most of the time
+of small models and small batches. XLA compiles for fixed shapes, a few seconds each, when a search
+is first run. So there is one for each of a few shapes, to which smaller batches are padded; other
+batches take the ordinary search.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.decoding.argument_types import is_whole
+from tf_transformer.decoding.beam_search import Hypotheses, SearchOptions
+from tf_transformer.decoding.search_options import SEARCH_OPTIONS
+from tf_transformer.decoding.static_search import StaticDecoder, StaticSearch
+from tf_transformer.decoding.translation_options import TranslationOptions
+from tf_transformer.errors import InputError
+from tf_transformer.models.transformer import Transformer
+from tf_transformer.printable import shown
+from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS
+
+MAX_ROWS = 1024
+
+
+class SearchShape(NamedTuple):
+    """The largest batch that a compiled search can translate.
+
+    Attributes:
+        rows: number of sentences.
+        length: number of tokens of a source, with its end.
+    """
+
+    rows: int
+    length: int
+
+
+def check_shapes(shapes: Iterable[Any], longest: int) -> list[SearchShape]:
+    """Checks the shapes of compiled searches.
+
+    Args:
+        shapes: pairs of a number of rows and a length.
+        longest: the longest source of the model, with its end.
+
+    Raises:
+        InputError: a shape is not a pair of integers, or out of range.
+    """
+    checked = []
+    for shape in shapes:
+        numbers = tuple(shape) if isinstance(shape, Sequence) else ()
+        if (
+            len(numbers) != 2
+            or not all(map(is_whole, numbers))
+            or not (1 <= numbers[0] <= MAX_ROWS and 2 <= numbers[1] <= longest)
+        ):
+            raise InputError(
+                f"`compiled_shapes` must be pairs of a number of rows, 1 to {MAX_ROWS}, and a "
+                f"length with the end, 2 to {longest}. Received: {shown(shape)}"
+            )
+        checked.append(SearchShape(*map(int, numbers)))
+    return checked
+
+
+class CompiledSearch:
+    """The compiled searches of a model.
+
+    Args:
+        model: the model.
+        beam_size: width of the beam.
+        end_ids: tokens that end an output.
+        limits: for each shape to compile for, the largest number of tokens of an output.
+        search_options: computes the `SearchOptions` of a batch from its ids, `TranslationOptions`
+            and prefixes.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        beam_size: int,
+        end_ids: Sequence[int],
+        limits: Mapping[SearchShape, int],
+        search_options: Callable[..., SearchOptions],
+    ):
+        self._model, self._beam_size, self._end_ids = model, beam_size, tuple(end_ids)
+        self._search_options = search_options
+        # The first one that is large enough is taken.
+        by_size = sorted(limits.items(), key=lambda item: (math.prod(item[0]), item))
+        self._searches = [
+            (shape, limit, self._make_function(shape, limit)) for shape, limit in by_size
+        ]
+
+    def run(
+        self,
+        ids: tf.Tensor,
+        num_best: tf.Tensor,
+        options: Any,
+        prefix: tf.Tensor | None,
+        ordinary: Callable[[], Hypotheses],
+    ) -> Hypotheses:
+        """Runs the smallest compiled search that is large enough, or the ordinary one.
+
+        Args:
+            ids: `(batch, length)`, the result of `end_and_pad`.
+            num_best: `()` int32.
+            options: `TranslationOptions`, or None. Batches with `no_repeat_ngram` or
+                `coverage_penalty` take the ordinary search.
+            prefix: `(batch, length)` ids padded with 0, or None.
+            ordinary: searches without XLA.
+
+        Returns:
+            As `beam_search`.
+        """
+        fits = [_fits(shape, limit, ids, options, prefix) for shape, limit, _ in self._searches]
+        first = tf.argmax(tf.stack([*fits, True]), output_type=tf.int32)
+        branches = [
+            partial(_run_padded, function, shape, limit, ids, num_best, options, prefix)
+            for shape, limit, function in self._searches
+        ]
+        return tf.switch_case(first, [*branches, ordinary])
+
+    def _make_function(self, shape, limit):
+        """Returns the search for one shape, a `tf.function`."""
+        num_steps = limit + 1  # with the end
+
+        # A server that lacks the flag reports this name.
+        def needs_the_flag_xla_cpu_compilation_enabled(num_best, ids, prefix, options):
+            is_begin = tf.range(shape.length) == 0
+            ids = tf.where(is_begin & (ids == PAD_ID), END_ID, ids)  # sources that were added
+            decoder = StaticDecoder(self._model, self._beam_size, num_steps)
+            mask = self._model.source_mask(ids)
+            state = decoder.start(shape.rows, self._model.encode(ids), mask)
+            given = self._search_options(ids, options, prefix)
+            given = given._replace(no_repeat_ngram=None, coverage_penalty=None)
+            search = StaticSearch(decoder, self._beam_size, self._end_ids, num_best, SUPPRESSED_IDS)
+            return search.run(state, BEGIN_ID, given)
+
+        return tf.function(
+            needs_the_flag_xla_cpu_compilation_enabled,
+            input_signature=[
+                tf.TensorSpec([], tf.int32),
+                tf.TensorSpec(shape, tf.int32),
+                tf.TensorSpec([shape.rows, num_steps], tf.int32),
+                TranslationOptions(
+                    *(tf.TensorSpec([shape.rows], option.dtype) for option in SEARCH_OPTIONS)
+                ),
+            ],
+            autograph=False,
+            jit_compile=True,
+        )
+
+
+def _fits(shape, limit, ids, options, prefix):
+    """Returns whether a search can translate a batch, `()` bool."""
+    size = tf.shape(ids)
+    fits = (size[0] >= 1) & (size[0] <= shape.rows) & (size[1] <= shape.length)
+    if prefix is not None:
+        lengths = tf.math.count_nonzero(prefix != PAD_ID, axis=1, dtype=tf.int32)
+        fits &= tf.reduce_all(lengths <= limit)
+    if options is not None:
+        is_unset = (options.no_repeat_ngram == 0) & (options.coverage_penalty == 0)
+        fits &= tf.reduce_all(is_unset & (options.max_length <= limit))
+    return fits
+
+
+def _run_padded(function, shape, limit, ids, num_best, options, prefix):
+    """Runs a search with a batch that is padded to its shape."""
+    rows = tf.shape(ids)[0]
+    if options is None:
+        options = TranslationOptions.defaults(shape.rows)
+    else:
+        options = TranslationOptions(*(_pad(option, shape[:1]) for option in options))
+    if prefix is None:
+        prefix = tf.zeros((shape.rows, limit + 1), tf.int32)
+    else:
+        prefix = _pad(prefix[:, :limit], (shape.rows, limit + 1))  # the rest is padding
+    found = Hypotheses(*function(num_best, _pad(ids, shape), prefix, options))
+    if shape.rows > 1:
+        found = Hypotheses(*(part[:rows] for part in found))
+    return found._replace(ids=found.ids[:, :, : tf.reduce_max(found.lengths)])
+
+
+def _pad(array, shape):
+    """Pads an array to a shape with zeros."""
+    missing = tf.constant(shape) - tf.shape(array)
+    padded = tf.pad(array, tf.stack([tf.zeros_like(missing), missing], axis=1))
+    return tf.ensure_shape(padded, shape)

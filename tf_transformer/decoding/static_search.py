@@ -1,0 +1,97 @@
+"""Beam search in arrays of fixed sizes, for XLA, which compiles no others.
+
+The steps are those of `beam_search`. Instead of growing, the arrays have space for the longest
+output from the start, and finished rows stay in the batch.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from tf_transformer.decoding.beam_search import Hypotheses, Search, SearchOptions
+from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
+from tf_transformer.decoding.kv_cache import CacheStep, KVCache
+from tf_transformer.models.base import DecoderModel
+from tf_transformer.private_interfaces import xla_dynamic_update_slice
+
+
+class StaticSearch(Search):
+    """A `Search` with a `StaticDecoder`, whose number of steps is the space for ids.
+
+    The number of rows must be known in the graph, and repeated n-grams and the coverage penalty
+    must not be given.
+    """
+
+    model: "StaticDecoder"
+
+    def run(self, state: Any, begin_id: int, options: SearchOptions) -> Hypotheses:
+        """Searches; the arguments are those of `beam_search`."""
+        num_rows = options.max_length.shape[0]
+        rows = self.initial_rows(options, num_rows, begin_id)
+        ids = tf.zeros((num_rows, self.beam_size, self.model.num_steps), tf.int32)
+        rows = rows._replace(ids=ids, finished=rows.finished._replace(ids=ids))
+        _, rows, _ = tf.while_loop(
+            lambda step, rows, state: tf.reduce_any(rows.is_open),
+            lambda step, rows, state: (step + 1, *self.extend(step, rows, state)),
+            (tf.constant(0), rows, state),
+        )
+        return rows.finished
+
+    def with_column(self, live, newest, finished, step):
+        """Writes the newest tokens, see `Search.with_column`."""
+        column = xla_dynamic_update_slice(live, newest[:, :, tf.newaxis], (0, 0, step))
+        return column, finished
+
+
+class StaticStep(CacheStep):
+    """A `CacheStep` of a `StaticCache`; `indices` is `()` int32, the step's first entry."""
+
+    def write(
+        self, layer_cache: tuple[tf.Tensor, tf.Tensor], entries: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Writes the keys and values of the step's tokens, see `CacheStep.write`."""
+        start = (0, 0, self.indices, 0)
+        keys, values = (
+            xla_dynamic_update_slice(layer_cache[part], entries[part], start) for part in range(2)
+        )
+        return keys, values
+
+
+class StaticCache(KVCache):
+    """A `KVCache` with space for all steps, which is never compacted.
+
+    The keys and the values of a layer are two arrays, since XLA would copy the halves of one.
+    """
+
+    @classmethod
+    def empty(cls, *args: Any, **kwargs: Any) -> "StaticCache":
+        """Returns a cache without tokens, see `KVCache.empty`."""
+        cache = super().empty(*args, **kwargs)
+        layers = [tuple(tf.unstack(layer)) for layer in cache.layers]
+        return cls(layers, *cache[1:])
+
+    def begin_step(
+        self, parents: tf.Tensor, position: tf.Tensor | int
+    ) -> tuple["StaticCache", StaticStep]:
+        """Prepares a step, see `KVCache.begin_step`."""
+        beam_size, visible = parents.shape[1], self.visible_entries(parents)
+        step = StaticStep(
+            beam_size, visible[:, tf.newaxis], self.next_entry, self.positions - position
+        )
+        return self._replace(visible=visible, next_entry=self.next_entry + beam_size), step
+
+
+class StaticDecoder(IncrementalDecoder):
+    """An `IncrementalDecoder` with space for a number of steps.
+
+    Args:
+        model: a `Transformer` or `LanguageModel`.
+        beam_size: number of hypotheses per sentence.
+        num_steps: the largest number of steps.
+    """
+
+    cache_type = StaticCache
+
+    def __init__(self, model: DecoderModel, beam_size: int, num_steps: int):
+        super().__init__(model, beam_size)
+        self.num_steps = self.compaction_interval = num_steps
