@@ -30,7 +30,7 @@ from tf_transformer.command_line.command_options import (
 )
 from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.command_line.quiet import import_tensorflow
-from tf_transformer.decoding.search_options import COMPILED_SHAPES
+from tf_transformer.decoding.search_shapes import DEFAULT_SHAPES, check_shapes
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_folder
 from tf_transformer.storage.output_files import check_output_file
@@ -78,7 +78,7 @@ def _add_export(commands):
         "--xla", type=search_shape, nargs="*", metavar="ROWSxLENGTH",
         help="compile the search for batches up to these numbers of sentences and of source "
         "tokens, for low latency; the server then needs a flag, see the README that is written "
-        f"(default: {' '.join(f'{rows}x{length}' for rows, length in COMPILED_SHAPES)})",
+        f"(default: {' '.join(f'{rows}x{length}' for rows, length in DEFAULT_SHAPES)})",
     )  # fmt: skip
     parser.set_defaults(run=_run_export)
 
@@ -98,6 +98,7 @@ def _run_export(options):
         )
     check_output_file("--output", options.output, [options.model_dir])
     check_translator(options.model_dir, options.end_piece)
+    shapes = _compiled_shapes(options)
     facts = training_facts(options.model_dir, options.languages)
     scores = options.scores and read_evaluation(options.scores)
     import_tensorflow()
@@ -106,7 +107,7 @@ def _run_export(options):
     from tf_transformer.storage.model_dir import load_with_digest
 
     *loaded, digest = load_with_digest(options.model_dir, options.dtype)
-    translator = _make_translator(options, loaded)
+    translator = _make_translator(options, loaded, shapes)
     facts["weights_digest_blake2b"] = digest
     scores = scores or _scores_of(digest, options)
     if scores:
@@ -124,6 +125,18 @@ def _run_export(options):
     )
     for line in describe_deployment(options.output):
         print(line)
+
+
+def _compiled_shapes(options):
+    """Returns the shapes of `--xla`; the default ones are those that the model can translate."""
+    if options.xla is None:
+        return []
+    from tf_transformer.storage.model_dir import read_config  # `--help` imports no SentencePiece
+
+    longest = read_config(options.model_dir).max_length
+    if not options.xla:
+        return [shape for shape in DEFAULT_SHAPES if shape.length <= longest]
+    return check_shapes(options.xla, longest, "--xla")
 
 
 def _scores_of(digest, options):
@@ -144,16 +157,12 @@ def _scores_of(digest, options):
     return scores
 
 
-def _make_translator(options, loaded):
+def _make_translator(options, loaded, shapes):
     from tf_transformer.inference.translator import Translator
 
-    shapes = options.xla
-    if shapes is not None and not shapes:
-        longest = loaded[0].config.max_length
-        shapes = [(rows, length) for rows, length in COMPILED_SHAPES if length <= longest]
     return Translator(
         *loaded,
         **given_search(options),
         end_pieces=options.end_piece,
-        compiled_shapes=shapes or (),
+        compiled_shapes=shapes,
     )

@@ -7,61 +7,19 @@ batches take the ordinary search.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.decoding.argument_types import is_whole
 from tf_transformer.decoding.beam_search import Hypotheses, SearchOptions
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
+from tf_transformer.decoding.search_shapes import SearchShape
 from tf_transformer.decoding.static_search import StaticDecoder, StaticSearch
 from tf_transformer.decoding.translation_options import TranslationOptions
-from tf_transformer.errors import InputError
 from tf_transformer.models.transformer import Transformer
-from tf_transformer.printable import shown
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS
-
-MAX_ROWS = 1024
-
-
-class SearchShape(NamedTuple):
-    """The largest batch that a compiled search can translate.
-
-    Attributes:
-        rows: number of sentences.
-        length: number of tokens of a source, with its end.
-    """
-
-    rows: int
-    length: int
-
-
-def check_shapes(shapes: Iterable[Any], longest: int) -> list[SearchShape]:
-    """Checks the shapes of compiled searches.
-
-    Args:
-        shapes: pairs of a number of rows and a length.
-        longest: the longest source of the model, with its end.
-
-    Raises:
-        InputError: a shape is not a pair of integers, or out of range.
-    """
-    checked = []
-    for shape in shapes:
-        numbers = tuple(shape) if isinstance(shape, Sequence) else ()
-        if (
-            len(numbers) != 2
-            or not all(map(is_whole, numbers))
-            or not (1 <= numbers[0] <= MAX_ROWS and 2 <= numbers[1] <= longest)
-        ):
-            raise InputError(
-                f"`compiled_shapes` must be pairs of a number of rows, 1 to {MAX_ROWS}, and a "
-                f"length with the end, 2 to {longest}. Received: {shown(shape)}"
-            )
-        checked.append(SearchShape(*map(int, numbers)))
-    return checked
 
 
 class CompiledSearch:

@@ -15,8 +15,6 @@ LARGEST_COVERAGE_PENALTY = 1e6
 
 DEFAULT_BEAM_SIZE = 4
 DEFAULT_LENGTH_PENALTY = 0.6
-# Numbers of sentences and of source tokens for which `export --xla` compiles the search.
-COMPILED_SHAPES = ((1, 16), (1, 32), (1, 64))
 
 
 class RowOption(NamedTuple):

@@ -12,7 +12,7 @@ from tf_transformer.decoding.beam_search import (
     beam_search,
     check_search_arguments,
 )
-from tf_transformer.decoding.compiled_search import CompiledSearch, check_shapes
+from tf_transformer.decoding.compiled_search import CompiledSearch
 from tf_transformer.decoding.incremental_decoder import DecodingState, IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.search_options import (
@@ -22,6 +22,7 @@ from tf_transformer.decoding.search_options import (
     LARGEST_LENGTH_PENALTY,
     SEARCH_OPTIONS,
 )
+from tf_transformer.decoding.search_shapes import check_shapes
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.errors import InputError
 from tf_transformer.layers.masks import padding_mask

@@ -1,0 +1,91 @@
+"""`export --xla`: the search is compiled, and nothing else changes."""
+
+import json
+
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from tf_transformer.__main__ import main
+from tf_transformer.inference.translator import Translator
+
+SIGNATURES = ["nbest_options", "serving_default", "tokens"]
+FUNCTION = "needs_the_flag_xla_cpu_compilation_enabled"
+
+
+@pytest.fixture(scope="module")
+def served(talkative, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("compiled") / "translator"
+    options = ["--model-dir", str(talkative), "--output", str(directory), "--beam-size", "2"]
+    options += ["--signatures", *SIGNATURES, "--xla", "1x8", "2x6"]
+    assert main(["export", *options]) == 0
+    return directory
+
+
+@pytest.mark.slow
+def test_the_graph(served):
+    """One function for each shape, which all signatures call, and which XLA must compile."""
+    content = (served / "1" / "saved_model.pb").read_bytes()
+    graph = saved_model_pb2.SavedModel.FromString(content).meta_graphs[0].graph_def
+    functions = {
+        function.signature.name: function.attr["_XlaMustCompile"].b
+        for function in graph.library.function
+        if FUNCTION in function.signature.name
+    }
+    assert len(functions) == 2 and all(functions.values())
+
+
+@pytest.mark.slow
+def test_answers(served, talkative, corpus):
+    texts = (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:40]
+    signature = tf.saved_model.load(served / "1").signatures["serving_default"]
+    expected = Translator.load(talkative, beam_size=2).n_best(texts)
+    for rows in (1, 2, 5):
+        for start in range(0, len(texts) - rows, rows):
+            found = signature(tf.constant(texts[start : start + rows]))
+            wanted = expected[start : start + rows]
+            assert [x.decode() for x in found["translation"].numpy()] == [x[0].text for x in wanted]
+            scores = [x[0].score for x in wanted]
+            assert found["score"].numpy().tolist() == pytest.approx(scores, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_the_folder(served):
+    """The server gets its flag, and compiles before the first request."""
+    assert "--xla_cpu_compilation_enabled=true" in (served / "README.md").read_text()
+    config = (served / "models.config").read_text()
+    assert "# Start the server with --xla_cpu_compilation_enabled=true.\n" in config
+    card = json.loads((served / "1" / "model.json").read_text())
+    assert card["compiled_shapes"] == [[1, 8], [2, 6]]
+    protos = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
+    path = served / "1" / "assets.extra" / "tf_serving_warmup_requests"
+    requests = [
+        protos.PredictionLog.FromString(record.numpy()).predict_log.request
+        for record in tf.data.TFRecordDataset(str(path))
+    ]
+    texts = [tf.make_ndarray(request.inputs["text"]).tolist() for request in requests[:2]]
+    assert [request.model_spec.signature_name for request in requests[:2]] == [
+        "serving_default"
+    ] * 2
+    assert [len(rows) for rows in texts] == [1, 2]
+    signatures = {request.model_spec.signature_name for request in requests[2:]}
+    assert signatures == set(SIGNATURES)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--xla", "8"], "8: expected ROWSxLENGTH, such as 1x32"),
+        (["--xla", "1x32", "--dtype", "int8"], "--xla: XLA cannot compile a model in int8"),
+        (["--xla", "0x32"], "2 to 40. Received: (0, 32)"),
+        (["--xla", "1x300"], "--xla must be pairs of a number of rows, 1 to 1024"),
+    ],
+)
+def test_faults(talkative, tmp_path, capsys, options, message):
+    command = ["export", "--model-dir", str(talkative), "--output", str(tmp_path / "served")]
+    try:
+        assert main([*command, *options]) == 2
+    except SystemExit as error:
+        assert error.code == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "served").exists()
