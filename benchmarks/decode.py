@@ -1,14 +1,15 @@
 """Decoding speed of the exported SavedModel compared with other engines, with the same weights.
 
     python -m benchmarks.decode --model-dir DIR --sentences F [--preset base] [--batches 1 8 32 128]
-        [--beams 1 4] [--threads 1 2] [--rounds 5] [--natural 1000]
+        [--beams 1 4] [--threads 1 2] [--rounds 5] [--natural 1000] [--single 200] [--systems ...]
 
 The model, a small trained one, is widened to the preset's sizes with the same outputs (see
 `widening.py`), so that hypotheses and lengths are those of real translations. First, the initial
 15 pieces of the sentences are translated to exactly 20; then `--natural` whole sentences until
-their translations end. Every system runs in its own process for each number of threads. For each
-case the systems run alternately, so that changes in the machine's load affect all alike. Prints
-tables in Markdown with medians at each system's best number of threads.
+their translations end, and `--single` sentences one by one. `SavedModel float32, XLA` compiles for
+all these batches, see `CompiledSearch`. Every system runs in its own process for each number of
+threads. For each case the systems run alternately, so that changes in the machine's load affect all
+alike. Prints tables in Markdown with medians at each system's best number of threads.
 """
 
 import argparse
@@ -26,10 +27,12 @@ import numpy as np
 import tqdm
 
 SOURCE_LENGTH, TARGET_LENGTH = 15, 20
+MAX_COMPILED = 32  # sentences
 MARIAN = "Marian, Transformers"
 # Name: worker, dtype, maximum number of hypotheses at once (larger cases take too long).
 SYSTEMS = {
     "SavedModel float32": ("tensorflow", "float32", None),
+    "SavedModel float32, XLA": ("tensorflow", "xla", 256),
     "SavedModel bfloat16": ("tensorflow", "bfloat16", None),
     "SavedModel int8": ("tensorflow", "int8", None),
     "CTranslate2 float32": ("ctranslate2", "float32", None),
@@ -70,14 +73,23 @@ def write_models(options: argparse.Namespace) -> None:
         save_ctranslate2(model.config, weights, pieces, pieces, path, quantization)
     for kind, dtype, arrange in (
         ("float32", "float32", tile_weights),
+        ("xla", "float32", tile_weights),
         ("bfloat16", "bfloat16", tile_weights),
         ("int8", "float32", quantize),
     ):
+        systems = [name for name, (_, its_kind, _) in SYSTEMS.items() if its_kind == kind]
+        if options.systems and not set(systems) & set(options.systems):
+            continue
         own = Transformer(model.config, dtype=dtype)
         own.set_weights(model.get_weights())
         arrange(own)
         for beam_size in options.beams:
-            search = TranslationSearch(own, beam_size=beam_size, length_penalty=0.0)
+            search = TranslationSearch(
+                own,
+                beam_size=beam_size,
+                length_penalty=0.0,
+                compiled_shapes=compiled_shapes(options) if kind == "xla" else (),
+            )
             translator = types.SimpleNamespace(
                 search=search,
                 source_limit=search.limit,
@@ -86,6 +98,13 @@ def write_models(options: argparse.Namespace) -> None:
             served = ServedTranslator(translator, ["tokens_options"])
             path = directory / f"{kind}-beam{beam_size}"
             tf.saved_model.save(served, str(path), signatures=served.functions)
+
+
+def compiled_shapes(options: argparse.Namespace) -> list[tuple[int, int]]:
+    """Returns the numbers of sentences and of source tokens that XLA compiles for."""
+    sizes = {(batch, SOURCE_LENGTH + 1) for batch in options.batches if batch <= MAX_COMPILED}
+    rows = [1] * bool(options.single) + [options.chunk_size] * bool(options.natural)
+    return sorted(sizes | set(itertools.product(rows, (16, 32, 64))))
 
 
 class Worker:
@@ -160,10 +179,25 @@ def table(seconds: dict, cases: list[dict], workers: list[Worker]) -> list[str]:
     return lines
 
 
+def percentiles(seconds: dict, cases: list[dict], workers: list[Worker]) -> list[str]:
+    """Returns a table of the 50th and 99th percentile of the cases' medians, in milliseconds."""
+    lines = ["| | threads | p50 ms | p99 ms |", "|---|---|---|---|"]
+    for worker in workers:
+        times = [
+            1000 * statistics.median(seconds[worker.name, worker.threads, case["name"]])
+            for case in cases
+        ]
+        p50, p99 = np.percentile(times, [50, 99])
+        lines.append(f"| {worker.name} | {worker.threads} | {p50:.1f} | {p99:.1f} |")
+    return lines
+
+
 def agreement(outputs: dict, case: dict) -> list[str]:
     """Returns how many outputs of each system equal those of CTranslate2 in float32."""
-    expected = outputs["CTranslate2 float32", case["name"]]
-    lines = []
+    expected = outputs.get(("CTranslate2 float32", case["name"]))
+    lines: list[str] = []
+    if expected is None:
+        return lines
     for (name, case_name), found in outputs.items():
         if case_name == case["name"]:
             same = sum(ours == theirs for ours, theirs in zip(found, expected, strict=True))
@@ -197,7 +231,10 @@ def run(options: argparse.Namespace) -> None:
     beam_size = options.beams[-1]
     whole = {"name": name, "rows": rows[: options.natural], "beam_size": beam_size, "length": 0}
     workers = [
-        Worker(name, threads, options) for name in installed() for threads in options.threads
+        Worker(name, threads, options)
+        for name in installed()
+        if not options.systems or name in options.systems
+        for threads in options.threads
     ]
     seconds, _ = measure(workers, fixed, options.rounds)
     print("\n".join(table(seconds, fixed, workers)), flush=True)
@@ -205,6 +242,15 @@ def run(options: argparse.Namespace) -> None:
         chosen = [worker for worker in workers if worker.name in NATURAL]
         seconds, outputs = measure(chosen, [whole], max(1, options.rounds // 2))
         print("\n".join(["", *table(seconds, [whole], chosen), "", *agreement(outputs, whole)]))
+    for beam_size in options.beams if options.single else ():
+        chosen = [worker for worker in workers if worker.name in NATURAL]
+        cases = [
+            {"name": f"{beam_size}, {index}", "rows": [row], "beam_size": beam_size, "length": 0}
+            for index, row in enumerate(rows[: options.single])
+        ]
+        seconds, _ = measure(chosen, cases, options.rounds)
+        print(f"\n{len(cases)} single sentences, beam {beam_size}:\n")
+        print("\n".join(percentiles(seconds, cases, chosen)), flush=True)
     for worker in workers:
         worker.close()
 
@@ -220,6 +266,8 @@ def main() -> None:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--natural", type=int, default=1000)
+    parser.add_argument("--single", type=int, default=200)
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, help="default: all")
     parser.add_argument("--chunk-size", type=int, default=32, help="sentences decoded together")
     parser.add_argument("--verbose", action="store_true", help="show the output of the systems")
     parser.add_argument("--write", type=pathlib.Path, help=argparse.SUPPRESS)

@@ -67,7 +67,10 @@ class CTranslate2:
 
     def prepare(self, rows, beam_size, length):
         source = [[f"p{number}" for number in row] for row in rows]
-        limits = dict(min_decoding_length=length, max_decoding_length=length) if length else {}
+        longest = max(map(len, rows))
+        limits = dict(max_decoding_length=int(1.5 * longest) + 20)  # as the default limit here
+        if length:
+            limits = dict(min_decoding_length=length, max_decoding_length=length)
         return lambda: self._translator.translate_batch(
             source,
             beam_size=beam_size,
