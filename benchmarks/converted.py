@@ -1,12 +1,13 @@
 """Translations of a converted model in the toolkit that it was converted for.
 
-    python -m benchmarks.converted --model-dir DIR --sentences F [--limit 1000]
+    python -m benchmarks.converted --model-dir DIR --sentences F [--limit 1000] [--formats ...]
 
 Converts the model to CTranslate2, Transformers and Marian (see `benchmarks.marian_program`),
 translates the sentences there and here with greedy search and with a beam of 4 without length
-penalty, and counts equal translations, ties (another translation whose log-probability differs by
-at most 1e-4), and others: those where the translation of this project is more probable, and those
-where it is less probable. Prints a table in Markdown.
+penalty, and counts equal translations; those that are equal until the limit of 256 tokens cuts them
+off, which programs count differently; ties, which are other translations whose log-probability
+differs by at most 1e-4; and others: those where the translation of this project is more probable,
+and those where it is less probable. Prints a table in Markdown.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import collections
 import pathlib
 import tempfile
 from collections.abc import Callable
+from typing import NamedTuple
 
 import sentencepiece
 
@@ -21,19 +23,32 @@ BEAM_SIZES = (1, 4)
 TIE = 1e-4
 BATCH_SIZE = 32
 MAX_LENGTH = 256  # in tokens; CTranslate2's default
-KINDS = ("equal", "tie", "here more probable", "here less probable")
-# A translation and its log-probability.
-Found = tuple[str, float]
+# The characters of the last tokens before the limit.
+CUT = 12
+KINDS = ("equal", "equal until cut off", "tie", "here more probable", "here less probable")
+
+
+class Found(NamedTuple):
+    """A translation, its log-probability, and whether it was cut off."""
+
+    text: str
+    score: float
+    is_cut: bool = False
 
 
 def translate_here(model_dir: pathlib.Path, sentences: list[str], beam_size: int) -> list[Found]:
     """Translates with this project, to any length, as the others do."""
+    import tensorflow as tf
+
     from tf_transformer import Translator
 
     translator = Translator.load(
         model_dir, beam_size=beam_size, length_penalty=0.0, max_length_constant=MAX_LENGTH
     )
-    return [(best.text, best.score) for (best,) in translator.n_best(sentences)]
+    found = translator.translate(tf.constant(sentences))
+    columns = zip(*(part.numpy()[:, 0].tolist() for part in found[:3]), strict=True)
+    limit = translator.search.limit
+    return [Found(text.decode(), score, length >= limit) for text, score, length in columns]
 
 
 def load_ctranslate2(folder: pathlib.Path) -> Callable[[list[str], int], list[Found]]:
@@ -54,7 +69,7 @@ def load_ctranslate2(folder: pathlib.Path) -> Callable[[list[str], int], list[Fo
             return_scores=True,
             max_batch_size=BATCH_SIZE,
         )
-        return [(target.decode_pieces(x.hypotheses[0]), x.scores[0]) for x in results]
+        return [Found(target.decode_pieces(x.hypotheses[0]), x.scores[0]) for x in results]
 
     return translate
 
@@ -94,7 +109,7 @@ def load_transformers(folder: pathlib.Path) -> Callable[[list[str], int], list[F
             )
             scores = torch.where(torch.isfinite(scores), scores, 0)
             is_real = output.sequences[:, 1:] != model.config.pad_token_id
-            found += zip(texts, (scores * is_real).sum(1).tolist(), strict=True)
+            found += map(Found, texts, (scores * is_real).sum(1).tolist())
         return found
 
     return translate
@@ -111,7 +126,9 @@ def load_marian(folder: pathlib.Path) -> Callable[[list[str], int], list[Found]]
 
     if not is_installed():
         raise InputError("pymarian is not installed, see benchmarks/marian_program.py")
-    return lambda sentences, beam_size: translate(folder, sentences, beam_size)
+    return lambda sentences, beam_size: [
+        Found(*pair) for pair in translate(folder, sentences, beam_size)
+    ]
 
 
 LOADERS = {"ctranslate2": load_ctranslate2, "hf": load_transformers, "marian": load_marian}
@@ -120,14 +137,23 @@ LOADERS = {"ctranslate2": load_ctranslate2, "hf": load_transformers, "marian": l
 def compare(ours: list[Found], theirs: list[Found]) -> collections.Counter[str]:
     """Counts the kinds of results, see the module."""
     counts: collections.Counter[str] = collections.Counter()
-    for (our_text, our_score), (their_text, their_score) in zip(ours, theirs, strict=True):
-        if our_text == their_text:
+    for our, their in zip(ours, theirs, strict=True):
+        if our.text == their.text:
             counts["equal"] += 1
-        elif abs(our_score - their_score) <= TIE:
+        elif our.is_cut and _is_equal_until_end(our.text, their.text):
+            counts["equal until cut off"] += 1
+        elif abs(our.score - their.score) <= TIE:
             counts["tie"] += 1
         else:
-            counts[KINDS[2] if our_score > their_score else KINDS[3]] += 1
+            is_better = our.score > their.score
+            counts["here more probable" if is_better else "here less probable"] += 1
     return counts
+
+
+def _is_equal_until_end(one: str, other: str) -> bool:
+    """Returns whether the shorter text, but for its last tokens, begins the longer one."""
+    shorter, longer = sorted((one, other), key=len)
+    return longer.startswith(shorter[:-CUT])
 
 
 def main() -> None:
@@ -136,6 +162,7 @@ def main() -> None:
     parser.add_argument("--model-dir", type=pathlib.Path, required=True)
     parser.add_argument("--sentences", type=pathlib.Path, required=True)
     parser.add_argument("--limit", type=int, default=1000)
+    parser.add_argument("--formats", nargs="+", choices=LOADERS, default=list(LOADERS))
     options = parser.parse_args()
     from tf_transformer.errors import InputError
     from tf_transformer.formats.convert_model import convert_model
@@ -144,7 +171,8 @@ def main() -> None:
     print(f"{len(sentences)} sentences\n\n| format | beam | {' | '.join(KINDS)} |")
     print("|---" * (2 + len(KINDS)) + "|")
     with tempfile.TemporaryDirectory() as work:
-        for name, load in LOADERS.items():
+        for name in options.formats:
+            load = LOADERS[name]
             folder = pathlib.Path(work) / name
             try:
                 convert_model(options.model_dir, name, folder)
