@@ -50,6 +50,10 @@ class CacheStep(NamedTuple):
         written.set_shape((2, None, num_heads, None, head_dim))
         return written
 
+    def read(self, layer_cache: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the keys and the values, each `(rows, num_heads, entries, head_dim)`."""
+        return layer_cache[0], layer_cache[1]
+
 
 class KVCache(NamedTuple):
     """The entries of all rows: those of earlier steps, followed by space for later steps.

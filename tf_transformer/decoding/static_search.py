@@ -50,24 +50,33 @@ class StaticStep(CacheStep):
         self, layer_cache: tuple[tf.Tensor, tf.Tensor], entries: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Writes the keys and values of the step's tokens, see `CacheStep.write`."""
-        start = (0, 0, self.indices, 0)
-        keys, values = (
-            xla_dynamic_update_slice(layer_cache[part], entries[part], start) for part in range(2)
-        )
+        keys, values = layer_cache
+        columns = tf.linalg.matrix_transpose(entries[0])
+        keys = xla_dynamic_update_slice(keys, columns, (0, 0, 0, self.indices))
+        values = xla_dynamic_update_slice(values, entries[1], (0, 0, self.indices, 0))
         return keys, values
+
+    def read(self, layer_cache: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the keys and the values, see `CacheStep.read`."""
+        keys, values = layer_cache
+        return tf.linalg.matrix_transpose(keys), values
 
 
 class StaticCache(KVCache):
     """A `KVCache` with space for all steps, which is never compacted.
 
-    The keys and the values of a layer are two arrays, since XLA would copy the halves of one.
+    The keys and the values of a layer are two arrays, since XLA would copy the halves of one. Keys
+    are columns, `(rows, num_heads, head_dim, entries)`, by which XLA multiplies faster.
     """
 
     @classmethod
     def empty(cls, *args: Any, **kwargs: Any) -> "StaticCache":
         """Returns a cache without tokens, see `KVCache.empty`."""
         cache = super().empty(*args, **kwargs)
-        layers = [tuple(tf.unstack(layer)) for layer in cache.layers]
+        layers = [
+            (tf.linalg.matrix_transpose(keys), values)
+            for keys, values in map(tf.unstack, cache.layers)
+        ]
         return cls(layers, *cache[1:])
 
     def begin_step(

@@ -237,7 +237,7 @@ class SelfAttention(MultiHeadAttention):
         # (3, rows, heads, beam, head_dim)
         projected = layout.split_heads(self.query_key_value(inputs), 3, self.num_heads)
         layer_cache = step.write(layer_cache, projected[1:])
-        query, key, value = projected[0], layer_cache[0], layer_cache[1]
+        query, (key, value) = projected[0], step.read(layer_cache)
         # All queries are at the newest position, so a_ij depends only on the key.
         if self.relative_positions != "none":
             key = key + self.relative_keys.vectors_at(step.distances)[:, None]
