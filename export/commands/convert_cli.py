@@ -5,6 +5,7 @@ import itertools
 
 from tf_transformer.command_line.command_options import add_model_dir, folder
 from tf_transformer.command_line.interruption import interrupted_by_signals
+from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.formats.format_names import EXPORTED, WEIGHT_DTYPES
 
 
@@ -34,6 +35,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 @interrupted_by_signals()
 def _run(options):
+    if options.to == "litert":  # the others are written without TensorFlow
+        import_tensorflow()
     from tf_transformer.formats.convert_model import convert_model
 
     changes = convert_model(options.model_dir, options.to, options.output, options.dtype)

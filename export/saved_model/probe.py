@@ -32,7 +32,7 @@ def main(path: str, parent: int) -> None:
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 
-    # As in the settings of the server: the signatures then share what XLA compiles.
+    # As in the settings of the server.
     config = tf.compat.v1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     session = tf.compat.v1.Session(graph=tf.Graph(), config=config)

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from export.saved_model.deployment import MODEL_NAME, write_deployment, write_model_card
 from export.saved_model.export_folder import check_export_folder
+from export.saved_model.graph_options import without_graph_optimizer
 from export.saved_model.signatures import ServedTranslator
 from export.saved_model.verification import (
     compiled_requests,
@@ -38,6 +39,7 @@ _TEMPORARY_PREFIX = ".writing-version-"
 _OPERATION = re.compile(r"\{\{\w+ [^{}]*\}\}\s*| \[Op.*", re.DOTALL)
 
 
+@without_graph_optimizer()
 def export_translator(
     translator: Translator,
     directory: pathlib.Path,

@@ -1,6 +1,5 @@
 """Compares a SavedModel, run in a process without this project, with the original translator."""
 
-import contextlib
 import logging
 import os
 import pathlib
@@ -8,7 +7,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import IO, cast
 
 import numpy as np
@@ -67,22 +66,7 @@ def verify(
     _log.info("Running the SavedModel in a fresh process")
     answers = run_in_fresh_process(saved_model, requests)
     _log.info("Comparing its outputs with the model's")
-    with _shared_compilation() if compiled else contextlib.nullcontext():
-        _compare_answers(served, starts, requests, answers)
-
-
-@contextlib.contextmanager
-def _shared_compilation() -> Iterator[None]:
-    """Lets all functions share what XLA compiles, in a `with` statement.
-
-    TensorFlow's optimizer would make a copy of the compiled searches for each signature.
-    """
-    former = tf.config.optimizer.get_experimental_options()
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    try:
-        yield
-    finally:
-        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False} | former)
+    _compare_answers(served, starts, requests, answers)
 
 
 def _compare_answers(served, starts, requests, answers):

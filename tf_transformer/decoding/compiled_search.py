@@ -71,13 +71,27 @@ class CompiledSearch:
         Returns:
             As `beam_search`.
         """
-        fits = [_fits(shape, limit, ids, options, prefix) for shape, limit, _ in self._searches]
-        first = tf.argmax(tf.stack([*fits, True]), output_type=tf.int32)
+        fits = tf.concat([self._fits(ids, options, prefix), [True]], axis=0)
+        first = tf.argmax(fits, output_type=tf.int32)
         branches = [
             partial(_run_padded, function, shape, limit, ids, num_best, options, prefix)
             for shape, limit, function in self._searches
         ]
         return tf.switch_case(first, [*branches, ordinary])
+
+    def _fits(self, ids, options, prefix):
+        """Returns whether each search can translate a batch, `(searches,)` bool."""
+        shapes, limits, _ = zip(*self._searches, strict=True)
+        most_rows, longest = zip(*shapes, strict=True)
+        size = tf.shape(ids)
+        fits = (size[0] >= 1) & (size[0] <= most_rows) & (size[1] <= longest)
+        if prefix is not None:
+            lengths = tf.math.count_nonzero(prefix != PAD_ID, axis=1, dtype=tf.int32)
+            fits &= tf.reduce_max(lengths) <= limits
+        if options is not None:
+            is_unset = (options.no_repeat_ngram == 0) & (options.coverage_penalty == 0)
+            fits &= tf.reduce_all(is_unset) & (tf.reduce_max(options.max_length) <= limits)
+        return fits
 
     def _make_function(self, shape, limit):
         """Returns the search for one shape, a `tf.function`."""
@@ -108,19 +122,6 @@ class CompiledSearch:
             autograph=False,
             jit_compile=True,
         )
-
-
-def _fits(shape, limit, ids, options, prefix):
-    """Returns whether a search can translate a batch, `()` bool."""
-    size = tf.shape(ids)
-    fits = (size[0] >= 1) & (size[0] <= shape.rows) & (size[1] <= shape.length)
-    if prefix is not None:
-        lengths = tf.math.count_nonzero(prefix != PAD_ID, axis=1, dtype=tf.int32)
-        fits &= tf.reduce_all(lengths <= limit)
-    if options is not None:
-        is_unset = (options.no_repeat_ngram == 0) & (options.coverage_penalty == 0)
-        fits &= tf.reduce_all(is_unset & (options.max_length <= limit))
-    return fits
 
 
 def _run_padded(function, shape, limit, ids, num_best, options, prefix):

@@ -24,17 +24,17 @@ def map_chunks(
     Returns:
         Nest of tensors, in the order of `rows`.
     """
+    num_chunks = (tf.size(lengths) + chunk_size - 1) // chunk_size
     return tf.cond(
-        tf.size(lengths) <= chunk_size,
+        num_chunks == 1,
         lambda: function(rows),
-        lambda: _map_sorted(function, rows, lengths, chunk_size, outputs),
+        lambda: _map_sorted(function, rows, lengths, chunk_size, num_chunks, outputs),
     )
 
 
-def _map_sorted(function, rows, lengths, chunk_size, outputs):
+def _map_sorted(function, rows, lengths, chunk_size, num_chunks, outputs):
     order = tf.argsort(lengths, stable=True)
     rows = tf.nest.map_structure(lambda x: tf.gather(x, order), rows)
-    num_chunks = (tf.size(lengths) + chunk_size - 1) // chunk_size
 
     def add_chunk(index, arrays):
         chunk = tf.nest.map_structure(

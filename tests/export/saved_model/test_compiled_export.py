@@ -72,6 +72,14 @@ def test_the_folder(served):
     assert signatures == set(SIGNATURES)
 
 
+@pytest.mark.slow
+def test_bfloat16(talkative, tmp_path):
+    """`export` compares every signature, compiled and not, with the model."""
+    options = ["--model-dir", str(talkative), "--output", str(tmp_path / "served")]
+    options += ["--dtype", "bfloat16", "--signatures", "tokens_options", "--xla", "1x8"]
+    assert main(["export", *options]) == 0
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

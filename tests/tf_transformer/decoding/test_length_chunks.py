@@ -1,0 +1,26 @@
+"""Rows are mapped in chunks of similar length, in any number, and return in order."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.decoding.length_chunks import map_chunks
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 10])
+def test_every_number_of_rows(count):
+    sizes = []
+
+    def double(rows):
+        tf.debugging.assert_greater(tf.shape(rows)[0], 0)  # a search of no rows need not work
+        tf.py_function(lambda x: sizes.append(int(x)), [tf.shape(rows)[0]], [])
+        return 2 * rows
+
+    rows = tf.constant(np.random.default_rng(count).integers(0, 9, count), tf.int32)
+
+    @tf.function
+    def run(rows):
+        return map_chunks(double, rows, rows, 3, tf.TensorSpec([], tf.int32))
+
+    assert run(rows).numpy().tolist() == (2 * rows).numpy().tolist()
+    assert sum(sizes) == count and max(sizes, default=0) <= 3
