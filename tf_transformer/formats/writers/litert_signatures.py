@@ -116,6 +116,10 @@ class _CacheStep:
         )
         return keys, values
 
+    def read(self, layer_cache: tuple[Any, Any]) -> tuple[Any, Any]:
+        """Returns the keys and the values."""
+        return layer_cache
+
 
 class _RecurrentStep:
     """A `RecurrentStep` of one hypothesis, which continues itself."""
