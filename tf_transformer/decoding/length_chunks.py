@@ -7,12 +7,16 @@ import tensorflow as tf
 
 
 def map_chunks(
-    function: Callable[[Any], Any], rows: Any, lengths: tf.Tensor, chunk_size: int, outputs: Any
+    function: Callable[[Any], Any],
+    rows: Any,
+    lengths: tf.Tensor,
+    chunk_size: int,
+    outputs: Any,
+    is_compiled: bool = False,
 ) -> Any:
     """Sorts rows by length, maps them chunk by chunk, and restores their order.
 
     Short sentences are not padded to the longest of the batch, and the memory is that of one chunk.
-    Rows that fit into one chunk are mapped as they are.
 
     Args:
         function: maps a nest of the rows of a chunk to a nest with the same number of rows.
@@ -20,16 +24,20 @@ def map_chunks(
         lengths: `(rows,)` int32, the lengths to sort by.
         chunk_size: maximum number of rows per chunk.
         outputs: nest of `tf.TensorSpec` of the function's results, without the first axis.
+        is_compiled: whether the function is so fast that rows that fit into one chunk are mapped
+            as they are. The graph then has a second copy of the function.
 
     Returns:
         Nest of tensors, in the order of `rows`.
     """
     num_chunks = (tf.size(lengths) + chunk_size - 1) // chunk_size
-    return tf.cond(
-        num_chunks == 1,
-        lambda: function(rows),
-        lambda: _map_sorted(function, rows, lengths, chunk_size, num_chunks, outputs),
-    )
+
+    def map_sorted():
+        return _map_sorted(function, rows, lengths, chunk_size, num_chunks, outputs)
+
+    if not is_compiled:
+        return map_sorted()
+    return tf.cond(num_chunks == 1, lambda: function(rows), map_sorted)
 
 
 def _map_sorted(function, rows, lengths, chunk_size, num_chunks, outputs):

@@ -281,4 +281,5 @@ class TranslationSearch(tf.Module):
             Hypotheses(
                 tf.TensorSpec([self.limit], tf.int32), scalar, scalar, tf.TensorSpec([], tf.int32)
             ),
+            is_compiled=bool(self.compiled_shapes),
         )

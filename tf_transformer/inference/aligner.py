@@ -72,6 +72,7 @@ class Aligner:
             lengths,
             self._translator.chunk_size,
             (string, tf.TensorSpec([], tf.float32), string, string, string, string),
+            is_compiled=bool(self._translator.search.compiled_shapes),
         )
         return Alignments(
             texts,

@@ -208,7 +208,12 @@ class Translator(tf.Module):
 
         specs = [tf.TensorSpec([num_best], x) for x in (tf.string, tf.float32, tf.int32)]
         text, scores, counts = map_chunks(
-            translate_chunk, rows, lengths, self.chunk_size, tuple(specs)
+            translate_chunk,
+            rows,
+            lengths,
+            self.chunk_size,
+            tuple(specs),
+            is_compiled=bool(self.search.compiled_shapes),
         )
         return Translations(text, scores, counts, truncated)
 

@@ -8,7 +8,8 @@ from tf_transformer.decoding.length_chunks import map_chunks
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 10])
-def test_every_number_of_rows(count):
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_every_number_of_rows(count, is_compiled):
     sizes = []
 
     def double(rows):
@@ -20,7 +21,7 @@ def test_every_number_of_rows(count):
 
     @tf.function
     def run(rows):
-        return map_chunks(double, rows, rows, 3, tf.TensorSpec([], tf.int32))
+        return map_chunks(double, rows, rows, 3, tf.TensorSpec([], tf.int32), is_compiled)
 
     assert run(rows).numpy().tolist() == (2 * rows).numpy().tolist()
     assert sum(sizes) == count and max(sizes, default=0) <= 3
