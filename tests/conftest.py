@@ -4,9 +4,12 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import ctypes
 import dataclasses
+import gc
 import pathlib
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -67,6 +70,15 @@ def small_config(**changes: object) -> TrainingConfig:
     """Settings of a model that trains in seconds; `changes` are dotted names with `__` for dots."""
     overrides = {name.replace("__", "."): value for name, value in changes.items()}
     return make_config(read_settings(None, SMALL_SETTINGS | overrides))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def free_memory() -> Iterator[None]:
+    """Returns the memory of a module's tests: graphs are cycles, which Python collects late."""
+    yield
+    gc.collect()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from tf_transformer.command_line.command_options import (
     text,
 )
 from tf_transformer.command_line.interruption import interrupted_by_signals
+from tf_transformer.command_line.processor import lacks_bfloat16
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.decoding.search_shapes import DEFAULT_SHAPES, check_shapes
 from tf_transformer.errors import InputError
@@ -101,6 +102,12 @@ def _run_export(options):
     shapes = _compiled_shapes(options)
     facts = training_facts(options.model_dir, options.languages)
     scores = options.scores and read_evaluation(options.scores)
+    if options.dtype == "bfloat16" and lacks_bfloat16():
+        print(
+            "tf-transformer: this machine's processor has no arithmetic in bfloat16; on such a "
+            "processor, a model in bfloat16 is slower than in float32",
+            file=sys.stderr,
+        )
     import_tensorflow()
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("export").setLevel(logging.INFO)

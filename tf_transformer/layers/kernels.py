@@ -1,4 +1,4 @@
-"""Faster versions of small functions for training: hand-written gradients, TensorFlow kernels.
+"""Small functions, and faster versions for training: hand-written gradients, TensorFlow kernels.
 
 The results are the same. Next to each function is its plain version in `keras.ops`, `plain_...`,
 and the tests compare the values and gradients of the two.
@@ -20,7 +20,7 @@ def is_tensorflow() -> bool:
 
 def plain_layer_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     """Computes gamma x' + beta,  x' = (x - mean(x)) / sqrt(variance(x) + epsilon), in float32."""
-    rows = ops.cast(inputs, "float32")
+    rows, gamma, beta = (ops.cast(array, "float32") for array in (inputs, gamma, beta))
     rows = rows - ops.mean(rows, axis=-1, keepdims=True)
     variance = ops.mean(ops.square(rows), axis=-1, keepdims=True)
     outputs = rows * ops.rsqrt(variance + epsilon) * gamma + beta

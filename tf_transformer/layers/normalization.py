@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from tf_transformer.config_checks import NormType, check_choice
-from tf_transformer.layers.kernels import is_tensorflow, layer_norm
+from tf_transformer.layers.kernels import is_tensorflow, layer_norm, plain_layer_norm
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -67,8 +67,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     y = gamma x' + beta,  x' = (x - mean(x)) / sqrt(variance(x) + epsilon)
 
-    Equal to `keras.layers.LayerNormalization`, whose arguments it takes, with a faster gradient in
-    training, see `kernels.layer_norm`.
+    Equal to `keras.layers.LayerNormalization`, whose arguments it takes, with fewer operations, and
+    a faster gradient in training, see `kernels.layer_norm`.
 
     Call arguments:
         inputs: `(..., d_model)`.
@@ -79,9 +79,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
     """
 
     def call(self, inputs, training=None):
-        if not training or not is_tensorflow():
-            return super().call(inputs)
-        return layer_norm(inputs, self.gamma.value, self.beta.value, self.epsilon)
+        norm = layer_norm if training and is_tensorflow() else plain_layer_norm
+        return norm(inputs, self.gamma.value, self.beta.value, self.epsilon)
 
 
 def make_norm(norm_type: str, epsilon: float, dtype: Any, name: str) -> keras.layers.Layer:

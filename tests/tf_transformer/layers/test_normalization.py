@@ -82,3 +82,22 @@ def test_written_gradient_is_the_derived_one(dtype):
         found, expected = (tf.cast(array, tf.float32) for array in (found, expected))
         tolerance = 1e-5 if dtype == "float32" else 0.05
         np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_layer_normalization_is_that_of_keras(dtype):
+    rng = np.random.default_rng(2)
+    gamma, beta = rng.normal(size=(2, 16))
+    x = tf.constant(rng.normal(2, 3, size=(5, 3, 16)), dtype)
+    outputs = []
+    for norm in (
+        make_norm("layer", 1e-5, dtype, "norm"),
+        keras.layers.LayerNormalization(epsilon=1e-5, dtype=dtype),
+    ):
+        norm.build(x.shape)
+        norm.set_weights([gamma, beta])
+        outputs.append(norm(x))
+    assert outputs[0].dtype == outputs[1].dtype == dtype
+    found, expected = (tf.cast(array, tf.float32) for array in outputs)
+    tolerance = 1e-5 if dtype == "float32" else 0.03
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
