@@ -20,6 +20,11 @@ from training.demo.corpus import write_demonstration
 from training.settings import make_config, read_settings
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the tests of large models first: TensorFlow never frees the functions of an export."""
+    items.sort(key=lambda item: "large" not in item.keywords)
+
+
 @dataclasses.dataclass(frozen=True)
 class Corpus:
     """Files of a parallel corpus; keyword arguments of `train`, and options of the command."""

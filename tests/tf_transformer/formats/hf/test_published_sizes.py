@@ -81,6 +81,7 @@ def write_weights(folder, settings, **extra):
 
 
 @pytest.mark.slow
+@pytest.mark.large
 def test_opus_mt(tmp_path):
     theirs = tmp_path / "theirs"
     theirs.mkdir()
@@ -101,6 +102,7 @@ def test_opus_mt(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.large
 def test_nllb(tmp_path):
     theirs = tmp_path / "theirs"
     theirs.mkdir()
