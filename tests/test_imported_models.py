@@ -35,6 +35,11 @@ LANGUAGES = {
     "marian": ["--target-language", "deu"],
     "m2m100": ["--target-language", "deu", "--source-language", "eng"],
 }
+# The formats that hold the model; the first is imported again.
+FORMATS = {
+    "marian": ["hf", "ctranslate2", "keras-hub"],
+    "m2m100": ["hf", "ctranslate2", "keras-hub"],
+}
 TAGS = {"marian": ">>deu<< ", "m2m100": ">>deu<< >>eng<< "}
 
 
@@ -88,18 +93,19 @@ def test_translate_and_evaluate(imported, texts):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "signatures"),
+    ("dtype", "signatures", "shapes"),
     [
-        ("float32", SIGNATURES),
-        ("bfloat16", ["serving_default", "tokens_options"]),
-        ("int8", ["serving_default", "tokens_options"]),
+        ("float32", SIGNATURES, []),
+        ("float32", ["serving_default", "tokens_options"], ["--xla", "4x24"]),
+        ("bfloat16", ["serving_default", "tokens_options"], []),
+        ("int8", ["serving_default", "tokens_options"], []),
     ],
 )
-def test_export(imported, tmp_path, dtype, signatures):
+def test_export(imported, tmp_path, dtype, signatures, shapes):
     """`export` compares each signature with the model, in a process of its own."""
     name, model_dir = imported
     command = ["export", "--model-dir", str(model_dir), "--output", str(tmp_path / "served")]
-    command += ["--dtype", dtype, "--beam-size", "2", "--languages", "en-de"]
+    command += ["--dtype", dtype, "--beam-size", "2", "--languages", "en-de", *shapes]
     assert main([*command, "--signatures", *signatures]) == 0
     card = json.loads((tmp_path / "served" / "1" / "model.json").read_text())
     assert card["target_languages"] == [">>deu<<", ">>eng<<"]
@@ -127,6 +133,14 @@ def test_fine_tuning_keeps_the_vocabulary(imported, texts):
         assert (texts / "tuned" / file).read_bytes() == (model_dir / file).read_bytes()
     scores = json.loads((texts / "tuned" / "validation_scores.json").read_text())["scores"]
     assert scores[-1]["loss"] < scores[0]["loss"]
+    for index, form in enumerate(FORMATS[name]):  # and the tuned model can be handed on
+        command = ["convert", "--model-dir", str(texts / "tuned"), "--to", form, "--output"]
+        assert main([*command, str(texts / form)]) == 0
+        if index == 0:
+            import_model(texts / form, texts / "back")
+    tuned, back = (Translator.load(texts / model, beam_size=2) for model in ("tuned", "back"))
+    sources = [TAGS[name] + x for x in SOURCES[:8]]
+    assert tuned(sources) == back(sources)
 
 
 def test_attention(imported, tmp_path, capsys):
