@@ -11,8 +11,6 @@ import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
 from export.saved_model.deployment import MODEL_NAME, write_deployment, write_model_card
 from export.saved_model.export_folder import check_export_folder
 from export.saved_model.graph_options import without_graph_optimizer
@@ -27,6 +25,7 @@ from export.saved_model.verification import (
 from export.saved_model.warm_up import write_warm_up
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.files import locked, remove_leftovers, sync_to_disk
+from tf_transformer.storage.saved_model import write_saved_model
 
 if TYPE_CHECKING:  # KerasHub need not be installed
     from tf_transformer.hub.seq_2_seq_lm import TransformerSeq2SeqLM
@@ -35,8 +34,6 @@ _log = logging.getLogger(__name__)
 # Signatures that search, and take no options, which could select the ordinary search.
 _SEARCHING = ("serving_default", "nbest", "align", "tokens")
 _TEMPORARY_PREFIX = ".writing-version-"
-# The part of TensorFlow's error messages that names the failed operation.
-_OPERATION = re.compile(r"\{\{\w+ [^{}]*\}\}\s*| \[Op.*", re.DOTALL)
 
 
 @without_graph_optimizer()
@@ -75,7 +72,7 @@ def export_translator(
         _temporary_name(directory, is_locked) as written,
     ):
         _log.info("Saving the SavedModel")
-        _save(served, written)
+        write_saved_model(served, written, served.functions)
         # Verified in a different folder, so that files that refer to the first one are found.
         temporary = written.rename(f"{written}.moved")
         texts, names = sample_texts(translator), list(served.functions)
@@ -147,14 +144,6 @@ def _temporary_name(directory: pathlib.Path, is_locked: bool) -> Iterator[pathli
     finally:
         for path in directory.glob(f"{written.name}*"):
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _save(served: ServedTranslator, path: pathlib.Path) -> None:
-    try:
-        tf.saved_model.save(served, str(path), signatures=served.functions)
-    except tf.errors.OpError as error:  # writing failed, as on a full disk
-        reason = _OPERATION.sub("", error.message)
-        raise OSError(errno.EIO, reason, str(path.parent)) from error
 
 
 def _rename_to_next_version(temporary: pathlib.Path, directory: pathlib.Path) -> pathlib.Path:

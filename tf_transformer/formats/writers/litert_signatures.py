@@ -15,6 +15,7 @@ import tensorflow as tf
 from tf_transformer.config import TransformerConfig
 from tf_transformer.layers.masks import padding_attention_mask
 from tf_transformer.models.transformer import Transformer
+from tf_transformer.storage.saved_model import write_saved_model
 
 # Names of the axes whose lengths the caller chooses.
 _SOURCE_LENGTH, _TARGET_LENGTH = "source_length", "target_length"
@@ -163,6 +164,9 @@ def save(model: Transformer, folder: pathlib.Path) -> None:
     Args:
         model: the model.
         folder: an existing folder.
+
+    Raises:
+        OSError: a file cannot be written.
     """
     module = tf.Module()
     module.values = [weight.value for weight in model.weights]
@@ -176,4 +180,4 @@ def save(model: Transformer, folder: pathlib.Path) -> None:
         )
         for name, (function, inputs) in functions.items()
     }
-    tf.saved_model.save(module, str(folder), signatures=signatures)
+    write_saved_model(module, folder, signatures)
