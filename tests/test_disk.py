@@ -76,6 +76,17 @@ def test_export_on_a_full_disk(model_dir, tmp_path):
     assert list(output.iterdir()) == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["ctranslate2", "keras-hub", "litert"])
+def test_convert_on_a_full_disk(model_dir, tmp_path, form):
+    arguments = ["convert", "--model-dir", str(model_dir), "--to", form]
+    process = run_with_little_disk([*arguments, "--output", str(tmp_path / "out")], 20_000)
+    assert process.returncode == 2
+    assert "Traceback" not in process.stderr
+    assert "ile too large" in process.stderr.splitlines()[-1]
+    assert os.listdir(tmp_path) == ["model"]
+
+
 # Checkpoints
 
 
