@@ -12,6 +12,7 @@ from tf_transformer.config_checks import check_choice
 from tf_transformer.errors import InputError
 from tf_transformer.layers.dense import projection
 from tf_transformer.layers.dropout import Dropout
+from tf_transformer.layers.kernels import small_products
 from tf_transformer.layers.layout import PADDED, Beam, Layout, SentenceLayout
 from tf_transformer.layers.masks import attention_bias
 from tf_transformer.layers.positions import RelativePositions
@@ -27,6 +28,7 @@ def scaled_dot_product_attention(
     dropout: Callable[[Any], Any] | None = None,
     relative_keys: Any = None,
     relative_values: Any = None,
+    few_queries: bool = False,
 ) -> tuple[Any, Any]:
     """Computes Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V   (equation 1).
 
@@ -42,6 +44,7 @@ def scaled_dot_product_attention(
         dropout: callable applied to the attention weights, or None.
         relative_keys: a, `(query_length, key_length, head_dim)`, or None.
         relative_values: b, `(query_length, key_length, head_dim)`, or None.
+        few_queries: True computes the products with an operation that is faster for few queries.
 
     Returns:
         The attended values, `(..., query_length, head_dim)`, and the attention weights before
@@ -50,8 +53,11 @@ def scaled_dot_product_attention(
     """
     # Scaling the queries is cheaper than scaling the scores: there are fewer of them.
     query = query * ops.cast(1.0 / math.sqrt(query.shape[-1]), query.dtype)
-    # With `ops.matmul`, TensorFlow would copy the transposed keys and their gradient in memory.
-    scores = ops.einsum("...qd,...kd->...qk", query, key)
+    if few_queries:
+        scores = small_products(query, key, transpose_right=True)
+    else:
+        # With `ops.matmul`, TensorFlow would copy the transposed keys and their gradient in memory.
+        scores = ops.einsum("...qd,...kd->...qk", query, key)
     if relative_keys is not None:
         scores = scores + ops.einsum("...qd,qkd->...qk", query, relative_keys)
     scores = ops.cast(scores, "float32")
@@ -59,7 +65,7 @@ def scaled_dot_product_attention(
         scores = scores + attention_bias(attention_mask)
     weights = ops.cast(ops.softmax(scores, axis=-1), query.dtype)
     dropped = weights if dropout is None else dropout(weights)
-    attended = ops.matmul(dropped, value)
+    attended = (small_products if few_queries else ops.matmul)(dropped, value)
     if relative_values is not None:
         attended = attended + ops.einsum("...qk,qkd->...qd", dropped, relative_values)
     return attended, weights
@@ -243,7 +249,9 @@ class SelfAttention(MultiHeadAttention):
             key = key + self.relative_keys.vectors_at(step.distances)[:, None]
         if self.relative_positions == "keys_values":
             value = value + self.relative_values.vectors_at(step.distances)[:, None]
-        attended, _ = scaled_dot_product_attention(query, key, value, step.attention_mask)
+        attended, _ = scaled_dot_product_attention(
+            query, key, value, step.attention_mask, few_queries=True
+        )
         return self._join_heads(attended, layout), layer_cache
 
     def get_config(self):
@@ -355,5 +363,6 @@ class CrossAttention(MultiHeadAttention):
             projected["value"],
             attention_mask,
             dropout=lambda weights: self.dropout(weights, training=training),
+            few_queries=isinstance(layout, Beam),
         )
         return self._join_heads(attended, layout), weights

@@ -232,6 +232,36 @@ def select_rows(rows: Any, indices: Any, inverse: Any, num_padding: int = 1) -> 
     return select(rows)
 
 
+# Small products of batches
+
+
+def plain_small_products(left: Any, right: Any, transpose_right: bool = False) -> Any:
+    """Computes the product of every pair of matrices, as `small_products` does."""
+    return ops.matmul(left, ops.swapaxes(right, -1, -2) if transpose_right else right)
+
+
+def small_products(left: Any, right: Any, transpose_right: bool = False) -> Any:
+    """Computes the product of every pair of matrices, for matrices of a decoding step's size.
+
+    `tf.matmul` runs in oneDNN, whose preparation takes longer than such a product: on two threads
+    30 microseconds instead of 2. TensorFlow does not hand this operation to oneDNN.
+
+    Args:
+        left: `(batch, heads, rows, inner)`.
+        right: `(batch, heads, inner, columns)`, or `(batch, heads, columns, inner)` if
+            `transpose_right`.
+        transpose_right: True transposes the right matrices.
+
+    Returns:
+        `(batch, heads, rows, columns)`.
+    """
+    if not is_tensorflow() or keras.backend.standardize_dtype(left.dtype) != "float32":
+        return plain_small_products(left, right, transpose_right)
+    import tensorflow as tf
+
+    return tf.raw_ops.BatchMatMulV3(x=left, y=right, Tout=tf.float32, adj_y=transpose_right)
+
+
 # Linear recurrence
 
 

@@ -54,6 +54,26 @@ def test_affine():
     compare(tf.function(kernels.affine), kernels.plain_affine, arguments)
 
 
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_small_products(transpose, dtype):
+    right = (2, 3, 5, 4) if transpose else (2, 3, 4, 5)
+    compare(
+        lambda a, b: kernels.small_products(tf.cast(a, dtype), tf.cast(b, dtype), transpose),
+        lambda a, b: kernels.plain_small_products(tf.cast(a, dtype), tf.cast(b, dtype), transpose),
+        [normal(2, 3, 1, 4), normal(*right)],
+    )
+
+
+def test_small_products_avoid_onednn():
+    """TensorFlow's pass for oneDNN knows the names BatchMatMul and BatchMatMulV2 only."""
+    spec = tf.TensorSpec((None, 2, None, 4), tf.float32)
+    graph = tf.function(lambda a, b: kernels.small_products(a, b, True)).get_concrete_function(
+        spec, spec
+    )
+    assert [o.type for o in graph.graph.get_operations() if "MatMul" in o.type] == ["BatchMatMulV3"]
+
+
 def test_scaled_relu():
     factors = kernels.dropout_factors(normal(50, 20), 0.3, [1, 2])
     compare(
