@@ -12,7 +12,7 @@ from tf_transformer.config_checks import check_choice
 from tf_transformer.errors import InputError
 from tf_transformer.layers.dense import projection
 from tf_transformer.layers.dropout import Dropout
-from tf_transformer.layers.kernels import small_products
+from tf_transformer.layers.kernels import small_products, small_softmax
 from tf_transformer.layers.layout import PADDED, Beam, Layout, SentenceLayout
 from tf_transformer.layers.masks import attention_bias
 from tf_transformer.layers.positions import RelativePositions
@@ -63,7 +63,8 @@ def scaled_dot_product_attention(
     scores = ops.cast(scores, "float32")
     if attention_mask is not None:
         scores = scores + attention_bias(attention_mask)
-    weights = ops.cast(ops.softmax(scores, axis=-1), query.dtype)
+    weights = small_softmax(scores) if few_queries else ops.softmax(scores, axis=-1)
+    weights = ops.cast(weights, query.dtype)
     dropped = weights if dropout is None else dropout(weights)
     attended = (small_products if few_queries else ops.matmul)(dropped, value)
     if relative_values is not None:

@@ -262,6 +262,11 @@ def small_products(left: Any, right: Any, transpose_right: bool = False) -> Any:
     return tf.raw_ops.BatchMatMulV3(x=left, y=right, Tout=tf.float32, adj_y=transpose_right)
 
 
+def small_softmax(scores: Any) -> Any:
+    """Computes softmax(scores) as exp(log softmax(scores)), which avoids oneDNN in the same way."""
+    return ops.exp(ops.log_softmax(scores, axis=-1))
+
+
 # Linear recurrence
 
 

@@ -74,6 +74,12 @@ def test_small_products_avoid_onednn():
     assert [o.type for o in graph.graph.get_operations() if "MatMul" in o.type] == ["BatchMatMulV3"]
 
 
+def test_small_softmax():
+    scores = 5 * normal(2, 3, 4, 7) + tf.constant([0.0] * 5 + [-1e9] * 2)
+    compare(kernels.small_softmax, tf.nn.softmax, [scores])
+    assert not np.any(kernels.small_softmax(scores)[..., 5:])
+
+
 def test_scaled_relu():
     factors = kernels.dropout_factors(normal(50, 20), 0.3, [1, 2])
     compare(
