@@ -44,7 +44,7 @@ def scaled_dot_product_attention(
         dropout: callable applied to the attention weights, or None.
         relative_keys: a, `(query_length, key_length, head_dim)`, or None.
         relative_values: b, `(query_length, key_length, head_dim)`, or None.
-        few_queries: True computes the products with an operation that is faster for few queries.
+        few_queries: True uses operations that are faster for few queries, as in a decoding step.
 
     Returns:
         The attended values, `(..., query_length, head_dim)`, and the attention weights before

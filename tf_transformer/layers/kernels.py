@@ -237,14 +237,18 @@ def select_rows(rows: Any, indices: Any, inverse: Any, num_padding: int = 1) -> 
 
 def plain_small_products(left: Any, right: Any, transpose_right: bool = False) -> Any:
     """Computes the product of every pair of matrices, as `small_products` does."""
-    return ops.matmul(left, ops.swapaxes(right, -1, -2) if transpose_right else right)
+    # With `ops.matmul`, TensorFlow would copy the transposed matrices in memory.
+    return ops.einsum(
+        "...qi,...ki->...qk" if transpose_right else "...qi,...ik->...qk", left, right
+    )
 
 
 def small_products(left: Any, right: Any, transpose_right: bool = False) -> Any:
-    """Computes the product of every pair of matrices, for matrices of a decoding step's size.
+    """Computes `plain_small_products` without oneDNN.
 
-    `tf.matmul` runs in oneDNN, whose preparation takes longer than such a product: on two threads
-    30 microseconds instead of 2. TensorFlow does not hand this operation to oneDNN.
+    TensorFlow replaces its product of batches of matrices by oneDNN's, but not this version of the
+    operation. For the matrices of a decoding step, oneDNN's preparation takes longer than the
+    product.
 
     Args:
         left: `(batch, heads, rows, inner)`.
