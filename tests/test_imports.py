@@ -249,6 +249,7 @@ TIERS = (
     {"text"},
     {"layers"},
     {"losses", "models"},
+    {"shortlists"},
     {"decoding", "quantization"},
     {"storage"},
     {"inference"},

@@ -59,7 +59,8 @@ class StepModel(Protocol):
 
         Returns:
             The logits of the next token, `(rows, beam, vocab)` float32, the attention to the
-            source, `(rows, beam, source_length)` float32 or None, and the new state.
+            source, `(rows, beam, source_length)` float32 or None, and the new state. If `vocab` is
+            not known in the graph, it is at least the beam size plus the number of special ids.
         """
 
     def select_rows(
@@ -429,7 +430,7 @@ class Search:
             allowed_logits = block_repeated_ngrams(logits, rows.ids, options.no_repeat_ngram)
         suppressed = self.suppressed_ids
         count = self.beam_size + len(suppressed) + _is_given(options.min_length)
-        best, ids = top_k(allowed_logits, min(count, logits.shape[2]))
+        best, ids = top_k(allowed_logits, min(count, logits.shape[2] or count))
         log_probs = best - normalizer
         for token in suppressed:
             log_probs = tf.where(ids == token, IMPOSSIBLE, log_probs)

@@ -19,6 +19,7 @@ from tf_transformer.decoding.search_shapes import SearchShape
 from tf_transformer.decoding.static_search import StaticDecoder, StaticSearch
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.models.transformer import Transformer
+from tf_transformer.shortlists.candidates import Candidates, Shortlist
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS
 
 
@@ -32,6 +33,7 @@ class CompiledSearch:
         limits: for each shape to compile for, the largest number of tokens of an output.
         search_options: computes the `SearchOptions` of a batch from its ids, `TranslationOptions`
             and prefixes.
+        shortlist: finds the candidates of a batch, or None.
     """
 
     def __init__(
@@ -41,14 +43,14 @@ class CompiledSearch:
         end_ids: Sequence[int],
         limits: Mapping[SearchShape, int],
         search_options: Callable[..., SearchOptions],
+        shortlist: Shortlist | None = None,
     ):
         self._model, self._beam_size, self._end_ids = model, beam_size, tuple(end_ids)
+        self._shortlist = shortlist
         self._search_options = search_options
         # The first one that is large enough is taken.
         by_size = sorted(limits.items(), key=lambda item: (math.prod(item[0]), item))
-        self._searches = [
-            (shape, limit, self._make_function(shape, limit)) for shape, limit in by_size
-        ]
+        self._searches = [self._compile(shape, limit) for shape, limit in by_size]
 
     def run(
         self,
@@ -56,6 +58,7 @@ class CompiledSearch:
         num_best: tf.Tensor,
         options: Any,
         prefix: tf.Tensor | None,
+        candidates: Candidates | None,
         ordinary: Callable[[], Hypotheses],
     ) -> Hypotheses:
         """Runs the smallest compiled search that is large enough, or the ordinary one.
@@ -65,23 +68,24 @@ class CompiledSearch:
             num_best: `()` int32.
             options: `TranslationOptions`, or None. Batches with `no_repeat_ngram` or
                 `coverage_penalty` take the ordinary search.
-            prefix: `(batch, length)` ids padded with 0, or None.
+            prefix: `(batch, length)` ids padded with 0, or indices of candidates, or None.
+            candidates: the target ids to consider, or None for all.
             ordinary: searches without XLA.
 
         Returns:
             As `beam_search`.
         """
-        fits = tf.concat([self._fits(ids, options, prefix), [True]], axis=0)
+        fits = tf.concat([self._fits(ids, options, prefix, candidates), [True]], axis=0)
         first = tf.argmax(fits, output_type=tf.int32)
         branches = [
-            partial(_run_padded, function, shape, limit, ids, num_best, options, prefix)
-            for shape, limit, function in self._searches
+            partial(_run_padded, *search, ids, num_best, options, prefix, candidates)
+            for search in self._searches
         ]
         return tf.switch_case(first, [*branches, ordinary])
 
-    def _fits(self, ids, options, prefix):
+    def _fits(self, ids, options, prefix, candidates):
         """Returns whether each search can translate a batch, `(searches,)` bool."""
-        shapes, limits, _ = zip(*self._searches, strict=True)
+        shapes, limits, counts, _ = zip(*self._searches, strict=True)
         most_rows, longest = zip(*shapes, strict=True)
         size = tf.shape(ids)
         fits = (size[0] >= 1) & (size[0] <= most_rows) & (size[1] <= longest)
@@ -91,24 +95,37 @@ class CompiledSearch:
         if options is not None:
             is_unset = (options.no_repeat_ngram == 0) & (options.coverage_penalty == 0)
             fits &= tf.reduce_all(is_unset) & (tf.reduce_max(options.max_length) <= limits)
+        if candidates is not None:  # a prefix adds some
+            fits &= tf.size(candidates.ids) <= counts
         return fits
 
-    def _make_function(self, shape, limit):
+    def _compile(self, shape, limit):
+        """Returns a shape, its largest output and number of candidates, and the function."""
+        count = 0 if self._shortlist is None else self._shortlist.largest_count(*shape)
+        return shape, limit, count, self._make_function(shape, limit, count)
+
+    def _make_function(self, shape, limit, count):
         """Returns the search for one shape, a `tf.function`."""
         num_steps = limit + 1  # with the end
+        end_ids = self._end_ids if self._shortlist is None else self._shortlist.end_indices
 
         # A server that lacks the flag reports this name.
-        def needs_the_flag_xla_cpu_compilation_enabled(num_best, ids, prefix, options):
+        def needs_the_flag_xla_cpu_compilation_enabled(num_best, ids, prefix, options, *given):
+            candidates = Candidates(*given) if given else None
             is_begin = tf.range(shape.length) == 0
             ids = tf.where(is_begin & (ids == PAD_ID), END_ID, ids)  # sources that were added
-            decoder = StaticDecoder(self._model, self._beam_size, num_steps)
+            decoder = StaticDecoder(self._model, self._beam_size, num_steps, candidates)
             mask = self._model.source_mask(ids)
             state = decoder.start(shape.rows, self._model.encode(ids), mask)
-            given = self._search_options(ids, options, prefix)
-            given = given._replace(no_repeat_ngram=None, coverage_penalty=None)
-            search = StaticSearch(decoder, self._beam_size, self._end_ids, num_best, SUPPRESSED_IDS)
-            return search.run(state, BEGIN_ID, given)
+            search_options = self._search_options(ids, options, prefix)
+            search_options = search_options._replace(no_repeat_ngram=None, coverage_penalty=None)
+            search = StaticSearch(decoder, self._beam_size, end_ids, num_best, SUPPRESSED_IDS)
+            return search.run(state, BEGIN_ID, search_options)
 
+        candidates = []
+        if self._shortlist is not None:
+            candidates.append(tf.TensorSpec([count], tf.int32))
+            candidates.append(tf.TensorSpec([shape.rows, count], tf.bool))
         return tf.function(
             needs_the_flag_xla_cpu_compilation_enabled,
             input_signature=[
@@ -118,13 +135,14 @@ class CompiledSearch:
                 TranslationOptions(
                     *(tf.TensorSpec([shape.rows], option.dtype) for option in SEARCH_OPTIONS)
                 ),
+                *candidates,
             ],
             autograph=False,
             jit_compile=True,
         )
 
 
-def _run_padded(function, shape, limit, ids, num_best, options, prefix):
+def _run_padded(shape, limit, count, function, ids, num_best, options, prefix, candidates):
     """Runs a search with a batch that is padded to its shape."""
     rows = tf.shape(ids)[0]
     if options is None:
@@ -135,14 +153,19 @@ def _run_padded(function, shape, limit, ids, num_best, options, prefix):
         prefix = tf.zeros((shape.rows, limit + 1), tf.int32)
     else:
         prefix = _pad(prefix[:, :limit], (shape.rows, limit + 1))  # the rest is padding
-    found = Hypotheses(*function(num_best, _pad(ids, shape), prefix, options))
+    arguments = [num_best, _pad(ids, shape), prefix, options]
+    if candidates is not None:
+        is_added = tf.range(shape.rows)[:, tf.newaxis] >= rows  # such rows need candidates, too
+        allowed = _pad(candidates.allowed, (shape.rows, count)) | is_added
+        arguments += [_pad(candidates.ids, (count,)), allowed]
+    found = Hypotheses(*function(*arguments))
     if shape.rows > 1:
         found = Hypotheses(*(part[:rows] for part in found))
     return found._replace(ids=found.ids[:, :, : tf.reduce_max(found.lengths)])
 
 
 def _pad(array, shape):
-    """Pads an array to a shape with zeros."""
+    """Pads an array to a shape with zeros or False."""
     missing = tf.constant(shape) - tf.shape(array)
     padded = tf.pad(array, tf.stack([tf.zeros_like(missing), missing], axis=1))
     return tf.ensure_shape(padded, shape)

@@ -7,9 +7,11 @@ import tensorflow as tf
 
 from tf_transformer.backend import require_tensorflow
 from tf_transformer.decoding.kv_cache import KVCache
+from tf_transformer.decoding.logits_processing import IMPOSSIBLE
 from tf_transformer.decoding.recurrent_cache import RecurrentCache
 from tf_transformer.layers.masks import padding_attention_mask
 from tf_transformer.models.base import DecoderModel
+from tf_transformer.shortlists.candidates import Candidates, candidate_weights
 
 require_tensorflow("Incremental decoding")
 
@@ -23,11 +25,14 @@ class DecodingState(NamedTuple):
             `(rows, cross_num_heads, source_length, head_dim)`; `()` in a language model.
         memory_mask: `(rows, 1, 1, source_length)` bool, True at real tokens; `()` in a language
             model.
+        allowed: `(rows, candidates)` bool, True at the candidates of each row; `()` without
+            candidates.
     """
 
     cache: KVCache | RecurrentCache
     projected_memory: Any
     memory_mask: Any
+    allowed: Any = ()
 
 
 class IncrementalDecoder:
@@ -39,6 +44,8 @@ class IncrementalDecoder:
     Args:
         model: a `Transformer` or `LanguageModel`.
         beam_size: number of hypotheses per sentence.
+        candidates: the target ids to consider; the tokens of all hypotheses, and the columns of the
+            logits, are then indices of candidates. None considers all ids.
 
     Attributes:
         compaction_interval: number of steps that a new or compacted cache has space for.
@@ -48,9 +55,14 @@ class IncrementalDecoder:
     compaction_interval = 8
     cache_type = KVCache
 
-    def __init__(self, model: DecoderModel, beam_size: int = 1):
+    def __init__(
+        self, model: DecoderModel, beam_size: int = 1, candidates: Candidates | None = None
+    ):
         self.model = model
         self.beam_size = beam_size
+        self.candidates = candidates
+        if candidates is not None:
+            self._logits_weights = candidate_weights(model, candidates.ids)
         weights = [*model.decoder.weights, *model.target_embedding.weights]
         for layer in (model.target_positions, model.logits_projection):
             weights += layer.weights if layer is not None else []
@@ -77,7 +89,9 @@ class IncrementalDecoder:
         if memory is None:
             return DecodingState(cache, (), ())
         projected = self.model.decoder.project_memory(memory)
-        return DecodingState(cache, projected, padding_attention_mask(memory_padding_mask))
+        mask = padding_attention_mask(memory_padding_mask)
+        allowed = () if self.candidates is None else self.candidates.allowed
+        return DecodingState(cache, projected, mask, allowed)
 
     def _empty_cache(self, rows):
         config, layers = self.model.config, self.model.decoder.stacked_layers
@@ -105,20 +119,35 @@ class IncrementalDecoder:
         The attention is the mean over the heads of the last layer's cross-attention.
         """
         cache, step = state.cache.begin_step(parents, position)
+        newest = tf.reshape(newest, (-1,))
+        if self.candidates is not None:
+            newest = tf.gather(self.candidates.ids, newest)
         with keras.StatelessScope(state_mapping=self._values):
-            logits, caches, weights = self.model.step(
-                tf.reshape(newest, (-1,)),
+            hidden, caches, weights = self.model.hidden_step(
+                newest,
                 tf.reshape(position, (1,)),
                 cache.layers,
                 step,
                 state.projected_memory,
                 state.memory_mask,
             )
-        logits = tf.reshape(logits, (-1, self.beam_size, logits.shape[-1]))
+            logits = self._logits(hidden, state.allowed)
         attention = None
         if return_attention:
             attention = tf.reduce_mean(tf.cast(weights, tf.float32), axis=1)
         return logits, attention, state._replace(cache=cache._replace(layers=caches))
+
+    def _logits(self, hidden, allowed):
+        """Computes the logits, `(rows, beam, vocab or candidates)`, of `(rows * beam, d_model)`."""
+        if self.candidates is None:
+            logits = self.model.logits(hidden)
+            return tf.reshape(logits, (-1, self.beam_size, logits.shape[-1]))
+        matrix, bias = self._logits_weights
+        logits = tf.matmul(tf.cast(hidden, tf.float32), matrix)
+        if bias is not None:
+            logits = logits + bias
+        shape = (-1, self.beam_size, matrix.shape[1] or tf.shape(matrix)[1])
+        return tf.where(allowed[:, tf.newaxis], tf.reshape(logits, shape), IMPOSSIBLE)
 
     def select_rows(
         self,
@@ -132,7 +161,5 @@ class IncrementalDecoder:
         cache = state.cache.select_rows(rows, alive, parents, position, self.compaction_interval)
         return DecodingState(
             cache,
-            *tf.nest.map_structure(
-                lambda part: tf.gather(part, rows), (state.projected_memory, state.memory_mask)
-            ),
+            *tf.nest.map_structure(lambda part: tf.gather(part, rows), tuple(state)[1:]),
         )

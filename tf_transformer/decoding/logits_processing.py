@@ -76,9 +76,9 @@ def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     Returns:
         The logits and ids of the best tokens, `(rows, beam, k)`.
     """
-    vocab_size = logits.shape[-1]
+    vocab_size = logits.shape[-1]  # unknown in a batch's own vocabulary, which is small
     block = 64
-    if vocab_size < 8 * block * k:
+    if vocab_size is None or vocab_size < 8 * block * k:
         return tf.math.top_k(logits, k)
     blocks = -(-vocab_size // block)
     padding = [[0, 0], [0, 0], [0, blocks * block - vocab_size]]

@@ -13,6 +13,7 @@ from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.kv_cache import CacheStep, KVCache
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import xla_dynamic_update_slice
+from tf_transformer.shortlists.candidates import Candidates
 
 
 class StaticSearch(Search):
@@ -97,10 +98,17 @@ class StaticDecoder(IncrementalDecoder):
         model: a `Transformer` or `LanguageModel`.
         beam_size: number of hypotheses per sentence.
         num_steps: the largest number of steps.
+        candidates: the target ids to consider, or None for all.
     """
 
     cache_type = StaticCache
 
-    def __init__(self, model: DecoderModel, beam_size: int, num_steps: int):
-        super().__init__(model, beam_size)
+    def __init__(
+        self,
+        model: DecoderModel,
+        beam_size: int,
+        num_steps: int,
+        candidates: Candidates | None = None,
+    ):
+        super().__init__(model, beam_size, candidates)
         self.num_steps = self.compaction_interval = num_steps

@@ -29,8 +29,17 @@ from tf_transformer.layers.masks import padding_mask
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.printable import shown
+from tf_transformer.shortlists.candidates import Candidates, Shortlist
+from tf_transformer.shortlists.table import ShortlistTable
 from tf_transformer.text.framing import end_and_pad, split_tags
-from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS, UNKNOWN_ID
+from tf_transformer.text.special_ids import (
+    BEGIN_ID,
+    END_ID,
+    NUM_SPECIAL,
+    PAD_ID,
+    SUPPRESSED_IDS,
+    UNKNOWN_ID,
+)
 
 # With these and sources of at most 2**20 tokens, the limit of an output fits into an int32.
 _LARGEST_FACTOR, _LARGEST_CONSTANT = 1000, 2**20
@@ -51,9 +60,11 @@ class TranslationSearch(tf.Module):
         end_ids: tokens that end an output.
         compiled_shapes: batches up to these shapes, each a number of rows and a length of the
             sources, are searched by functions that XLA compiles, see `CompiledSearch`.
+        shortlist: the target pieces to consider for each source piece; None considers all.
 
     Raises:
-        InputError: an argument is out of range, or the model has no encoder.
+        InputError: an argument is out of range, the model has no encoder, or the shortlist belongs
+            to a model with other vocabularies.
     """
 
     def __init__(
@@ -66,6 +77,7 @@ class TranslationSearch(tf.Module):
         max_length_constant: int = 20,
         end_ids: Sequence[int] = (END_ID,),
         compiled_shapes: Iterable[tuple[int, int]] = (),
+        shortlist: ShortlistTable | None = None,
     ):
         super().__init__(name="translation_search")
         if not isinstance(model, Transformer):
@@ -89,12 +101,17 @@ class TranslationSearch(tf.Module):
         self.max_length_constant = max_length_constant
         self.end_ids = tuple(end_ids)
         self._graphs: dict[str, Any] = {}
+        self.shortlist = None
+        if shortlist is not None:
+            sizes = (model.config.source_vocab_size, model.config.target_vocab_size)
+            least = beam_size + NUM_SPECIAL
+            self.shortlist = Shortlist(shortlist, *sizes, self.end_ids, least)
         self.compiled_shapes = check_shapes(compiled_shapes, model.config.max_length)
         self._compiled = None
         if self.compiled_shapes:
             limits = {shape: self._largest_output(shape.length) for shape in self.compiled_shapes}
             self._compiled = CompiledSearch(
-                model, beam_size, self.end_ids, limits, self._search_options
+                model, beam_size, self.end_ids, limits, self._search_options, self.shortlist
             )
 
     @property
@@ -162,14 +179,23 @@ class TranslationSearch(tf.Module):
             def run(ids, num_best, *given):
                 prefix = given[0] if with_options else None
                 options = TranslationOptions(*given[1:]) if with_options else None
+                candidates = None
+                if self.shortlist is not None:
+                    candidates = self.shortlist.find(ids, prefix)
+                    if prefix is not None:
+                        prefix = self.shortlist.indices(candidates, prefix)
 
                 def search():
-                    decoder, state, arguments = self.start(ids, options, prefix)
+                    decoder, state, arguments = self.start(ids, options, prefix, candidates)
                     return beam_search(decoder, state, num_best=num_best, **arguments)
 
                 if self._compiled is None:
-                    return search()
-                return self._compiled.run(ids, num_best, options, prefix, search)
+                    found = search()
+                else:
+                    found = self._compiled.run(ids, num_best, options, prefix, candidates, search)
+                if candidates is None:
+                    return found
+                return found._replace(ids=tf.gather(candidates.ids, found.ids))
 
             self._graphs[key] = run
         return self._graphs[key]
@@ -179,24 +205,27 @@ class TranslationSearch(tf.Module):
         ids: tf.Tensor,
         options: TranslationOptions | None = None,
         prefix: tf.Tensor | None = None,
+        candidates: Candidates | None = None,
     ) -> tuple[IncrementalDecoder, DecodingState, dict[str, Any]]:
         """Encodes the source and returns the arguments of `beam_search`.
 
         Args:
             ids: `(batch, length)`, the result of `end_and_pad`.
             options: per-sentence options, as for `run`.
-            prefix: `(batch, length)` ids padded with 0, with a length of at least 1.
+            prefix: `(batch, length)` ids padded with 0, with a length of at least 1; indices of
+                candidates, if these are given.
+            candidates: the target ids to consider; the search then finds indices of candidates.
 
         Returns:
             The model, its state, and the other arguments of `beam_search`.
         """
         mask = self.model.source_mask(ids)
-        decoder = IncrementalDecoder(self.model, self.beam_size)
+        decoder = IncrementalDecoder(self.model, self.beam_size, candidates)
         state = decoder.start(tf.shape(ids)[0], self.model.encode(ids), mask)
         arguments = dict(
             beam_size=self.beam_size,
             begin_id=BEGIN_ID,
-            end_ids=self.end_ids,
+            end_ids=self.end_ids if candidates is None else self.shortlist.end_indices,
             options=self._search_options(ids, options, prefix),
             suppressed_ids=SUPPRESSED_IDS,
         )

@@ -216,6 +216,20 @@ class DecoderModel(keras.Model):
     def step(self, newest, position, caches, step, projected_memory=(), memory_mask=None):
         """Computes the next token's logits from one new token per hypothesis.
 
+        The arguments are those of `hidden_step`.
+
+        Returns:
+            The logits of the next token, `(rows * beam, target_vocab_size)` float32, the layers'
+            new caches, and the last layer's cross-attention weights or None.
+        """
+        hidden, caches, weights = self.hidden_step(
+            newest, position, caches, step, projected_memory, memory_mask
+        )
+        return self.logits(hidden), caches, weights
+
+    def hidden_step(self, newest, position, caches, step, projected_memory=(), memory_mask=None):
+        """Computes the decoder's output for one new token per hypothesis.
+
         `IncrementalDecoder` keeps the state between steps.
 
         Args:
@@ -227,16 +241,15 @@ class DecoderModel(keras.Model):
             memory_mask: `(rows, 1, 1, source_length)` bool, True = may attend.
 
         Returns:
-            The logits of the next token, `(rows * beam, target_vocab_size)` float32, the layers'
-            new caches, and the last layer's cross-attention weights or None.
+            The decoder's output, `(rows * beam, d_model)`, the layers' new caches, and the last
+            layer's cross-attention weights or None.
         """
         hidden = self._look_up_target(newest)
         if self.target_positions is not None:
             hidden = hidden + self.target_positions(position)
-        hidden, caches, weights = self.decoder.step(
+        return self.decoder.step(
             ops.cast(hidden, self.compute_dtype), caches, step, projected_memory, memory_mask
         )
-        return self.logits(hidden), caches, weights
 
     def logits(self, hidden):
         """Computes the logits from the decoder's output.

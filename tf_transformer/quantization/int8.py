@@ -77,6 +77,12 @@ class Int8Product(keras.layers.Layer):
         outputs.set_shape((*inputs.shape[:-1], num_outputs))
         return outputs
 
+    def columns(self, indices: tf.Tensor) -> tf.Tensor:
+        """Returns some columns of W, `(inputs, columns)` float32."""
+        scale = tf.gather(tf.convert_to_tensor(self.value_of_127), indices) / _LARGEST
+        kernel = tf.gather(tf.convert_to_tensor(self.kernel), indices, axis=1)
+        return tf.cast(kernel, tf.float32) * scale
+
 
 def _multiply(rows, kernel, value_of_127, keeps_weights=True):
     """Multiplies floating-point rows by int8 weights.

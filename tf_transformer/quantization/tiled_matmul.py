@@ -65,6 +65,14 @@ class TiledProduct(keras.layers.Layer):
         outputs = ops.reshape(outputs, shape)[..., : self.num_outputs]
         return outputs if self.bias is None else outputs + self.bias
 
+    def columns(self, indices: Any) -> Any:
+        """Returns some columns of W, `(inputs, columns)`."""
+        num_inputs = self.tiles.shape[1]
+        rows = ops.arange(num_inputs, dtype=indices.dtype)[:, None]
+        tile, column = indices // _TILE_WIDTH, indices % _TILE_WIDTH
+        entries = (tile * num_inputs + rows) * _TILE_WIDTH + column
+        return ops.take(ops.reshape(self.tiles, (-1,)), entries)
+
 
 def tile_weights(model: DecoderModel) -> None:
     """Replaces the weights of large products by tiled weights, permanently.

@@ -10,12 +10,14 @@ from training.commands import (
     prepare_cli,
     runs_cli,
     train_cli,
+    train_shortlist_cli,
 )
 
 _MODULES = (
     demo_cli,
     train_cli,
     average_cli,
+    train_shortlist_cli,
     evaluate_cli,
     prepare_cli,
     runs_cli,

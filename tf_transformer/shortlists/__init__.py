@@ -1,0 +1,1 @@
+"""Lexical shortlists: the few target pieces that a search considers for a source."""

@@ -1,0 +1,1 @@
+"""Training of lexical shortlists from word alignments."""
