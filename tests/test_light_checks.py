@@ -402,6 +402,43 @@ WRONG = {
     ),
     "runs, folder": ("runs {none}", "none: no such folder"),
     "runs, output": ("runs {model} --json {none}/x", "there is no folder"),
+    "train-shortlist, corpus": (
+        "train-shortlist --model-dir {model} --source {none} --target {text} --output {new}",
+        "none: no such file",
+    ),
+    "train-shortlist, candidates": (
+        "train-shortlist --model-dir {model} --source {text} --target {text} --output {new} "
+        "--candidates -1",
+        "--candidates -1: expected 0 to 1000",
+    ),
+    "train-shortlist, model": (
+        "train-shortlist --model-dir {none} --source {text} --target {text} --output {new}",
+        "none is not a model directory",
+    ),
+    "train-shortlist, output": (
+        "train-shortlist --model-dir {model} --source {text} --target {text} --output {text}",
+        "is an input file",
+    ),
+    "translate, shortlist": (
+        "translate --model-dir {model} --input {text} --shortlist {empty}",
+        "empty: empty; expected a shortlist",
+    ),
+    "translate, shortlist of a server": (
+        "translate --server localhost:1 --input {text} --shortlist {text}",
+        "--shortlist is valid only with --model-dir",
+    ),
+    "evaluate, shortlist": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --shortlist {none}",
+        "none: expected a shortlist",
+    ),
+    "evaluate, shortlist without a source": (
+        "evaluate --model-dir {model} --reference {text} --shortlist {text}",
+        "--shortlist is for translations; give a --source",
+    ),
+    "export, shortlist": (
+        "export --model-dir {model} --output {new} --shortlist {text}",
+        "text:1: expected a source piece, a tab, and target pieces",
+    ),
     "demo, output": ("demo --out {text}", "text: expected a folder"),
     "demo, seed": ("demo --out {new} --seed -1", "--seed -1: expected 0 to 4294967295"),
 }

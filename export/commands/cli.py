@@ -23,8 +23,10 @@ from tf_transformer.command_line.command_options import (
     add_end_pieces,
     add_model_dir,
     add_search_options,
+    add_shortlist,
     check_translator,
     given_search,
+    given_shortlist,
     search_shape,
     text,
 )
@@ -75,6 +77,7 @@ def _add_export(commands):
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
+    add_shortlist(parser)
     parser.add_argument(
         "--xla", type=search_shape, nargs="*", metavar="ROWSxLENGTH",
         help="compile the search for batches up to these numbers of sentences and of source "
@@ -98,7 +101,8 @@ def _run_export(options):
             "exported versions only"
         )
     check_output_file("--output", options.output, [options.model_dir])
-    check_translator(options.model_dir, options.end_piece)
+    vocabularies = check_translator(options.model_dir, options.end_piece)
+    shortlist = given_shortlist(options, vocabularies)
     shapes = _compiled_shapes(options)
     facts = training_facts(options.model_dir, options.languages)
     scores = options.scores and read_evaluation(options.scores)
@@ -114,9 +118,9 @@ def _run_export(options):
     from tf_transformer.storage.model_dir import load_with_digest
 
     *loaded, digest = load_with_digest(options.model_dir, options.dtype)
-    translator = _make_translator(options, loaded, shapes)
+    translator = _make_translator(options, loaded, shapes, shortlist)
     facts["weights_digest_blake2b"] = digest
-    scores = scores or _scores_of(digest, options)
+    scores = scores or _scores_of(digest, options, shortlist)
     if scores:
         facts["scores"] = scores
     if translator.source_tokenizer.languages:
@@ -146,7 +150,7 @@ def _compiled_shapes(options):
     return check_shapes(options.xla, longest, "--xla")
 
 
-def _scores_of(digest, options):
+def _scores_of(digest, options, shortlist):
     stored = stored_scores(options.model_dir)
     scores = last_matching(
         stored,
@@ -154,6 +158,7 @@ def _scores_of(digest, options):
         beam_size=options.beam_size,
         length_penalty=options.length_penalty,
         dtype=options.dtype,
+        shortlist_digest_blake2b=shortlist and shortlist.digest,
     )
     if stored and not scores:
         print(
@@ -164,7 +169,7 @@ def _scores_of(digest, options):
     return scores
 
 
-def _make_translator(options, loaded, shapes):
+def _make_translator(options, loaded, shapes, shortlist):
     from tf_transformer.inference.translator import Translator
 
     return Translator(
@@ -172,4 +177,5 @@ def _make_translator(options, loaded, shapes):
         **given_search(options),
         end_pieces=options.end_piece,
         compiled_shapes=shapes,
+        shortlist=shortlist,
     )

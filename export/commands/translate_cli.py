@@ -7,7 +7,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from export.commands.line_batches import BATCH_SIZE, Lines, open_lines, unless_empty
 from export.commands.line_output import check_output, open_output, output_path, write_line
@@ -16,11 +16,13 @@ from tf_transformer.command_line.command_options import (
     add_end_pieces,
     add_languages,
     add_search_options,
+    add_shortlist,
     check_languages,
     check_translator,
     find_source_tags,
     folder,
     given_search,
+    given_shortlist,
     text,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
@@ -28,6 +30,9 @@ from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, SEARCH_OPT
 from tf_transformer.errors import InputError
 from tf_transformer.text.language_tags import add_tags, check_tag, written_tags
 from tf_transformer.text.lines import join_lines
+
+if TYPE_CHECKING:  # `--help` must not import SentencePiece
+    from tf_transformer.shortlists.table import ShortlistTable
 
 # Options passed on to `Client`, which also defines their defaults.
 _CLIENT_OPTIONS = ("model", "protocol", "max_batch_size", "deadline")
@@ -81,6 +86,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
+    add_shortlist(parser)
     parser.add_argument(
         "--n-best", type=int, metavar="N",
         help="write the N best translations of each sentence, tab-separated: line number, score, "
@@ -92,7 +98,10 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 def _run_translate(options):
     _check_options(options)
-    prepare = _server_tags(options) if options.server is not None else _model_tags(options)
+    if options.server is not None:
+        prepare, shortlist = _server_tags(options), None
+    else:
+        prepare, shortlist = _check_model(options)
     with open_lines(options.input) as lines, contextlib.ExitStack() as stack:
         check_output(options.output, lines, options.model_dir)
         translate: _Translate
@@ -102,7 +111,7 @@ def _run_translate(options):
             batches = lines.batches(prepare, batch_size)
         else:
             batches = unless_empty(lines, lines.batches(prepare))
-            translate = _load(options) if batches else lambda lines, numbers: ()
+            translate = _load(options, shortlist) if batches else lambda lines, numbers: ()
         with open_output(options.output) as output:
             num_truncated = _write_answers(lines, batches or (), translate, output, options.n_best)
     if num_truncated:
@@ -115,7 +124,7 @@ def _run_translate(options):
 
 def _check_options(options):
     """Checks ranges, and that the options are valid together."""
-    for name in ("n_best", "end_piece", "dtype"):
+    for name in ("n_best", "end_piece", "dtype", "shortlist"):
         if options.server is not None and getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
     for name in _CLIENT_OPTIONS:
@@ -128,20 +137,21 @@ def _check_options(options):
     check_languages(options)
 
 
-def _model_tags(options) -> _Prepare:
-    """Checks the model directory, and returns what adds or checks the tags of a source."""
+def _check_model(options) -> "tuple[_Prepare, ShortlistTable | None]":
+    """Checks the model directory, and returns what adds or checks tags, and the shortlist."""
     from tf_transformer.storage.model_dir import read_config
 
-    source, _ = check_translator(options.model_dir, options.end_piece)
+    source, target = check_translator(options.model_dir, options.end_piece)
+    shortlist = given_shortlist(options, (source, target))
     num_tags = 1 + read_config(options.model_dir).num_target_tags
     if tags := find_source_tags(options, source, num_tags):
-        return lambda line, where: add_tags(line, tags, where)
+        return (lambda line, where: add_tags(line, tags, where)), shortlist
 
     def checked(line, where):
         check_tag(line, source.languages, where, num_tags)
         return line
 
-    return checked
+    return checked, shortlist
 
 
 def _server_tags(options) -> _Prepare:
@@ -152,7 +162,7 @@ def _server_tags(options) -> _Prepare:
     return lambda line, where: add_tags(line, written_tags(*languages), where)
 
 
-def _load(options) -> _Translate:
+def _load(options, shortlist: "ShortlistTable | None") -> _Translate:
     import_tensorflow()
     from tf_transformer.inference.finite_scores import check_scores
     from tf_transformer.inference.translator import Translator
@@ -163,6 +173,7 @@ def _load(options) -> _Translate:
         **given_search(options),
         end_pieces=options.end_piece,
         num_best=options.n_best or 1,
+        shortlist=shortlist,
     )
 
     def translate(lines, _):

@@ -33,6 +33,7 @@ def write_model_card(
         facts: further entries, such as languages, training steps, scores and the weights' digest.
     """
     model, search = translator.model, translator.search
+    shortlist = search.shortlist and {"shortlist_digest_blake2b": search.shortlist.digest}
     card = {
         "model": dataclasses.asdict(model.config),
         "dtype": "int8" if is_quantized(model) else model.dtype_policy.name,
@@ -42,6 +43,7 @@ def write_model_card(
         "max_length_factor": search.max_length_factor,
         "max_length_constant": search.max_length_constant,
         **({"compiled_shapes": search.compiled_shapes} if search.compiled_shapes else {}),
+        **(shortlist or {}),
         "tensorflow": tf.__version__,
         "signatures": signatures,
         **facts,

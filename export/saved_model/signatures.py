@@ -55,6 +55,8 @@ class ServedTranslator(tf.Module):
         # would be saved as copies, and in a session, which a server uses, the functions would then
         # read uninitialized variables.
         self.weights = [weight.value for weight in translator.search.model.weights]
+        if translator.search.shortlist is not None:
+            self.weights.append(translator.search.shortlist.by_source)
         self.tokenizers = []
         if not _read_no_text(names):
             self.tokenizers = [translator.source_tokenizer, translator.target_tokenizer]

@@ -18,6 +18,7 @@ from tf_transformer.printable import printable
 from tf_transformer.text.language_tags import find_tags, language_tag
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
+    from tf_transformer.shortlists.table import ShortlistTable
     from tf_transformer.text.vocabulary import Vocabulary
 
 
@@ -134,6 +135,34 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
         help="bfloat16: half the memory for layers, faster on processors that support it; int8: "
         "8-bit products with a quarter of the memory, even faster (default: float32)",
     )  # fmt: skip
+
+
+def add_shortlist(parser: argparse.ArgumentParser) -> None:
+    """Adds `--shortlist`."""
+    parser.add_argument(
+        "--shortlist", type=pathlib.Path, metavar="F",
+        help="consider only the target pieces that this file of `train-shortlist` has for the "
+        "source, which is faster (default: consider all)",
+    )  # fmt: skip
+
+
+def given_shortlist(
+    options: argparse.Namespace, vocabularies: "tuple[Vocabulary, Vocabulary]"
+) -> "ShortlistTable | None":
+    """Reads the file of `--shortlist`, if the option is given.
+
+    Args:
+        options: the parsed command line.
+        vocabularies: those of source and target, see `check_translator`.
+
+    Raises:
+        InputError: the file is damaged, or belongs to another model.
+    """
+    if options.shortlist is None:
+        return None
+    from tf_transformer.shortlists.table import read_shortlist
+
+    return read_shortlist(options.shortlist, *vocabularies)
 
 
 def add_languages(parser: argparse.ArgumentParser) -> None:

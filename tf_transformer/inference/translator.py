@@ -18,6 +18,7 @@ from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.printable import shown
 from tf_transformer.quantization.int8 import is_quantized
+from tf_transformer.shortlists.table import read_shortlist
 from tf_transformer.storage.model_dir import load_for_decoding
 from tf_transformer.text.language_tags import check_tags
 from tf_transformer.text.texts import list_of_texts
@@ -116,20 +117,30 @@ class Translator(tf.Module):
 
     @classmethod
     def load(
-        cls, model_dir: str | os.PathLike, *, dtype: str = "float32", **options: Any
+        cls,
+        model_dir: str | os.PathLike,
+        *,
+        dtype: str = "float32",
+        shortlist: str | os.PathLike | None = None,
+        **options: Any,
     ) -> "Translator":
         """Loads a translator from a model directory.
 
         Args:
             model_dir: the model directory.
             dtype: "float32", "bfloat16" or "int8", see `load_for_decoding`.
+            shortlist: a file that `train-shortlist` wrote; None considers all target pieces.
             **options: the other arguments of `Translator`, such as `beam_size` and `num_best`.
 
         Raises:
-            InputError: not a valid model directory, that of a language model, or an argument is out
-                of range.
+            InputError: not a valid model directory, that of a language model, the shortlist belongs
+                to another model, or an argument is out of range.
         """
-        return cls(*load_for_decoding(pathlib.Path(model_dir), dtype), **options)
+        model, source, target = load_for_decoding(pathlib.Path(model_dir), dtype)
+        table = None
+        if shortlist is not None and source is not None:
+            table = read_shortlist(pathlib.Path(shortlist), source, target)
+        return cls(model, source, target, shortlist=table, **options)
 
     def __call__(self, sentences: Iterable[str | bytes]) -> list[str]:
         """Returns the best translation of each sentence, see `n_best`."""

@@ -8,7 +8,7 @@ always candidates. This module does not import TensorFlow.
 import hashlib
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.text.special_ids import PAD_ID
 from tf_transformer.text.text_file import TextFile
-from tf_transformer.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:  # `--help` must not import SentencePiece
+    from tf_transformer.text.vocabulary import Vocabulary
 
 # Candidates of one source piece; more would make a search slower than the whole vocabulary does.
 MAX_CANDIDATES = 1000
@@ -57,7 +59,9 @@ class ShortlistTable(NamedTuple):
         return cls(common, table, digest.hexdigest())
 
 
-def read_shortlist(path: pathlib.Path, source: Vocabulary, target: Vocabulary) -> ShortlistTable:
+def read_shortlist(
+    path: pathlib.Path, source: "Vocabulary", target: "Vocabulary"
+) -> ShortlistTable:
     """Reads a shortlist; `.gz` and `.zst` are decompressed.
 
     Args:
@@ -119,7 +123,9 @@ def _find_ids(pieces: Iterable[str], ids: dict[str, int], side: str, where: str)
     return sorted(found)
 
 
-def shortlist_lines(table: ShortlistTable, source: Vocabulary, target: Vocabulary) -> Iterator[str]:
+def shortlist_lines(
+    table: ShortlistTable, source: "Vocabulary", target: "Vocabulary"
+) -> Iterator[str]:
     """Yields the lines of a file that `read_shortlist` reads, with line ends.
 
     Pieces with spaces, tabs or line ends, which the format cannot hold, are left out.

@@ -10,10 +10,12 @@ from tf_transformer.command_line.command_options import (
     add_languages,
     add_model_dir,
     add_search_options,
+    add_shortlist,
     check_languages,
     check_translator,
     find_source_tags,
     given_search,
+    given_shortlist,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.standard_streams import standard_output
@@ -41,6 +43,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_languages(parser)
     add_search_options(parser)
     add_dtype(parser)
+    add_shortlist(parser)
     parser.add_argument(
         "--tokenize", default="13a", choices=("13a", "intl", "zh", "char", "none"),
         help="sacreBLEU's tokenizer for BLEU; zh for Chinese (default: %(default)s)",
@@ -56,7 +59,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _run_evaluate(options):
-    for name in ("output", "compare", "target_language", "source_language"):
+    for name in ("output", "compare", "target_language", "source_language", "shortlist"):
         if options.source is None and getattr(options, name):
             option = name.replace("_", "-")
             raise InputError(f"--{option} is for translations; give a --source")
@@ -76,7 +79,7 @@ def _run_evaluate(options):
     _check_outputs(options, [file.path for file in read if file])
     check_own_file(options.model_dir / SCORES_NAME)
     _check_texts(source, reference, systems)
-    _check_model(options, source)
+    shortlist = _check_model(options, source)
     import_tensorflow()
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 
@@ -93,6 +96,7 @@ def _run_evaluate(options):
         length_penalty=options.length_penalty,
         bleu_tokenizer=options.tokenize,
         dtype=options.dtype,
+        shortlist=shortlist,
         systems=systems,
         target_language=options.target_language,
         source_language=options.source_language,
@@ -105,17 +109,19 @@ def _run_evaluate(options):
 
 
 def _check_model(options, source):
-    """Checks the model directory and the languages, and that the source has the tags it needs."""
+    """Checks the model directory and the tags of the source, and returns the shortlist."""
     from tf_transformer.storage.model_dir import check_model_dir, read_config
 
     if source is None:
         if check_model_dir(options.model_dir)[0] is not None:
             raise InputError(f"{options.model_dir} holds a translation model; give a --source")
-        return
-    vocabulary, _ = check_translator(options.model_dir)
+        return None
+    vocabularies = check_translator(options.model_dir)
+    vocabulary = vocabularies[0]
     num_tags = 1 + read_config(options.model_dir).num_target_tags
     if find_source_tags(options, vocabulary, num_tags) is None:
         check_tags(source.lines(), vocabulary.languages, str(source), num_tags)
+    return given_shortlist(options, vocabularies)
 
 
 def _check_texts(source, reference, systems):

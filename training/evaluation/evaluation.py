@@ -11,6 +11,7 @@ from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.losses.metrics import Perplexity
 from tf_transformer.models.base import DecoderModel
+from tf_transformer.shortlists.table import ShortlistTable
 from tf_transformer.storage.model_dir import load_with_digest
 from tf_transformer.text.framing import move_tags
 from tf_transformer.text.language_tags import (
@@ -53,7 +54,8 @@ class Evaluation:
         beam_size: beam size of the search.
         length_penalty: length penalty of the search.
         dtype: dtype of the computation, see `load_for_decoding`.
-        origin: digests of the model's weights, the source and the reference; date and versions.
+        origin: digests of the model's weights, of the shortlist if there was one, of the source and
+            of the reference; date and versions.
         comparisons: comparisons with other systems' translations.
     """
 
@@ -96,6 +98,7 @@ def evaluate(
     length_penalty: float,
     bleu_tokenizer: str = "13a",
     dtype: str = "float32",
+    shortlist: ShortlistTable | None = None,
     systems: Sequence[TextFile] = (),
     target_language: str | None = None,
     source_language: str | None = None,
@@ -110,6 +113,7 @@ def evaluate(
         length_penalty: see `Translator`.
         bleu_tokenizer: sacreBLEU's name of the tokenizer for BLEU.
         dtype: see `load_for_decoding`.
+        shortlist: the target pieces to consider, see `Translator`.
         systems: translations of the same source by other systems, to compare with.
         target_language: language whose tag is prepended to each source sentence.
         source_language: language of the source, for models whose sources name it.
@@ -132,7 +136,13 @@ def evaluate(
         source_tokenizer,
         num_tags=1 + model.config.num_target_tags,
     )
-    translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
+    translator = Translator(
+        model,
+        *tokenizers,
+        beam_size=beam_size,
+        length_penalty=length_penalty,
+        shortlist=shortlist,
+    )
     found = [best[0] for best in translator.translate_lines(list(source.lines()))]
     check_scores([best.score for best in found])
     translations = [join_lines(best.text) for best in found]
@@ -151,6 +161,7 @@ def evaluate(
         dtype=dtype,
         origin={
             "weights_digest_blake2b": digest,
+            **({"shortlist_digest_blake2b": shortlist.digest} if shortlist else {}),
             "source": describe_text(source),
             "reference": describe_text(reference),
             **({"systems": [describe_text(system) for system in systems]} if systems else {}),
