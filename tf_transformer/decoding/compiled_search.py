@@ -78,7 +78,7 @@ class CompiledSearch:
         fits = tf.concat([self._fits(ids, options, prefix, candidates), [True]], axis=0)
         first = tf.argmax(fits, output_type=tf.int32)
         branches = [
-            partial(_run_padded, *search, ids, num_best, options, prefix, candidates)
+            partial(_run_padded, search, ids, num_best, options, prefix, candidates)
             for search in self._searches
         ]
         return tf.switch_case(first, [*branches, ordinary])
@@ -142,8 +142,9 @@ class CompiledSearch:
         )
 
 
-def _run_padded(shape, limit, count, function, ids, num_best, options, prefix, candidates):
+def _run_padded(search, ids, num_best, options, prefix, candidates):
     """Runs a search with a batch that is padded to its shape."""
+    shape, limit, count, function = search
     rows = tf.shape(ids)[0]
     if options is None:
         options = TranslationOptions.defaults(shape.rows)

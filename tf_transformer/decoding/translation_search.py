@@ -101,11 +101,15 @@ class TranslationSearch(tf.Module):
         self.max_length_constant = max_length_constant
         self.end_ids = tuple(end_ids)
         self._graphs: dict[str, Any] = {}
-        self.shortlist = None
+        self.shortlist: Shortlist | None = None
         if shortlist is not None:
-            sizes = (model.config.source_vocab_size, model.config.target_vocab_size)
-            least = beam_size + NUM_SPECIAL
-            self.shortlist = Shortlist(shortlist, *sizes, self.end_ids, least)
+            self.shortlist = Shortlist(
+                shortlist,
+                model.source_embedding.vocab_size,
+                model.target_embedding.vocab_size,
+                self.end_ids,
+                least=beam_size + NUM_SPECIAL,
+            )
         self.compiled_shapes = check_shapes(compiled_shapes, model.config.max_length)
         self._compiled = None
         if self.compiled_shapes:
@@ -221,11 +225,14 @@ class TranslationSearch(tf.Module):
         """
         mask = self.model.source_mask(ids)
         decoder = IncrementalDecoder(self.model, self.beam_size, candidates)
+        end_ids = self.end_ids
+        if candidates is not None and self.shortlist is not None:
+            end_ids = self.shortlist.end_indices
         state = decoder.start(tf.shape(ids)[0], self.model.encode(ids), mask)
         arguments = dict(
             beam_size=self.beam_size,
             begin_id=BEGIN_ID,
-            end_ids=self.end_ids if candidates is None else self.shortlist.end_indices,
+            end_ids=end_ids,
             options=self._search_options(ids, options, prefix),
             suppressed_ids=SUPPRESSED_IDS,
         )

@@ -1,14 +1,29 @@
 """The dense layers of attention and feed-forward networks."""
 
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 from keras import ops
 
 from tf_transformer.layers.kernels import affine, is_tensorflow
 from tf_transformer.private_interfaces import remove_weights, tracker_unlocked
+
+
+class Product(Protocol):
+    """What can replace the product of a `Projection`: `(..., inputs)` to `(..., outputs)`.
+
+    Attributes:
+        bias: b, `(outputs,)`, or None.
+    """
+
+    bias: Any
+
+    def __call__(self, inputs: Any) -> Any:
+        """Returns x W + b."""
+
+    def columns(self, indices: Any) -> Any:
+        """Returns the columns of W at `indices`, `(inputs, columns)`."""
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -18,11 +33,10 @@ class Projection(keras.layers.Dense):
     Takes the arguments of `keras.layers.Dense`.
 
     Attributes:
-        product: function that computes the layer instead of its weights (see `replace_product`),
-            or None.
+        product: what computes the layer instead of its weights (see `replace_product`), or None.
     """
 
-    product: Callable[[Any], Any] | None = None
+    product: Product | None = None
 
     def call(self, inputs, training=None):
         if self.product is not None:
@@ -45,12 +59,8 @@ class Projection(keras.layers.Dense):
             and self.units > self.kernel.shape[0]
         )
 
-    def replace_product(self, product: Callable[[Any], Any]) -> None:
-        """Replaces the layer's computation and removes its weights.
-
-        Args:
-            product: function from `(..., inputs)` to `(..., outputs)`.
-        """
+    def replace_product(self, product: Product) -> None:
+        """Replaces the layer's computation by that of `product`, and removes its weights."""
         remove_weights(self, ["_kernel", "bias"])
         with tracker_unlocked(self):
             self.product = product

@@ -64,23 +64,27 @@ def train_shortlist(
     Raises:
         InputError: the model directory or a text is invalid, or no pair is left.
     """
-    model, *tokenizers = load_model(model_dir)
+    model, source_tokenizer, target_tokenizer = load_model(model_dir)
     config = model.config
+    if not isinstance(model, Transformer):
+        raise InputError(f"{model_dir}: a {type(model).__name__} has no source to align")
 
-    def pairs(texts, label):
-        num_lines = check_parallel(*texts)
-        corpus = ParallelText(*texts, *tokenizers, DataConfig(max_length=config.max_length))
+    def pairs(source, target, label):
+        num_lines = check_parallel(source, target)
+        settings = DataConfig(max_length=config.max_length)
+        corpus = ParallelText(source, target, source_tokenizer, target_tokenizer, settings)
         with tqdm.tqdm(total=num_lines, desc=label, unit=" pairs", disable=None) as progress:
             for inputs, labels in corpus.batches():
                 yield move_tags(inputs, labels, config.num_target_tags)
                 progress.update(len(labels))
 
-    counts = PairCounts(config.source_vocab_size, config.target_vocab_size)
+    target_vocab_size = model.target_embedding.vocab_size
+    counts = PairCounts(model.source_embedding.vocab_size, target_vocab_size)
     align = tf.function(
         lambda inputs: _best_positions(model, inputs), autograph=False, reduce_retracing=True
     )
     is_empty = True
-    for inputs, labels in pairs((source, target), "aligning"):
+    for inputs, labels in pairs(source, target, "aligning"):
         is_empty = False
         counts.add(*_aligned(inputs["source"].numpy(), labels.numpy(), align(inputs).numpy()))
     if is_empty:
@@ -90,7 +94,7 @@ def train_shortlist(
         )
     table = counts.table(most, num_always)
     texts, label = (validation, "validation") if validation else ((source, target), "coverage")
-    return table, coverage(table, pairs(texts, label), config.target_vocab_size)
+    return table, coverage(table, pairs(*texts, label), target_vocab_size)
 
 
 def _best_positions(model: Transformer, inputs):
