@@ -72,12 +72,16 @@ class Beam:
     def split_heads(self, vectors: Any, num_parts: int, num_heads: int) -> Any:
         """Splits `(rows * beam, parts * d_model)` to `(parts, rows, num_heads, beam, head_dim)`."""
         head_dim = vectors.shape[-1] // (num_parts * num_heads)
+        if self.beam_size == num_parts == 1:  # nothing changes places
+            return ops.reshape(vectors, (1, -1, num_heads, 1, head_dim))
         vectors = ops.reshape(vectors, (-1, self.beam_size, num_parts, num_heads, head_dim))
         return ops.transpose(vectors, (2, 0, 3, 1, 4))
 
     def join_heads(self, attended: Any, d_model: int) -> Any:
         """Joins `(rows, num_heads, beam, head_dim)` to `(rows * beam, d_model)`."""
-        return ops.reshape(ops.transpose(attended, (0, 2, 1, 3)), (-1, d_model))
+        if self.beam_size > 1:
+            attended = ops.transpose(attended, (0, 2, 1, 3))
+        return ops.reshape(attended, (-1, d_model))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

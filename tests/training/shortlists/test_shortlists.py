@@ -53,13 +53,16 @@ def shortlist(talkative, corpus, tmp_path_factory):
     return path
 
 
-def test_alignments_are_those_of_the_attention(shortlist, talkative, corpus):
+def test_alignments_are_those_of_the_attention(talkative, corpus, tmp_path):
     """The table, computed pair by pair."""
+    for side in ("en", "de"):
+        lines = (corpus.directory / f"train.{side}").read_bytes().splitlines(keepends=True)
+        (tmp_path / side).write_bytes(b"".join(lines[:40]))
+    texts = ["--source", str(tmp_path / "en"), "--target", str(tmp_path / "de")]
+    options = ["--model-dir", str(talkative), *texts, "--output", str(tmp_path / "short")]
+    assert main(["train-shortlist", *options, "--candidates", "4", "--always", "6"]) == 0
     model, source_tokenizer, target_tokenizer = load_model(talkative)
-    texts = [
-        (corpus.directory / f"train.{side}").read_text(encoding="utf-8").splitlines()
-        for side in ("en", "de")
-    ]
+    texts = [(tmp_path / side).read_text(encoding="utf-8").splitlines() for side in ("en", "de")]
     pairs = collections.Counter()
     for source, target in zip(
         source_tokenizer.encode(texts[0]), target_tokenizer.encode(texts[1]), strict=True
@@ -77,7 +80,7 @@ def test_alignments_are_those_of_the_attention(shortlist, talkative, corpus):
     for (source, target), count in pairs.items():
         expected.add(np.full(count, source), np.full(count, target))
     table = expected.table(most=4, num_always=6)
-    found = read_shortlist(shortlist, source_tokenizer, target_tokenizer)
+    found = read_shortlist(tmp_path / "short", source_tokenizer, target_tokenizer)
     np.testing.assert_array_equal(found.always, table.always)
     differences = np.any(found.by_source != table.by_source, axis=1).sum()
     assert differences <= 2  # batches round otherwise, so almost equal weights may swap
@@ -86,8 +89,8 @@ def test_alignments_are_those_of_the_attention(shortlist, talkative, corpus):
 def test_coverage_of_another_text(talkative, corpus, tmp_path, capsys):
     path = tmp_path / "short"
     texts = ["--source", corpus.path("train.en"), "--target", corpus.path("train.de")]
-    texts += ["--validation-source", corpus.path("val.en")]
-    texts += ["--validation-target", corpus.path("val.de")]
+    texts += ["--validation-source", corpus.path("validation.en")]
+    texts += ["--validation-target", corpus.path("validation.de")]
     assert (
         main(["train-shortlist", "--model-dir", str(talkative), *texts, "--output", str(path)]) == 0
     )
@@ -96,7 +99,7 @@ def test_coverage_of_another_text(talkative, corpus, tmp_path, capsys):
     table = read_shortlist(path, source, target)
     covered, pieces, sizes = 0, 0, []
     lines = [
-        (corpus.directory / f"val.{side}").read_text(encoding="utf-8").splitlines()
+        (corpus.directory / f"validation.{side}").read_text(encoding="utf-8").splitlines()
         for side in ("en", "de")
     ]
     for source_ids, target_ids in zip(
@@ -158,7 +161,7 @@ def test_faults(shortlist, talkative, trained, corpus, tmp_path, capsys):
     for options, message in (
         (["--output", new, "--candidates", "1001"], "--candidates 1001: expected 0 to 1000"),
         (["--output", new, "--always", "-1"], "--always -1: expected 0 to 1000"),
-        (["--output", new, "--validation-source", corpus.path("val.en")], "only together"),
+        (["--output", new, "--validation-source", corpus.path("validation.en")], "only together"),
         (["--output", corpus.path("train.en")], "is an input file"),
         (["--output", talkative / "config.json"], "is a file of the model"),
     ):
