@@ -1,6 +1,5 @@
 """Word alignment from attention: the source piece that each piece of a translation comes from."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -9,7 +8,6 @@ from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.masks import padding_mask
-from tf_transformer.models.transformer import Transformer
 from tf_transformer.text.framing import end_and_pad, prepend_begin, split_tags
 
 
@@ -40,7 +38,8 @@ class Alignments(NamedTuple):
 class Aligner:
     """Translates sentences and aligns the pieces of the best translation.
 
-    The alignment is that of `attention_weights`.
+    The alignment is the mean over the heads of the cross-attention in the second-to-last layer,
+    which matches word alignments best (Garg et al., 2019), or in the only layer.
 
     Args:
         translator: the translator.
@@ -128,26 +127,9 @@ class Aligner:
             `(rows, target_length, source_length)`.
         """
         inputs = {"source": source, "target": prepend_begin(tf.concat([tags, target], axis=1))}
-        weights = attention_weights(self._translator.model, inputs)
-        return weights[:, tf.shape(tags)[1] : -1]
-
-
-def attention_weights(model: Transformer, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Computes the cross-attention weights that match word alignments best.
-
-    These are the mean over the heads of the second-to-last layer (Garg et al., 2019), or of the
-    only layer.
-
-    Args:
-        model: the model.
-        inputs: dictionary of ids, as for `Transformer.call`.
-
-    Returns:
-        `(batch, target_length, source_length)` float32: the weights with which the token after each
-        target position is predicted.
-    """
-    cross = model.states(inputs).decoder.cross_attention
-    return tf.reduce_mean(tf.cast(cross[max(len(cross) - 2, 0)], tf.float32), axis=1)
+        cross = self._translator.model.states(inputs).decoder.cross_attention
+        layer = cross[max(len(cross) - 2, 0)]
+        return tf.reduce_mean(tf.cast(layer, tf.float32), axis=1)[:, tf.shape(tags)[1] : -1]
 
 
 def _hard_alignment(weights, source, target_lengths):

@@ -9,7 +9,6 @@ import tensorflow as tf
 import tqdm
 
 from tf_transformer.errors import InputError
-from tf_transformer.inference.aligner import attention_weights
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.shortlists.table import ShortlistTable
 from tf_transformer.storage.model_dir import load_model
@@ -45,8 +44,10 @@ def train_shortlist(
 ) -> tuple[ShortlistTable, Coverage]:
     """Aligns a parallel text by the model's attention, and counts the translations of each piece.
 
-    Each target piece is aligned with the source piece to which it attends most, see
-    `attention_weights`.
+    In each decoder layer, a target piece is aligned with the source piece to which it attends most
+    by the mean over the heads. The layers err differently, and together find more of the pieces
+    that the model produces than any of them alone, or a program for word alignment
+    (docs/performance.md).
 
     Args:
         model_dir: directory of a translation model.
@@ -86,7 +87,8 @@ def train_shortlist(
     is_empty = True
     for inputs, labels in pairs(source, target, "aligning"):
         is_empty = False
-        counts.add(*_aligned(inputs["source"].numpy(), labels.numpy(), align(inputs).numpy()))
+        for positions in align(inputs):
+            counts.add(*_aligned(inputs["source"].numpy(), labels.numpy(), positions.numpy()))
     if is_empty:
         raise InputError(
             f"{source} and {target}: no pair is left to align: all have an empty side or are "
@@ -98,10 +100,16 @@ def train_shortlist(
 
 
 def _best_positions(model: Transformer, inputs):
-    """Returns the source position to which each target position attends most, `(batch, length)`."""
-    weights = attention_weights(model, inputs)
-    is_piece = inputs["source"] >= NUM_SPECIAL
-    return tf.argmax(tf.where(is_piece[:, tf.newaxis], weights, -1.0), axis=2)
+    """Returns the source position to which each target position attends most, in every layer.
+
+    Returns:
+        A list of `(batch, target_length)` int64.
+    """
+    is_piece = (inputs["source"] >= NUM_SPECIAL)[:, tf.newaxis]
+    return [
+        tf.argmax(tf.where(is_piece, tf.reduce_mean(weights, axis=1), -1.0), axis=2)
+        for weights in model.states(inputs).decoder.cross_attention
+    ]
 
 
 def _aligned(source, labels, positions):

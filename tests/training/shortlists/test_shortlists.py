@@ -70,12 +70,13 @@ def test_alignments_are_those_of_the_attention(talkative, corpus, tmp_path):
         if not source or not target or max(len(source), len(target)) >= model.config.max_length:
             continue
         inputs = {"source": tf.constant([[*source, 3]]), "target": tf.constant([[2, *target]])}
-        cross = model.states(inputs).decoder.cross_attention
-        weights = np.mean(cross[max(len(cross) - 2, 0)], axis=1)[0]
-        for index, token in enumerate(target):
-            if token >= 4:
-                best = source[np.argmax(np.where(np.array(source) >= 4, weights[index, :-1], -1))]
-                pairs[best, token] += 1
+        is_piece = np.array(source) >= 4
+        for layer in model.states(inputs).decoder.cross_attention:
+            weights = np.mean(layer, axis=1)[0, :, :-1]
+            for index, token in enumerate(target):
+                if token >= 4:
+                    best = source[np.argmax(np.where(is_piece, weights[index], -1))]
+                    pairs[best, token] += 1
     expected = PairCounts(model.config.source_vocab_size, model.config.target_vocab_size)
     for (source, target), count in pairs.items():
         expected.add(np.full(count, source), np.full(count, target))
