@@ -108,12 +108,12 @@ class Shortlist(tf.Module):
         found = tf.reshape(tf.gather(self.by_source, source), [num_rows, -1])
         if prefix is not None:
             found = tf.concat([found, prefix], axis=1)
-        rows = tf.repeat(tf.range(num_rows), tf.shape(found)[1])
-        indices = tf.stack([rows, tf.reshape(found, [-1])], axis=1)
+        rows = tf.broadcast_to(tf.range(num_rows)[:, tf.newaxis], tf.shape(found))
+        indices = tf.stack([rows, found], axis=2)
         is_always = np.zeros(self.target_vocab_size, bool)
         is_always[self._always] = True
         allowed = tf.tile(is_always[np.newaxis], [num_rows, 1])
-        allowed = tf.tensor_scatter_nd_update(allowed, indices, tf.fill(tf.shape(rows), True))
+        allowed = tf.tensor_scatter_nd_update(allowed, indices, tf.ones_like(found, tf.bool))
         # Those that are not at the beginning, in order.
         is_fixed = np.zeros(self.target_vocab_size, bool)
         is_fixed[self._fixed] = True
