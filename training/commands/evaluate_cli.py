@@ -5,6 +5,7 @@ import os
 import pathlib
 import sys
 
+from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_languages,
@@ -25,6 +26,12 @@ from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.score_log import SCORES_NAME, append_score
 from tf_transformer.text.language_tags import check_tags
 
+# Options that a language model does not have.
+_TRANSLATION_OPTIONS = (
+    *("output", "compare", "target_language", "source_language"),
+    *("calibrate", "calibration_percentile"),
+)
+
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Adds the parser of `evaluate`."""
@@ -41,6 +48,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_languages(parser)
     add_search_options(parser)
     add_dtype(parser)
+    add_calibration(parser)
     parser.add_argument(
         "--tokenize", default="13a", choices=("13a", "intl", "zh", "char", "none"),
         help="sacreBLEU's tokenizer for BLEU; zh for Chinese (default: %(default)s)",
@@ -56,7 +64,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _run_evaluate(options):
-    for name in ("output", "compare", "target_language", "source_language"):
+    for name in _TRANSLATION_OPTIONS:
         if options.source is None and getattr(options, name):
             option = name.replace("_", "-")
             raise InputError(f"--{option} is for translations; give a --source")
@@ -72,11 +80,12 @@ def _run_evaluate(options):
     source = options.source and TextFile.parse(options.source, default_column=1)
     reference = TextFile.parse(options.reference, default_column=2)
     systems = [TextFile.parse(name, default_column=2) for name in options.compare]
-    read = [source, reference, *systems]
+    calibrated = options.calibrate and TextFile.parse(options.calibrate)
+    read = [source, reference, *systems, calibrated]
     _check_outputs(options, [file.path for file in read if file])
     check_own_file(options.model_dir / SCORES_NAME)
     _check_texts(source, reference, systems)
-    _check_model(options, source)
+    calibration = _check_model(options, source)
     import_tensorflow()
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 
@@ -93,6 +102,7 @@ def _run_evaluate(options):
         length_penalty=options.length_penalty,
         bleu_tokenizer=options.tokenize,
         dtype=options.dtype,
+        calibration=calibration,
         systems=systems,
         target_language=options.target_language,
         source_language=options.source_language,
@@ -105,17 +115,22 @@ def _run_evaluate(options):
 
 
 def _check_model(options, source):
-    """Checks the model directory and the languages, and that the source has the tags it needs."""
+    """Checks the model directory, the languages, and the tags of the source.
+
+    Returns:
+        The calibration, or None.
+    """
     from tf_transformer.storage.model_dir import check_model_dir, read_config
 
     if source is None:
         if check_model_dir(options.model_dir)[0] is not None:
             raise InputError(f"{options.model_dir} holds a translation model; give a --source")
-        return
+        return None
     vocabulary, _ = check_translator(options.model_dir)
     num_tags = 1 + read_config(options.model_dir).num_target_tags
     if find_source_tags(options, vocabulary, num_tags) is None:
         check_tags(source.lines(), vocabulary.languages, str(source), num_tags)
+    return given_calibration(options, vocabulary)
 
 
 def _check_texts(source, reference, systems):
