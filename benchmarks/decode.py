@@ -35,6 +35,7 @@ SYSTEMS = {
     "SavedModel float32, XLA": ("tensorflow", "xla", 256),
     "SavedModel bfloat16": ("tensorflow", "bfloat16", None),
     "SavedModel int8": ("tensorflow", "int8", None),
+    "SavedModel int8, calibrated": ("tensorflow", "int8-calibrated", None),
     "CTranslate2 float32": ("ctranslate2", "float32", None),
     "CTranslate2 int8": ("ctranslate2", "int8", None),
     MARIAN: ("marian", "float32", 128),
@@ -47,6 +48,7 @@ def write_models(options: argparse.Namespace) -> None:
     """Writes the models and the sources; run in a separate process, which frees its memory."""
     import tensorflow as tf
 
+    from benchmarks.where_time_goes import calibrate
     from benchmarks.widening import widen
     from export.saved_model.signatures import ServedTranslator
     from tf_transformer import Transformer
@@ -57,10 +59,10 @@ def write_models(options: argparse.Namespace) -> None:
     from tf_transformer.storage.model_dir import load_model
 
     directory = options.write
-    trained, tokenizer, _ = load_model(options.model_dir)
+    trained, *tokenizers = load_model(options.model_dir)
     model = widen(trained, options.preset) if options.preset else trained
     sentences = options.sentences.read_text(encoding="utf-8").splitlines()
-    rows = tokenizer.tokenize(tf.constant(sentences)).to_list()
+    rows = tokenizers[0].tokenize(tf.constant(sentences)).to_list()
     description = {"config": model.get_config(), "rows": rows}
     (directory / "model.json").write_text(json.dumps(description))
     model.save_weights(directory / "model.weights.h5")
@@ -76,6 +78,11 @@ def write_models(options: argparse.Namespace) -> None:
         ("xla", "float32", tile_weights),
         ("bfloat16", "bfloat16", tile_weights),
         ("int8", "float32", quantize),
+        (
+            "int8-calibrated",
+            "float32",
+            lambda own: quantize(own, calibrate(own, tokenizers, sentences)),
+        ),
     ):
         systems = [name for name, (_, its_kind, _) in SYSTEMS.items() if its_kind == kind]
         if options.systems and not set(systems) & set(options.systems):

@@ -20,7 +20,7 @@ def make_kinds(count: int) -> dict:
     import numpy as np
     import tensorflow as tf
 
-    from tf_transformer.quantization.int8 import Int8Product
+    from tf_transformer.quantization.int8_layers import Int8Product
     from tf_transformer.quantization.tiled_matmul import TiledProduct
 
     random = np.random.default_rng(1)
@@ -41,6 +41,7 @@ def make_kinds(count: int) -> dict:
         "bfloat16": [plain(kernel, "bfloat16") for kernel in kernels],
         "bfloat16, tiles": [tiled(kernel, "bfloat16") for kernel in kernels],
         "int8": [Int8Product(kernel, bias) for kernel in kernels],
+        "int8, calibrated": [Int8Product(kernel, bias, 4.0) for kernel in kernels],
     }
 
 

@@ -35,7 +35,7 @@ def row_operations(kernel: np.ndarray) -> dict[str, Callable]:
     """Returns the row-wise operations by name."""
     import tensorflow as tf
 
-    from tf_transformer.quantization.int8 import Int8Product
+    from tf_transformer.quantization.int8_layers import Int8Product
 
     in_bfloat16 = tf.cast(kernel, tf.bfloat16)
     int8_product = Int8Product(kernel)

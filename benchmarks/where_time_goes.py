@@ -1,7 +1,7 @@
 """Profile of decoding: operations per step, and the share of each kernel (tf.profiler).
 
     python -m benchmarks.where_time_goes --model-dir DIR --sentences F [--preset base]
-        [--batch 32] [--beam 4] [--dtype float32] [--threads 1]
+        [--batch 32] [--beam 4] [--dtype float32, bfloat16, int8 or int8-calibrated] [--threads 1]
 
 The model is widened as in `decode.py`. 15 pieces of every sentence are translated to exactly 20.
 """
@@ -13,6 +13,8 @@ import pathlib
 from benchmarks.kernels import kernel_table, kernel_times
 
 SOURCE_LENGTH, TARGET_LENGTH = 15, 20
+DTYPES = ("float32", "bfloat16", "int8", "int8-calibrated")
+CALIBRATION_SENTENCES = 200
 _FREE = {"Const", "Identity", "NoOp", "PartitionedCall", "StatefulPartitionedCall"}
 
 
@@ -21,7 +23,15 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model-dir", type=pathlib.Path, required=True)
     parser.add_argument("--sentences", type=pathlib.Path, required=True)
     parser.add_argument("--preset", default="base", help="'' for the model's own sizes")
-    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "int8"))
+    parser.add_argument("--dtype", default="float32", choices=DTYPES)
+
+
+def calibrate(model, tokenizers, lines: list[str]) -> dict:
+    """Returns the ranges of the inputs of a float32 model's products."""
+    from tf_transformer.inference.calibration import Calibration
+
+    sentences = tuple(line for line in lines if line.strip())[:CALIBRATION_SENTENCES]
+    return Calibration(sentences).input_ranges(model, *tokenizers)
 
 
 def make_search(options):
@@ -32,20 +42,21 @@ def make_search(options):
     from tf_transformer import Transformer
     from tf_transformer.decoding.translation_options import TranslationOptions
     from tf_transformer.decoding.translation_search import TranslationSearch
-    from tf_transformer.quantization.int8 import quantize
-    from tf_transformer.quantization.tiled_matmul import tile_weights
-    from tf_transformer.storage.model_dir import load_model
+    from tf_transformer.storage.model_dir import load_model, prepare_for_decoding
 
-    model, tokenizer, _ = load_model(options.model_dir)
+    model, *tokenizers = load_model(options.model_dir)
     model = widen(model, options.preset) if options.preset else model
     if options.dtype == "bfloat16":
         half = Transformer(model.config, dtype="bfloat16")
         half.set_weights(model.get_weights())
         model = half
-    (quantize if options.dtype == "int8" else tile_weights)(model)
-    translation_search = TranslationSearch(model, beam_size=options.beam, length_penalty=0.0)
     lines = options.sentences.read_text(encoding="utf-8").splitlines()
-    rows = tokenizer.tokenize(tf.constant(lines)).to_list()
+    ranges = None
+    if options.dtype == "int8-calibrated":
+        ranges = calibrate(model, tokenizers, lines)
+    prepare_for_decoding(model, options.dtype.partition("-")[0], ranges)
+    translation_search = TranslationSearch(model, beam_size=options.beam, length_penalty=0.0)
+    rows = tokenizers[0].tokenize(tf.constant(lines)).to_list()
     rows = [row[:SOURCE_LENGTH] for row in rows if len(row) >= SOURCE_LENGTH]
     ids = tf.ragged.constant(rows[: options.batch], tf.int32)
 

@@ -331,6 +331,19 @@ WRONG = {
         "export --model-dir {model} --output {new} --beam-size -1",
         "--beam-size -1: expected 1 to 1000",
     ),
+    "export, calibration without int8": (
+        "export --model-dir {model} --output {new} --calibrate {text}",
+        "--calibrate is valid only with --dtype int8",
+    ),
+    "export, empty calibration": (
+        "export --model-dir {model} --output {new} --dtype int8 --calibrate {empty}",
+        "empty: expected sentences to calibrate with",
+    ),
+    "evaluate, percentile": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --dtype int8 "
+        "--calibrate {text} --calibration-percentile 0",
+        "--calibration-percentile 0: expected above 0 and at most 100",
+    ),
     "attention, model": ("attention --model-dir {none} --text x", "none is not a model directory"),
     "attention, text": ("attention --model-dir {model} --text=", "--text '': expected a sentence"),
     "attention, output": (

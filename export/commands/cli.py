@@ -4,6 +4,7 @@ TensorFlow is imported only after all arguments and files have been checked.
 """
 
 import argparse
+import functools
 import json
 import logging
 import pathlib
@@ -18,6 +19,7 @@ from export.saved_model.model_card import (
     training_facts,
 )
 from export.saved_model.signature_names import check_signatures
+from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
@@ -78,6 +80,7 @@ def _add_export(commands):
     add_end_pieces(parser)
     add_dtype(parser)
     add_shortlist(parser)
+    add_calibration(parser)
     parser.add_argument(
         "--xla", type=search_shape, nargs="*", metavar="ROWSxLENGTH",
         help="compile the search for batches up to these numbers of sentences and of source "
@@ -103,24 +106,19 @@ def _run_export(options):
     check_output_file("--output", options.output, [options.model_dir])
     vocabularies = check_translator(options.model_dir, options.end_piece)
     shortlist = given_shortlist(options, vocabularies)
+    calibration = given_calibration(options, vocabularies[0])
     shapes = _compiled_shapes(options)
     facts = training_facts(options.model_dir, options.languages)
     scores = options.scores and read_evaluation(options.scores)
-    if options.dtype == "bfloat16" and lacks_bfloat16():
-        print(
-            "tf-transformer: this machine's processor has no arithmetic in bfloat16; on such a "
-            "processor, a model in bfloat16 is slower than in float32",
-            file=sys.stderr,
-        )
+    _warn_of_slow_bfloat16(options)
     import_tensorflow()
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("export").setLevel(logging.INFO)
-    from tf_transformer.storage.model_dir import load_with_digest
-
-    *loaded, digest = load_with_digest(options.model_dir, options.dtype)
-    translator = _make_translator(options, loaded, shapes, shortlist)
+    translator, digest = _load_translator(options, shapes, shortlist, calibration)
     facts["weights_digest_blake2b"] = digest
-    scores = scores or _scores_of(digest, options, shortlist)
+    if calibration:
+        facts["calibration"] = calibration.facts
+    scores = scores or _scores_of(facts, options, shortlist)
     if scores:
         facts["scores"] = scores
     if translator.source_tokenizer.languages:
@@ -138,6 +136,15 @@ def _run_export(options):
         print(line)
 
 
+def _warn_of_slow_bfloat16(options):
+    if options.dtype == "bfloat16" and lacks_bfloat16():
+        print(
+            "tf-transformer: this machine's processor has no arithmetic in bfloat16; on such a "
+            "processor, a model in bfloat16 is slower than in float32",
+            file=sys.stderr,
+        )
+
+
 def _compiled_shapes(options):
     """Returns the shapes of `--xla`; the default ones are those that the model can translate."""
     if options.xla is None:
@@ -150,11 +157,12 @@ def _compiled_shapes(options):
     return check_shapes(options.xla, longest, "--xla")
 
 
-def _scores_of(digest, options, shortlist):
+def _scores_of(facts, options, shortlist):
     stored = stored_scores(options.model_dir)
     scores = last_matching(
         stored,
-        weights_digest_blake2b=digest,
+        weights_digest_blake2b=facts["weights_digest_blake2b"],
+        calibration=facts.get("calibration"),
         beam_size=options.beam_size,
         length_penalty=options.length_penalty,
         dtype=options.dtype,
@@ -169,13 +177,21 @@ def _scores_of(digest, options, shortlist):
     return scores
 
 
-def _make_translator(options, loaded, shapes, shortlist):
+def _load_translator(options, shapes, shortlist, calibration):
+    """Returns the translator and the digest of its weights."""
     from tf_transformer.inference.translator import Translator
+    from tf_transformer.storage.model_dir import load_with_digest
 
-    return Translator(
-        *loaded,
-        **given_search(options),
+    search = given_search(options)
+    calibrate = functools.partial(calibration.input_ranges, **search) if calibration else None
+    model, source, target, digest = load_with_digest(options.model_dir, options.dtype, calibrate)
+    translator = Translator(
+        model,
+        source,
+        target,
+        **search,
         end_pieces=options.end_piece,
         compiled_shapes=shapes,
         shortlist=shortlist,
     )
+    return translator, digest

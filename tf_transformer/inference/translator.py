@@ -242,19 +242,22 @@ class Translator(tf.Module):
         return source[:, : self.source_limit], tf.cast(source.row_lengths(), tf.int32)
 
     def translate_lines(
-        self, lines: Sequence[str | bytes], batch_size: int = 256
+        self, lines: Sequence[str | bytes], batch_size: int = 256, description: str | None = None
     ) -> Iterator[list[Translation]]:
         """Translates any number of sentences, with a progress bar on standard error.
 
         Args:
             lines: the sentences.
             batch_size: number of sentences that are translated at once and then yielded.
+            description: text before the progress bar.
 
         Yields:
             The `num_best` translations of each sentence, in the order of `lines`.
         """
         lines = list_of_texts(lines, "lines")
-        with tqdm.tqdm(total=len(lines), unit=" sentences", disable=None) as progress:
+        with tqdm.tqdm(
+            desc=description, total=len(lines), unit=" sentences", disable=None
+        ) as progress:
             for start in range(0, len(lines), batch_size):
                 batch = lines[start : start + batch_size]
                 yield from self.translate_batch(batch)

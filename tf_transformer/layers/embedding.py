@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from tf_transformer.errors import InputError
-from tf_transformer.private_interfaces import tracker_unlocked
+from tf_transformer.private_interfaces import remove_weights, tracker_unlocked
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -37,9 +37,12 @@ class TokenEmbedding(keras.layers.Layer):
 
     Attributes:
         product: function that computes the logits instead of the embedding matrix, or None.
+        table: layer that computes logits and looks up instead of the embedding matrix (see
+            `replace_table`), or None.
     """
 
     product: Callable[[Any], Any] | None = None
+    table: Any = None
 
     def __init__(self, *, vocab_size: int, d_model: int, **kwargs: Any):
         super().__init__(**kwargs)
@@ -81,7 +84,20 @@ class TokenEmbedding(keras.layers.Layer):
         with tracker_unlocked(self):
             self.product = product
 
+    def replace_table(self, table: Any) -> None:
+        """Replaces and removes the embedding matrix, permanently.
+
+        Args:
+            table: layer from `(..., d_model)` to logits, `(..., vocab_size)`, with a method
+                `look_up` of ids and a factor that returns multiplied token vectors.
+        """
+        remove_weights(self, ["embeddings"])
+        with tracker_unlocked(self):
+            self.table = table
+
     def call(self, ids):
+        if self.table is not None:
+            return self.table.look_up(ids, math.sqrt(self.d_model))
         return _look_up(self.embeddings, ids) * math.sqrt(self.d_model)
 
     def compute_output_shape(self, ids_shape):
@@ -94,6 +110,8 @@ class TokenEmbedding(keras.layers.Layer):
         """Returns `hidden E^T`: `(..., d_model)` to `(..., vocab_size)` float32."""
         if self.product is not None:
             return self.product(hidden)
+        if self.table is not None:
+            return self.table(hidden)
         return ops.matmul(ops.cast(hidden, "float32"), ops.transpose(self.embeddings))
 
     def get_config(self):

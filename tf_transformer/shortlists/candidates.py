@@ -148,14 +148,17 @@ def candidate_weights(model: DecoderModel, ids: tf.Tensor) -> tuple[tf.Tensor, t
     Returns:
         The matrix, `(d_model, candidates)`, and the bias, `(candidates,)` or None, both float32.
     """
-    layer = model.logits_projection
-    if layer is None:
-        matrix = tf.transpose(tf.gather(_tensor(model.target_embedding.embeddings), ids))
+    projection, embedding = model.logits_projection, model.target_embedding
+    if projection is None:
         bias = model.logits_bias if model.config.logits_bias else None
-    elif layer.product is None:
-        matrix, bias = tf.gather(_tensor(layer.kernel), ids, axis=1), layer.bias
+        if embedding.table is None:
+            matrix = tf.transpose(tf.gather(_tensor(embedding.embeddings), ids))
+        else:
+            matrix = embedding.table.columns(ids)
+    elif projection.product is None:
+        matrix, bias = tf.gather(_tensor(projection.kernel), ids, axis=1), projection.bias
     else:
-        matrix, bias = layer.product.columns(ids), layer.product.bias
+        matrix, bias = projection.product.columns(ids), projection.product.bias
     return matrix, None if bias is None else tf.gather(_tensor(bias), ids)
 
 

@@ -15,7 +15,7 @@ import math
 import os
 import pathlib
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.config import TransformerConfig, nearest
@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # functions that need no model must not import TensorFlow
     import keras
 
     from tf_transformer.models.base import DecoderModel
+    from tf_transformer.models.transformer import Transformer
     from tf_transformer.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 2
@@ -44,6 +45,10 @@ FORMAT_VERSION = 2
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.weights.h5"
 DECODING_DTYPES = ("float32", "bfloat16", "int8")
+# From a model and the tokenizers of source and target to the argument `input_ranges` of `quantize`.
+Calibrate = Callable[
+    ["Transformer", "Tokenizer | None", "Tokenizer"], "Mapping[keras.layers.Layer, float]"
+]
 
 
 def write_config_and_tokenizers(
@@ -286,7 +291,7 @@ def load_model(
 
 
 def load_for_decoding(
-    model_dir: pathlib.Path, dtype: str = "float32"
+    model_dir: pathlib.Path, dtype: str = "float32", calibrate: Calibrate | None = None
 ) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer]":
     """Loads a model as `load_model` does, but with weights that are prepared for decoding.
 
@@ -295,6 +300,8 @@ def load_for_decoding(
     Args:
         model_dir: the model directory.
         dtype: "float32", "bfloat16", or "int8" for 8-bit products, see `quantize`.
+        calibrate: with "int8", a function that returns the argument `input_ranges` of `quantize`
+            from the loaded model and its tokenizers; None means a scale per row.
 
     Returns:
         As `load_model`.
@@ -303,7 +310,8 @@ def load_for_decoding(
         InputError: as `load_model`, the dtype is unknown, or TensorFlow lacks the int8 kernels.
     """
     model, source, target = load_model(model_dir, dtype_to_load(dtype))
-    prepare_for_decoding(model, dtype)
+    ranges = calibrate(model, source, target) if calibrate else None
+    prepare_for_decoding(model, dtype, ranges)
     return model, source, target
 
 
@@ -318,12 +326,17 @@ def dtype_to_load(dtype: str) -> str:
     return "float32" if dtype == "int8" else dtype
 
 
-def prepare_for_decoding(model: "DecoderModel", dtype: str) -> None:
+def prepare_for_decoding(
+    model: "DecoderModel",
+    dtype: str,
+    input_ranges: "Mapping[keras.layers.Layer, float] | None" = None,
+) -> None:
     """Tiles or quantizes the weights of a model, which can then only decode.
 
     Args:
         model: a model of the dtype that `dtype_to_load` returns.
         dtype: as for `load_for_decoding`.
+        input_ranges: with "int8", the argument of `quantize`.
 
     Raises:
         InputError: TensorFlow lacks the int8 kernels.
@@ -332,13 +345,13 @@ def prepare_for_decoding(model: "DecoderModel", dtype: str) -> None:
     from tf_transformer.quantization.tiled_matmul import tile_weights
 
     if dtype == "int8":
-        quantize(model)
+        quantize(model, input_ranges)
     else:
         tile_weights(model)
 
 
 def load_with_digest(
-    model_dir: pathlib.Path, dtype: str
+    model_dir: pathlib.Path, dtype: str, calibrate: Calibrate | None = None
 ) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer, str]":
     """Calls `load_for_decoding`, and returns the `weights_digest` of the model's weights as well.
 
@@ -346,7 +359,7 @@ def load_with_digest(
         InputError: as `load_for_decoding`, or the weights have changed while they were read.
     """
     digest = weights_digest(model_dir) if (model_dir / WEIGHTS_NAME).is_file() else None
-    model, source, target = load_for_decoding(model_dir, dtype)
+    model, source, target = load_for_decoding(model_dir, dtype, calibrate)
     if digest is None or digest != weights_digest(model_dir):
         raise InputError(f"{model_dir}: the weights have changed while they were read. Try again")
     return model, source, target, digest

@@ -5,6 +5,7 @@ import os
 import pathlib
 import sys
 
+from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_languages,
@@ -27,6 +28,12 @@ from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.score_log import SCORES_NAME, append_score
 from tf_transformer.text.language_tags import check_tags
 
+# Options that a language model does not have.
+_TRANSLATION_OPTIONS = (
+    *("output", "compare", "target_language", "source_language"),
+    *("shortlist", "calibrate", "calibration_percentile"),
+)
+
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Adds the parser of `evaluate`."""
@@ -44,6 +51,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_search_options(parser)
     add_dtype(parser)
     add_shortlist(parser)
+    add_calibration(parser)
     parser.add_argument(
         "--tokenize", default="13a", choices=("13a", "intl", "zh", "char", "none"),
         help="sacreBLEU's tokenizer for BLEU; zh for Chinese (default: %(default)s)",
@@ -59,7 +67,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _run_evaluate(options):
-    for name in ("output", "compare", "target_language", "source_language", "shortlist"):
+    for name in _TRANSLATION_OPTIONS:
         if options.source is None and getattr(options, name):
             option = name.replace("_", "-")
             raise InputError(f"--{option} is for translations; give a --source")
@@ -75,11 +83,12 @@ def _run_evaluate(options):
     source = options.source and TextFile.parse(options.source, default_column=1)
     reference = TextFile.parse(options.reference, default_column=2)
     systems = [TextFile.parse(name, default_column=2) for name in options.compare]
-    read = [source, reference, *systems]
+    calibrated = options.calibrate and TextFile.parse(options.calibrate)
+    read = [source, reference, *systems, calibrated]
     _check_outputs(options, [file.path for file in read if file])
     check_own_file(options.model_dir / SCORES_NAME)
     _check_texts(source, reference, systems)
-    shortlist = _check_model(options, source)
+    shortlist, calibration = _check_model(options, source)
     import_tensorflow()
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 
@@ -97,6 +106,7 @@ def _run_evaluate(options):
         bleu_tokenizer=options.tokenize,
         dtype=options.dtype,
         shortlist=shortlist,
+        calibration=calibration,
         systems=systems,
         target_language=options.target_language,
         source_language=options.source_language,
@@ -109,19 +119,23 @@ def _run_evaluate(options):
 
 
 def _check_model(options, source):
-    """Checks the model directory and the tags of the source, and returns the shortlist."""
+    """Checks the model directory, the languages, and the tags of the source.
+
+    Returns:
+        The shortlist and the calibration, each of which may be None.
+    """
     from tf_transformer.storage.model_dir import check_model_dir, read_config
 
     if source is None:
         if check_model_dir(options.model_dir)[0] is not None:
             raise InputError(f"{options.model_dir} holds a translation model; give a --source")
-        return None
+        return None, None
     vocabularies = check_translator(options.model_dir)
     vocabulary = vocabularies[0]
     num_tags = 1 + read_config(options.model_dir).num_target_tags
     if find_source_tags(options, vocabulary, num_tags) is None:
         check_tags(source.lines(), vocabulary.languages, str(source), num_tags)
-    return given_shortlist(options, vocabularies)
+    return given_shortlist(options, vocabularies), given_calibration(options, vocabulary)
 
 
 def _check_texts(source, reference, systems):

@@ -1,12 +1,15 @@
 """Evaluating a model on a test set: BLEU, chrF, exact matches and perplexity."""
 
 import dataclasses
+import functools
 import logging
 import math
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 from tf_transformer.errors import InputError
+from tf_transformer.inference.calibration import Calibration
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.losses.metrics import Perplexity
@@ -99,6 +102,7 @@ def evaluate(
     bleu_tokenizer: str = "13a",
     dtype: str = "float32",
     shortlist: ShortlistTable | None = None,
+    calibration: Calibration | None = None,
     systems: Sequence[TextFile] = (),
     target_language: str | None = None,
     source_language: str | None = None,
@@ -114,6 +118,7 @@ def evaluate(
         bleu_tokenizer: sacreBLEU's name of the tokenizer for BLEU.
         dtype: see `load_for_decoding`.
         shortlist: the target pieces to consider, see `Translator`.
+        calibration: calibration of "int8", or None.
         systems: translations of the same source by other systems, to compare with.
         target_language: language whose tag is prepended to each source sentence.
         source_language: language of the source, for models whose sources name it.
@@ -127,7 +132,11 @@ def evaluate(
     num_sentences = check_parallel(source, reference)
     hypotheses: dict[str, Sequence[str]] = {str(system): list(system.lines()) for system in systems}
     check_systems(hypotheses, num_sentences)
-    model, source_tokenizer, target_tokenizer, digest = load_with_digest(model_dir, dtype)
+    search: dict[str, Any] = dict(beam_size=beam_size, length_penalty=length_penalty)
+    calibrate = functools.partial(calibration.input_ranges, **search) if calibration else None
+    model, source_tokenizer, target_tokenizer, digest = load_with_digest(
+        model_dir, dtype, calibrate
+    )
     tokenizers = (source_tokenizer, target_tokenizer)
     source = _tagged(
         source,
@@ -136,13 +145,7 @@ def evaluate(
         source_tokenizer,
         num_tags=1 + model.config.num_target_tags,
     )
-    translator = Translator(
-        model,
-        *tokenizers,
-        beam_size=beam_size,
-        length_penalty=length_penalty,
-        shortlist=shortlist,
-    )
+    translator = Translator(model, *tokenizers, **search, shortlist=shortlist)
     found = [best[0] for best in translator.translate_lines(list(source.lines()))]
     check_scores([best.score for best in found])
     translations = [join_lines(best.text) for best in found]
@@ -164,6 +167,7 @@ def evaluate(
             **({"shortlist_digest_blake2b": shortlist.digest} if shortlist else {}),
             "source": describe_text(source),
             "reference": describe_text(reference),
+            **({"calibration": calibration.facts} if calibration else {}),
             **({"systems": [describe_text(system) for system in systems]} if systems else {}),
             **describe_now(),
         },

@@ -12,7 +12,8 @@ from tf_transformer import LanguageModel, Transformer, TransformerConfig
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.dense import Projection
-from tf_transformer.quantization.int8 import Int8Product, check_kernels, is_quantized, quantize
+from tf_transformer.quantization.int8 import check_kernels, is_quantized, quantize
+from tf_transformer.quantization.int8_layers import Int8Embedding, Int8Product
 from tf_transformer.quantization.tiled_matmul import TiledProduct, tile_weights
 from tf_transformer.storage.model_dir import load_for_decoding
 
@@ -195,7 +196,10 @@ def test_a_quantized_model_computes_nearly_the_same(tied, autoregression):
     assert all("int8" in {weight.dtype for weight in layer.weights} for layer in layers)
     assert not any(weight.path.endswith("query/kernel") for weight in model.weights)
     products = [layer for layer in model._flatten_layers() if isinstance(layer, Int8Product)]
-    assert len(products) == len(layers) + tied
+    embeddings = [layer for layer in products if isinstance(layer, Int8Embedding)]
+    assert len(embeddings) == (1 if tied else 2)
+    assert len(products) == len(layers) + len(embeddings)
+    assert not any(weight.path.endswith("embeddings") for weight in model.weights)
     assert is_quantized(model)
     error = np.linalg.norm(logits_of(model) - logits) / np.linalg.norm(logits)
     assert 0.001 < error < 0.05

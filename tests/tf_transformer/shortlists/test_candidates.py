@@ -15,7 +15,8 @@ from tf_transformer.decoding.beam_search import beam_search
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.errors import InputError
-from tf_transformer.quantization.int8 import Int8Product, quantize
+from tf_transformer.quantization.int8 import quantize
+from tf_transformer.quantization.int8_layers import Int8Embedding, Int8Product
 from tf_transformer.quantization.tiled_matmul import TiledProduct
 from tf_transformer.shortlists.table import ShortlistTable
 from tf_transformer.text.framing import end_and_pad
@@ -186,11 +187,9 @@ def test_columns_of_replaced_products():
     random = np.random.default_rng(2)
     kernel, ids = random.normal(size=(6, 150)).astype("float32"), tf.constant([3, 149, 64, 0, 3])
     np.testing.assert_array_equal(TiledProduct(kernel).columns(ids), kernel[:, ids])
-    product = Int8Product(kernel)
-    inputs = np.eye(6, dtype="float32")
-    np.testing.assert_allclose(
-        product.columns(ids), tf.gather(product(inputs), ids, axis=1), rtol=1e-5
-    )
+    for product in (Int8Product(kernel), Int8Embedding(kernel.T)):
+        columns = tf.gather(product(np.eye(6, dtype="float32")), ids, axis=1)
+        np.testing.assert_allclose(product.columns(ids), columns, rtol=1e-5)
 
 
 @pytest.mark.slow

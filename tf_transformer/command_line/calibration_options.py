@@ -1,0 +1,59 @@
+"""Options of the calibration of int8, which `evaluate` and `export` share."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from tf_transformer.errors import InputError
+from tf_transformer.inference.calibration import DEFAULT_PERCENTILE, Calibration
+from tf_transformer.text.text_file import TextFile
+
+if TYPE_CHECKING:  # `--help` must not import SentencePiece
+    from tf_transformer.text.vocabulary import Vocabulary
+
+
+def add_calibration(parser: argparse.ArgumentParser) -> None:
+    """Adds `--calibrate` and `--calibration-percentile`."""
+    parser.add_argument(
+        "--calibrate", metavar="F",
+        help="with --dtype int8, source text, such as a few hundred sentences of the validation "
+        "set, whose translation shows the ranges of activations; 8-bit products then take fewer "
+        "operations (default: a range for every row, computed at run time)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--calibration-percentile", type=float, metavar="P",
+        help="percentage of the activations within a range; larger ones are clipped (default: "
+        f"{DEFAULT_PERCENTILE:g})",
+    )  # fmt: skip
+
+
+def given_calibration(options: argparse.Namespace, source: "Vocabulary") -> Calibration | None:
+    """Reads the text of `--calibrate`.
+
+    Args:
+        options: the parsed command line.
+        source: vocabulary of the model's source.
+
+    Returns:
+        The calibration, or None without the option.
+
+    Raises:
+        InputError: an option is out of range or given without the other one that it needs, or as
+            `Calibration.read`.
+    """
+    from tf_transformer.storage.model_dir import read_config  # `--help` imports no SentencePiece
+
+    percentile = options.calibration_percentile
+    if options.calibrate is None:
+        if percentile is not None:
+            raise InputError("--calibration-percentile is valid only with --calibrate")
+        return None
+    if options.dtype != "int8":
+        raise InputError("--calibrate is valid only with --dtype int8")
+    percentile = DEFAULT_PERCENTILE if percentile is None else percentile
+    if not 0 < percentile <= 100:
+        raise InputError(
+            f"--calibration-percentile {percentile:g}: expected above 0 and at most 100"
+        )
+    num_tags = 1 + read_config(options.model_dir).num_target_tags
+    file = TextFile.parse(options.calibrate)
+    return Calibration.read(file, percentile, source.languages, num_tags)
