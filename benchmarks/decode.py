@@ -26,6 +26,8 @@ import types
 import numpy as np
 import tqdm
 
+from benchmarks.worker_process import WorkerProcess
+
 SOURCE_LENGTH, TARGET_LENGTH = 15, 20
 MAX_COMPILED = 32  # sentences
 MARIAN = "Marian, Transformers"
@@ -122,25 +124,11 @@ class Worker:
         kind, dtype, self.most = SYSTEMS[name]
         words = [sys.executable, "-m", "benchmarks.decode_worker", kind, dtype, str(threads)]
         words += [str(options.write), str(options.chunk_size)]
-        self._process = subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=None if options.verbose else subprocess.DEVNULL,
-            text=True,
-        )
+        self._process = WorkerProcess(name, words)
 
     def run(self, case: dict) -> tuple[float, list[list[int]]]:
         """Returns the seconds that the case took, and the target ids of every row."""
-        try:
-            self._process.stdin.write(json.dumps(case) + "\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            raise RuntimeError(f"{self.name} ended unexpectedly; use --verbose to see its output")
-        answer = json.loads(line)
+        answer = self._process.ask(case)
         self.memory = answer["memory"]
         wrong = {len(ids) for ids in answer["ids"]} - {case["length"]}
         if case["length"] and wrong:
@@ -148,8 +136,7 @@ class Worker:
         return answer["seconds"], answer["ids"]
 
     def close(self) -> None:
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.close()
 
 
 def measure(workers: list[Worker], cases: list[dict], rounds: int) -> tuple[dict, dict]:
@@ -276,7 +263,6 @@ def main() -> None:
     parser.add_argument("--single", type=int, default=200)
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, help="default: all")
     parser.add_argument("--chunk-size", type=int, default=32, help="sentences decoded together")
-    parser.add_argument("--verbose", action="store_true", help="show the output of the systems")
     parser.add_argument("--write", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.write:

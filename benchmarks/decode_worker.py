@@ -6,14 +6,14 @@ output is `{"seconds": ..., "ids": [...], "memory": peak in bytes}`.
 """
 
 import json
-import os
 import pathlib
 import resource
 import sys
 import time
+from collections.abc import Callable
 
-ANSWERS = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)
+from benchmarks.worker_process import answer_requests
+
 END = 3
 
 
@@ -184,26 +184,25 @@ def _set_threads(threads):
     tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
-def main() -> None:
-    """Answers the cases on standard input."""
+def load() -> Callable[[dict], dict]:
+    """Loads the system, and returns the function that answers a case."""
     system, dtype, threads, directory, chunk_size = sys.argv[1:]
     kinds = [TensorFlow, CTranslate2, Marian, Uncached]
     kind = {kind.__name__.lower(): kind for kind in kinds}[system]
     runner = kind(pathlib.Path(directory), dtype, int(threads), int(chunk_size))
     prepared = {}
-    for line in sys.stdin:
-        case = json.loads(line)
+
+    def answer(case):
         if case["name"] not in prepared:
             prepared[case["name"]] = runner.prepare(case["rows"], case["beam_size"], case["length"])
         start = time.perf_counter()
-        answer = prepared[case["name"]]()
-        ids = runner.ids(answer)
+        ids = runner.ids(prepared[case["name"]]())
         seconds = time.perf_counter() - start
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(
-            json.dumps({"seconds": seconds, "ids": ids, "memory": memory}), file=ANSWERS, flush=True
-        )
+        return {"seconds": seconds, "ids": ids, "memory": memory}
+
+    return answer
 
 
 if __name__ == "__main__":
-    main()
+    answer_requests(load)

@@ -13,17 +13,22 @@ import subprocess
 import sys
 import tempfile
 
-_PYTHON = os.environ.get("PYMARIAN_PYTHON", sys.executable)
+import yaml
+
+from tf_transformer.formats.marian.folder import DECODER_NAME, MODEL_NAME
+
+PYTHON = os.environ.get("PYMARIAN_PYTHON", sys.executable)
 _WORKSPACE = "256"  # MB
 # Translations have at most this many times the tokens of the longest source in their batch.
 _LENGTH_FACTOR = "10"
+_PACKED_NAME = "model.bin"
 
 
 @functools.cache
 def is_installed() -> bool:
     """Returns whether the program is found."""
     code = "import importlib.util; raise SystemExit(not importlib.util.find_spec('pymarian'))"
-    return subprocess.run([_PYTHON, "-c", code], check=False).returncode == 0
+    return subprocess.run([PYTHON, "-c", code], check=False).returncode == 0
 
 
 def run_marian(folder: pathlib.Path, command: str, *options: str) -> list[str]:
@@ -43,7 +48,7 @@ def run_marian(folder: pathlib.Path, command: str, *options: str) -> list[str]:
     # Imported, its library of 1 GB would be in this process, next to TensorFlow's.
     done = subprocess.run(
         [
-            *(_PYTHON, "-m", "pymarian", command, "-m", "model.npz", "--quiet"),
+            *(PYTHON, "-m", "pymarian", command, "-m", "model.npz", "--quiet"),
             *("--cpu-threads", "1", "--workspace", _WORKSPACE, *options),
         ],
         cwd=folder,
@@ -54,6 +59,27 @@ def run_marian(folder: pathlib.Path, command: str, *options: str) -> list[str]:
     if done.returncode:
         raise RuntimeError(f"pymarian {command}: {done.stderr[:2000]}")
     return done.stdout.splitlines()
+
+
+def pack(folder: pathlib.Path, gemm_type: str) -> None:
+    """Converts the model of a folder to Marian's binary format, and names it in `decoder.yml`.
+
+    Args:
+        folder: what `tf-transformer convert --to marian` writes; `model.npz` is removed.
+        gemm_type: type of the matrices, such as `intgemm8` for 8-bit integers.
+
+    Raises:
+        RuntimeError: the program failed.
+    """
+    words = [PYTHON, "-m", "pymarian", "convert", "-f", MODEL_NAME, "-t", _PACKED_NAME]
+    done = subprocess.run(
+        [*words, "--gemm-type", gemm_type], cwd=folder, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise RuntimeError(f"pymarian convert: {done.stderr[-2000:]}")
+    decoder = yaml.safe_load((folder / DECODER_NAME).read_text())
+    (folder / DECODER_NAME).write_text(yaml.safe_dump(decoder | {"models": [_PACKED_NAME]}))
+    (folder / MODEL_NAME).unlink()
 
 
 def translate(
