@@ -10,10 +10,12 @@ from tf_transformer.command_line.command_options import (
     add_languages,
     add_model_dir,
     add_search_options,
+    add_xla,
     check_languages,
     check_translator,
     find_source_tags,
     given_search,
+    given_xla,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.standard_streams import standard_output
@@ -41,6 +43,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_languages(parser)
     add_search_options(parser)
     add_dtype(parser)
+    add_xla(parser)
     parser.add_argument(
         "--tokenize", default="13a", choices=("13a", "intl", "zh", "char", "none"),
         help="sacreBLEU's tokenizer for BLEU; zh for Chinese (default: %(default)s)",
@@ -56,7 +59,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _run_evaluate(options):
-    for name in ("output", "compare", "target_language", "source_language"):
+    for name in ("output", "compare", "target_language", "source_language", "xla"):
         if options.source is None and getattr(options, name):
             option = name.replace("_", "-")
             raise InputError(f"--{option} is for translations; give a --source")
@@ -69,6 +72,7 @@ def _run_evaluate(options):
     from tf_transformer.text.text_file import TextFile
 
     given_search(options)
+    xla = given_xla(options)
     source = options.source and TextFile.parse(options.source, default_column=1)
     reference = TextFile.parse(options.reference, default_column=2)
     systems = [TextFile.parse(name, default_column=2) for name in options.compare]
@@ -96,6 +100,7 @@ def _run_evaluate(options):
         systems=systems,
         target_language=options.target_language,
         source_language=options.source_language,
+        xla=xla,
     )
     print(evaluation)
     if options.output:

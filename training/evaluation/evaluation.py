@@ -7,8 +7,8 @@ import pathlib
 from collections.abc import Sequence
 
 from tf_transformer.errors import InputError
+from tf_transformer.inference.compiling_translator import CompilingTranslator
 from tf_transformer.inference.finite_scores import check_scores
-from tf_transformer.inference.translator import Translator
 from tf_transformer.losses.metrics import Perplexity
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.storage.model_dir import load_with_digest
@@ -99,6 +99,7 @@ def evaluate(
     systems: Sequence[TextFile] = (),
     target_language: str | None = None,
     source_language: str | None = None,
+    xla: str = "off",
 ) -> tuple[Evaluation, list[str]]:
     """Translates the source and compares the translations with the reference.
 
@@ -113,6 +114,7 @@ def evaluate(
         systems: translations of the same source by other systems, to compare with.
         target_language: language whose tag is prepended to each source sentence.
         source_language: language of the source, for models whose sources name it.
+        xla: whether to compile the search, see `CompilingTranslator`.
 
     Returns:
         The scores, and the translations in the order of the source.
@@ -132,7 +134,9 @@ def evaluate(
         source_tokenizer,
         num_tags=1 + model.config.num_target_tags,
     )
-    translator = Translator(model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty)
+    translator = CompilingTranslator(
+        model, *tokenizers, beam_size=beam_size, length_penalty=length_penalty, xla=xla
+    )
     found = [best[0] for best in translator.translate_lines(list(source.lines()))]
     check_scores([best.score for best in found])
     translations = [join_lines(best.text) for best in found]
