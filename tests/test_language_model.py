@@ -113,6 +113,44 @@ def test_a_loaded_completer_is_called_with_a_list(language_model_dir, loaded):
         completer("Der")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("beam_size", "max_new_tokens"), [(1, 5), (3, 30)])
+def test_compiled_completions_are_those_of_the_ordinary_search(loaded, beam_size, max_new_tokens):
+    """Of prompts of all lengths, the longest up to the model's limit of 39 tokens."""
+    options = dict(beam_size=beam_size, max_new_tokens=max_new_tokens, end_pieces=["."])
+    ordinary, compiled = Completer(*loaded, **options), Completer(*loaded, xla="on", **options)
+    for text in ("", "Der", "Am Montag kauft", "Der Zug nach Wien " * 4):
+        expected, found = ordinary.complete(text), compiled.complete(text)
+        assert found.text == expected.text
+        assert found.score == pytest.approx(expected.score, abs=1e-4)
+    assert sorted(compiled._compiled_functions) == [32, 64]
+
+
+def test_completions_are_compiled_after_many_of_a_size(loaded, monkeypatch):
+    monkeypatch.setattr("tf_transformer.inference.completer._TEXTS_BEFORE_COMPILING", 2)
+    monkeypatch.setattr("tf_transformer.inference.completer._COMPILED_SIZES", (12, 20))
+    sizes = []
+
+    def compile_size(self, size):
+        sizes.append(size)
+        return lambda prompt, longest: (prompt, tf.constant(-1.0), longest)
+
+    monkeypatch.setattr(Completer, "_compile", compile_size)
+    completer = Completer(*loaded, beam_size=1, max_new_tokens=9, xla="auto")
+    for text in ("Der", "Der", "Der Zug nach Wien", "Der Zug nach Wien"):
+        completer.complete(text)
+    assert sizes == []
+    completer.complete("Der")
+    assert sizes == [12]
+    completer.complete("Der Zug nach Wien " * 4)  # longer than any size
+    for text in ("Der", "Der Zug nach Wien"):
+        completer.complete(text)
+    assert sizes == [12, 20]
+    for xla in ("off", "on"):
+        Completer(*loaded, beam_size=1, max_new_tokens=9, xla=xla).complete("Der")
+    assert sizes == [12, 20, 12]
+
+
 def test_each_model_is_loaded_for_what_it_does(language_model_dir, trained):
     with pytest.raises(ValueError, match="LanguageModel has no source to translate"):
         Translator.load(language_model_dir)

@@ -287,6 +287,27 @@ WRONG = {
         "`end_pieces` must be pieces of the vocabulary",
     ),
     "translate, dtype": ("translate --model-dir {model} --dtype float8", "invalid choice"),
+    "translate, XLA": ("translate --model-dir {model} --xla yes", "invalid choice"),
+    "translate, XLA and int8": (
+        "translate --model-dir {model} --xla on --dtype int8",
+        "--xla on: XLA cannot compile a model in int8; leave out --dtype int8",
+    ),
+    "translate, XLA and server": (
+        "translate --server localhost:1 --xla off",
+        "--xla is valid only with --model-dir",
+    ),
+    "evaluate, XLA and int8": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --xla on --dtype int8",
+        "--xla on: XLA cannot compile a model in int8; leave out --dtype int8",
+    ),
+    "evaluate, XLA without source": (
+        "evaluate --model-dir {model} --reference {text} --xla on",
+        "--xla is for translations; give a --source",
+    ),
+    "complete, XLA and int8": (
+        "complete --model-dir {model} --xla on --dtype int8",
+        "--xla on: XLA cannot compile a model in int8; leave out --dtype int8",
+    ),
     "translate, server": ("translate --server nowhere", "`address` must be HOST:PORT"),
     "complete, model": ("complete --model-dir {none}", "none is not a model directory"),
     "complete, source": ("complete --model-dir {model}", "expected a language model"),

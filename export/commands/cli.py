@@ -35,7 +35,7 @@ from tf_transformer.command_line.command_options import (
 from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.command_line.processor import lacks_bfloat16
 from tf_transformer.command_line.quiet import import_tensorflow
-from tf_transformer.decoding.search_shapes import DEFAULT_SHAPES, check_shapes
+from tf_transformer.decoding.search_shapes import DEFAULT_SHAPES, check_shapes, default_shapes
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_folder
 from tf_transformer.storage.output_files import check_output_file
@@ -153,7 +153,7 @@ def _compiled_shapes(options):
 
     longest = read_config(options.model_dir).max_length
     if not options.xla:
-        return [shape for shape in DEFAULT_SHAPES if shape.length <= longest]
+        return default_shapes(longest)
     return check_shapes(options.xla, longest, "--xla")
 
 

@@ -13,7 +13,9 @@ from tf_transformer.command_line.command_options import (
     add_end_pieces,
     add_model_dir,
     add_search_options,
+    add_xla,
     given_search,
+    given_xla,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
@@ -41,11 +43,12 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
+    add_xla(parser)
     parser.set_defaults(run=_run_complete)
 
 
 def _run_complete(options):
-    given = given_search(options)
+    given = given_search(options) | {"xla": given_xla(options)}
     if options.max_tokens < 1:
         raise InputError(f"--max-tokens {options.max_tokens}: expected at least 1")
     with open_lines(options.input) as lines, open_output(None) as output:

@@ -17,12 +17,14 @@ from tf_transformer.command_line.command_options import (
     add_languages,
     add_search_options,
     add_shortlist,
+    add_xla,
     check_languages,
     check_translator,
     find_source_tags,
     folder,
     given_search,
     given_shortlist,
+    given_xla,
     text,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
@@ -87,6 +89,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_end_pieces(parser)
     add_dtype(parser)
     add_shortlist(parser)
+    add_xla(parser)
     parser.add_argument(
         "--n-best", type=int, metavar="N",
         help="write the N best translations of each sentence, tab-separated: line number, score, "
@@ -124,12 +127,13 @@ def _run_translate(options):
 
 def _check_options(options):
     """Checks ranges, and that the options are valid together."""
-    for name in ("n_best", "end_piece", "dtype", "shortlist"):
+    for name in ("n_best", "end_piece", "dtype", "shortlist", "xla"):
         if options.server is not None and getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
     for name in _CLIENT_OPTIONS:
         if options.server is None and getattr(options, name) is not None:
             raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
+    given_xla(options)
     beam_size = given_search(options).get("beam_size", DEFAULT_BEAM_SIZE)
     if options.n_best is not None and not 1 <= options.n_best <= beam_size:
         expected = "at least 1" if options.n_best < 1 else f"at most the --beam-size, {beam_size}"
@@ -164,16 +168,17 @@ def _server_tags(options) -> _Prepare:
 
 def _load(options, shortlist: "ShortlistTable | None") -> _Translate:
     import_tensorflow()
+    from tf_transformer.inference.compiling_translator import CompilingTranslator
     from tf_transformer.inference.finite_scores import check_scores
-    from tf_transformer.inference.translator import Translator
     from tf_transformer.storage.model_dir import load_for_decoding
 
-    translator = Translator(
+    translator = CompilingTranslator(
         *load_for_decoding(options.model_dir, options.dtype or "float32"),
         **given_search(options),
         end_pieces=options.end_piece,
         num_best=options.n_best or 1,
         shortlist=shortlist,
+        xla=given_xla(options),
     )
 
     def translate(lines, _):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tf_transformer.decoding.compilation_rule import XLA_CHOICES
 from tf_transformer.decoding.search_options import (
     DEFAULT_BEAM_SIZE,
     DEFAULT_LENGTH_PENALTY,
@@ -163,6 +164,26 @@ def given_shortlist(
     from tf_transformer.shortlists.table import read_shortlist
 
     return read_shortlist(options.shortlist, *vocabularies)
+
+
+def add_xla(parser: argparse.ArgumentParser) -> None:
+    """Adds `--xla`."""
+    parser.add_argument(
+        "--xla", choices=XLA_CHOICES,
+        help="compile the search with XLA, with the same results: on: at once, which takes "
+        "seconds; auto: in runs that are long enough to save them (default: auto)",
+    )  # fmt: skip
+
+
+def given_xla(options: argparse.Namespace) -> str:
+    """Returns the value of `--xla`.
+
+    Raises:
+        InputError: it is `on`, and the dtype is one that XLA cannot compile.
+    """
+    if options.xla == "on" and options.dtype == "int8":
+        raise InputError("--xla on: XLA cannot compile a model in int8; leave out --dtype int8")
+    return options.xla or "auto"
 
 
 def add_languages(parser: argparse.ArgumentParser) -> None:

@@ -22,8 +22,19 @@ class SearchShape(NamedTuple):
     length: int
 
 
+_DEFAULT_LENGTHS = (16, 32, 64)
 # Of `export --xla`, for single sentences.
-DEFAULT_SHAPES = (SearchShape(1, 16), SearchShape(1, 32), SearchShape(1, 64))
+DEFAULT_SHAPES = tuple(SearchShape(1, length) for length in _DEFAULT_LENGTHS)
+
+
+def default_shapes(longest: int, rows: int = 1) -> list[SearchShape]:
+    """Returns the default shapes for a number of rows.
+
+    Args:
+        longest: the longest source of the model, with its end.
+        rows: number of sentences.
+    """
+    return [SearchShape(rows, length) for length in _DEFAULT_LENGTHS if length <= longest]
 
 
 def check_shapes(

@@ -12,11 +12,13 @@ from tf_transformer.command_line.command_options import (
     add_model_dir,
     add_search_options,
     add_shortlist,
+    add_xla,
     check_languages,
     check_translator,
     find_source_tags,
     given_search,
     given_shortlist,
+    given_xla,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.standard_streams import standard_output
@@ -31,7 +33,7 @@ from tf_transformer.text.language_tags import check_tags
 # Options that a language model does not have.
 _TRANSLATION_OPTIONS = (
     *("output", "compare", "target_language", "source_language"),
-    *("shortlist", "calibrate", "calibration_percentile"),
+    *("shortlist", "calibrate", "calibration_percentile", "xla"),
 )
 
 
@@ -52,6 +54,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_dtype(parser)
     add_shortlist(parser)
     add_calibration(parser)
+    add_xla(parser)
     parser.add_argument(
         "--tokenize", default="13a", choices=("13a", "intl", "zh", "char", "none"),
         help="sacreBLEU's tokenizer for BLEU; zh for Chinese (default: %(default)s)",
@@ -80,6 +83,7 @@ def _run_evaluate(options):
     from tf_transformer.text.text_file import TextFile
 
     given_search(options)
+    xla = given_xla(options)
     source = options.source and TextFile.parse(options.source, default_column=1)
     reference = TextFile.parse(options.reference, default_column=2)
     systems = [TextFile.parse(name, default_column=2) for name in options.compare]
@@ -110,6 +114,7 @@ def _run_evaluate(options):
         systems=systems,
         target_language=options.target_language,
         source_language=options.source_language,
+        xla=xla,
     )
     print(evaluation)
     if options.output:

@@ -10,8 +10,8 @@ from typing import Any
 
 from tf_transformer.errors import InputError
 from tf_transformer.inference.calibration import Calibration
+from tf_transformer.inference.compiling_translator import CompilingTranslator
 from tf_transformer.inference.finite_scores import check_scores
-from tf_transformer.inference.translator import Translator
 from tf_transformer.losses.metrics import Perplexity
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.shortlists.table import ShortlistTable
@@ -106,6 +106,7 @@ def evaluate(
     systems: Sequence[TextFile] = (),
     target_language: str | None = None,
     source_language: str | None = None,
+    xla: str = "off",
 ) -> tuple[Evaluation, list[str]]:
     """Translates the source and compares the translations with the reference.
 
@@ -122,6 +123,7 @@ def evaluate(
         systems: translations of the same source by other systems, to compare with.
         target_language: language whose tag is prepended to each source sentence.
         source_language: language of the source, for models whose sources name it.
+        xla: whether to compile the search, see `CompilingTranslator`.
 
     Returns:
         The scores, and the translations in the order of the source.
@@ -145,7 +147,7 @@ def evaluate(
         source_tokenizer,
         num_tags=1 + model.config.num_target_tags,
     )
-    translator = Translator(model, *tokenizers, **search, shortlist=shortlist)
+    translator = CompilingTranslator(model, *tokenizers, **search, shortlist=shortlist, xla=xla)
     found = [best[0] for best in translator.translate_lines(list(source.lines()))]
     check_scores([best.score for best in found])
     translations = [join_lines(best.text) for best in found]

@@ -1,0 +1,63 @@
+"""Translation that compiles its search with XLA where that pays."""
+
+import functools
+from typing import Any
+
+import tensorflow as tf
+
+from tf_transformer.decoding.compilation_rule import CompilationRule
+from tf_transformer.decoding.search_shapes import default_shapes
+from tf_transformer.inference.translator import Translations, Translator
+from tf_transformer.models.base import DecoderModel
+from tf_transformer.quantization.int8 import is_quantized
+from tf_transformer.text.tokenizer import Tokenizer
+
+# A compiled search takes about half the time for a sentence, but not less for a chunk, because in
+# the ordinary search finished sentences leave it (`python -m benchmarks.compiled_answers`).
+SENTENCES_BEFORE_COMPILING = 1000
+
+
+class CompilingTranslator(Translator):
+    """A `Translator` whose `translate` may compile its search with XLA, see `CompilationRule`.
+
+    "on" compiles for single sentences and for batches of at least `chunk_size`, each with a
+    `Translator` of its own; "auto" for single sentences only, after 1,000 of them. The first
+    batches then take seconds longer.
+
+    Args:
+        model: see `Translator`.
+        source_tokenizer: see `Translator`.
+        target_tokenizer: see `Translator`.
+        xla: "auto", "on" or "off".
+        **options: the other arguments of `Translator`, except `compiled_shapes`.
+
+    Raises:
+        InputError: an argument is out of range, or `xla` is "on" and the model is in int8.
+    """
+
+    def __init__(
+        self,
+        model: DecoderModel,
+        source_tokenizer: Tokenizer | None,
+        target_tokenizer: Tokenizer,
+        *,
+        xla: str = "auto",
+        **options: Any,
+    ):
+        loaded = (model, source_tokenizer, target_tokenizer)
+        super().__init__(*loaded, **options)
+        self._rule = CompilationRule(xla, is_quantized(model))
+        self._make_translator = functools.partial(Translator, *loaded, **options)
+        self._compiled: dict[int, Translator] = {}
+
+    def translate(self, text: tf.Tensor) -> Translations:
+        """Translates sentences, `(batch,)` strings, see `Translator.translate`."""
+        num_sentences = text.shape[0]
+        rows = 1 if num_sentences == 1 else self.chunk_size
+        after = SENTENCES_BEFORE_COMPILING if rows == 1 else None
+        if num_sentences < rows or not self._rule.compiles(rows, after):
+            return super().translate(text)
+        if rows not in self._compiled:
+            shapes = default_shapes(self.model.config.max_length, rows)
+            self._compiled[rows] = self._make_translator(compiled_shapes=shapes)
+        return self._compiled[rows].translate(text)
