@@ -24,6 +24,7 @@ import tqdm
 
 TIE = 1e-4
 CHUNK_SIZE = 32
+MIN_PREPARATION = 0.5  # seconds; smaller differences are not those of a compiler
 KINDS = ("equal", "tie", "different")
 # Maps sentences to their answers, each with `text` and `score`.
 _Answer = Callable[[list[str]], Sequence[Any]]
@@ -66,7 +67,7 @@ def answer_function(loaded: tuple, beam_size: int, xla: str) -> _Answer:
 def compare(ordinary: _Answer, compiled: _Answer, sentences: list[str], rows: int) -> Comparison:
     """Answers batches with both in turn, all of them once before, to trace and to compile."""
     batches = [sentences[start : start + rows] for start in range(0, len(sentences), rows)]
-    counts, seconds, preparation = dict.fromkeys(KINDS, 0), [], 0.0
+    counts, first, seconds = dict.fromkeys(KINDS, 0), [], []
     for is_warm in (False, True):
         for batch in tqdm.tqdm(batches, unit=" batches", disable=None):
             found, times = [], []
@@ -74,8 +75,8 @@ def compare(ordinary: _Answer, compiled: _Answer, sentences: list[str], rows: in
                 start = time.perf_counter()
                 found.append(answer(batch))
                 times.append(time.perf_counter() - start)
-            preparation += -times[1] if is_warm else times[1]
             if not is_warm:
+                first.append(times[1])
                 continue
             seconds.append((times[0], times[1]))
             for text, ours, theirs in zip(batch, *found, strict=True):
@@ -83,7 +84,8 @@ def compare(ordinary: _Answer, compiled: _Answer, sentences: list[str], rows: in
                 counts[kind] += 1
                 if kind == "different":
                     print(f"{text}\n  {ours}\n  {theirs}", file=sys.stderr)
-    return Comparison(counts, seconds, preparation)
+    excess = [cold - warm for cold, (_, warm) in zip(first, seconds, strict=True)]
+    return Comparison(counts, seconds, sum(x for x in excess if x > MIN_PREPARATION))
 
 
 def row_of(name: str, comparison: Comparison, num_searches: int) -> str:

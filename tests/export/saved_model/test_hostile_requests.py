@@ -1,7 +1,11 @@
-"""Hostile and heavy use of a loaded SavedModel: any bytes, any numbers, any batch, many at once."""
+"""Hostile and heavy use of a loaded SavedModel: any bytes, any numbers, any batch, many at once.
+
+All of it with the ordinary search, and with one that XLA compiles.
+"""
 
 import concurrent.futures
 import ctypes
+import dataclasses
 import gc
 import itertools
 import multiprocessing
@@ -64,28 +68,51 @@ HOSTILE = {
     "seed": st.integers(-(2**63), 2**63 - 1),
 }
 
+# Batches of up to 12 rows are searched compiled, but not with these options.
+SHAPE = (12, 40)
+NEVER_COMPILED = {"no_repeat_ngram": 0, "coverage_penalty": 0.0}
 
-@pytest.fixture(scope="module")
-def saved_model(talkative, tmp_path_factory):
+
+@dataclasses.dataclass
+class Served:
+    """A SavedModel as a server has it, and what it is sent."""
+
+    path: pathlib.Path
+    signatures: dict
+    calm: dict
+    hostile: dict
+
+    def calm_rows(self, name):
+        inputs = inputs_of(self.signatures[name])
+        return [{name: self.calm[name][number] for name in inputs} for number in (0, 1)]
+
+    def hostile_rows(self, name):
+        inputs = inputs_of(self.signatures[name])
+        return st.fixed_dictionaries({name: self.hostile[name] for name in inputs})
+
+
+@pytest.fixture(
+    scope="module", params=["ordinary", pytest.param("compiled", marks=pytest.mark.slow)]
+)
+def served(request, talkative, tmp_path_factory):
     path = tmp_path_factory.mktemp("hostile") / "1"
-    served = ServedTranslator(Translator(*load_model(talkative)), NAMES)
-    tf.saved_model.save(served, str(path), signatures=served.functions)
-    return path
+    shapes, calm, hostile = [], CALM, HOSTILE
+    if request.param == "compiled":
+        shapes = [SHAPE]
+        calm = CALM | {name: (value, value) for name, value in NEVER_COMPILED.items()}
+        hostile = HOSTILE | {name: st.just(value) for name, value in NEVER_COMPILED.items()}
+        hostile["max_length"] = st.integers(-(2**31), 50)
+    translator = Translator(*load_model(talkative), compiled_shapes=shapes)
+    translator = ServedTranslator(translator, NAMES)
+    tf.saved_model.save(translator, str(path), signatures=translator.functions)
+    return Served(path, tf.saved_model.load(str(path)).signatures, calm, hostile)
 
 
 @pytest.fixture(scope="module")
-def signatures(saved_model):
-    """As a server has them."""
-    return tf.saved_model.load(str(saved_model)).signatures
-
-
-@pytest.fixture(scope="module")
-def alone(signatures):
-    """What each of the calm rows gets alone, by signature."""
-    return {
-        name: [ask(signatures[name], [row]) for row in calm_rows(signatures[name])]
-        for name in NAMES
-    }
+def alone(served, talkative):
+    """What each of the calm rows gets alone, without XLA, by signature."""
+    functions = ServedTranslator(Translator(*load_model(talkative)), NAMES).functions
+    return {name: [ask(functions[name], [row]) for row in served.calm_rows(name)] for name in NAMES}
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +121,8 @@ def sentences(corpus):
 
 
 def inputs_of(function):
-    return function.structured_input_signature[1]
-
-
-def calm_rows(function):
-    return [{name: CALM[name][number] for name in inputs_of(function)} for number in (0, 1)]
+    positional, keywords = function.structured_input_signature
+    return {spec.name: spec for spec in positional} | keywords
 
 
 def ask(function, rows):
@@ -140,21 +164,21 @@ def check(answer, count, expected):
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
-def test_whatever_comes_is_answered_and_leaves_other_rows_alone(signatures, alone, name, data):
-    function = signatures[name]
-    row = st.fixed_dictionaries({name: HOSTILE[name] for name in inputs_of(function)})
-    rows = data.draw(st.lists(row, max_size=10)) * data.draw(st.sampled_from([1] * 9 + [50]))
+def test_whatever_comes_is_answered_and_leaves_other_rows_alone(served, alone, name, data):
+    rows = data.draw(st.lists(served.hostile_rows(name), max_size=10))
+    rows *= data.draw(st.sampled_from([1] * 9 + [50]))
     place = data.draw(st.integers(0, len(rows)))
-    rows[place:place] = calm_rows(function)
-    check(ask(function, rows), len(rows), dict(enumerate(alone[name], place)))
+    rows[place:place] = served.calm_rows(name)
+    answer = ask(served.signatures[name], rows)
+    check(answer, len(rows), dict(enumerate(alone[name], place)))
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0, 3.0, 1e30, np.inf, np.nan])
-def test_a_long_prefix_under_any_length_penalty(signatures, length_penalty):
-    function = signatures["complete_options"]
+def test_a_long_prefix_under_any_length_penalty(served, length_penalty):
+    function = served.signatures["complete_options"]
     rows = [
         row | {"text": text, "prefix": b"Der Zug nach Wien " * repeats}
-        for row, text in zip(calm_rows(function), (SENTENCES[0], b""), strict=True)
+        for row, text in zip(served.calm_rows("complete_options"), (SENTENCES[0], b""), strict=True)
         for repeats in (1, 2, 3)
     ]
     answer = ask(function, [row | {"length_penalty": length_penalty} for row in rows])
@@ -167,30 +191,33 @@ def test_a_long_prefix_under_any_length_penalty(signatures, length_penalty):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [0, 1, 512])
+@pytest.mark.parametrize("count", [0, 1, 12, 512])
 @pytest.mark.parametrize("name", NAMES)
-def test_any_batch(signatures, alone, name, count):
-    rows = list(itertools.islice(itertools.cycle(calm_rows(signatures[name])), count))
+def test_any_batch(served, alone, name, count):
+    rows = list(itertools.islice(itertools.cycle(served.calm_rows(name)), count))
     expected = {place: alone[name][place % 2] for place in range(count)}
-    check(ask(signatures[name], rows), count, expected)
+    check(ask(served.signatures[name], rows), count, expected)
 
 
 @pytest.mark.slow
-def test_510_long_texts_beside_two_short_ones(signatures, alone):
-    function = signatures["serving_default"]
+def test_510_long_texts_beside_two_short_ones(served, alone):
     rows = [{"text": bytes([place % 256]) * LONGEST} for place in range(510)]
-    rows[9:9] = calm_rows(function)
-    check(ask(function, rows), 512, dict(enumerate(alone["serving_default"], 9)))
+    rows[9:9] = served.calm_rows("serving_default")
+    check(
+        ask(served.signatures["serving_default"], rows),
+        512,
+        dict(enumerate(alone["serving_default"], 9)),
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["serving_default", "complete_options"])
-def test_concurrent_callers_get_what_they_get_alone(signatures, sentences, name):
+def test_concurrent_callers_get_what_they_get_alone(served, sentences, name):
     """Each of 8 callers has sentences of its own, in requests of 1 to 4 of them."""
-    function = signatures[name]
+    function = served.signatures[name]
 
     def call(number):
-        texts, calm = sentences[number::8], itertools.cycle(calm_rows(function))
+        texts, calm = sentences[number::8], itertools.cycle(served.calm_rows(name))
         rows = [row | {"text": text} for text, row in zip(texts, calm, strict=False)]
         return [ask(function, rows[size : 2 * size]) for size in (1, 4, 2, 3, 1)]
 
@@ -206,7 +233,7 @@ def test_concurrent_callers_get_what_they_get_alone(signatures, sentences, name)
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_stays_flat(saved_model, sentences, monkeypatch):
+def test_memory_stays_flat(served, sentences, monkeypatch):
     """In a fresh process, once every shape has been seen.
 
     Without oneDNN, whose kernels of up to 1024 shapes stay in memory, in every thread its own, and
@@ -224,7 +251,7 @@ def test_memory_stays_flat(saved_model, sentences, monkeypatch):
     ]
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
-        megabytes = pool.submit(measure_memory, saved_model, requests).result()
+        megabytes = pool.submit(measure_memory, served.path, requests).result()
     assert megabytes[-1] - megabytes[0] < 1
 
 

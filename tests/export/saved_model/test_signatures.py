@@ -30,6 +30,17 @@ def served(translator):
     return ServedTranslator(translator)
 
 
+@pytest.fixture(
+    scope="module", params=["ordinary", pytest.param("compiled", marks=pytest.mark.slow)]
+)
+def searched(request, served, talkative):
+    """The signatures, also with a search that XLA compiles for all batches of the tests."""
+    if request.param == "ordinary":
+        return served
+    translator = Translator(*load_model(talkative), compiled_shapes=[(32, 40)])
+    return ServedTranslator(translator, [*NAMES, "tokens_options", "score"])
+
+
 @pytest.fixture(scope="module")
 def sentences(corpus):
     return (corpus.directory / "test.en").read_bytes().splitlines()[:24]
@@ -86,11 +97,11 @@ def test_no_options_are_the_exported_ones(served, sentences):
 
 
 @pytest.mark.slow
-def test_options_of_each_row_are_those_of_a_translator(served, translator, talkative, sentences):
+def test_options_of_each_row_are_those_of_a_translator(searched, talkative, sentences):
     """Rows with different wishes in one batch, against translators that are made for each."""
     wishes = [(1, 0.0), (2, 1.0), (3, 0.6), (4, 0.0)]
     answer = ask(
-        served,
+        searched,
         "translate_options",
         text=sentences,
         beam_size=[wishes[row % 4][0] for row in range(len(sentences))],
@@ -104,13 +115,12 @@ def test_options_of_each_row_are_those_of_a_translator(served, translator, talka
         np.testing.assert_allclose(answer["score"][first::4], own.scores[:, 0], rtol=1e-4)
 
 
-def test_lengths(served, translator, sentences):
-    short = ask(served, "tokens_options", ids=source_ids(translator, sentences), max_length=3)
+def test_lengths(searched, translator, sentences):
+    ids = source_ids(translator, sentences)
+    short = ask(searched, "tokens_options", ids=ids, max_length=3)
     assert short["num_tokens"].max() == 3
     assert short["num_tokens"].min() >= 0
-    long = ask(
-        served, "tokens_options", ids=source_ids(translator, sentences), min_length=9, max_length=12
-    )
+    long = ask(searched, "tokens_options", ids=ids, min_length=9, max_length=12)
     assert long["num_tokens"].min() >= 9
     assert long["num_tokens"].max() <= 12
 
@@ -259,8 +269,8 @@ NAMES = ["translate_options", "nbest_options", "align_options", "complete_option
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*NAMES, "score"])
-def test_rows_do_not_depend_on_the_batch(served, sentences, name):
+@pytest.mark.parametrize("name", [*NAMES, "tokens_options", "score"])
+def test_rows_do_not_depend_on_the_batch(searched, translator, sentences, request, name):
     """Shuffled, split, among others: each row gets what it gets alone."""
     rng = np.random.default_rng(1)
     texts = np.array([*sentences, *ODD[:4], b""], object)
@@ -280,13 +290,17 @@ def test_rows_do_not_depend_on_the_batch(served, sentences, name):
         "top_k": np.arange(count) % 3 * 10,
         "top_p": np.full(count, 0.9),
         "seed": np.arange(count),
+        "ids": source_ids(translator, texts),
     }
-    wanted = [spec.name for spec in served.functions[name].structured_input_signature[0]]
+    if request.node.callspec.params["searched"] == "compiled":  # with these options, no batch is
+        for option in ("no_repeat_ngram", "coverage_penalty"):
+            inputs[option] = np.zeros(count)
+    wanted = [spec.name for spec in searched.functions[name].structured_input_signature[0]]
     inputs = {key: value for key, value in inputs.items() if key in wanted}
-    together = ask(served, name, **inputs)
+    together = ask(searched, name, **inputs)
     order = rng.permutation(count)
     for part in (order, order[:5], order[5:6], np.array([count - 1])):
-        answer = ask(served, name, **{key: value[part] for key, value in inputs.items()})
+        answer = ask(searched, name, **{key: value[part] for key, value in inputs.items()})
         for key, values in answer.items():
             if values.dtype == object and key != "soft_alignment":
                 assert values.tolist() == together[key][part].tolist(), key
