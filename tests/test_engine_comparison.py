@@ -34,9 +34,10 @@ def test_ctranslate2_uses_the_shortlist(tmp_path):
     line = "\t" + " ".join(pieces[index] for index in allowed)
     (tmp_path / "shortlist").write_text(f"{line}\n", encoding="utf-8")
     found = {}
+    files = {"shortlist": tmp_path / "shortlist"}
     for name in ("CTranslate2 int8", "CTranslate2 int8, shortlist"):
         folder = tmp_path / name
-        VARIANTS[name].write(Request(tmp_path / "model", folder, 1, tmp_path / "shortlist"))
+        VARIANTS[name].write(Request(tmp_path / "model", folder, 1, files))
         texts = CTranslate2(folder, beam_size=1, threads=1).translate(SOURCES[:20])
         found[name] = set("".join(texts).replace(" ", ""))
     characters = {*"".join(pieces[index] for index in allowed)} | {*"⁇"}

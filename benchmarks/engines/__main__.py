@@ -26,7 +26,7 @@ from benchmarks.engines.measurement import Case, measure
 from benchmarks.engines.packages import versions
 from benchmarks.engines.picture import draw
 from benchmarks.engines.results import describe_environment, points, table
-from benchmarks.engines.variants import VARIANTS, Request, Variant
+from benchmarks.engines.variants import FILES, VARIANTS, Request, Variant
 from tf_transformer.errors import InputError
 from tf_transformer.storage.json_files import read_json, write_json
 
@@ -41,6 +41,7 @@ def write_cases(
         work: the folder to write to; models that an earlier run has written there are used.
         left_out: gets a line for each variant that cannot be measured.
     """
+    files = {name: getattr(options, name) for name in FILES if getattr(options, name)}
     for name in options.engines:
         variant = VARIANTS[name]
         found = versions(variant.python, variant.packages)
@@ -48,8 +49,9 @@ def write_cases(
         if missing:
             left_out.append(f"{name}: {variant.python} lacks {', '.join(missing)}")
             continue
-        if variant.needs_shortlist and not options.shortlist:
-            left_out.append(f"{name}: needs --shortlist")
+        needed = [f"--{file}" for file in variant.needs if file not in files]
+        if needed:
+            left_out.append(f"{name}: needs {' and '.join(needed)}")
             continue
         for model_dir in options.model_dir:
             for beam_size in options.beams:
@@ -57,7 +59,7 @@ def write_cases(
                 case = Case(model_dir.name, name, beam_size, folder)
                 print(f"writing {case}", file=sys.stderr, flush=True)
                 try:
-                    write(variant, Request(model_dir, folder, beam_size, options.shortlist))
+                    write(variant, Request(model_dir, folder, beam_size, files))
                 except InputError as error:
                     left_out.append(f"{model_dir.name}, {name}: {error}")
                     break

@@ -7,7 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from benchmarks import marian_program
@@ -21,6 +21,8 @@ from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import read_arrays
 
 _INPUT_ERROR = 2  # status of `tf-transformer` after an error that it explains in one line
+# Options of this benchmark whose files some variants need.
+FILES = ("shortlist",)
 _SHORTLIST = ("--shortlist", "{shortlist}")
 
 
@@ -31,13 +33,13 @@ class Request(NamedTuple):
         model_dir: the model directory.
         folder: the folder to write, which does not exist.
         beam_size: width of the beam.
-        shortlist: path of a shortlist, or None.
+        files: paths by the name of the option of this benchmark, such as `shortlist`.
     """
 
     model_dir: pathlib.Path
     folder: pathlib.Path
     beam_size: int
-    shortlist: pathlib.Path | None
+    files: Mapping[str, pathlib.Path]
 
 
 class Variant(NamedTuple):
@@ -48,24 +50,24 @@ class Variant(NamedTuple):
         write: writes the model, and raises `InputError` if the format cannot hold it.
         python: the Python that has the engine's packages.
         packages: the packages it needs there.
-        needs_shortlist: whether it is left out without a shortlist.
+        needs: the files of `Request.files` without which it is left out.
     """
 
     engine: str
     write: Callable[[Request], None]
     python: str
     packages: tuple[str, ...]
-    needs_shortlist: bool = False
+    needs: tuple[str, ...] = ()
 
 
 def _exported(*options: str) -> Variant:
-    """Returns a variant of this project: `export` with options, in which {shortlist} is a path."""
+    """Returns a variant of this project: `export` with options, in which {name} is a file."""
 
     def write(request):
         words = [sys.executable, "-m", "tf_transformer", "export", "--length-penalty", "0"]
         words += ["--model-dir", str(request.model_dir), "--output", str(request.folder)]
         words += ["--signatures", "serving_default", "--beam-size", str(request.beam_size)]
-        words += [option.format(shortlist=request.shortlist) for option in options]
+        words += [option.format(**request.files) for option in options]
         done = subprocess.run(words, env=environment(), capture_output=True, text=True)
         if done.returncode == _INPUT_ERROR:
             raise InputError(done.stderr.strip())
@@ -73,7 +75,8 @@ def _exported(*options: str) -> Variant:
             raise RuntimeError(f"{' '.join(words)}: status {done.returncode}\n{done.stderr}")
 
     packages = ("tensorflow", "tensorflow_text")
-    return Variant("saved_model", write, sys.executable, packages, "{shortlist}" in options)
+    needs = tuple(name for name in FILES if f"{{{name}}}" in options)
+    return Variant("saved_model", write, sys.executable, packages, needs)
 
 
 def _ctranslate2(quantization: str | None, has_shortlist: bool = False) -> Variant:
@@ -88,12 +91,13 @@ def _ctranslate2(quantization: str | None, has_shortlist: bool = False) -> Varia
             pieces = source.pieces, target.pieces
             save_ctranslate2(config, weights, *pieces, request.folder, quantization)
         if has_shortlist:
-            table = read_shortlist(request.shortlist, source, target)
+            table = read_shortlist(request.files["shortlist"], source, target)
             text = "".join(shortlist_lines(table, source, target))
             (request.folder / "vmap.txt").write_text(text, encoding="utf-8")
 
     packages = ("ctranslate2", "sentencepiece")
-    return Variant("ctranslate2", write, sys.executable, packages, has_shortlist)
+    needs = ("shortlist",) if has_shortlist else ()
+    return Variant("ctranslate2", write, sys.executable, packages, needs)
 
 
 def _marian(gemm_type: str | None = None) -> Variant:
