@@ -1,7 +1,7 @@
 """Engines compared from text to text: BLEU, speed, latency, memory and cold start.
 
     python -m benchmarks.engines --model-dir DIR [--model-dir DIR ...] --source F --reference F
-        [--shortlist F] [--threads 1] [--beams 1 4] [--rounds 3] [--single 200]
+        [--shortlist F] [--calibrate F] [--threads 1] [--beams 1 4] [--rounds 3] [--single 200]
         [--engines NAME ...] [--work DIR] [--json F] [--output-figure F]
     python -m benchmarks.engines --from F --output-figure F
 
@@ -109,6 +109,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--source", type=pathlib.Path, help="sentences, one a line")
     parser.add_argument("--reference", type=pathlib.Path, help="their translations, for BLEU")
     parser.add_argument("--shortlist", type=pathlib.Path, help="file of `train-shortlist`")
+    parser.add_argument("--calibrate", type=pathlib.Path, help="text for `export --calibrate`")
     parser.add_argument("--threads", type=int, default=1, help="of each engine")
     parser.add_argument("--beams", nargs="+", type=int, default=[1, 4])
     parser.add_argument("--rounds", type=int, default=3, help="processes of each engine")

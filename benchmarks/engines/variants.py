@@ -22,8 +22,9 @@ from tf_transformer.storage.weights_file import read_arrays
 
 _INPUT_ERROR = 2  # status of `tf-transformer` after an error that it explains in one line
 # Options of this benchmark whose files some variants need.
-FILES = ("shortlist",)
+FILES = ("shortlist", "calibrate")
 _SHORTLIST = ("--shortlist", "{shortlist}")
+_CALIBRATED = ("--dtype", "int8", "--calibrate", "{calibrate}")
 
 
 class Request(NamedTuple):
@@ -123,6 +124,8 @@ VARIANTS = {
     "SavedModel int8": _exported("--dtype", "int8"),
     "SavedModel float32, shortlist": _exported("--dtype", "float32", *_SHORTLIST),
     "SavedModel int8, shortlist": _exported("--dtype", "int8", *_SHORTLIST),
+    "SavedModel int8, calibrated": _exported(*_CALIBRATED),
+    "SavedModel int8, calibrated, shortlist": _exported(*_CALIBRATED, *_SHORTLIST),
     "CTranslate2 float32": _ctranslate2(None),
     "CTranslate2 int8": _ctranslate2("int8"),
     "CTranslate2 float32, shortlist": _ctranslate2(None, has_shortlist=True),
