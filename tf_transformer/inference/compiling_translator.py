@@ -12,8 +12,8 @@ from tf_transformer.models.base import DecoderModel
 from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.text.tokenizer import Tokenizer
 
-# A compiled search takes about half the time for a sentence, but not less for a chunk, because in
-# the ordinary search finished sentences leave it (`python -m benchmarks.compiled_answers`).
+# A compiled search takes about half the time for a sentence, but longer for a chunk, which finished
+# sentences leave in the ordinary search (`python -m benchmarks.compiled_answers`).
 SENTENCES_BEFORE_COMPILING = 1000
 
 

@@ -109,9 +109,14 @@ def served(request, talkative, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def alone(served, talkative):
+def functions(talkative):
+    """The signatures before they are saved, without XLA."""
+    return ServedTranslator(Translator(*load_model(talkative)), NAMES).functions
+
+
+@pytest.fixture(scope="module")
+def alone(served, functions):
     """What each of the calm rows gets alone, without XLA, by signature."""
-    functions = ServedTranslator(Translator(*load_model(talkative)), NAMES).functions
     return {name: [ask(functions[name], [row]) for row in served.calm_rows(name)] for name in NAMES}
 
 
