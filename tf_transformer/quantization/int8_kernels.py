@@ -44,20 +44,19 @@ def multiply(
     product = functools.partial(
         _multiply_integers, transposed=transposed, keeps_weights=keeps_weights
     )
-    no_bias = tf.zeros_like(value_of_127)
     if input_range is None:
         largest = tf.reduce_max(tf.abs(rows), axis=1, keepdims=True)
         scaled = rows * tf.math.divide_no_nan(float(LARGEST), largest)
         integers = tf.bitcast(tf.cast(tf.round(scaled), tf.int8), tf.qint8)
+        no_bias = tf.zeros_like(value_of_127)
         outputs = product(integers, kernel, value_of_127, no_bias, tf.constant(1.0)) * largest
         return outputs if bias is None else outputs + bias
     # round(127 / r clip(x, -r, r)), half to even, in one operation. With `narrow_range`, the
     # integers are -127 to 127, and TensorFlow does not replace the operation by oneDNN's, which
     # scales to 127.5.
-    input_range = tf.convert_to_tensor(input_range, tf.float32)
     integers = tf.raw_ops.QuantizeV2(
         input=rows,
-        min_range=-input_range,
+        min_range=-input_range,  # of a number, this is a constant of the graph
         max_range=input_range,
         T=tf.qint8,
         mode="SCALED",
@@ -65,7 +64,8 @@ def multiply(
         narrow_range=True,
         ensure_minimum_range=0.0,
     ).output
-    bias = no_bias if bias is None else bias
+    bias = tf.zeros_like(value_of_127) if bias is None else bias
+    input_range = tf.convert_to_tensor(input_range, tf.float32)
     return product(integers, kernel, value_of_127, bias, input_range)
 
 

@@ -91,7 +91,8 @@ def test_a_calibrated_model_translates_nearly_as_before(talkative, corpus, sente
     same = [one[0].text == other[0].text for one, other in zip(found, expected, strict=True)]
     assert np.mean(same) > 0.5
     scores = [[best[0].score for best in every] for every in (found, expected)]
-    np.testing.assert_allclose(*scores, atol=0.3)
+    # The model has hardly been trained: where its choice changes, the score may change by anything.
+    assert np.median(np.abs(np.subtract(*scores))) < 0.2
     # A last bit, which depends on the batch, can decide a rounding to an integer, but the texts of
     # rows of the same lengths do not change.
     again = translator.translate(tf.constant(test[::-1]))
