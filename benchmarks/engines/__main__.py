@@ -8,10 +8,11 @@
 Writes each model for each engine (`variants.py`), as far as the engine's format holds it. Then each
 runs in a process of its own, pinned to as many processors as it has threads; the processes take
 turns, so that changes in the machine's load affect all alike. Text goes in and text comes out, so
-tokenization is included. No engine has a length penalty, since they define it differently. A line
-says what is left out and why. Prints a table in Markdown with medians over the turns; the picture
-shows BLEU over words per second. `--from` draws it and prints the table again from the JSON file.
-The status is 1 if a process has failed.
+tokenization is included. All have a length penalty of 1, which each defines in its own way: without
+one, translations with a beam are too short or empty. A line says what is left out and why. Prints a
+table in Markdown with medians over the turns; the picture shows BLEU over words per second.
+`--from` draws it and prints the table again from the JSON file. The status is 1 if a process has
+failed.
 """
 
 import argparse

@@ -55,7 +55,7 @@ class CTranslate2:
         )
         self._options = dict(
             beam_size=beam_size,
-            length_penalty=0,
+            length_penalty=1,
             max_batch_size=BATCH_SIZE,
             use_vmap=(folder / "vmap.txt").exists(),
         )
@@ -79,7 +79,7 @@ class Marian:
         self._translator = pymarian.Translator(
             config="decoder.yml",
             beam_size=beam_size,
-            normalize=0,
+            normalize=1,
             mini_batch=BATCH_SIZE,
             maxi_batch=1000,
             maxi_batch_sort="src",

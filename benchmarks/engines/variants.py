@@ -65,7 +65,7 @@ def _exported(*options: str) -> Variant:
     """Returns a variant of this project: `export` with options, in which {name} is a file."""
 
     def write(request):
-        words = [sys.executable, "-m", "tf_transformer", "export", "--length-penalty", "0"]
+        words = [sys.executable, "-m", "tf_transformer", "export", "--length-penalty", "1"]
         words += ["--model-dir", str(request.model_dir), "--output", str(request.folder)]
         words += ["--signatures", "serving_default", "--beam-size", str(request.beam_size)]
         words += [option.format(**request.files) for option in options]
