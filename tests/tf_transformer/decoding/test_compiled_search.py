@@ -144,10 +144,10 @@ def test_no_rows(searches):
 def test_which_search_runs():
     """The smallest compiled one that is large enough, or the ordinary one, whose scores are < 0."""
     _, search = make_searches(make_model(), beam_size=2, max_length_constant=5)
-    limits = [limit for _, limit, _ in search._compiled._searches]
+    limits = [limit for _, limit, *_ in search._compiled._searches]
     assert limits == [15, 21, 15]
     search._compiled._searches = [
-        (*item[:2], marker(item[0])) for item in search._compiled._searches
+        (*item[:3], marker(item[0])) for item in search._compiled._searches
     ]
 
     def which(lengths, **given):
