@@ -150,8 +150,8 @@ class CompiledSearch:
 def _vectors_as_constants(model):
     """Returns the biases and the weights of norms, with constants that hold their values.
 
-    A call of a compiled function takes about 3 microseconds for each variable that it reads, and
-    these are two thirds of a model's variables.
+    Each variable that a compiled function reads costs every call some microseconds, and these are
+    most of a model's variables.
     """
     vectors = [
         weight

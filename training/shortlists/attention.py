@@ -46,8 +46,7 @@ def train_shortlist(
 
     In each decoder layer, a target piece is aligned with the source piece to which it attends most
     by the mean over the heads. The layers err differently, and together find more of the pieces
-    that the model produces than any of them alone, or a program for word alignment
-    (docs/performance.md).
+    that the model produces than any of them alone.
 
     Args:
         model_dir: directory of a translation model.
