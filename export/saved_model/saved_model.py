@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from export.saved_model.deployment import MODEL_NAME, write_deployment, write_model_card
 from export.saved_model.export_folder import check_export_folder
 from export.saved_model.graph_options import without_graph_optimizer
+from export.saved_model.graph_simplification import simplify_saved_model
 from export.saved_model.signatures import ServedTranslator
 from export.saved_model.verification import (
     compiled_requests,
@@ -73,6 +74,7 @@ def export_translator(
     ):
         _log.info("Saving the SavedModel")
         write_saved_model(served, written, served.functions)
+        simplify_saved_model(written)
         # Verified in a different folder, so that files that refer to the first one are found.
         temporary = written.rename(f"{written}.moved")
         texts, names = sample_texts(translator), list(served.functions)

@@ -10,8 +10,10 @@ from export.client.messages import data_type_name, make_tensor
 from export.client.serving_pb2 import PredictionLog
 from tf_transformer.errors import InputError
 
-# The first request of its kind is slow: both a single row and a batch of several lengths.
-_BATCH_SIZES = (1, 8)
+# The first request of a signature is slow, whatever its number of rows.
+_ONE_ROW = (1,)
+# A single row takes a compiled search, if there is one; several rows take the ordinary one.
+_WITH_COMPILED = (1, 8)
 _MAX_RECORDS = 1000  # TF Serving refuses more
 
 
@@ -42,7 +44,7 @@ def write_warm_up(
             signature: {name: values[:rows] for name, values in inputs.items()}
             for signature, inputs in requests.items()
         }
-        for rows in _BATCH_SIZES
+        for rows in (_WITH_COMPILED if first else _ONE_ROW)
     ]
     records = [
         _record(model_name, signature, inputs)

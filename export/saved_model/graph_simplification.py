@@ -1,0 +1,159 @@
+"""Removes redundant operations from the functions of a SavedModel.
+
+Tracing adds the same constants and the same computations of shapes again for every layer, and an
+`Identity` wherever a value leaves a loop: together about half of all operations. TensorFlow's graph
+optimizer (Grappler) would remove them, too, but at every start of a server, and for each signature
+again. Only computations of shapes are merged, and they give the same values, so the results of the
+functions stay the same bit by bit.
+"""
+
+import pathlib
+
+from tensorflow.core.framework import types_pb2
+from tensorflow.core.framework.function_pb2 import FunctionDef
+from tensorflow.core.framework.node_def_pb2 import NodeDef
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+from export.saved_model.direct_calls import call_directly
+
+# Merged if they compute with whole numbers or truth values. Others must stay apart: kernels that
+# write into their input, as those of the cache do, need an input of their own.
+_MERGED = frozenset(
+    (
+        *("Add", "AddV2", "Sub", "Mul", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Prod"),
+        *("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual"),
+        *("LogicalAnd", "LogicalNot", "LogicalOr", "Cast", "Range", "StridedSlice", "ConcatV2"),
+        *("Pack", "Reshape", "ExpandDims", "Squeeze"),
+    )
+)
+# Merged for any type.
+_ALWAYS_MERGED = frozenset(["Const", "Rank", "Shape", "Size"])
+_SHAPE_TYPES = (types_pb2.DT_INT32, types_pb2.DT_INT64, types_pb2.DT_BOOL)
+
+
+def simplify_saved_model(folder: pathlib.Path) -> None:
+    """Simplifies the functions of a SavedModel in place.
+
+    Args:
+        folder: the SavedModel, which nothing else may read at this time.
+
+    Raises:
+        OSError: the file cannot be read or written.
+    """
+    path = folder / "saved_model.pb"
+    saved_model = SavedModel.FromString(path.read_bytes())
+    for graph in saved_model.meta_graphs:
+        for function in graph.graph_def.library.function:
+            simplify_function(function)
+        call_directly(graph)
+    path.write_bytes(saved_model.SerializeToString(deterministic=True))
+    # TensorFlow's hash of the former file; it is optional.
+    (folder / "fingerprint.pb").unlink(missing_ok=True)
+
+
+def simplify_function(function: FunctionDef) -> None:
+    """Removes operations that repeat an earlier one, copy a value, or are not used.
+
+    Args:
+        function: changed in place. Its arguments, results and side effects stay the same.
+    """
+    redundant = _Redundant(function)
+    nodes = [node for node in function.node_def if not redundant.add(node)]
+    for node in nodes:  # inputs may have been found redundant later
+        redundant.replace_inputs(node)
+    for name, value in list(function.ret.items()):
+        function.ret[name] = redundant.resolve(value)
+    for name, value in list(function.control_ret.items()):
+        function.control_ret[name] = redundant.resolve(value)
+    nodes = _without_unused(nodes, [*function.ret.values(), *function.control_ret.values()])
+    del function.node_def[:]
+    function.node_def.extend(nodes)
+
+
+class _Redundant:
+    """The redundant operations of a function, and what replaces them.
+
+    Inputs have the names of `FunctionDef`: `argument`, `operation:output:index`, or `^operation`
+    for an operation that has to run before.
+    """
+
+    def __init__(self, function: FunctionDef):
+        self._arguments = {argument.name for argument in function.signature.input_arg}
+        # Other operations refer to these by name.
+        self._kept = {
+            name.decode().removeprefix("loc:@")
+            for node in function.node_def
+            if "_class" in node.attr
+            for name in node.attr["_class"].list.s
+        }
+        self._first: dict[bytes, str] = {}  # names of operations by content
+        self._repeated: dict[str, str] = {}  # names of operations by those that repeat them
+        self._copied: dict[str, str] = {}  # tensors by the `Identity` that copies them
+
+    def add(self, node: NodeDef) -> bool:
+        """Returns whether an operation is redundant."""
+        self.replace_inputs(node)
+        if node.name in self._kept:
+            return False
+        if node.op == "Identity":
+            is_copy = len(node.input) == 1 and node.input[0] not in self._arguments
+            if is_copy:
+                self._copied[node.name] = node.input[0]
+            return is_copy
+        if not _is_merged(node):
+            return False
+        first = self._first.setdefault(_content(node), node.name)
+        if first != node.name:
+            self._repeated[node.name] = first
+        return first != node.name
+
+    def replace_inputs(self, node: NodeDef) -> None:
+        """Replaces the inputs of an operation that are known to be redundant."""
+        node.input[:] = [self.resolve(name) for name in node.input]
+
+    def resolve(self, name: str) -> str:
+        """Returns the name of the input that replaces a redundant one, or the same name."""
+        while True:
+            operation, *output = name.removeprefix("^").split(":")
+            is_control = name.startswith("^")
+            if operation in self._repeated:
+                name = ":".join(["^" * is_control + self._repeated[operation], *output])
+            elif operation in self._copied:
+                name = self._copied[operation]
+                if is_control:
+                    name = "^" + name.split(":")[0]
+            else:
+                return name
+
+
+def _is_merged(node: NodeDef) -> bool:
+    if node.op in _ALWAYS_MERGED:
+        return True
+    types = [value.type for value in node.attr.values() if value.WhichOneof("value") == "type"]
+    return node.op in _MERGED and all(kind in _SHAPE_TYPES for kind in types)
+
+
+def _content(node: NodeDef) -> bytes:
+    """Returns what is the same in operations with the same result."""
+    content = NodeDef()
+    content.CopyFrom(node)
+    content.ClearField("name")
+    content.ClearField("experimental_debug_info")
+    return content.SerializeToString(deterministic=True)
+
+
+def _without_unused(nodes: list[NodeDef], results: list[str]) -> list[NodeDef]:
+    """Returns the operations without computations of shapes that nothing uses."""
+    users = [name for node in nodes if not _is_merged(node) for name in node.input]
+    used, inputs = set(), {node.name: node.input for node in nodes}
+    open_names = [_operation(name) for name in (*users, *results)]
+    while open_names:
+        name = open_names.pop()
+        if name not in used:
+            used.add(name)
+            open_names += [_operation(given) for given in inputs.get(name, ())]
+    return [node for node in nodes if node.name in used or not _is_merged(node)]
+
+
+def _operation(name: str) -> str:
+    return name.removeprefix("^").split(":")[0]

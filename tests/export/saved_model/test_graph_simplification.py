@@ -1,0 +1,186 @@
+"""Simplified SavedModels give the same results with fewer operations."""
+
+import collections
+import pathlib
+
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+from export.saved_model.graph_simplification import simplify_saved_model
+
+
+class Module(tf.Module):
+    """Functions with side effects, loops, and operations that appear twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = tf.Variable(0)
+
+    @tf.function(autograph=False)
+    def repeated(self, x):
+        """Computes the same shape and the same constants twice."""
+        first = tf.reshape(x, [tf.shape(x)[0] * 2, -1]) + tf.constant(3.0)
+        second = tf.reshape(x, [tf.shape(x)[0] * 2, -1]) + tf.constant(3.0)
+        return {"y": tf.identity(tf.identity(first)) + second}
+
+    @tf.function(autograph=False)
+    def ordered(self, b, a):
+        """Has inputs and outputs that are not in the order of their names."""
+        self.count.assign_add(1)
+        with tf.control_dependencies([tf.identity(self.count.assign_add(10))]):
+            seen = tf.identity(self.count)
+        return {"z": b - a, "count": seen, "a": a * 2}
+
+    @tf.function(autograph=False)
+    def looped(self, x):
+        """Calls conditions within a loop; some values pass through unchanged."""
+
+        def step(i, x, kept):
+            x = tf.cond(
+                i % 2 == 0,
+                lambda: x + tf.constant(1.0) + tf.constant(1.0),
+                lambda: tf.identity(x) * tf.constant(1.5),
+            )
+            return i + 1, x, kept
+
+        _, y, kept = tf.while_loop(lambda i, *_: i < 5, step, (tf.constant(0), x, x))
+        return {"y": y, "kept": kept}
+
+    @tf.function(autograph=False)
+    def in_place(self, x):
+        """Writes into arrays with the same initial values, which must stay apart."""
+        arrays = [tf.fill([3], 0.0), tf.fill([3], 0.0)]
+        first = tf.raw_ops.InplaceUpdate(x=arrays[0], i=[0], v=x[:1])
+        with tf.control_dependencies([first]):
+            return {"first": first, "second": arrays[1] + 0.0}
+
+    @tf.function(autograph=False)
+    def random(self, x):
+        """Draws twice; the draws must differ."""
+        return {"a": x + tf.random.uniform([]), "b": x + tf.random.uniform([])}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """The same module as TensorFlow saves it, and simplified."""
+    paths = [tmp_path_factory.mktemp("saved") / name for name in ("plain", "simple")]
+    for path in paths:
+        module = Module()
+        vector = tf.TensorSpec([None], tf.float32, name="x")
+        scalars = [tf.TensorSpec([], tf.float32, name=name) for name in ("b", "a")]
+        functions = {
+            "ordered": module.ordered.get_concrete_function(*scalars),
+            "repeated": module.repeated.get_concrete_function(
+                tf.TensorSpec([None, 4], tf.float32, name="x")
+            ),
+        }
+        for name in ("looped", "in_place", "random"):
+            functions[name] = getattr(module, name).get_concrete_function(vector)
+        tf.saved_model.save(module, str(path), signatures=functions)
+    simplify_saved_model(paths[1])
+    return paths
+
+
+def read_graph(folder: pathlib.Path):
+    return SavedModel.FromString((folder / "saved_model.pb").read_bytes()).meta_graphs[0]
+
+
+def run_in_session(folder, requests):
+    """Returns the outputs of requests that are sent in turn to one session, as TF Serving would."""
+    with tf.compat.v1.Session(graph=tf.Graph()) as session:
+        saved = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
+        answers = []
+        for name, inputs in requests:
+            signature = saved.signature_def[name]
+            answers.append(
+                session.run(
+                    {key: tensor.name for key, tensor in signature.outputs.items()},
+                    {signature.inputs[key].name: value for key, value in inputs.items()},
+                )
+            )
+        return answers
+
+
+REQUESTS = [
+    ("ordered", {"a": 2.0, "b": 5.0}),
+    ("ordered", {"a": -1.0, "b": 4.0}),
+    ("repeated", {"x": [[1.0, 2, 3, 4], [5, 6, 7, 8]]}),
+    ("looped", {"x": [1.0, -2.0]}),
+    ("in_place", {"x": [4.0]}),
+]
+
+
+def run_loaded(folder, requests):
+    signatures = tf.saved_model.load(str(folder)).signatures
+    return [
+        signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
+        for name, inputs in requests
+    ]
+
+
+@pytest.mark.parametrize("run", [run_in_session, run_loaded])
+def test_the_results_are_the_same(folders, run):
+    plain, simple = (run(folder, REQUESTS) for folder in folders)
+    for expected, found in zip(plain, simple, strict=True):
+        assert found.keys() == expected.keys()
+        for key, value in expected.items():
+            assert tf.reduce_all(tf.equal(found[key], value)), key
+    first, second, *_ = simple
+    assert (float(first["z"]), float(second["z"])) == (3.0, 5.0)
+    assert (int(first["count"]), int(second["count"])) == (11, 22)
+    assert list(map(float, simple[4]["second"])) == [0.0, 0.0, 0.0]
+
+
+def test_there_are_fewer_operations(folders):
+    counts = [
+        collections.Counter(
+            node.op
+            for function in read_graph(folder).graph_def.library.function
+            for node in function.node_def
+        )
+        for folder in folders
+    ]
+    plain, simple = counts
+    assert simple["Const"] < 0.7 * plain["Const"]
+    assert simple["Identity"] < plain["Identity"]
+    # One of the two shapes, slices and products.
+    assert simple["Pack"] < plain["Pack"]
+    for kept in ("AssignAddVariableOp", "ReadVariableOp", "RandomUniform", "Fill", "InplaceUpdate"):
+        assert simple[kept] == plain[kept]
+
+
+def test_draws_differ(folders):
+    (found,) = run_in_session(folders[1], [("random", {"x": [0.0]})])
+    assert found["a"] != found["b"]
+
+
+def test_no_repeated_constants(folders):
+    for function in read_graph(folders[1]).graph_def.library.function:
+        values = [
+            node.attr["value"].tensor.SerializeToString()
+            for node in function.node_def
+            if node.op == "Const" and not node.input
+        ]
+        assert len(set(values)) == len(values)
+
+
+def test_signatures_call_their_functions_without_wrappers(folders):
+    called = [
+        {
+            node.attr["f"].func.name
+            for node in read_graph(folder).graph_def.node
+            if node.op in ("PartitionedCall", "StatefulPartitionedCall")
+        }
+        for folder in folders
+    ]
+    wrapped = [[name for name in names if "signature_wrapper" in name] for names in called]
+    assert len(wrapped[0]) == 5
+    assert wrapped[1] == []
+
+
+def test_simplifying_again_changes_nothing(folders):
+    path = folders[1] / "saved_model.pb"
+    before = path.read_bytes()
+    simplify_saved_model(folders[1])
+    assert path.read_bytes() == before
