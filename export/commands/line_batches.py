@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from tf_transformer.command_line.standard_streams import STANDARD_INPUT, standard_input
+from tf_transformer.errors import InputError
 from tf_transformer.storage.files import name_in_errors
 from tf_transformer.text.reading import (
     MAX_LINE_BYTES,
@@ -29,19 +30,31 @@ _READ_BYTES = 2**12
 
 
 @contextlib.contextmanager
-def open_lines(name: str | None) -> Iterator["Lines"]:
+def open_lines(name: str | None, shard: tuple[int, int] | None = None) -> Iterator["Lines"]:
     """Opens a text file by its name, see `split_name`; None or `-` is standard input.
+
+    Args:
+        name: the name.
+        shard: i and n select the i-th of n consecutive parts with almost equal numbers of lines.
+            The file is read twice then, and must be a regular one.
 
     Raises:
         OSError: the file cannot be opened, or standard input is closed.
-        InputError: the column number is invalid.
+        InputError: the column number is invalid, or a shard of anything but a file.
     """
+    first, end = 0, None
+    if shard is not None:
+        with open_lines(name) as lines:
+            if name in (None, "-") or lines.status() is None:
+                raise InputError(f"--shard: expected a file as --input. Received: {lines.name}")
+            total = lines.count()
+        first, end = (total * part // shard[1] for part in (shard[0] - 1, shard[0]))
     if name in (None, "-"):
         yield Lines(standard_input(), STANDARD_INPUT)
     else:
         path, column = split_name(name)
         with open_text(path) as file:
-            yield Lines(file, str(path), column)
+            yield Lines(file, str(path), column, first, end)
 
 
 def unless_empty(lines: "Lines", batches: Iterator[list[bytes]]) -> Iterator[list[bytes]] | None:
@@ -70,11 +83,19 @@ class Lines:
         file: the open file.
         name: the file's name in messages.
         column: for TSV files, the column that holds the sentence, counted from 1; else None.
+        first: number of lines to skip.
+        end: number of the last line to read; None reads all.
     """
 
     file: io.BufferedIOBase
     name: str
     column: int | None = None
+    first: int = 0
+    end: int | None = None
+
+    def count(self) -> int:
+        """Reads and counts all lines."""
+        return sum(map(len, self._blocks()))
 
     def batches(
         self, prepare: Callable[[bytes, str], bytes], batch_size: int = BATCH_SIZE
@@ -91,18 +112,17 @@ class Lines:
             OSError: reading failed. The lines read so far are yielded first.
         """
         batch: list[bytes] = []
-        number, deadline = 0, 0.0
-        blocks = self._blocks()
+        deadline = 0.0
+        blocks = self._selected_blocks()
         try:
             while True:
                 if batch and not self.is_ready(max(deadline - time.monotonic(), 0.0)):
                     yield batch
                     batch = []
-                lines = next(blocks, None)
+                first, lines = next(blocks, (0, None))
                 if lines is None:
                     break
-                for line in lines:
-                    number += 1
+                for number, line in enumerate(lines, first):
                     where = f"{self.name}:{number}"
                     text = decode_line(line, where, self.column).encode()
                     if not batch:
@@ -117,6 +137,17 @@ class Lines:
             raise
         if batch:
             yield batch
+
+    def _selected_blocks(self) -> Iterator[tuple[int, list[bytes]]]:
+        """Yields the lines to read of each block, after the number of the first of them."""
+        number = 0
+        for lines in self._blocks():
+            stop = len(lines) if self.end is None else min(self.end - number, len(lines))
+            start = min(max(self.first - number, 0), stop)
+            yield number + start + 1, lines[start:stop]
+            number += len(lines)
+            if self.end is not None and number >= self.end:
+                return
 
     def _blocks(self) -> Iterator[list[bytes]]:
         """Yields the lines that end in each block read, and an unfinished line that is too long."""

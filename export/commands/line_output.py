@@ -1,6 +1,7 @@
 """Writes the results for lines of text, batch by batch."""
 
 import contextlib
+import fcntl
 import os
 import pathlib
 import stat
@@ -42,42 +43,65 @@ def check_output(
         written = [] if output is None else [os.fstat(output.fileno())]
     else:
         check_writable(path)
-        for file in (path, _partial(path)):
+        for file in (path, partial_path(path)):
             check_output_file("--output", file, [model_dir] if model_dir else [])
-        written = [file.stat() for file in (path, _partial(path)) if file.exists()]
+        written = [file.stat() for file in (path, partial_path(path)) if file.exists()]
     read = lines.status()
     if read and any(os.path.samestat(read, status) for status in written):
         # With standard output appended to the input, the run would never end.
         name = STANDARD_OUTPUT if path is None else f"--output {path}"
         raise InputError(f"{name} is the input; expected another file")
-    if path is not None and not _is_special(path):
-        _check_partial(_partial(path))
+    if path is not None and not is_special(path):
+        _check_partial(partial_path(path))
 
 
 @contextlib.contextmanager
-def open_output(path: pathlib.Path | None) -> Iterator[BinaryIO]:
+def open_output(path: pathlib.Path | None, num_kept: int = 0) -> Iterator[BinaryIO]:
     """Opens an output that is written batch by batch; None is standard output.
 
     A file is written as `F.partial` and renamed to `F` when it is complete. Until then an existing
     `F` is kept, and after an interruption the results so far are in `F.partial`.
 
+    Args:
+        path: the output.
+        num_kept: how many bytes of a former `F.partial` to keep.
+
     Raises:
+        InputError: another process writes the same output.
         OSError: opening or writing failed; the message names the file.
     """
     if path is None:
         yield standard_output()
         return
     with name_in_errors(path):
-        if _is_special(path):
+        if is_special(path):
             with path.open("wb") as output:
                 yield output
             return
-        partial = _partial(path)
+        partial = partial_path(path)
         _check_partial(partial)
-        with open(partial, "wb", opener=_open_no_link) as output:
+        with open(partial, "ab", opener=_open_no_link) as output:
+            _lock(output, partial)
+            if output.tell() < num_kept:
+                raise InputError(f"{partial} has become shorter; another process has changed it")
+            output.truncate(num_kept)
+            output.seek(num_kept)
             yield output
         sync_to_disk(partial)
         partial.replace(os.path.realpath(path))
+
+
+def _lock(output, path):
+    """Locks an open file, since two processes would mix their results in it."""
+    try:
+        fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_same = os.path.samestat(os.fstat(output.fileno()), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        is_same = False  # it has just been renamed
+    except OSError:
+        return  # a file system without locks
+    if not is_same:
+        raise InputError(f"{path}: another process is writing it")
 
 
 def write_line(output: BinaryIO, line: str) -> None:
@@ -85,7 +109,7 @@ def write_line(output: BinaryIO, line: str) -> None:
     output.write(f"{escape_control_characters(line) if output.isatty() else line}\n".encode())
 
 
-def _is_special(path: pathlib.Path) -> bool:
+def is_special(path: pathlib.Path) -> bool:
     """Returns whether an output is a pipe or a device, which is written at once."""
     return path.exists() and not path.is_file()
 
@@ -102,6 +126,7 @@ def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
-def _partial(path: pathlib.Path) -> pathlib.Path:
+def partial_path(path: pathlib.Path) -> pathlib.Path:
+    """Returns the name of an output until it is complete."""
     real = pathlib.Path(os.path.realpath(path))
     return real.with_name(f"{real.name}.partial")

@@ -6,11 +6,13 @@ TensorFlow is imported only after all arguments and files have been checked.
 import argparse
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from export.commands.line_batches import BATCH_SIZE, Lines, open_lines, unless_empty
-from export.commands.line_output import check_output, open_output, output_path, write_line
+from export.commands.line_output import check_output, output_path, write_line
+from export.commands.resumption import BatchOutput, check_resumption, open_batch_output
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
@@ -30,6 +32,7 @@ from tf_transformer.command_line.command_options import (
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, SEARCH_OPTIONS
 from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
 from tf_transformer.text.language_tags import add_tags, check_tag, written_tags
 from tf_transformer.text.lines import join_lines
 
@@ -38,6 +41,7 @@ if TYPE_CHECKING:  # `--help` must not import SentencePiece
 
 # Options passed on to `Client`, which also defines their defaults.
 _CLIENT_OPTIONS = ("model", "protocol", "max_batch_size", "deadline")
+_TAGS = ("target_language", "source_language")
 # Adds tags to a line, or checks them; with file and line, for the error message.
 _Prepare = Callable[[bytes, str], bytes]
 # The translations of one line, best first: text, score, and whether the source was truncated.
@@ -82,7 +86,13 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--output", type=output_path, metavar="F",
-        help="translations (default, and -: standard output); named F.partial until complete",
+        help="translations (default, and -: standard output); named F.partial until complete. If "
+        "input and output are files, the same command resumes an interrupted run",
+    )  # fmt: skip
+    parser.add_argument(
+        "--shard", type=_shard, metavar="I/N",
+        help="translate only the I-th of N parts of the input file, such as 3/8; the outputs, one "
+        "after the other, are that of the whole file",
     )  # fmt: skip
     add_languages(parser)
     add_search_options(parser)
@@ -105,8 +115,10 @@ def _run_translate(options):
         prepare, shortlist = _server_tags(options), None
     else:
         prepare, shortlist = _check_model(options)
-    with open_lines(options.input) as lines, contextlib.ExitStack() as stack:
+    with open_lines(options.input, options.shard) as lines, contextlib.ExitStack() as stack:
         check_output(options.output, lines, options.model_dir)
+        request = _request(options, shortlist)
+        check_resumption(options.output, lines, request)
         translate: _Translate
         batches: Iterator[list[bytes]] | None
         if options.server is not None:
@@ -115,14 +127,42 @@ def _run_translate(options):
         else:
             batches = unless_empty(lines, lines.batches(prepare))
             translate = _load(options, shortlist) if batches else lambda lines, numbers: ()
-        with open_output(options.output) as output:
-            num_truncated = _write_answers(lines, batches or (), translate, output, options.n_best)
+        with open_batch_output(options.output, lines, request) as output:
+            _write_answers(lines, batches or iter(()), translate, output, options.n_best)
+            num_truncated = output.num_truncated
     if num_truncated:
         print(
             "tf-transformer: sentences that exceeded the model's length limit and were truncated: "
             f"{num_truncated}",
             file=sys.stderr,
         )
+
+
+def _shard(argument: str) -> tuple[int, int]:
+    """Converts `I/N`."""
+    part, separator, number = argument.partition("/")
+    if not (separator and part.isdecimal() and number.isdecimal() and len(number) < 7):
+        raise argparse.ArgumentTypeError(f"{shown(argument)}: expected I/N, such as 3/8")
+    if not 1 <= int(part) <= int(number):
+        raise argparse.ArgumentTypeError(f"{argument}: expected I from 1 to N")
+    return int(part), int(number)
+
+
+def _request(options, shortlist: "ShortlistTable | None") -> dict[str, Any]:
+    """Returns what the translations of a line depend on."""
+    request = {
+        name: value
+        for name in ("server", "model", "end_piece", "dtype", "n_best", *_TAGS)
+        if (value := getattr(options, name))
+    }
+    if options.shard is not None:
+        request["shard"] = "{}/{}".format(*options.shard)
+    if options.server is None:
+        from tf_transformer.storage.model_dir import weights_digest
+
+        request["weights"] = weights_digest(options.model_dir)
+        request["shortlist"] = shortlist and shortlist.digest
+    return request | given_search(options)
 
 
 def _check_options(options):
@@ -214,19 +254,17 @@ def _connect(options) -> Iterator[tuple[_Translate, int]]:
 
 def _write_answers(
     lines: Lines,
-    batches: Iterable[list[bytes]],
+    batches: Iterator[list[bytes]],
     translate: _Translate,
-    output: BinaryIO,
+    output: BatchOutput,
     n_best: int | None,
-) -> int:
-    """Writes the translations of each batch; returns how many sources were truncated."""
-    import tqdm
-
-    status = lines.status()
-    unit = {"total": status.st_size, "unit": "B", "unit_scale": True} if status else {}
-    number = num_truncated = 0
-    with tqdm.tqdm(**{"unit": " sentences", **unit}, disable=None) as progress:
+) -> None:
+    """Writes the translations of each batch that has none yet."""
+    batches = output.remaining(batches)
+    with _progress_bar(lines, output.num_lines) as update:
         for batch in batches:
+            number = lines.first + output.num_lines
+            num_truncated = 0
             for translations in _translate_batch(batch, number, translate, n_best or 1):
                 number += 1
                 for rank, (translation, score, truncated) in enumerate(translations):
@@ -234,10 +272,36 @@ def _write_answers(
                     line = join_lines(translation)
                     if n_best:
                         line = f"{number}\t{score:.4f}\t{line}"
-                    write_line(output, line)
-            output.flush()
-            progress.update(lines.position() - progress.n if status else len(batch))
-    return num_truncated
+                    write_line(output.file, line)
+            output.finish(batch, num_truncated)
+            update(len(batch))
+
+
+@contextlib.contextmanager
+def _progress_bar(lines: Lines, num_done: int) -> Iterator[Callable[[int], None]]:
+    """Shows sentences per second and, for a file, the time left; yields what reports sentences."""
+    import tqdm
+
+    status = None if lines.end is not None else lines.status()
+    in_bytes = status is not None
+    settings: dict[str, Any] = {"unit": " sentences", "initial": num_done}
+    if status is not None:
+        settings = {"unit": "B", "unit_scale": True, "initial": lines.position()}
+        settings["total"] = status.st_size
+    elif lines.end is not None:
+        settings["total"] = lines.end - lines.first
+    with tqdm.tqdm(disable=None, **settings) as progress:
+        start, num_new = time.monotonic(), 0
+
+        def update(num_sentences):
+            nonlocal num_new
+            num_new += num_sentences
+            if in_bytes:
+                rate = num_new / (time.monotonic() - start)
+                progress.set_postfix_str(f"{rate:,.0f} sentences/s", refresh=False)
+            progress.update(lines.position() - progress.n if in_bytes else num_sentences)
+
+        yield update
 
 
 def _translate_batch(

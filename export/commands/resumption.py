@@ -1,0 +1,209 @@
+"""Results for batches of lines, written so that an interrupted run can be resumed.
+
+Beside the unfinished `F.partial`, `F.partial.json` describes what its results depend on and how
+many lines of the input they are for. It is replaced after each batch, when the results have been
+written to disk. So whatever ends the run, the next one finds which results are complete, removes
+what follows them, and goes on with the next batch.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import os
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple, TypeGuard
+
+from export.commands.line_batches import Lines
+from export.commands.line_output import is_special, open_output, partial_path
+from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
+from tf_transformer.storage.json_files import read_json, write_json
+from tf_transformer.storage.own_files import check_own_file, replacing_own
+
+_FORMAT_VERSION = 1
+
+
+class Progress(NamedTuple):
+    """How far a run has come.
+
+    Attributes:
+        num_lines: lines of the input with results.
+        num_bytes: size of their results.
+        num_truncated: sources that exceeded the model's limit.
+        digest: BLAKE2 digest of these lines.
+    """
+
+    num_lines: int
+    num_bytes: int
+    num_truncated: int
+    digest: str
+
+
+class BatchOutput:
+    """An output of which nothing is kept if the run is interrupted, such as a pipe.
+
+    Args:
+        file: the open output.
+
+    Attributes:
+        num_lines: number of lines with results so far.
+        num_truncated: how many of them exceeded the model's limit.
+    """
+
+    def __init__(self, file: BinaryIO):
+        self.file = file
+        self.num_lines = self.num_truncated = 0
+
+    def remaining(self, batches: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
+        """Returns the batches that have no results yet."""
+        return batches
+
+    def finish(self, batch: list[bytes], num_truncated: int) -> None:
+        """Records that all results of a batch have been written to `file`."""
+        self.num_lines += len(batch)
+        self.num_truncated += num_truncated
+        self.file.flush()
+
+
+class ResumableOutput(BatchOutput):
+    """An output whose finished batches outlive an interruption.
+
+    Args:
+        file: the output, positioned behind the results of `progress`.
+        partial: its path.
+        request: what the results depend on.
+        progress: of the interrupted run; None for a new one.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        partial: pathlib.Path,
+        request: dict[str, Any],
+        progress: Progress | None,
+    ):
+        super().__init__(file)
+        self._partial, self._request, self._former = partial, request, progress
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def remaining(self, batches: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
+        """Returns the batches that have no results yet.
+
+        Raises:
+            InputError: the lines of the former results are not those of the input.
+        """
+        if self._former is None:
+            return batches
+        while (num_missing := self._former.num_lines - self.num_lines) and (
+            batch := next(batches, None)
+        ):
+            if batch[num_missing:]:
+                batches = itertools.chain([batch[num_missing:]], batches)
+            self._add(batch[:num_missing])
+            self.num_lines += len(batch[:num_missing])
+        self.num_truncated = self._former.num_truncated
+        if num_missing or self._digest.hexdigest() != self._former.digest:
+            raise InputError(
+                f"{self._partial} contains results for another input; give that input, or remove "
+                "the file to start again"
+            )
+        print(f"tf-transformer: resuming after {self.num_lines:,} lines", file=sys.stderr)
+        return batches
+
+    def _add(self, batch):
+        for line in batch:
+            self._digest.update(line + b"\n")
+
+    def finish(self, batch: list[bytes], num_truncated: int) -> None:
+        """Writes the results of a batch to disk, then records it."""
+        super().finish(batch, num_truncated)
+        os.fsync(self.file.fileno())
+        self._add(batch)
+        progress = Progress(
+            self.num_lines, self.file.tell(), self.num_truncated, self._digest.hexdigest()
+        )
+        content = {
+            "format_version": _FORMAT_VERSION,
+            "request": self._request,
+            "progress": progress._asdict(),
+        }
+        with replacing_own(_state_path(self._partial)) as temporary:
+            write_json(temporary, content)
+
+
+def check_resumption(path: pathlib.Path | None, lines: Lines, request: dict[str, Any]) -> None:
+    """Checks that `open_batch_output` can begin or resume an output.
+
+    Args:
+        path: see `open_batch_output`.
+        lines: see `open_batch_output`.
+        request: see `open_batch_output`.
+
+    Raises:
+        InputError: the output was begun with another request, or its files are damaged.
+    """
+    if _is_resumable(path, lines):
+        _read_progress(partial_path(path), request)
+
+
+@contextlib.contextmanager
+def open_batch_output(
+    path: pathlib.Path | None, lines: Lines, request: dict[str, Any]
+) -> Iterator[BatchOutput]:
+    """Opens the output of a run that writes batch by batch, see `open_output`.
+
+    If input and output are files, the run can be resumed.
+
+    Args:
+        path: the output; None is standard output.
+        lines: the input.
+        request: what the results of a line depend on, as JSON values.
+
+    Raises:
+        InputError: the output was begun with another request, or its files are damaged.
+        OSError: as `open_output`.
+    """
+    if not _is_resumable(path, lines):
+        with open_output(path) as file:
+            yield BatchOutput(file)
+        return
+    partial = partial_path(path)
+    progress = _read_progress(partial, request)
+    with open_output(path, progress.num_bytes if progress else 0) as file:
+        yield ResumableOutput(file, partial, request, progress)
+    _state_path(partial).unlink(missing_ok=True)
+
+
+def _is_resumable(path: pathlib.Path | None, lines: Lines) -> TypeGuard[pathlib.Path]:
+    return path is not None and not is_special(path) and lines.status() is not None
+
+
+def _state_path(partial: pathlib.Path) -> pathlib.Path:
+    return partial.with_name(f"{partial.name}.json")
+
+
+def _read_progress(partial, request):
+    """Returns the `Progress` of an interrupted run with the same request; None without one."""
+    path = _state_path(partial)
+    check_own_file(path)
+    if not path.exists() or not partial.exists():
+        return None
+    try:
+        state = read_json(path)
+        former, progress = dict(state["request"]), Progress(**state["progress"])
+        is_valid = state["format_version"] == _FORMAT_VERSION
+        is_valid &= all(type(number) is int and number >= 0 for number in progress[:3])
+    except (LookupError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: damaged; remove it to start again") from error
+    if not is_valid or partial.stat().st_size < progress.num_bytes:
+        raise InputError(f"{path}: damaged, or {partial.name} is; remove it to start again")
+    for name in sorted(former.keys() | request.keys()):
+        if former.get(name) != request.get(name):
+            raise InputError(
+                f"{partial} was begun with {name.replace('_', ' ')} {shown(former.get(name))}, not "
+                f"{shown(request.get(name))}; give the same options to resume, or remove the file "
+                "to start again"
+            )
+    return progress
