@@ -363,7 +363,7 @@ WRONG = {
     "evaluate, percentile": (
         "evaluate --model-dir {model} --source {text} --reference {text} --dtype int8 "
         "--calibrate {text} --calibration-percentile 0",
-        "--calibration-percentile 0: expected above 0 and at most 100",
+        "--calibration-percentile 0: expected from 50 to 100",
     ),
     "attention, model": ("attention --model-dir {none} --text x", "none is not a model directory"),
     "attention, text": ("attention --model-dir {model} --text=", "--text '': expected a sentence"),

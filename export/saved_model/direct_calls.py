@@ -55,8 +55,10 @@ def _replace_wrapper(node: NodeDef, wrapper: FunctionDef) -> list[int]:
     }
     results = [wrapper.ret[output.name] for output in wrapper.signature.output_arg]
     results = [copied.get(name, name) for name in results]
-    if not set(call.input) <= set(arguments) or any(
-        not name.startswith(f"{call.name}:output:") for name in results
+    if (
+        len(node.input) != len(arguments)
+        or not set(call.input) <= set(arguments)
+        or any(not name.startswith(f"{call.name}:output:") for name in results)
     ):
         return []
     given = dict(zip(arguments, node.input, strict=True))

@@ -16,8 +16,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from export.saved_model.direct_calls import call_directly
 
-# Merged if they compute with whole numbers or truth values. Others must stay apart: kernels that
-# write into their input, as those of the cache do, need an input of their own.
+# Merged if they compute with whole numbers or truth values.
 _MERGED = frozenset(
     (
         *("Add", "AddV2", "Sub", "Mul", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Prod"),
@@ -26,6 +25,12 @@ _MERGED = frozenset(
         *("Pack", "Reshape", "ExpandDims", "Squeeze"),
     )
 )
+# Kernels that write into their first input.
+_IN_PLACE = ("InplaceAdd", "InplaceSub", "InplaceUpdate")
+# Kernels whose output may share the memory of their first input.
+_ALIASES = ("Cast", "ExpandDims", "Identity", "Reshape", "Squeeze")
+# Control flow as of TensorFlow 1, where copies decide what is run.
+_CONTROL_FLOW = frozenset(("Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"))
 # Merged for any type.
 _ALWAYS_MERGED = frozenset(["Const", "Rank", "Shape", "Size"])
 _SHAPE_TYPES = (types_pb2.DT_INT32, types_pb2.DT_INT64, types_pb2.DT_BOOL)
@@ -54,9 +59,13 @@ def simplify_saved_model(folder: pathlib.Path) -> None:
 def simplify_function(function: FunctionDef) -> None:
     """Removes operations that repeat an earlier one, copy a value, or are not used.
 
+    Functions with control flow as of TensorFlow 1 are left as they are.
+
     Args:
         function: changed in place. Its arguments, results and side effects stay the same.
     """
+    if any(node.op in _CONTROL_FLOW for node in function.node_def):
+        return
     redundant = _Redundant(function)
     nodes = [node for node in function.node_def if not redundant.add(node)]
     for node in nodes:  # inputs may have been found redundant later
@@ -64,8 +73,9 @@ def simplify_function(function: FunctionDef) -> None:
     for name, value in list(function.ret.items()):
         function.ret[name] = redundant.resolve(value)
     for name, value in list(function.control_ret.items()):
-        function.control_ret[name] = redundant.resolve(value)
-    nodes = _without_unused(nodes, [*function.ret.values(), *function.control_ret.values()])
+        function.control_ret[name] = redundant.resolve(f"^{value}").removeprefix("^")
+    results = [*function.ret.values(), *function.control_ret.values()]
+    nodes = _without_unused(nodes, [*results, *redundant.kept])
     del function.node_def[:]
     function.node_def.extend(nodes)
 
@@ -79,13 +89,7 @@ class _Redundant:
 
     def __init__(self, function: FunctionDef):
         self._arguments = {argument.name for argument in function.signature.input_arg}
-        # Other operations refer to these by name.
-        self._kept = {
-            name.decode().removeprefix("loc:@")
-            for node in function.node_def
-            if "_class" in node.attr
-            for name in node.attr["_class"].list.s
-        }
+        self.kept = _colocated(function) | _overwritten(function)
         self._first: dict[bytes, str] = {}  # names of operations by content
         self._repeated: dict[str, str] = {}  # names of operations by those that repeat them
         self._copied: dict[str, str] = {}  # tensors by the `Identity` that copies them
@@ -93,7 +97,7 @@ class _Redundant:
     def add(self, node: NodeDef) -> bool:
         """Returns whether an operation is redundant."""
         self.replace_inputs(node)
-        if node.name in self._kept:
+        if node.name in self.kept:
             return False
         if node.op == "Identity":
             is_copy = len(node.input) == 1 and node.input[0] not in self._arguments
@@ -124,6 +128,28 @@ class _Redundant:
                     name = "^" + name.split(":")[0]
             else:
                 return name
+
+
+def _colocated(function: FunctionDef) -> set[str]:
+    """Returns the operations to which others refer by name."""
+    return {
+        name.decode().removeprefix("loc:@")
+        for node in function.node_def
+        if "_class" in node.attr
+        for name in node.attr["_class"].list.s
+    }
+
+
+def _overwritten(function: FunctionDef) -> set[str]:
+    """Returns the operations into whose results a kernel writes; each needs its own."""
+    nodes = {node.name: node for node in function.node_def}
+    names = {_operation(node.input[0]) for node in nodes.values() if node.op in _IN_PLACE}
+    found: set[str] = set()
+    while names:
+        found |= names
+        aliases = [nodes[name] for name in names if name in nodes and nodes[name].op in _ALIASES]
+        names = {_operation(node.input[0]) for node in aliases} - found
+    return found
 
 
 def _is_merged(node: NodeDef) -> bool:

@@ -50,10 +50,8 @@ def given_calibration(options: argparse.Namespace, source: "Vocabulary") -> Cali
     if options.dtype != "int8":
         raise InputError("--calibrate is valid only with --dtype int8")
     percentile = DEFAULT_PERCENTILE if percentile is None else percentile
-    if not 0 < percentile <= 100:
-        raise InputError(
-            f"--calibration-percentile {percentile:g}: expected above 0 and at most 100"
-        )
+    if not 50 <= percentile <= 100:
+        raise InputError(f"--calibration-percentile {percentile:g}: expected from 50 to 100")
     num_tags = 1 + read_config(options.model_dir).num_target_tags
     file = TextFile.parse(options.calibrate)
     return Calibration.read(file, percentile, source.languages, num_tags)

@@ -89,8 +89,13 @@ def read_shortlist(
             by_source[_find_ids([piece], source_ids, "source", where)[0]] = row
         else:
             always = row
-    if not read:
+    if not any(by_source):
         raise InputError(f"{path}: empty; expected a shortlist, as `train-shortlist` writes it")
+    if "" not in read:
+        raise InputError(
+            f"{path}: expected a line without a source piece, with the target pieces for all "
+            "sentences; `train-shortlist` writes it last, so the file may be incomplete"
+        )
     return ShortlistTable.from_lists(always, by_source)
 
 
@@ -128,17 +133,18 @@ def shortlist_lines(
 ) -> Iterator[str]:
     """Yields the lines of a file that `read_shortlist` reads, with line ends.
 
-    Pieces with spaces, tabs or line ends, which the format cannot hold, are left out.
+    Pieces with spaces, tabs or line ends, which the format cannot hold, are left out. The last line
+    is for all sentences, so that an incomplete file is noticed.
 
     Args:
         table: the shortlist.
         source: vocabulary of the source.
         target: vocabulary of the target.
     """
-    for piece, ids in [("", table.always), *zip(source.pieces, table.by_source, strict=True)]:
+    for piece, ids in [*zip(source.pieces, table.by_source, strict=True), ("", table.always)]:
         candidates = [target.pieces[index] for index in ids if index != PAD_ID]
         candidates = [candidate for candidate in candidates if _fits_format(candidate)]
-        if candidates and _fits_format(piece):
+        if not piece or (candidates and _fits_format(piece)):
             yield f"{piece}\t{' '.join(candidates)}\n"
 
 

@@ -5,9 +5,10 @@ import pathlib
 
 import pytest
 import tensorflow as tf
+from tensorflow.core.framework.function_pb2 import FunctionDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from export.saved_model.graph_simplification import simplify_saved_model
+from export.saved_model.graph_simplification import simplify_function, simplify_saved_model
 
 
 class Module(tf.Module):
@@ -88,7 +89,9 @@ def read_graph(folder: pathlib.Path):
 
 def run_in_session(folder, requests):
     """Returns the outputs of requests that are sent in turn to one session, as TF Serving would."""
-    with tf.compat.v1.Session(graph=tf.Graph()) as session:
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True  # as served
+    with tf.compat.v1.Session(graph=tf.Graph(), config=config) as session:
         saved = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
         answers = []
         for name, inputs in requests:
@@ -184,3 +187,55 @@ def test_simplifying_again_changes_nothing(folders):
     before = path.read_bytes()
     simplify_saved_model(folders[1])
     assert path.read_bytes() == before
+
+
+def test_overwritten_arrays_stay_apart():
+    """TensorFlow's own optimizer merges these two, so that only the graph shows it."""
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.float32)])
+    def write(x):
+        first, second = (tf.reshape(tf.shape(x) * 2, [1, 1]) for _ in range(2))
+        return tf.raw_ops.InplaceUpdate(x=first, i=[0], v=[[7]]), second
+
+    function = FunctionDef()
+    function.CopyFrom(write.get_concrete_function().function_def)
+    simplify_function(function)
+    counts = collections.Counter(node.op for node in function.node_def)
+    assert (counts["Reshape"], counts["Mul"], counts["Shape"]) == (2, 2, 1)
+
+
+def test_control_flow_of_tensorflow_1_stays():
+    """There, a copy decides which branch is run."""
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([], tf.float32)])
+    def branch(x):
+        is_false, is_true = tf.raw_ops.Switch(data=x > 0, pred=x > 0)
+        values = []
+        for value, chosen in ((1.0, is_true), (2.0, is_false)):
+            with tf.control_dependencies([tf.identity(chosen)]):
+                values.append(tf.constant(value))
+        return tf.raw_ops.Merge(inputs=values)[0]
+
+    function = FunctionDef()
+    function.CopyFrom(branch.get_concrete_function().function_def)
+    before = function.SerializeToString(deterministic=True)
+    simplify_function(function)
+    assert function.SerializeToString(deterministic=True) == before
+
+
+def test_operations_that_must_run_keep_their_names():
+    """Those are named without an output."""
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([], tf.float32)])
+    def negate(x):
+        return tf.identity(-x)
+
+    function = FunctionDef()
+    function.CopyFrom(negate.get_concrete_function().function_def)
+    copy = next(node for node in function.node_def if node.op == "Identity")
+    del copy.input[1:]
+    function.control_ret["copied"] = copy.name
+    simplify_function(function)
+    names = {node.name: node.op for node in function.node_def}
+    assert names[function.control_ret["copied"]] == "Neg"
+    assert "Identity" not in names.values()

@@ -35,7 +35,7 @@ def test_round_trip(tmp_path):
     rows = [[], [], [], [4], [5, 4, 8], [], [], [6]]
     table = ShortlistTable.from_lists([8, 5], rows)
     lines = "".join(shortlist_lines(table, SOURCE, TARGET))
-    assert lines == "\ty ü\n</s>\t▁x\n▁a\t▁x y ü\n\u2028\tz\n"
+    assert lines == "</s>\t▁x\n▁a\t▁x y ü\n\u2028\tz\n\ty ü\n"
     found = read_shortlist(write(tmp_path / "short", lines), SOURCE, TARGET)
     np.testing.assert_array_equal(found.always, [5, 8])
     expected = [[0, 0, 0]] * 3 + [[4, 0, 0], [4, 5, 8], [0, 0, 0], [0, 0, 0], [6, 0, 0]]
@@ -52,14 +52,33 @@ def test_the_digest_follows_the_content(tmp_path):
     assert tables[0].digest == tables[1].digest != tables[2].digest
 
 
+def test_an_incomplete_file_is_refused(tmp_path):
+    """Wherever it ends: its last line is missing or is cut within a piece."""
+    table = ShortlistTable.from_lists([8, 4], [[], [], [], [4], [5, 4, 8], [], [], [6]])
+    text = "".join(shortlist_lines(table, SOURCE, TARGET))
+    assert text.endswith("\n\t▁x ü\n")
+    for end in range(1, len(text) - len("▁x ü\n")):
+        with pytest.raises(InputError, match=f"{tmp_path}/short"):
+            read_shortlist(write(tmp_path / "short", text[:end]), SOURCE, TARGET)
+
+
+def test_nothing_for_all_sentences(tmp_path):
+    """The line is there nevertheless."""
+    table = ShortlistTable.from_lists([], [[], [], [], [], [5], [], [], []])
+    lines = list(shortlist_lines(table, SOURCE, TARGET))
+    assert lines == ["▁a\ty\n", "\t\n"]
+    found = read_shortlist(write(tmp_path / "short", "".join(lines)), SOURCE, TARGET)
+    assert found.digest == table.digest
+
+
 def test_pieces_that_the_format_cannot_hold_are_left_out():
     table = ShortlistTable.from_lists([7, 5], [[], [], [], [], [7], [7, 6], [4], []])
-    assert list(shortlist_lines(table, SOURCE, TARGET)) == ["\ty\n", "b\tz\n"]
+    assert list(shortlist_lines(table, SOURCE, TARGET)) == ["b\tz\n", "\ty\n"]
 
 
 def test_compressed(tmp_path):
     path = tmp_path / "short.gz"
-    path.write_bytes(gzip.compress("▁a\tz\n".encode()))
+    path.write_bytes(gzip.compress("▁a\tz\n\t\n".encode()))
     assert read_shortlist(path, SOURCE, TARGET).by_source[4].tolist() == [6]
 
 
@@ -67,6 +86,8 @@ def test_compressed(tmp_path):
     ("text", "message"),
     [
         ("", r"short: empty; expected a shortlist"),
+        ("\ty\n", r"short: empty; expected a shortlist"),
+        ("▁a\ty\n", "short: expected a line without a source piece, .* may be incomplete"),
         ("▁a y\n", r"short:1: expected a source piece, a tab, and target pieces .* '▁a y'"),
         ("b\ty\n▁a b\ty\n", "short:2: expected a source piece, a tab"),
         ("▁a\ty\n▁a\tz\n", "short:2: the source piece '▁a' has a line already"),
