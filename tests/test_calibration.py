@@ -84,7 +84,10 @@ def test_scores_of_another_calibration_are_not_in_the_card(model_dir, corpus, tm
         ("--dtype int8 --calibrate {binary}", "binary:1: not UTF-8"),
         ("--dtype int8 --calibrate {damaged}", "damaged.gz: truncated or damaged gzip file"),
         *(
-            (f"--dtype int8 --calibrate {{text}} --calibration-percentile {value}", "expected from 50")
+            (
+                f"--dtype int8 --calibrate {{text}} --calibration-percentile {value}",
+                "expected from 50",
+            )
             for value in ("0", "-1", "100.1", "nan", "inf")
         ),
     ],

@@ -34,7 +34,7 @@ def draw(points: Sequence[Mapping[str, Any]]) -> Figure:
         own = [point for point in points if point["model"] == model]
         axes.set(xscale="log", ylabel="BLEU", title=model)
         axes.set_xlim(min(speeds) / 1.15, max(speeds) * 1.15)
-        _set_heights(axes, [point["bleu"] for point in own])
+        _set_heights(axes, [point["bleu"] for point in points])
         axes.grid(alpha=0.3, which="both")
         for engine in dict.fromkeys(point["engine"] for point in own):
             row = [point for point in own if point["engine"] == engine]
@@ -65,7 +65,7 @@ def _marker(beam, beams):
 
 
 def _set_heights(axes: Axes, scores: Sequence[float]) -> None:
-    """Leaves space around the scores, and at least 2 BLEU, so that noise does not look large."""
+    """Leaves space around all scores, and at least 2 BLEU, so that noise does not look large."""
     center, half = (min(scores) + max(scores)) / 2, max(1.0, 0.65 * (max(scores) - min(scores)))
     axes.set_ylim(center - half, center + half)
 
