@@ -31,8 +31,9 @@ def test_ctranslate2_uses_the_shortlist(tmp_path):
     write_random_model(tmp_path / "model", models)
     pieces = Vocabulary(models[1]).pieces
     allowed = [END_ID, *range(10, 30)]
-    line = "\t" + " ".join(pieces[index] for index in allowed)
-    (tmp_path / "shortlist").write_text(f"{line}\n", encoding="utf-8")
+    first = f"{Vocabulary(models[0]).pieces[10]}\t{pieces[10]}\n"
+    last = "\t" + " ".join(pieces[index] for index in allowed) + "\n"
+    (tmp_path / "shortlist").write_text(first + last, encoding="utf-8")
     found = {}
     files = {"shortlist": tmp_path / "shortlist"}
     for name in ("CTranslate2 int8", "CTranslate2 int8, shortlist"):
