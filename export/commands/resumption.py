@@ -13,7 +13,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NamedTuple, TypeGuard
+from typing import Any, BinaryIO, NamedTuple
 
 from export.commands.line_batches import Lines
 from export.commands.line_output import is_special, open_output, partial_path
@@ -133,39 +133,40 @@ class ResumableOutput(BatchOutput):
             write_json(temporary, content)
 
 
-def check_resumption(path: pathlib.Path | None, lines: Lines, request: dict[str, Any]) -> None:
+def is_resumable(path: pathlib.Path | None, lines: Lines) -> bool:
+    """Returns whether a run from an input to an output can be resumed: both must be files."""
+    return path is not None and not is_special(path) and lines.status() is not None
+
+
+def check_resumption(path: pathlib.Path, request: dict[str, Any]) -> None:
     """Checks that `open_batch_output` can begin or resume an output.
 
     Args:
-        path: see `open_batch_output`.
-        lines: see `open_batch_output`.
+        path: the output.
         request: see `open_batch_output`.
 
     Raises:
         InputError: the output was begun with another request, or its files are damaged.
     """
-    if _is_resumable(path, lines):
-        _read_progress(partial_path(path), request)
+    _read_progress(partial_path(path), request)
 
 
 @contextlib.contextmanager
 def open_batch_output(
-    path: pathlib.Path | None, lines: Lines, request: dict[str, Any]
+    path: pathlib.Path | None, request: dict[str, Any] | None
 ) -> Iterator[BatchOutput]:
     """Opens the output of a run that writes batch by batch, see `open_output`.
 
-    If input and output are files, the run can be resumed.
-
     Args:
         path: the output; None is standard output.
-        lines: the input.
-        request: what the results of a line depend on, as JSON values.
+        request: what the results of a line depend on, as JSON values; None if the run cannot be
+            resumed, see `is_resumable`.
 
     Raises:
         InputError: the output was begun with another request, or its files are damaged.
         OSError: as `open_output`.
     """
-    if not _is_resumable(path, lines):
+    if path is None or request is None:
         with open_output(path) as file:
             yield BatchOutput(file)
         return
@@ -174,10 +175,6 @@ def open_batch_output(
     with open_output(path, progress.num_bytes if progress else 0) as file:
         yield ResumableOutput(file, partial, request, progress)
     _state_path(partial).unlink(missing_ok=True)
-
-
-def _is_resumable(path: pathlib.Path | None, lines: Lines) -> TypeGuard[pathlib.Path]:
-    return path is not None and not is_special(path) and lines.status() is not None
 
 
 def _state_path(partial: pathlib.Path) -> pathlib.Path:

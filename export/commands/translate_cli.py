@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from export.commands.line_batches import BATCH_SIZE, Lines, open_lines, unless_empty
 from export.commands.line_output import check_output, output_path, write_line
-from export.commands.resumption import BatchOutput, check_resumption, open_batch_output
+from export.commands.resumption import (
+    BatchOutput,
+    check_resumption,
+    is_resumable,
+    open_batch_output,
+)
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
@@ -117,8 +122,10 @@ def _run_translate(options):
         prepare, shortlist = _check_model(options)
     with open_lines(options.input, options.shard) as lines, contextlib.ExitStack() as stack:
         check_output(options.output, lines, options.model_dir)
-        request = _request(options, shortlist)
-        check_resumption(options.output, lines, request)
+        request = None
+        if is_resumable(options.output, lines):
+            request = _request(options, shortlist)
+            check_resumption(options.output, request)
         translate: _Translate
         batches: Iterator[list[bytes]] | None
         if options.server is not None:
@@ -127,7 +134,7 @@ def _run_translate(options):
         else:
             batches = unless_empty(lines, lines.batches(prepare))
             translate = _load(options, shortlist) if batches else lambda lines, numbers: ()
-        with open_batch_output(options.output, lines, request) as output:
+        with open_batch_output(options.output, request) as output:
             _write_answers(lines, batches or iter(()), translate, output, options.n_best)
             num_truncated = output.num_truncated
     if num_truncated:
