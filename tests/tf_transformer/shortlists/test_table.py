@@ -53,7 +53,7 @@ def test_the_digest_follows_the_content(tmp_path):
 
 
 def test_an_incomplete_file_is_refused(tmp_path):
-    """Wherever it ends: its last line is missing or is cut within a piece."""
+    """Wherever it ends before the pieces of its last line."""
     table = ShortlistTable.from_lists([8, 4], [[], [], [], [4], [5, 4, 8], [], [], [6]])
     text = "".join(shortlist_lines(table, SOURCE, TARGET))
     assert text.endswith("\n\t▁x ü\n")
