@@ -89,7 +89,7 @@ def search_shape(value: str) -> tuple[int, int]:
     match = re.fullmatch("([0-9]{1,6})x([0-9]{1,6})", value)
     if not match:
         raise argparse.ArgumentTypeError(
-            f"{printable(value, 100)}: expected ROWSxLENGTH with at most 6 digits each, such as 1x32"
+            f"{printable(value, 100)}: expected ROWSxLENGTH, 1 to 6 digits each, such as 1x32"
         )
     return int(match[1]), int(match[2])
 
