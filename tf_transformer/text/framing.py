@@ -12,7 +12,7 @@ in text and corpora; `split_tags` and `move_tags` make it the first token of the
 `target` is thus the input of the decoder, not what Keras calls `y_true`; that is `labels`. Training
 frames text in `training.data.pipeline`, and noisy text again in `training.data.augmentation`.
 Prepared shards contain sources and labels, written without TensorFlow by
-`training.prepared.shards`; `training.prepared.prepared_text` makes their targets.
+`training.preparation.shard_tasks`; `training.prepared.prepared_text` makes their targets.
 """
 
 from collections.abc import Mapping

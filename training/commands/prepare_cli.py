@@ -64,8 +64,9 @@ def _add_prepare(commands):
 
 def _run_prepare(options):
     from tf_transformer.text.text_file import TextFile
+    from training.preparation.prepare import prepare
+    from training.preparation.process_runner import ProcessRunner
     from training.prepared.existing_vocabulary import check_vocabulary, vocabulary_for
-    from training.prepared.prepare import prepare
     from training.settings import make_config, parse_setting, read_settings
 
     for name in ("processes", "shard_pairs"):
@@ -92,8 +93,8 @@ def _run_prepare(options):
         make_config(settings),
         files=files,
         output=options.output,
+        runner=ProcessRunner(options.processes or len(os.sched_getaffinity(0))),
         vocabulary=options.vocabulary,
-        num_processes=options.processes or len(os.sched_getaffinity(0)),
         shard_pairs=options.shard_pairs,
         keep_duplicates=options.keep_duplicates,
     )

@@ -1,1 +1,1 @@
-"""Prepared folders for big corpora: writing them, reading them, and the data service."""
+"""Prepared folders of large corpora: reading and checking them, and the data service."""

@@ -8,7 +8,7 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from tests.training.prepared.test_prepare import PAIRS, prepare, write_pairs
+from tests.training.preparation.test_prepare import PAIRS, prepare, write_pairs
 from tests.training.prepared.test_prepared_text import DATA, SETTINGS, train_options
 from tf_transformer.__main__ import main
 from training.prepared.existing_vocabulary import read_vocabulary

@@ -20,7 +20,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import SMALL_SETTINGS
-from tests.training.prepared.test_prepare import (
+from tests.training.preparation.test_prepare import (
     END,
     PAIRS,
     encoded,

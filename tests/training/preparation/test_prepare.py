@@ -20,18 +20,19 @@ import pytest
 import zstandard
 from sentencepiece import SentencePieceProcessor
 
-import training.prepared.prepare
+import training.preparation.process_runner
 from tf_transformer.__main__ import main
 from tf_transformer.text.language_tags import languages_of
 from tf_transformer.text.reading import MAX_LINE_BYTES
 from tf_transformer.text.text_file import TextFile
 from training.commands.prepare_cli import _report
 from training.demo.corpus import generate_pairs
-from training.prepared.duplicates import mark_first_occurrences
-from training.prepared.line_count import count_lines
-from training.prepared.prepare import _locked_output
+from training.preparation.duplicates import mark_first_occurrences
+from training.preparation.line_count import count_lines
+from training.preparation.process_runner import ProcessRunner
+from training.preparation.processes import ProcessPool, _initialize, progress_bar
+from training.preparation.request import locked_output
 from training.prepared.prepared_folder import WORK_NAME
-from training.prepared.processes import ProcessPool, _initialize, progress_bar
 from training.prepared.records import encode_pair, read_records, write_record
 
 END = 3
@@ -248,7 +249,7 @@ def test_first_of_equal_digests(tmp_path, pairs_per_pass):
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 7, 100])
 def test_counting_agrees_with_reading(tmp_path, monkeypatch, piece):
-    monkeypatch.setattr("training.prepared.line_count._CHUNK_BYTES", piece)
+    monkeypatch.setattr("training.preparation.line_count._CHUNK_BYTES", piece)
     draw = random.Random(piece)
     for _ in range(200):
         text = "".join(draw.choices("ab\r\n\n", k=draw.randrange(30))).encode()
@@ -348,7 +349,7 @@ def test_settings_that_cannot_be_met_may_be_changed(prepared, tmp_path, capsys):
 def test_a_second_process_leaves_the_first_alone(prepared, capsys):
     output = prepared / "out"
     before = contents(output)
-    with _locked_output(output) as work:
+    with locked_output(output) as work:
         (work / "mine").write_text("x")
         extra = [*SETTINGS, "--shard-pairs", "100"]
         error = fails(capsys, [prepared / "train.en"], [prepared / "train.de"], output, *extra)
@@ -397,7 +398,7 @@ def test_a_text_that_changes_while_it_is_read(tmp_path, monkeypatch, capsys):
     extra = [*SETTINGS, "--shard-pairs", "100"]
     prepare([source], [target], tmp_path / "whole", *extra)
     text = pathlib.Path(target).read_bytes()
-    original = training.prepared.prepare._read_sides
+    original = training.preparation.process_runner._read_sides
 
     def read_sides(*arguments):
         for shard, sides in original(*arguments):
@@ -406,7 +407,7 @@ def test_a_text_that_changes_while_it_is_read(tmp_path, monkeypatch, capsys):
                 pathlib.Path(target).write_bytes(text.swapcase())
 
     with monkeypatch.context() as patch:
-        patch.setattr(training.prepared.prepare, "_read_sides", read_sides)
+        patch.setattr(training.preparation.process_runner, "_read_sides", read_sides)
         error = fails(capsys, [source], [target], tmp_path / "out", *extra)
     assert "train.de has changed while it was read" in error
     error = fails(capsys, [source], [target], tmp_path / "out", *extra)
@@ -487,14 +488,14 @@ def test_what_workers_leave_that_end_late_is_removed(tmp_path, monkeypatch):
     worker = subprocess.Popen(["sleep", "600"])
     (tmp_path / "out" / WORK_NAME).mkdir(parents=True)
     (tmp_path / "out" / f".writing-{worker.pid}.00001.tfrecord").write_text("")
-    genuine = training.prepared.prepare._finish_shards
+    genuine = ProcessRunner.finish_shards
 
     def finish(*arguments):
         worker.kill()
         worker.wait()
         return genuine(*arguments)
 
-    monkeypatch.setattr(training.prepared.prepare, "_finish_shards", finish)
+    monkeypatch.setattr(ProcessRunner, "finish_shards", finish)
     prepare([source], [target], tmp_path / "out", *SETTINGS)
     assert not list((tmp_path / "out").glob(".writing-*"))
 

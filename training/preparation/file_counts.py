@@ -1,4 +1,4 @@
-"""Counting the lines of all files of a preparation in parallel processes."""
+"""Counting the lines of all files of a preparation, and recording the counts."""
 
 import dataclasses
 import pathlib
@@ -8,18 +8,16 @@ from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.text.text_file import TextFile
 from training.data.corpus import check_counts, file_state
-from training.prepared.line_count import LineCount, count_lines
+from training.preparation.line_count import LineCount, LineCounts
+from training.preparation.runner import Runner
 from training.prepared.prepared_folder import MAX_BYTES
-from training.prepared.processes import ProcessPool, progress_bar
-
-LineCounts = dict[pathlib.Path, LineCount]
 
 
 def count_files(
     files: Sequence[tuple[TextFile | None, TextFile]],
     work: pathlib.Path,
     every: int,
-    num_processes: int,
+    runner: Runner,
 ) -> LineCounts:
     """Counts the lines of every file, except for unchanged files that were counted before.
 
@@ -27,7 +25,7 @@ def count_files(
         files: pairs of source and target; a language model has no sources.
         work: the folder that holds the file of counts.
         every: see `count_lines`.
-        num_processes: number of parallel processes.
+        runner: counts the lines.
 
     Returns:
         The counts of each file, by its path.
@@ -41,13 +39,8 @@ def count_files(
     paths = list(dict.fromkeys(file.path for pair in files for file in pair if file))
     missing = [path for path in paths if not _is_counted(path, every, recorded)]
     if missing:
-        with (
-            ProcessPool(min(num_processes, len(missing))) as pool,
-            progress_bar("counting lines", len(missing), "files") as progress,
-        ):
-            tasks = ((count_lines, path, every, 1) for path in missing)
-            for path, count in zip(missing, pool.run(tasks, progress), strict=True):
-                recorded[str(path)] = {"every": every, "count": dataclasses.asdict(count)}
+        for path, count in zip(missing, runner.count_lines(missing, every, work), strict=True):
+            recorded[str(path)] = {"every": every, "count": dataclasses.asdict(count)}
         with replacing_own(counts_path) as temporary:
             write_json(temporary, recorded, indent=None)
     counts = {path: LineCount(**recorded[str(path)]["count"]) for path in paths}

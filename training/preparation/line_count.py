@@ -31,6 +31,9 @@ class LineCount:
     state: list[int] | None
 
 
+LineCounts = dict[pathlib.Path, LineCount]
+
+
 def count_lines(path: pathlib.Path, every: int) -> LineCount:
     """Counts lines as `TextFile.lines` yields them: final carriage returns alone are no line.
 

@@ -8,9 +8,9 @@ from tf_transformer.text.reading import open_text
 from tf_transformer.text.text_file import TextFile
 from training.config import VocabularyConfig
 from training.data.vocabulary import MAX_SENTENCES, train_vocabularies
-from training.prepared.file_counts import LineCounts
+from training.preparation.line_count import LineCounts
+from training.preparation.processes import progress_bar
 from training.prepared.prepared_folder import SentencePieceModels
-from training.prepared.processes import progress_bar
 
 
 def train_on_sample(

@@ -1,0 +1,1 @@
+"""Making prepared folders: text to sharded token ids, in parallel."""

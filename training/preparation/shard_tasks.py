@@ -1,0 +1,201 @@
+"""The tasks of `prepare` for one shard: tokenizing its lines, and removing duplicates."""
+
+import collections
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tf_transformer.errors import InputError
+from tf_transformer.storage.json_files import write_json
+from tf_transformer.storage.own_files import replacing_own
+from tf_transformer.text.language_tags import lacks_tag, language_tag
+from tf_transformer.text.reading import NotTextError
+from tf_transformer.text.special_ids import END_ID
+from tf_transformer.text.text_file import TextFile
+from tf_transformer.text.vocabulary import Vocabulary
+from training.preparation.shards import Shard, ShardMetadata, read_metadata, write_metadata
+from training.prepared.prepared_folder import digest_of_file
+from training.prepared.records import encode_pair, read_records, write_record
+
+# Number of lines per call of the tokenizer.
+_CHUNK = 1000
+# Number of dropped lines to name for each kind of fault.
+_NUM_EXAMPLES = 3
+
+FAULTS = (
+    "not UTF-8",
+    "without the column",
+    "empty on a side",
+    "too long",
+    "without a language tag",
+)
+
+
+class ShardTokenizer:
+    """Tokenizes shards.
+
+    Args:
+        source_model: SentencePiece model of the source; None for a language model.
+        target_model: SentencePiece model of the target.
+        languages: languages whose tags the source must begin with; empty requires none.
+        max_length: maximum number of tokens of a side, including the end token; longer pairs are
+            dropped.
+    """
+
+    def __init__(
+        self,
+        source_model: bytes | None,
+        target_model: bytes,
+        languages: Sequence[str],
+        max_length: int,
+    ):
+        # The source of a language model is not used.
+        self._vocabularies = [
+            Vocabulary(model) for model in (source_model or target_model, target_model)
+        ]
+        self._tags = tuple(language_tag(language) for language in languages)
+        self._max_length = max_length
+
+    def make_shard(self, shard: Shard, sides: list[bytes | None]) -> None:
+        """Tokenizes the lines of a shard, and writes the valid pairs and their metadata.
+
+        Args:
+            shard: the shard to make.
+            sides: the bytes of the lines of source and target.
+
+        Raises:
+            InputError: the number of lines has changed since the files were counted.
+        """
+        drops = _Drops()
+        digests, lengths = [], []
+        with replacing_own(shard.raw_path) as path, open(path, "wb") as file:
+            for chunk in _chunks(_readable_pairs(shard, sides, self._tags, drops)):
+                digest = b"".join(_pair_digest(*pair) for _, *pair in chunk)
+                ids = [self._encode(side, [pair[1 + side] for pair in chunk]) for side in (0, 1)]
+                kept = []
+                for index, (line, source, target) in enumerate(
+                    zip((line for line, *_ in chunk), *ids, strict=True)
+                ):
+                    if len(source) < 2 or len(target) < 2:
+                        drops.add(FAULTS[2], shard.target, line)
+                    elif max(len(source), len(target)) > self._max_length:
+                        drops.add(FAULTS[3], shard.target, line)
+                    else:
+                        kept.append(index)
+                        lengths.append((len(source) if shard.source else 0, len(target)))
+                        write_record(file, encode_pair(source if shard.source else None, target))
+                digests.append(np.frombuffer(digest, np.uint64)[kept])
+        write_metadata(
+            shard.metadata_path,
+            ShardMetadata(
+                np.concatenate([*digests, np.zeros(0, np.uint64)]),
+                np.array(lengths, np.int32).reshape(-1, 2),
+                dict(drops.faults),
+                dict(drops.examples),
+            ),
+        )
+
+    def _encode(self, side: int, sentences: list[str]) -> list[list[int]]:
+        ids = self._vocabularies[side].encode(sentences)
+        for sentence in ids:
+            sentence.append(END_ID)
+        return ids
+
+
+class _Drops:
+    """Counts and first examples of dropped lines, by the kind of fault."""
+
+    def __init__(self) -> None:
+        self.faults: collections.Counter[str] = collections.Counter()
+        self.examples: dict[str, list[str]] = collections.defaultdict(list)
+
+    def add(self, kind: str, file: TextFile, line: int) -> None:
+        self.faults[kind] += 1
+        if len(self.examples[kind]) < _NUM_EXAMPLES:
+            self.examples[kind].append(f"{file.path}:{line + 1}")
+
+
+def _readable_pairs(shard, sides, tags, drops) -> Iterator[tuple[int, str, str]]:
+    """Yields line indices and sentences; without a source, the target takes its place."""
+    files = (shard.source or shard.target, shard.target)
+    target = _split_lines(sides[1])
+    lines = (_split_lines(sides[0]) if shard.source else target, target)
+    for file, side in zip(files, lines, strict=True):
+        if len(side) != shard.num_lines:
+            raise InputError(f"{file.path} has changed while it was read")
+    for line, pair in enumerate(zip(*lines, strict=True), shard.first_line):
+        sentences = []
+        for file, text in zip(files, pair, strict=True):
+            try:
+                sentences.append(file.decode_line(line + 1, text))
+            except ValueError as error:
+                kind = FAULTS[0] if isinstance(error, NotTextError) else FAULTS[1]
+                drops.add(kind, file, line)
+                break
+        else:
+            if tags and shard.source and lacks_tag(sentences[0], tags):
+                drops.add(FAULTS[4], shard.source, line)
+            else:
+                yield line, *sentences
+
+
+def _split_lines(text: bytes) -> list[bytes]:
+    lines = text.split(b"\n")
+    if not lines[-1].strip(b"\r"):  # not a line, as in `count_lines`
+        lines.pop()
+    return lines
+
+
+def _chunks(items: Iterator) -> Iterator[list]:
+    chunk = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) == _CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _pair_digest(source: str, target: str) -> bytes:
+    return hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=8).digest()
+
+
+def finish_shard(shard: Shard, keep: np.ndarray) -> None:
+    """Writes the finished shard and its description, and removes the raw shard.
+
+    Args:
+        shard: a shard that a `ShardTokenizer` has made.
+        keep: bool `(pairs,)`, whether each pair is kept.
+    """
+    if shard.raw_path.exists():
+        if keep.all():
+            os.replace(shard.raw_path, shard.path)
+        else:
+            _copy_records(shard, keep)
+            shard.raw_path.unlink()
+    lengths = read_metadata(shard).lengths[keep]
+    description = {
+        "name": shard.path.name,
+        "pairs": len(lengths),
+        "bytes": shard.path.stat().st_size,
+        "source_tokens": int(lengths[:, 0].sum()),
+        "target_tokens": int(lengths[:, 1].sum()),
+        "digest": digest_of_file(shard.path),
+        "lengths": np.bincount(lengths.max(axis=1, initial=0)).tolist() if len(lengths) else [],
+    }
+    with replacing_own(shard.description_path) as path:
+        write_json(path, description, indent=None)
+
+
+def _copy_records(shard: Shard, keep: np.ndarray) -> None:
+    with contextlib.ExitStack() as stack:
+        raw = stack.enter_context(open(shard.raw_path, "rb"))
+        path = stack.enter_context(replacing_own(shard.path))
+        file = stack.enter_context(open(path, "wb"))
+        for record, is_kept in zip(read_records(raw), keep.tolist(), strict=True):
+            if is_kept:
+                write_record(file, record)
