@@ -26,7 +26,7 @@ SENTENCE = "A man sleeps."
 
 def write_vocabulary(folder: pathlib.Path, size: int) -> None:
     """Writes a SentencePiece model of one-letter pieces and of filler, and two languages."""
-    from sentencepiece.sentencepiece_model_pb2 import ModelProto
+    from tf_transformer.text.sentencepiece_model_pb2 import ModelProto
 
     letters = [f"{space}{char}" for space in ("", "\u2581") for char in map(chr, range(33, 127))]
     special = ["<unk>", "<s>", "</s>"]

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from export.saved_model.signature_names import SIGNATURES
 from tests.tf_transformer.formats.random_model import SOURCES, TARGETS, write_random_model
@@ -14,6 +13,7 @@ from tf_transformer.formats.convert_model import convert_model
 from tf_transformer.formats.import_model import import_model
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.model_dir import read_config
+from tf_transformer.text.sentencepiece_model_pb2 import ModelProto
 from training.config import VocabularyConfig
 from training.data.vocabulary import train_vocabularies
 

@@ -8,7 +8,6 @@ graph.
 
 import pathlib
 from collections.abc import Container, Sequence
-from typing import Any
 
 import sentencepiece
 
@@ -17,6 +16,7 @@ from tf_transformer.formats.foreign_content import describe
 from tf_transformer.printable import shown
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.text.language_tags import TAG_BEGIN, is_tag
+from tf_transformer.text.sentencepiece_model_pb2 import ModelProto
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.text.vocabulary import MAX_MODEL_BYTES, OUTSIDE, WORD_BEGIN
 
@@ -82,9 +82,6 @@ def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
         InputError: `model` is not a SentencePiece model, or a piece is empty or occurs twice.
     """
     from google.protobuf.message import DecodeError
-
-    # Imported only here: other packages contain the same protobuf file, and two can conflict.
-    from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
     Piece = ModelProto.SentencePiece
     try:
@@ -169,11 +166,11 @@ def check_pieces(pieces: Sequence[str]) -> None:
         seen.add(name)
 
 
-def add_special(result: Any, taken: Container[str]) -> None:
+def add_special(result: ModelProto, taken: Container[str]) -> None:
     """Adds the special pieces; names that the vocabulary uses otherwise are put in brackets.
 
     Args:
-        result: a `ModelProto`.
+        result: the model to add to.
         taken: the names that the vocabulary uses otherwise.
     """
     fields = {PAD_ID: "pad", UNKNOWN_ID: "unk", BEGIN_ID: "bos", END_ID: "eos"}

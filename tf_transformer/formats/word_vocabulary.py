@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tf_transformer.errors import InputError
 from tf_transformer.formats.sentencepiece_ids import add_special
 from tf_transformer.printable import shown
+from tf_transformer.text.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 from tf_transformer.text.vocabulary import OUTSIDE, WORD_BEGIN, WORD_SEPARATORS, words_mark
 
 SEGMENTED_BEFORE = (
@@ -36,9 +37,6 @@ def word_model(words: Sequence[str], separators: str) -> bytes:
     Raises:
         InputError: a word is empty, contains a separator, occurs twice, or cannot be stored.
     """
-    # Imported only here: other packages contain the same protobuf file, and two can conflict.
-    from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
-
     _check_words(words, separators)
     model = ModelProto()
     model.trainer_spec.model_type = TrainerSpec.WORD

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tf_transformer.errors import InputError
+from tf_transformer.text.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 from tf_transformer.text.special_ids import NUM_SPECIAL
 from tf_transformer.text.vocabulary import Vocabulary
 from training.config import TrainingConfig, VocabularyConfig
@@ -100,9 +101,6 @@ def with_vocabulary(config: TrainingConfig, vocabulary: VocabularyConfig) -> Tra
 
 def _settings_from_model(vocabulary: Vocabulary, path: pathlib.Path) -> VocabularyConfig:
     """Returns the settings that a SentencePiece model records."""
-    # Imported only here: other packages contain the same protobuf file, and two can conflict.
-    from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
-
     spec = ModelProto.FromString(vocabulary.model).trainer_spec
     kind = TrainerSpec.ModelType.Name(spec.model_type).lower()
     if kind not in ("bpe", "unigram", "char"):

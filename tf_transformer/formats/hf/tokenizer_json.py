@@ -15,6 +15,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.json_files import parse_json
 from tf_transformer.storage.regular_files import read_regular
+from tf_transformer.text.sentencepiece_model_pb2 import ModelProto
 
 # NLLB's file has 33 MB.
 MAX_BYTES = 2**28
@@ -43,9 +44,6 @@ def sentencepiece_model(path: pathlib.Path, special: Sequence[str]) -> bytes:
     Raises:
         InputError: the file is damaged, or its tokenizer is not NLLB's.
     """
-    # Imported only here: other packages contain the same protobuf file, and two can conflict.
-    from sentencepiece.sentencepiece_model_pb2 import ModelProto
-
     content = parse_json(read_regular(path, MAX_BYTES), path)
     for section, settings in _REQUIRED.items():
         _check(content.get(section), settings, path, section)

@@ -1,9 +1,8 @@
 """Marian's SentencePiece models, whose ids are the neural model's: 0 is the end, 1 is unknown."""
 
-from typing import Any
-
 from tf_transformer.errors import InputError
 from tf_transformer.formats.sentencepiece_ids import add_special, check_pieces, load_processor
+from tf_transformer.text.sentencepiece_model_pb2 import ModelProto
 from tf_transformer.text.special_ids import END_ID, NUM_SPECIAL, UNKNOWN_ID
 
 
@@ -57,9 +56,6 @@ def without_pad_and_begin(model: bytes) -> bytes:
     return result.SerializeToString()
 
 
-def _parse(model: bytes) -> Any:
+def _parse(model: bytes) -> ModelProto:
     """Returns the message of a serialized model."""
-    # Imported only here: other packages contain the same protobuf file, and two can conflict.
-    from sentencepiece.sentencepiece_model_pb2 import ModelProto
-
     return ModelProto.FromString(model)
