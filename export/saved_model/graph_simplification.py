@@ -8,10 +8,12 @@ functions stay the same bit by bit.
 """
 
 import pathlib
+from collections.abc import Collection
 
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.framework.function_pb2 import FunctionDef
 from tensorflow.core.framework.node_def_pb2 import NodeDef
+from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from export.saved_model.direct_calls import call_directly
@@ -48,25 +50,40 @@ def simplify_saved_model(folder: pathlib.Path) -> None:
     path = folder / "saved_model.pb"
     saved_model = SavedModel.FromString(path.read_bytes())
     for graph in saved_model.meta_graphs:
+        captured = _captured(graph)
         for function in graph.graph_def.library.function:
-            simplify_function(function)
+            simplify_function(function, captured.get(function.signature.name, ()))
         call_directly(graph)
     path.write_bytes(saved_model.SerializeToString(deterministic=True))
     # TensorFlow's hash of the former file; it is optional.
     (folder / "fingerprint.pb").unlink(missing_ok=True)
 
 
-def simplify_function(function: FunctionDef) -> None:
+def _captured(graph: MetaGraphDef) -> dict[str, set[str]]:
+    """Returns the operations to which the graph's objects refer by name, for each function.
+
+    They are what a custom gradient, such as that of `swish`, uses of the function that it is for.
+    """
+    found: dict[str, set[str]] = {}
+    for node in graph.object_graph_def.nodes:
+        if node.WhichOneof("kind") == "captured_tensor":
+            tensor = node.captured_tensor
+            found.setdefault(tensor.concrete_function, set()).add(_operation(tensor.name))
+    return found
+
+
+def simplify_function(function: FunctionDef, kept: Collection[str] = ()) -> None:
     """Removes operations that repeat an earlier one, copy a value, or are not used.
 
     Functions with control flow as of TensorFlow 1 are left as they are.
 
     Args:
         function: changed in place. Its arguments, results and side effects stay the same.
+        kept: names of operations that others refer to.
     """
     if any(node.op in _CONTROL_FLOW for node in function.node_def):
         return
-    redundant = _Redundant(function)
+    redundant = _Redundant(function, kept)
     nodes = [node for node in function.node_def if not redundant.add(node)]
     for node in nodes:  # inputs may have been found redundant later
         redundant.replace_inputs(node)
@@ -87,9 +104,9 @@ class _Redundant:
     for an operation that has to run before.
     """
 
-    def __init__(self, function: FunctionDef):
+    def __init__(self, function: FunctionDef, kept: Collection[str]):
         self._arguments = {argument.name for argument in function.signature.input_arg}
-        self.kept = _colocated(function) | _overwritten(function)
+        self.kept = {*kept, *_colocated(function), *_overwritten(function)}
         self._first: dict[bytes, str] = {}  # names of operations by content
         self._repeated: dict[str, str] = {}  # names of operations by those that repeat them
         self._copied: dict[str, str] = {}  # tensors by the `Identity` that copies them

@@ -239,3 +239,26 @@ def test_operations_that_must_run_keep_their_names():
     names = {node.name: node.op for node in function.node_def}
     assert names[function.control_ret["copied"]] == "Neg"
     assert "Identity" not in names.values()
+
+
+def test_what_a_custom_gradient_uses_stays(tmp_path):
+    """A loaded SavedModel finds it by its name."""
+
+    @tf.custom_gradient
+    def triple(values):
+        result = values * tf.constant(3.0)
+        factor = tf.constant(3.0)  # the same constant again
+        return result, lambda upstream: upstream * factor
+
+    module = tf.Module()
+    specification = tf.TensorSpec([None], tf.float32)
+    module.serve = tf.function(lambda values: triple(values), input_signature=[specification])
+    tf.saved_model.save(module, str(tmp_path / "model"))
+    simplify_saved_model(tmp_path / "model")
+    loaded = tf.saved_model.load(str(tmp_path / "model"))
+    values = tf.constant([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        tape.watch(values)
+        results = loaded.serve(values)
+    assert results.numpy().tolist() == [3.0, 6.0]
+    assert tape.gradient(results, values).numpy().tolist() == [3.0, 3.0]
