@@ -74,6 +74,8 @@ setup(
             "mkdocstrings-python>=2,<3",
             "ruff>=0.12",  # formats signatures in the API reference
         ],
+        # For `prepare --runner` and `translate --runner`; Dask is the cluster that pip can install.
+        "beam": ["apache-beam>=2.77,<2.78", "distributed>=2024.4", "pyarrow>=15"],
         # For `tf_transformer.hub`; installs keras-hub, whose classes it re-exports.
         "hub": ["keras-nlp>=0.32"],
         # For the screenshots of docs/monitoring.md, which also need Chromium.

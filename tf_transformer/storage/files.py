@@ -5,6 +5,7 @@ import fcntl
 import os
 import pathlib
 import re
+import secrets
 import shutil
 import stat
 import tempfile
@@ -45,7 +46,9 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
             yield path
             return
         real = pathlib.Path(os.path.realpath(path))
-        temporary = real.with_name(f"{_PREFIX}{os.getpid()}.{real.name}")
+        # Processes of two machines can have the same number.
+        unique = f"{os.getpid()}.{secrets.token_hex(4)}"
+        temporary = real.with_name(f"{_PREFIX}{unique}.{real.name}")
         try:
             yield temporary
             sync_to_disk(temporary)  # before the rename, in case of a power failure

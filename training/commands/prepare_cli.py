@@ -5,6 +5,11 @@ import os
 import pathlib
 import time
 
+from tf_transformer.apache_beam.runner_options import (
+    add_runner_options,
+    check_runner,
+    pipeline_options,
+)
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
@@ -50,7 +55,7 @@ def _add_prepare(commands):
     )  # fmt: skip
     parser.add_argument(
         "--processes", type=int, metavar="N",
-        help="number of parallel processes (default: all cores)",
+        help="number of parallel processes of this machine (default: all cores)",
     )  # fmt: skip
     parser.add_argument(
         "--shard-pairs", type=int, default=50_000, metavar="N",
@@ -59,20 +64,29 @@ def _add_prepare(commands):
     parser.add_argument(
         "--keep-duplicates", action="store_true", help="keep pairs that equal an earlier one"
     )
+    parser.add_argument(
+        "--shuffle", type=int, metavar="SEED",
+        help="shuffle all pairs, over all shards; needs --runner (default: the order of the text)",
+    )  # fmt: skip
+    add_runner_options(parser)
     parser.set_defaults(run=_run_prepare)
 
 
 def _run_prepare(options):
     from tf_transformer.text.text_file import TextFile
     from training.preparation.prepare import prepare
-    from training.preparation.process_runner import ProcessRunner
     from training.prepared.existing_vocabulary import check_vocabulary, vocabulary_for
     from training.settings import make_config, parse_setting, read_settings
 
+    check_runner(options.runner, options.beam_options)
     for name in ("processes", "shard_pairs"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise InputError(f"--{name.replace('_', '-')} {value}: expected at least 1")
+    if options.shuffle is not None and not options.runner:
+        raise InputError("--shuffle needs --runner: processes alone cannot shuffle all pairs")
+    if options.shuffle is not None and not 0 <= options.shuffle < 2**63:
+        raise InputError(f"--shuffle {options.shuffle}: expected a seed of 0 to 2**63 - 1")
     size = {} if options.vocab_size is None else {"vocabulary.size": options.vocab_size}
     settings = read_settings(options.config, *map(parse_setting, options.set), size)
     if options.vocabulary:
@@ -93,13 +107,25 @@ def _run_prepare(options):
         make_config(settings),
         files=files,
         output=options.output,
-        runner=ProcessRunner(options.processes or len(os.sched_getaffinity(0))),
+        runner=_runner(options),
         vocabulary=options.vocabulary,
         shard_pairs=options.shard_pairs,
         keep_duplicates=options.keep_duplicates,
     )
     print(_report(description))
     print(f"Prepared: {options.output}")
+
+
+def _runner(options):
+    num_processes = options.processes or len(os.sched_getaffinity(0))
+    if options.runner:
+        from training.preparation.beam_runner import BeamRunner
+
+        beam_options = pipeline_options(options.runner, options.beam_options, num_processes)
+        return BeamRunner(beam_options, options.shuffle)
+    from training.preparation.process_runner import ProcessRunner
+
+    return ProcessRunner(num_processes)
 
 
 def _report(description: dict) -> str:

@@ -36,12 +36,7 @@ def mark_first_occurrences(
         is_first = np.lib.format.open_memmap(temporary, "w+", dtype=bool, shape=(num_pairs,))
         for pass_index in progress(range(num_passes)):
             digests, indices = _digests_in_range(parts, pass_index, num_passes)
-            # A stable sort keeps equal digests in the order of their pairs.
-            order = np.argsort(digests, kind="stable")
-            digests = digests[order]
-            is_new = np.ones(len(digests), bool)
-            is_new[1:] = digests[1:] != digests[:-1]
-            is_first[indices[order]] = is_new
+            is_first[indices] = first_occurrences(digests)
         is_first.flush()
         del is_first
 
@@ -49,14 +44,29 @@ def mark_first_occurrences(
 def _digests_in_range(parts, range_index: int, num_ranges: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the digests in one of `num_ranges` ranges of values, and the indices of the pairs."""
     digests, indices, start = [], [], 0
-    width = np.uint64(2**64 // num_ranges + 1) if num_ranges > 1 else None
     for read in parts:
         part = read()
-        if width is None:
-            selected = np.arange(len(part))
-        else:
-            selected = np.flatnonzero(part // width == range_index)
+        selected = np.flatnonzero(ranges_of(part, num_ranges) == range_index)
         digests.append(part[selected])
         indices.append(start + selected)
         start += len(part)
     return np.concatenate(digests), np.concatenate(indices)
+
+
+def ranges_of(digests: np.ndarray, num_ranges: int) -> np.ndarray:
+    """Returns which of `num_ranges` ranges of values each digest is in, `(pairs,)` int64."""
+    if num_ranges == 1:
+        return np.zeros(len(digests), np.int64)
+    return (digests // np.uint64(2**64 // num_ranges + 1)).astype(np.int64)
+
+
+def first_occurrences(digests: np.ndarray) -> np.ndarray:
+    """Returns whether each digest differs from all earlier ones, `(pairs,)` bool."""
+    # A stable sort keeps equal digests in the order of their pairs.
+    order = np.argsort(digests, kind="stable")
+    digests = digests[order]
+    is_new = np.ones(len(digests), bool)
+    is_new[1:] = digests[1:] != digests[:-1]
+    is_first = np.empty(len(digests), bool)
+    is_first[order] = is_new
+    return is_first

@@ -2,7 +2,8 @@
 
     prepared.json             description of the folder; written last
     source.spm, target.spm    SentencePiece models; a language model has no source
-    shard-00000.tfrecord      pairs, see `training.prepared.records`, in the order of the text
+    shard-00000.tfrecord      pairs, see `training.prepared.records`; in the order of the text,
+                              unless the runner shuffles them
     work-of-prepare/          intermediate files; removed at the end
 
 Every file is written atomically, and its content depends neither on time nor on the runner. A
@@ -11,6 +12,7 @@ one.
 """
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -77,6 +79,8 @@ def prepare(
         "shard_pairs": shard_pairs,
         "keep_duplicates": keep_duplicates,
     }
+    if runner.shuffle_seed is not None:
+        request["shuffle"] = runner.shuffle_seed
     with locked_output(output) as work:
         counts = count_files(files, work, shard_pairs, runner)
         request["files"] = _describe_files(files, counts)
@@ -86,8 +90,10 @@ def prepare(
         _write_vocabulary(output, files, counts, settings, models)
         models = read_models(output)
         shards = plan_shards(files, counts, shard_pairs, output)
-        tokenizer = ShardTokenizer(*models, settings.languages, config.data.max_length)
-        runner.make_shards(shards, counts, tokenizer)
+        make_tokenizer = functools.partial(
+            ShardTokenizer, output, settings.languages, config.data.max_length
+        )
+        runner.make_shards(shards, counts, make_tokenizer)
         statistics = _statistics(shards)
         runner.finish_shards(shards, work, keep_duplicates)
         return _write_description(output, request, models, statistics, shards)

@@ -4,7 +4,7 @@ import contextlib
 import io
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tqdm
@@ -29,6 +29,8 @@ class ProcessRunner:
         num_processes: number of parallel processes.
     """
 
+    shuffle_seed = None
+
     def __init__(self, num_processes: int):
         self._num_processes = num_processes
 
@@ -42,7 +44,10 @@ class ProcessRunner:
             return list(pool.run(((count_lines, path, every, 1) for path in paths), progress))
 
     def make_shards(
-        self, shards: Sequence[Shard], counts: LineCounts, tokenizer: ShardTokenizer
+        self,
+        shards: Sequence[Shard],
+        counts: LineCounts,
+        make_tokenizer: Callable[[], ShardTokenizer],
     ) -> None:
         missing = [shard for shard in shards if not shard.metadata_path.exists()]
         total = sum(shard.num_lines for shard in shards)
@@ -52,7 +57,7 @@ class ProcessRunner:
             for shard, sides in _read_sides(missing, counts)
         )
         with (
-            ProcessPool(self._num_processes, _set_tokenizer, (tokenizer,)) as pool,
+            ProcessPool(self._num_processes, _set_tokenizer, (make_tokenizer,)) as pool,
             progress_bar("tokenizing", total, "pairs", done) as progress,
         ):
             for _ in pool.run(tasks, progress):
@@ -84,8 +89,8 @@ class ProcessRunner:
 _tokenizers: list[ShardTokenizer] = []
 
 
-def _set_tokenizer(tokenizer: ShardTokenizer) -> None:
-    _tokenizers[:] = [tokenizer]
+def _set_tokenizer(make_tokenizer: Callable[[], ShardTokenizer]) -> None:
+    _tokenizers[:] = [make_tokenizer()]
 
 
 def _make_shard(shard: Shard, sides: list[bytes | None]) -> None:

@@ -17,6 +17,9 @@ from training.prepared.prepared_folder import (
     read_description,
 )
 
+# What a request contains only if it is given.
+_OPTIONAL = ("shuffle",)
+
 
 @contextlib.contextmanager
 def locked_output(output: pathlib.Path) -> Iterator[pathlib.Path]:
@@ -54,8 +57,9 @@ def start_or_resume(output: pathlib.Path, work: pathlib.Path, request: dict) -> 
             write_json(temporary, request)
     try:
         former = read_json(recorded, MAX_BYTES)
-        before = {name: former[name] for name in request}
-        difference = _difference(before, request)
+        before = {name: former[name] for name in request if name not in _OPTIONAL}
+        before |= {name: former.get(name) for name in _OPTIONAL}
+        difference = _difference(before, dict.fromkeys(_OPTIONAL) | request)
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(
             f"{recorded}: damaged; remove {output} to start again ({error!r})"
@@ -74,6 +78,8 @@ def _difference(before: dict, now: dict) -> str | None:
         label = name.replace("_", " ")
         if before[name] == value:
             continue
+        if name in _OPTIONAL:
+            return "another order of the pairs (--shuffle)"
         if isinstance(value, int):
             return f"{label} {before[name]}, not {value}"
         if name == "vocabulary":

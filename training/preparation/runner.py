@@ -1,7 +1,7 @@
 """What carries out a preparation: processes of this machine, or an Apache Beam runner."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from training.preparation.line_count import LineCount, LineCounts
@@ -13,7 +13,12 @@ class Runner(Protocol):
     """Runs the tasks of a preparation in parallel.
 
     Every task whose result exists is skipped, and the results do not depend on the runner.
+
+    Attributes:
+        shuffle_seed: seed of the order of all pairs; None: the pairs are in the order of the text.
     """
+
+    shuffle_seed: int | None
 
     def count_lines(
         self, paths: Sequence[pathlib.Path], every: int, work: pathlib.Path
@@ -34,14 +39,17 @@ class Runner(Protocol):
         ...
 
     def make_shards(
-        self, shards: Sequence[Shard], counts: LineCounts, tokenizer: ShardTokenizer
+        self,
+        shards: Sequence[Shard],
+        counts: LineCounts,
+        make_tokenizer: Callable[[], ShardTokenizer],
     ) -> None:
         """Writes the raw file and the metadata of every shard.
 
         Args:
             shards: all shards of the preparation, in order.
             counts: the counts of all files.
-            tokenizer: tokenizes each shard.
+            make_tokenizer: makes the tokenizer of a process.
 
         Raises:
             InputError: a file has changed since it was counted.

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import hashlib
 import os
+import pathlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -16,8 +17,14 @@ from tf_transformer.text.reading import NotTextError
 from tf_transformer.text.special_ids import END_ID
 from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.vocabulary import Vocabulary
-from training.preparation.shards import Shard, ShardMetadata, read_metadata, write_metadata
-from training.prepared.prepared_folder import digest_of_file
+from training.preparation.shards import (
+    Shard,
+    ShardFiles,
+    ShardMetadata,
+    read_metadata,
+    write_metadata,
+)
+from training.prepared.prepared_folder import digest_of_file, read_models
 from training.prepared.records import encode_pair, read_records, write_record
 
 # Number of lines per call of the tokenizer.
@@ -38,24 +45,16 @@ class ShardTokenizer:
     """Tokenizes shards.
 
     Args:
-        source_model: SentencePiece model of the source; None for a language model.
-        target_model: SentencePiece model of the target.
+        folder: folder of the SentencePiece models; a language model has none of the source.
         languages: languages whose tags the source must begin with; empty requires none.
         max_length: maximum number of tokens of a side, including the end token; longer pairs are
             dropped.
     """
 
-    def __init__(
-        self,
-        source_model: bytes | None,
-        target_model: bytes,
-        languages: Sequence[str],
-        max_length: int,
-    ):
+    def __init__(self, folder: pathlib.Path, languages: Sequence[str], max_length: int):
+        source, target = read_models(folder)
         # The source of a language model is not used.
-        self._vocabularies = [
-            Vocabulary(model) for model in (source_model or target_model, target_model)
-        ]
+        self._vocabularies = [Vocabulary(model) for model in (source or target, target)]
         self._tags = tuple(language_tag(language) for language in languages)
         self._max_length = max_length
 
@@ -164,7 +163,7 @@ def _pair_digest(source: str, target: str) -> bytes:
     return hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=8).digest()
 
 
-def finish_shard(shard: Shard, keep: np.ndarray) -> None:
+def finish_shard(shard: ShardFiles, keep: np.ndarray) -> None:
     """Writes the finished shard and its description, and removes the raw shard.
 
     Args:
@@ -176,8 +175,17 @@ def finish_shard(shard: Shard, keep: np.ndarray) -> None:
             os.replace(shard.raw_path, shard.path)
         else:
             _copy_records(shard, keep)
-            shard.raw_path.unlink()
-    lengths = read_metadata(shard).lengths[keep]
+            shard.raw_path.unlink(missing_ok=True)
+    write_description(shard, read_metadata(shard).lengths[keep])
+
+
+def write_description(shard: ShardFiles, lengths: np.ndarray) -> None:
+    """Writes the description of a finished shard.
+
+    Args:
+        shard: the shard, whose finished file exists.
+        lengths: int32 `(pairs, 2)`, tokens of source and target of its pairs.
+    """
     description = {
         "name": shard.path.name,
         "pairs": len(lengths),
@@ -191,7 +199,7 @@ def finish_shard(shard: Shard, keep: np.ndarray) -> None:
         write_json(path, description, indent=None)
 
 
-def _copy_records(shard: Shard, keep: np.ndarray) -> None:
+def _copy_records(shard: ShardFiles, keep: np.ndarray) -> None:
     with contextlib.ExitStack() as stack:
         raw = stack.enter_context(open(shard.raw_path, "rb"))
         path = stack.enter_context(replacing_own(shard.path))

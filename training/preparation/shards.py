@@ -18,25 +18,15 @@ Pair = tuple[TextFile | None, TextFile]
 
 
 @dataclasses.dataclass(frozen=True)
-class Shard:
-    """A range of lines of a corpus, and the files made from it.
+class ShardFiles:
+    """The files that are made from a shard.
 
     Args:
         index: index among all shards of the preparation.
-        source: the source file; None for a language model.
-        target: the target file.
-        first_line: index of the first line.
-        num_lines: number of lines.
-        bytes: begin and end of the lines in the decompressed source and target.
         output: the prepared folder.
     """
 
     index: int
-    source: TextFile | None
-    target: TextFile
-    first_line: int
-    num_lines: int
-    bytes: tuple[tuple[int, int], tuple[int, int]]
     output: pathlib.Path
 
     @property
@@ -58,6 +48,27 @@ class Shard:
     def description_path(self) -> pathlib.Path:
         """Path of the finished shard's entry for `prepared.json`."""
         return self.output / WORK_NAME / f"{self.index:05}.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard(ShardFiles):
+    """A range of lines of a corpus, and the files made from it.
+
+    Args:
+        index: index among all shards of the preparation.
+        output: the prepared folder.
+        source: the source file; None for a language model.
+        target: the target file.
+        first_line: index of the first line.
+        num_lines: number of lines.
+        bytes: begin and end of the lines in the decompressed source and target.
+    """
+
+    source: TextFile | None
+    target: TextFile
+    first_line: int
+    num_lines: int
+    bytes: tuple[tuple[int, int], tuple[int, int]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +108,7 @@ def plan_shards(
         ]
         for first, *spans in zip(range(0, lines, shard_pairs), *ranges, strict=True):
             size = min(shard_pairs, lines - first)
-            shards.append(Shard(len(shards), source, target, first, size, tuple(spans), output))
+            shards.append(Shard(len(shards), output, source, target, first, size, tuple(spans)))
     return shards
 
 
@@ -108,14 +119,14 @@ def write_metadata(path: pathlib.Path, metadata: ShardMetadata) -> None:
         np.savez(file, digests=metadata.digests, lengths=metadata.lengths, report=np.array(report))
 
 
-def read_metadata(shard: Shard) -> ShardMetadata:
+def read_metadata(shard: ShardFiles) -> ShardMetadata:
     """Reads what `write_metadata` has written."""
     with np.load(shard.metadata_path) as arrays:
         report = json.loads(str(arrays["report"]))
         return ShardMetadata(arrays["digests"], arrays["lengths"], **report)
 
 
-def read_digests(shard: Shard) -> np.ndarray:
+def read_digests(shard: ShardFiles) -> np.ndarray:
     """Reads only the digests of the metadata, `(pairs,)` uint64."""
     with np.load(shard.metadata_path) as arrays:
         return arrays["digests"]

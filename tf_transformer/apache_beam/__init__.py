@@ -1,0 +1,1 @@
+"""Running Apache Beam pipelines: options of the command line, failures and progress."""
