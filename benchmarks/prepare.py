@@ -42,7 +42,9 @@ def generate(directory: pathlib.Path, num_pairs: int) -> list[pathlib.Path]:
     drawn = iter(draw.choices(words, weights, k=300_000))
     phrases = [" ".join(three) for three in zip(drawn, drawn, drawn, strict=True)]
     with open(paths[0], "w") as source, open(paths[1], "w") as target:
-        for start in tqdm.tqdm(range(0, num_pairs, _AT_ONCE), "generating", leave=False):
+        for start in tqdm.tqdm(
+            range(0, num_pairs, _AT_ONCE), "generating", leave=False, disable=None
+        ):
             count = min(_AT_ONCE, num_pairs - start)
             for file in (source, target):
                 lines = [

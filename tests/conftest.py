@@ -126,3 +126,12 @@ def talkative(corpus, tmp_path_factory) -> pathlib.Path:
     config = small_config(optimization__steps=300, optimization__checkpoint_every=300)
     train(config, model_dir=model_dir, **corpus.arguments)
     return model_dir
+
+
+@pytest.fixture
+def inline_beam(monkeypatch) -> None:
+    """Lets pipelines of Apache Beam run in the thread of the test, see `tests.inline_beam`."""
+    pytest.importorskip("apache_beam")
+    from tests.inline_beam import execute
+
+    monkeypatch.setattr("tf_transformer.apache_beam.pipelines._execute", execute)

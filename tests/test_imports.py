@@ -252,6 +252,7 @@ TIERS = (
     {"shortlists"},
     {"decoding", "quantization"},
     {"storage"},
+    {"apache_beam"},
     {"inference"},
     {"hub"},
     {"formats"},

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from export.commands.bulk_cli import add_bulk_options, is_bulk, run_bulk
 from export.commands.line_batches import BATCH_SIZE, Lines, open_lines, unless_empty
 from export.commands.line_output import check_output, output_path, write_line
 from export.commands.resumption import (
@@ -69,6 +70,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "--server", type=text, metavar="HOST:PORT",
         help="address of a TF Serving that serves an exported model",
     )  # fmt: skip
+    add_bulk_options(parser, source)
     parser.add_argument(
         "--protocol", choices=("rest", "grpc"), help="protocol of the server (default: rest)",
     )  # fmt: skip
@@ -87,7 +89,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--input", metavar="F",
         help="source text: plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default, and "
-        "-: standard input)",
+        "-: standard input). With --runner also F.jsonl:NAME and F.parquet:NAME",
     )  # fmt: skip
     parser.add_argument(
         "--output", type=output_path, metavar="F",
@@ -116,6 +118,9 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 def _run_translate(options):
     _check_options(options)
+    if is_bulk(options):
+        run_bulk(options)
+        return
     if options.server is not None:
         prepare, shortlist = _server_tags(options), None
     else:

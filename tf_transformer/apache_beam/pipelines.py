@@ -6,6 +6,7 @@ of a few megabytes at most. Results are files of a folder that all workers reach
 
 import contextlib
 import logging
+import os
 import pathlib
 import threading
 import traceback
@@ -47,24 +48,10 @@ def run_pipeline(
     Raises:
         InputError: a worker or the runner failed.
     """
-    import apache_beam
-    from apache_beam.options.pipeline_options import StandardOptions
-
-    is_direct = options.view_as(StandardOptions).runner == DIRECT
     failure = work / _FAILURE_NAME
     failure.unlink(missing_ok=True)
     try:
-        with _quiet_logs(), loopback_only() if is_direct else contextlib.nullcontext():
-            runner = direct_runner() if is_direct else None
-            pipeline = apache_beam.Pipeline(runner, options)
-            # Without the shuffle, a runner would compute all items on one machine.
-            collection = pipeline | apache_beam.Create(items) | apache_beam.Reshuffle()
-            for transform in transforms:
-                collection = collection | transform
-            result = pipeline.run()
-            result.wait_until_finish()
-            if client := getattr(result, "client", None):  # Dask's, which nothing else closes
-                client.close()
+        _execute(options, items, transforms)
     except Exception as error:
         with contextlib.suppress(FileNotFoundError):
             raise InputError(failure.read_text(encoding="utf-8")) from error
@@ -73,6 +60,24 @@ def run_pipeline(
             f"the pipeline of Apache Beam failed: {printable(reason[-1].rstrip('.'), 400)}; "
             "run the same command again to resume"
         ) from error
+
+
+def _execute(options, items, transforms) -> None:
+    import apache_beam
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    is_direct = options.view_as(StandardOptions).runner == DIRECT
+    with _quiet_logs(), loopback_only() if is_direct else contextlib.nullcontext():
+        runner = direct_runner() if is_direct else None
+        pipeline = apache_beam.Pipeline(runner, options)
+        # Without the shuffle, a runner would compute all items on one machine.
+        collection = pipeline | apache_beam.Create(items) | apache_beam.Reshuffle()
+        for transform in transforms:
+            collection = collection | transform
+        result = pipeline.run()
+        result.wait_until_finish()
+        if client := getattr(result, "client", None):  # Dask's, which nothing else closes
+            client.close()
 
 
 @contextlib.contextmanager
@@ -91,21 +96,61 @@ def failures_are_kept(work: pathlib.Path) -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def progress_of_files(bar: tqdm.tqdm, count: Callable[[], int]) -> Iterator[None]:
-    """Advances a progress bar while a pipeline runs, by what it has written.
+def write_files(
+    label: str,
+    options: "PipelineOptions",
+    items: Sequence[Any],
+    transforms: Sequence["apache_beam.PTransform"],
+    results: Sequence[pathlib.Path],
+    num_rows: int | None = None,
+) -> None:
+    """Runs a pipeline that writes files to a folder, with a progress bar.
 
     Args:
-        bar: the progress bar.
-        count: returns what is done.
+        label: what the pipeline does, for the progress bar.
+        options: options of Apache Beam.
+        items: the first elements, see `run_pipeline`.
+        transforms: the transforms.
+        results: the files, all in one folder; some may exist.
+        num_rows: number of rows that a file stands for, to be shown instead of files.
+
+    Raises:
+        InputError: as `run_pipeline`, or a file is missing afterwards.
     """
+    folder = results[0].parent
+    names = {path.name for path in results}
+
+    def count() -> int:
+        return len(names.intersection(os.listdir(folder)))
+
+    bar = tqdm.tqdm(
+        desc=label,
+        total=len(names),
+        initial=count(),
+        unit=" files" if num_rows is None else " sentences",
+        unit_scale=num_rows or False,
+        leave=False,
+        disable=None,
+    )
+    with bar, _updated(bar, count):
+        run_pipeline(options, folder, items, transforms)
+    if count() < len(names):
+        raise InputError(
+            f"{label}: the pipeline of Apache Beam ended with {count():,} of {len(names):,} "
+            "results; run the same command again to resume"
+        )
+
+
+@contextlib.contextmanager
+def _updated(bar: tqdm.tqdm, count: Callable[[], int]) -> Iterator[None]:
+    """Sets a progress bar to `count()` again and again."""
     ended = threading.Event()
 
-    def advance():
+    def update():
         while not ended.wait(_INTERVAL):
             bar.update(count() - bar.n)
 
-    thread = threading.Thread(target=advance, daemon=True)
+    thread = threading.Thread(target=update, daemon=True)
     if not bar.disable:
         thread.start()
     try:

@@ -7,6 +7,7 @@ from training.commands import (
     demo_cli,
     evaluate_cli,
     picture_cli,
+    plan_cli,
     prepare_cli,
     runs_cli,
     train_cli,
@@ -20,6 +21,7 @@ _MODULES = (
     train_shortlist_cli,
     evaluate_cli,
     prepare_cli,
+    plan_cli,
     runs_cli,
     picture_cli,
 )

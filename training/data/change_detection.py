@@ -1,8 +1,9 @@
 """Detecting changes of the text files that training reads in every epoch."""
 
 from tf_transformer.errors import InputError
+from tf_transformer.text.line_count import file_state
 from tf_transformer.text.text_file import TextFile
-from training.data.corpus import check_parallel, digest, file_state
+from training.data.corpus import check_parallel, digest
 
 
 class ChangeDetector:

@@ -1,6 +1,5 @@
 """Running a preparation as pipelines of Apache Beam, on one machine or many."""
 
-import os
 import pathlib
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,16 +7,14 @@ from functools import partial
 import apache_beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from tf_transformer.apache_beam.pipelines import progress_of_files, run_pipeline
-from tf_transformer.errors import InputError
-from tf_transformer.storage.json_files import read_json
+from tf_transformer.apache_beam.pipelines import write_files
+from tf_transformer.apache_beam.plain_texts import PlainTexts, count_files, decompress_files
+from tf_transformer.text.line_count import LineCount, LineCounts
 from training.preparation import beam_tasks
 from training.preparation.beam_shuffle import gather, scatter
-from training.preparation.line_count import LineCount, LineCounts
-from training.preparation.processes import progress_bar
 from training.preparation.shard_tasks import ShardTokenizer
 from training.preparation.shards import Shard
-from training.prepared.prepared_folder import MAX_BYTES, WORK_NAME
+from training.prepared.prepared_folder import WORK_NAME
 
 # Number of digests that a worker compares at a time: 16 bytes each, and as much again for sorting.
 _PAIRS_PER_RANGE = 1_000_000
@@ -42,12 +39,7 @@ class BeamRunner:
     def count_lines(
         self, paths: Sequence[pathlib.Path], every: int, work: pathlib.Path
     ) -> list[LineCount]:
-        results = [work / f"count-{index:05}.json" for index in range(len(paths))]
-        for path in results:
-            path.unlink(missing_ok=True)
-        count = apache_beam.Map(partial(beam_tasks.count_file, every=every))
-        self._run("counting lines", list(zip(paths, results, strict=True)), [count], results)
-        return [LineCount(**read_json(path, MAX_BYTES)) for path in results]
+        return count_files(self._options, work, paths, every)
 
     def make_shards(
         self,
@@ -59,16 +51,11 @@ class BeamRunner:
         if not missing:
             return
         work = shards[0].output / WORK_NAME
-        plain = {
-            path: beam_tasks.plain_path(path, work, index) for index, path in enumerate(counts)
-        }
-        compressed = [item for item in plain.items() if not item[1].exists()]
-        if compressed:
-            decompress = apache_beam.Map(beam_tasks.decompress_file)
-            self._run("decompressing", compressed, [decompress], [path for _, path in compressed])
-        states = {path: count.state for path, count in counts.items()}
-        make = apache_beam.ParDo(beam_tasks.MakeShards(make_tokenizer, plain, states))
-        self._run("tokenizing", missing, [make], [shard.metadata_path for shard in shards])
+        plain = decompress_files(self._options, work, list(counts))
+        texts = PlainTexts(plain, {path: count.state for path, count in counts.items()})
+        make = apache_beam.ParDo(beam_tasks.MakeShards(make_tokenizer, texts))
+        results = [shard.metadata_path for shard in shards]
+        write_files("tokenizing", self._options, missing, [make], results)
 
     def finish_shards(
         self, shards: Sequence[Shard], work: pathlib.Path, keep_duplicates: bool
@@ -81,26 +68,8 @@ class BeamRunner:
             *_select(shards[0].output, keep_duplicates, -(-num_pairs // _PAIRS_PER_RANGE)),
             *_write(shards[0].output, len(shards), self.shuffle_seed),
         ]
-        self._run("finishing", [shard.index for shard in shards], transforms, results)
-
-    def _run(self, label, items, transforms, results: Sequence[pathlib.Path]) -> None:
-        """Runs a pipeline that writes results to one folder, with a progress bar."""
-        folder = results[0].parent
-        names = {path.name for path in results}
-
-        def count() -> int:
-            return len(names.intersection(os.listdir(folder)))
-
-        with (
-            progress_bar(label, len(names), "files", count()) as progress,
-            progress_of_files(progress, count),
-        ):
-            run_pipeline(self._options, folder, items, transforms)
-        if count() < len(names):
-            raise InputError(
-                f"{label}: the pipeline of Apache Beam ended with {count():,} of {len(names):,} "
-                "results; run the same command again to resume"
-            )
+        indices = [shard.index for shard in shards]
+        write_files("finishing", self._options, indices, transforms, results)
 
 
 def _select(output: pathlib.Path, keep_duplicates: bool, num_ranges: int) -> list:

@@ -3,62 +3,18 @@
 Each task is skipped if its result exists, and writes it atomically, so that a runner may repeat it.
 """
 
-import dataclasses
 import pathlib
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 import apache_beam
 import numpy as np
 
 from tf_transformer.apache_beam.pipelines import failures_are_kept
-from tf_transformer.errors import InputError
-from tf_transformer.storage.json_files import write_json
-from tf_transformer.storage.own_files import replacing_own
-from tf_transformer.text.reading import open_text
-from training.data.corpus import file_state
+from tf_transformer.apache_beam.plain_texts import PlainTexts
 from training.preparation.duplicates import first_occurrences, ranges_of
-from training.preparation.line_count import count_lines
 from training.preparation.shard_tasks import ShardTokenizer, finish_shard
 from training.preparation.shards import Shard, ShardFiles, read_digests
 from training.prepared.prepared_folder import WORK_NAME
-
-_COMPRESSED = (".gz", ".zst")
-
-
-def count_file(item: tuple[pathlib.Path, pathlib.Path], every: int) -> None:
-    """Counts the lines of a file and writes the `LineCount`.
-
-    Args:
-        item: the file, and the path of the result.
-        every: distance in lines of the recorded offsets.
-    """
-    path, result = item
-    with failures_are_kept(result.parent), replacing_own(result) as temporary:
-        write_json(temporary, dataclasses.asdict(count_lines(path, every)), indent=None)
-
-
-def plain_path(path: pathlib.Path, work: pathlib.Path, index: int) -> pathlib.Path:
-    """Returns where the text of a file can be read at any offset.
-
-    Args:
-        path: the file, which may be compressed.
-        work: folder of intermediate files.
-        index: index of the file among all files of the preparation.
-    """
-    return work / f"text-{index:05}" if path.suffix in _COMPRESSED else path
-
-
-def decompress_file(item: tuple[pathlib.Path, pathlib.Path]) -> None:
-    """Decompresses a file, given its path and that of the result."""
-    path, result = item
-    with (
-        failures_are_kept(result.parent),
-        replacing_own(result) as temporary,
-        open_text(path) as source,
-        open(temporary, "wb") as target,
-    ):
-        shutil.copyfileobj(source, target, 1 << 20)
 
 
 class MakeShards(apache_beam.DoFn):
@@ -66,19 +22,12 @@ class MakeShards(apache_beam.DoFn):
 
     Args:
         make_tokenizer: makes the tokenizer of a process.
-        plain: for each file of the corpus, where it can be read at any offset.
-        states: `file_state` of each file when it was counted.
+        texts: reads the files of the corpus.
     """
 
-    def __init__(
-        self,
-        make_tokenizer: Callable[[], ShardTokenizer],
-        plain: Mapping[pathlib.Path, pathlib.Path],
-        states: Mapping[pathlib.Path, list[int] | None],
-    ):
+    def __init__(self, make_tokenizer: Callable[[], ShardTokenizer], texts: PlainTexts):
         self._make_tokenizer = make_tokenizer
-        self._plain = plain
-        self._states = states
+        self._texts = texts
 
     def setup(self) -> None:
         self._tokenizer = self._make_tokenizer()
@@ -89,19 +38,8 @@ class MakeShards(apache_beam.DoFn):
                 return
             sides = []
             for file, span in zip((shard.source, shard.target), shard.bytes, strict=True):
-                sides.append(None if file is None else self._read(file.path, *span))
+                sides.append(None if file is None else self._texts.read(file.path, *span))
             self._tokenizer.make_shard(shard, sides)
-
-    def _read(self, path: pathlib.Path, begin: int, end: int) -> bytes:
-        with open(self._plain[path], "rb") as file:
-            file.seek(begin)
-            content = file.read(end - begin)
-        if file_state(path) != self._states[path]:
-            raise InputError(
-                f"{path} has changed while it was read; restore it and run the same command again "
-                "to resume"
-            )
-        return content
 
 
 def digests_by_range(

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import replacing_own
+from tf_transformer.text.line_count import LineCount, LineCounts, file_state
 from tf_transformer.text.text_file import TextFile
-from training.data.corpus import check_counts, file_state
-from training.preparation.line_count import LineCount, LineCounts
+from training.data.corpus import check_counts
 from training.preparation.runner import Runner
 from training.prepared.prepared_folder import MAX_BYTES
 

@@ -11,10 +11,9 @@ import tqdm
 
 from tf_transformer.errors import InputError
 from tf_transformer.storage.own_files import replacing_own
+from tf_transformer.text.line_count import LineCount, LineCounts, count_lines, file_state
 from tf_transformer.text.reading import open_text
-from training.data.corpus import file_state
 from training.preparation.duplicates import mark_first_occurrences
-from training.preparation.line_count import LineCount, LineCounts, count_lines
 from training.preparation.processes import ProcessPool, progress_bar
 from training.preparation.shard_tasks import ShardTokenizer, finish_shard
 from training.preparation.shards import Shard, read_digests

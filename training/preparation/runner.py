@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from training.preparation.line_count import LineCount, LineCounts
+from tf_transformer.text.line_count import LineCount, LineCounts
 from training.preparation.shard_tasks import ShardTokenizer
 from training.preparation.shards import Shard
 
@@ -31,7 +31,7 @@ class Runner(Protocol):
             work: folder of intermediate files.
 
         Returns:
-            The count of each file, see `training.preparation.line_count.count_lines`.
+            The count of each file, see `tf_transformer.text.line_count.count_lines`.
 
         Raises:
             InputError: a file is invalid.

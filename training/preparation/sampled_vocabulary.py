@@ -4,11 +4,11 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 
+from tf_transformer.text.line_count import LineCounts
 from tf_transformer.text.reading import open_text
 from tf_transformer.text.text_file import TextFile
 from training.config import VocabularyConfig
 from training.data.vocabulary import MAX_SENTENCES, train_vocabularies
-from training.preparation.line_count import LineCounts
 from training.preparation.processes import progress_bar
 from training.prepared.prepared_folder import SentencePieceModels
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_transformer.storage.own_files import replacing_own
+from tf_transformer.text.line_count import LineCounts
 from tf_transformer.text.text_file import TextFile
-from training.preparation.line_count import LineCounts
 from training.prepared.prepared_folder import WORK_NAME
 
 # Source and target; a language model has no source.

@@ -7,7 +7,6 @@ import pathlib
 import random
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +22,7 @@ pytest.importorskip("apache_beam")
 
 import apache_beam
 
+from tests.inline_beam import execute
 from tests.training.preparation.test_prepare import (
     PAIRS,
     SETTINGS,
@@ -35,8 +35,8 @@ from tests.training.preparation.test_prepare import (
 )
 from tf_transformer.__main__ import main
 from tf_transformer.apache_beam.direct_runner import loopback_only
+from tf_transformer.apache_beam.plain_texts import decompress_files
 from training.preparation.beam_shuffle import random_keys
-from training.preparation.beam_tasks import plain_path
 from training.preparation.duplicates import ranges_of
 
 # One worker in this process.
@@ -44,6 +44,7 @@ IN_MEMORY = [
     *("--runner", "direct", "--", "--direct_num_workers=1"),
     "--direct_running_mode=in_memory",
 ]
+DIRECT = ["--runner", "direct"]
 # Pairs with faults, duplicates, and a range of lines of which nothing is kept.
 ROWS = [*PAIRS[:250], ("", "x"), *PAIRS[100:200], *[("x", "")] * 60, *PAIRS[:50], *PAIRS[250:300]]
 EXTRA = [*SETTINGS, "--shard-pairs", "30"]
@@ -67,18 +68,19 @@ def by_beam(corpus, output, *extra):
 # ---- The same bytes ----
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("pairs_per_range", [7, 10**6])
-def test_the_bytes_are_those_of_processes(corpus, tmp_path, monkeypatch, pairs_per_range):
+def test_the_bytes_are_those_of_processes(
+    corpus, tmp_path, monkeypatch, inline_beam, pairs_per_range
+):
     monkeypatch.setattr("training.preparation.beam_runner._PAIRS_PER_RANGE", pairs_per_range)
-    description = by_beam(corpus, tmp_path / "out", *IN_MEMORY)
+    description = by_beam(corpus, tmp_path / "out", *DIRECT)
     assert contents(tmp_path / "out") == contents(corpus / "out")
     assert description["statistics"]["duplicates"] >= 150
     assert any(shard["pairs"] == 0 for shard in description["shards"])
 
 
 @pytest.mark.slow
-def test_files_of_all_kinds(corpus, tmp_path):
+def test_files_of_all_kinds(corpus, tmp_path, inline_beam):
     """The same file twice, several files, columns, and a language model."""
     tsv = "".join(f"{target}\t{source}\r\n" for source, target in PAIRS[:90])
     (tmp_path / "b.tsv.zst").write_bytes(zstandard.compress(tsv.encode()))
@@ -91,7 +93,7 @@ def test_files_of_all_kinds(corpus, tmp_path):
         words = [sources, [f"{both}:1", plain[1], f"{both}:1"]]
         extra = ["--vocabulary", str(corpus / "out"), "--shard-pairs", "25", *options]
         prepare(*words, tmp_path / "processes", *extra)
-        prepare(*words, tmp_path / "beam", *extra, *IN_MEMORY)
+        prepare(*words, tmp_path / "beam", *extra, *DIRECT)
         assert contents(tmp_path / "beam") == contents(tmp_path / "processes")
         for name in ("processes", "beam"):
             shutil.rmtree(tmp_path / name)
@@ -125,18 +127,18 @@ def test_killed_and_resumed_by_processes_and_by_beam(corpus, tmp_path):
         *(sys.executable, "-m", "tf_transformer", "prepare", "--output", tmp_path / "out"),
         *("--source", corpus / "train.en.gz", "--target", corpus / "train.de", *EXTRA),
     ]
+    begun = time.monotonic()
+    by_beam(corpus, tmp_path / "first", "--runner", "direct", "--processes", "2")
+    duration = time.monotonic() - begun
     draw, kills = random.Random(2), 0
-    for attempt in range(6):
-        runner = IN_MEMORY if attempt % 3 else ["--runner", "direct", "--processes", "2"]
-        begun = time.monotonic()
-        process = subprocess.Popen([*command, *(runner if attempt != 4 else ["--processes", "2"])])
-        wait = draw.uniform(2, 9)
-        while process.poll() is None and time.monotonic() < begun + wait:
-            time.sleep(0.05)
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
+    for runner in (["--runner", "direct"], [], IN_MEMORY, ["--runner", "direct"], IN_MEMORY):
+        process = subprocess.Popen([*command, "--processes", "2", *runner])
+        try:
+            process.wait(duration * draw.uniform(0.3, 0.9))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
             kills += 1
-        process.wait()
     by_beam(corpus, tmp_path / "out", *IN_MEMORY)
     assert contents(tmp_path / "out") == contents(corpus / "out")
     assert kills >= 1
@@ -145,12 +147,11 @@ def test_killed_and_resumed_by_processes_and_by_beam(corpus, tmp_path):
 # ---- Shuffling ----
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("extra", [[], ["--keep-duplicates"]])
-def test_all_pairs_are_shuffled(corpus, tmp_path, extra):
+def test_all_pairs_are_shuffled(corpus, tmp_path, inline_beam, extra):
     """In the order of their keys, in shards of equal ranges of keys; resumed, too."""
-    by_beam(corpus, tmp_path / "plain", *extra, *IN_MEMORY)
-    shuffled = by_beam(corpus, tmp_path / "out", *extra, "--shuffle", "5", *IN_MEMORY)
+    by_beam(corpus, tmp_path / "plain", *extra, *DIRECT)
+    shuffled = by_beam(corpus, tmp_path / "out", *extra, "--shuffle", "5", *DIRECT)
     assert shuffled["shuffle"] == 5
     num_shards = len(shuffled["shards"])
     expected = []
@@ -192,17 +193,21 @@ def records_by_shard(corpus, extra):
         yield found
 
 
-@pytest.mark.slow
-def test_the_order_depends_on_the_seed_only(corpus, tmp_path, capsys):
-    by_beam(corpus, tmp_path / "a", "--shuffle", "5", *IN_MEMORY)
-    processes = ["--runner", "direct", "--processes", "2"]
-    by_beam(corpus, tmp_path / "b", "--shuffle", "5", *processes)
-    assert contents(tmp_path / "a") == contents(tmp_path / "b")
-    by_beam(corpus, tmp_path / "c", "--shuffle", "6", *IN_MEMORY)
+def test_the_order_depends_on_the_seed_only(corpus, tmp_path, capsys, inline_beam):
+    by_beam(corpus, tmp_path / "a", "--shuffle", "5", *DIRECT)
+    by_beam(corpus, tmp_path / "c", "--shuffle", "6", *DIRECT)
     assert records_of(tmp_path / "c") != records_of(tmp_path / "a")
     words = [[corpus / "train.en.gz"], [corpus / "train.de"], tmp_path / "c", *EXTRA]
-    for extra in (["--shuffle", "5", *IN_MEMORY], IN_MEMORY):
+    for extra in (["--shuffle", "5", *DIRECT], DIRECT):
         assert "another order of the pairs (--shuffle)" in fails(capsys, *words, *extra)
+
+
+@pytest.mark.slow
+def test_processes_shuffle_alike(corpus, tmp_path, monkeypatch):
+    by_beam(corpus, tmp_path / "b", "--shuffle", "5", "--runner", "direct", "--processes", "2")
+    monkeypatch.setattr("tf_transformer.apache_beam.pipelines._execute", execute)
+    by_beam(corpus, tmp_path / "a", "--shuffle", "5", *DIRECT)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
 def test_keys_are_those_of_philox():
@@ -228,23 +233,22 @@ def test_an_error_of_a_worker_is_one_line(corpus, tmp_path, capfd, runner):
     assert "cut.en.gz: truncated or damaged gzip file" in error
 
 
-@pytest.mark.slow
-def test_a_text_that_changes_while_it_is_read(corpus, tmp_path, monkeypatch, capsys):
+def test_a_text_that_changes_while_it_is_read(corpus, tmp_path, monkeypatch, capsys, inline_beam):
     """Restored, the same command resumes."""
     source, target = write_pairs(tmp_path, ROWS)
-    genuine = plain_path
+    genuine = decompress_files
 
-    def change(path, work, index):
+    def change(*arguments):
         pathlib.Path(target).write_bytes(text.swapcase())
-        return genuine(path, work, index)
+        return genuine(*arguments)
 
     text = pathlib.Path(target).read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr("training.preparation.beam_tasks.plain_path", change)
-        error = fails(capsys, [source], [target], tmp_path / "out", *EXTRA, *IN_MEMORY)
+        patch.setattr("training.preparation.beam_runner.decompress_files", change)
+        error = fails(capsys, [source], [target], tmp_path / "out", *EXTRA, *DIRECT)
     assert "train.de has changed while it was read; restore it and run" in error
     pathlib.Path(target).write_bytes(text)
-    prepare([source], [target], tmp_path / "out", *EXTRA, *IN_MEMORY)
+    prepare([source], [target], tmp_path / "out", *EXTRA, *DIRECT)
     assert records_of(tmp_path / "out") == records_of(corpus / "out")
 
 
@@ -299,7 +303,7 @@ def test_pipelines_of_clusters_are_made(corpus, tmp_path, monkeypatch, capsys, r
     assert "the pipeline of Apache Beam failed: RuntimeError: made; run the same" in error
     ((name, pipeline, given),) = made
     assert name == f"{runner.capitalize()}Runner"
-    assert any("count_file" in label for label in names_of(pipeline))
+    assert any("_count" in label for label in names_of(pipeline))
     flag, _, value = options[0].lstrip("-").partition("=")
     assert str(given.get_all_options()[flag]) == value
 

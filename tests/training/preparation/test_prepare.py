@@ -23,12 +23,12 @@ from sentencepiece import SentencePieceProcessor
 import training.preparation.process_runner
 from tf_transformer.__main__ import main
 from tf_transformer.text.language_tags import languages_of
+from tf_transformer.text.line_count import count_lines
 from tf_transformer.text.reading import MAX_LINE_BYTES
 from tf_transformer.text.text_file import TextFile
 from training.commands.prepare_cli import _report
 from training.demo.corpus import generate_pairs
 from training.preparation.duplicates import mark_first_occurrences
-from training.preparation.line_count import count_lines
 from training.preparation.process_runner import ProcessRunner
 from training.preparation.processes import ProcessPool, _initialize, progress_bar
 from training.preparation.request import locked_output
@@ -249,7 +249,7 @@ def test_first_of_equal_digests(tmp_path, pairs_per_pass):
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 7, 100])
 def test_counting_agrees_with_reading(tmp_path, monkeypatch, piece):
-    monkeypatch.setattr("training.preparation.line_count._CHUNK_BYTES", piece)
+    monkeypatch.setattr("tf_transformer.text.line_count._CHUNK_BYTES", piece)
     draw = random.Random(piece)
     for _ in range(200):
         text = "".join(draw.choices("ab\r\n\n", k=draw.randrange(30))).encode()

@@ -7,7 +7,6 @@ import pathlib
 import numpy as np
 
 from tf_transformer.text.reading import MAX_LINE_BYTES, check_length, open_text
-from training.data.corpus import file_state
 
 # Bytes per read. A line within one read cannot exceed the maximum length.
 _CHUNK_BYTES = MAX_LINE_BYTES
@@ -67,3 +66,15 @@ def count_lines(path: pathlib.Path, every: int) -> LineCount:
     lines += bool(rest.strip(b"\r"))
     offsets = offsets[: -(-lines // every)]
     return LineCount(lines, [*offsets, position], digest.hexdigest(), state)
+
+
+def file_state(path: pathlib.Path) -> list[int] | None:
+    """Returns size and modification time of a file; None if there is no such file.
+
+    As long as both are unchanged, the content is taken to be unchanged.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns]

@@ -1,0 +1,1 @@
+"""Translating large files by Apache Beam, with a SavedModel in every worker."""

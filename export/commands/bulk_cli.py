@@ -1,0 +1,139 @@
+"""`translate --runner`: translating a large file as a pipeline of Apache Beam."""
+
+import argparse
+import functools
+import os
+import pathlib
+import sys
+import time
+
+from tf_transformer.apache_beam.runner_options import (
+    add_runner_options,
+    check_runner,
+    pipeline_options,
+)
+from tf_transformer.command_line.command_options import given_search
+from tf_transformer.errors import InputError
+from tf_transformer.storage.files import check_writable
+from tf_transformer.storage.json_files import read_json
+from tf_transformer.storage.output_files import check_output_file
+from tf_transformer.text.language_tags import add_tags, written_tags
+
+# Options of `translate` that are of no use for an exported model, or for a whole file.
+_EXCLUDED = ("n_best", "shard", "end_piece", "dtype", "shortlist", "xla")
+
+
+def add_bulk_options(
+    parser: argparse.ArgumentParser, source: argparse._MutuallyExclusiveGroup
+) -> None:
+    """Adds the options of `translate` for Apache Beam.
+
+    Args:
+        parser: the parser of `translate`.
+        source: its group of options for where the model is.
+    """
+    source.add_argument(
+        "--saved-model", type=pathlib.Path, metavar="DIR",
+        help="an exported model, such as served/1; needs --runner",
+    )  # fmt: skip
+    add_runner_options(parser)
+
+
+def is_bulk(options: argparse.Namespace) -> bool:
+    """Returns whether the command is to run as a pipeline.
+
+    Raises:
+        InputError: only one of `--runner` and `--saved-model` is given, or Apache Beam is not
+            installed.
+    """
+    if (options.runner is None) != (options.saved_model is None):
+        raise InputError("--runner and --saved-model: expected both, or none of them")
+    check_runner(options.runner, options.beam_options)
+    return options.runner is not None
+
+
+def run_bulk(options: argparse.Namespace) -> None:
+    """Translates a file and prints how fast that was."""
+    for name in _EXCLUDED:
+        if getattr(options, name):
+            raise InputError(f"--{name.replace('_', '-')} is not valid with --runner")
+    if options.input in (None, "-") or options.output is None:
+        raise InputError("--runner: expected files as --input and --output")
+    from export.bulk.model_handler import SavedModelHandler
+    from export.bulk.row_files import RowFile
+    from export.bulk.translate_file import failed_path, model_digest, translate_file
+
+    source, output = RowFile.parse(options.input), RowFile.parse(options.output)
+    if not source.path.is_file():
+        raise InputError(f"{source.path}: expected a file")
+    if output.format not in ("text", source.format):
+        raise InputError(
+            f"--output {output.path}: expected text or {source.format}, as the input, got "
+            f"{output.format}"
+        )
+    folder = _version_folder(options.saved_model)
+    check_writable(output.path)
+    for path in (output.path, failed_path(output.path)):
+        check_output_file("--output", path, inputs=[source.path])
+    num_workers = len(os.sched_getaffinity(0))
+    beam_options = pipeline_options(options.runner, options.beam_options, num_workers)
+    search = _checked_search(options, folder)
+    # On one machine, a process for each core has one thread; elsewhere, TensorFlow knows better.
+    num_threads = 1 if options.runner == "direct" else None
+    handler = SavedModelHandler(folder, search, num_threads=num_threads)
+    tags = _tags(options)
+    request = {
+        "model": model_digest(folder),
+        "search": search,
+        "tags": tags,
+        "column": source.column,
+        "format": output.format,
+        "compression": output.path.suffix if output.path.suffix in (".gz", ".zst") else "",
+    }
+    start = time.monotonic()
+    prepare = functools.partial(_with_tags, tags=tags)
+    report = translate_file(beam_options, source, output, handler, request, prepare)
+    seconds = time.monotonic() - start
+    print(
+        f"Translated {report.num_new:,} sentences in {seconds:,.0f} s, "
+        f"{report.num_new / seconds:,.0f} per second: {output.path}"
+    )
+    if report.num_truncated:
+        print(f"{report.num_truncated:,} exceeded the model's length limit and were truncated")
+    if report.num_failed:
+        print(
+            f"tf-transformer: {report.num_failed:,} of {report.num_rows:,} rows failed, see "
+            f"{failed_path(output.path)}",
+            file=sys.stderr,
+        )
+
+
+def _with_tags(line: bytes, where: str, tags: str) -> bytes:
+    return add_tags(line, tags, where) if tags else line
+
+
+def _tags(options) -> str:
+    languages = (options.target_language, options.source_language)
+    return written_tags(*(name for name in languages if name is not None))
+
+
+def _version_folder(folder: pathlib.Path) -> pathlib.Path:
+    """Returns the folder of a SavedModel: the one given, or its newest version."""
+    versions = [path for path in folder.glob("*") if path.name.isdecimal() and path.is_dir()]
+    if not (folder / "saved_model.pb").exists() and versions:
+        folder = max(versions, key=lambda path: int(path.name))
+    if not (folder / "saved_model.pb").exists():
+        raise InputError(f"--saved-model {folder}: expected an exported model, such as served/1")
+    return folder.absolute()
+
+
+def _checked_search(options, folder: pathlib.Path) -> dict:
+    """Returns the given search options, which the exported model must be able to follow."""
+    search = given_search(options)
+    largest = read_json(folder / "model.json").get("beam_size") if search else None
+    if largest and search.get("beam_size", 0) > largest:
+        raise InputError(
+            f"--beam-size {search['beam_size']}: expected at most that of the exported model, "
+            f"{largest}"
+        )
+    return search
