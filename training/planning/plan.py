@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Sequence
 
 from tf_transformer.config import TransformerConfig
+from tf_transformer.errors import InputError
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.planning.operations import training_operations
 
@@ -59,7 +60,11 @@ class Batches:
 
 
 def batches_of(corpus: Corpus, max_length: int, batch_tokens: int) -> Batches:
-    """Computes the batches of an epoch, see `bucket_batch_sizes`."""
+    """Computes the batches of an epoch, see `bucket_batch_sizes`.
+
+    Raises:
+        InputError: all pairs are too long.
+    """
     boundaries = bucket_boundaries(max_length)
     sizes = bucket_batch_sizes(boundaries, batch_tokens)
     number = rows = positions = 0.0
@@ -71,6 +76,8 @@ def batches_of(corpus: Corpus, max_length: int, batch_tokens: int) -> Batches:
             number += count / size
             rows += count
             positions += count * longest
+    if not rows:
+        raise InputError(f"no pair has at most {max_length} tokens a side (data.max_length)")
     kept = rows / corpus.num_pairs
     return Batches(number, rows / number, positions / rows, corpus.target_tokens * kept / number)
 
