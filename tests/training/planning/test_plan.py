@@ -83,9 +83,9 @@ def test_batches_are_about_those_of_training(prepared):
     statistics = description["statistics"]
     tokens = (statistics["source_tokens"], statistics["target_tokens"])
     corpus = Corpus(lengths.tolist(), *tokens)
-    config = DataConfig(batch_tokens=500, max_length=60, shuffle_buffer=1000)
+    config = DataConfig(batch_tokens=100, max_length=60, shuffle_buffer=1000)
     text = PreparedText([PreparedFolder(prepared)], config)
-    batches = batches_of(corpus, 60, 500)
+    batches = batches_of(corpus, 60, 100)
     rows, targets = [], []
     for _, labels in text.training_batches(1).take(200).as_numpy_iterator():
         rows.append(len(labels))
@@ -96,9 +96,9 @@ def test_batches_are_about_those_of_training(prepared):
 
 
 def test_lengths_beyond_the_maximum_are_left_out():
-    corpus = Corpus([0] * 10 + [50] + [0] * 89 + [50], 5500, 5500)
-    batches = batches_of(corpus, 60, 100)
-    assert (batches.number, batches.rows, batches.positions) == (5, 10, 10)
+    corpus = Corpus([0] * 9 + [55] + [0] * 90 + [50], 5500, 5500)
+    batches = batches_of(corpus, 60, 100)  # a bucket holds the pairs of 9 tokens alone
+    assert (batches.number, batches.rows, batches.positions) == (5, 11, 9)
 
 
 def test_times_and_costs_by_hand():
