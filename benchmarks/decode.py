@@ -78,7 +78,7 @@ def write_models(options: argparse.Namespace) -> None:
     for kind, dtype, arrange in (
         ("float32", "float32", tile_weights),
         ("xla", "float32", tile_weights),
-        ("bfloat16", "bfloat16", lambda own: None),  # as `load_for_decoding`
+        ("bfloat16", "bfloat16", tile_weights),
         ("int8", "float32", quantize),
         (
             "int8-calibrated",

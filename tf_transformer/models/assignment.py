@@ -35,7 +35,12 @@ def shared_tensor(array: np.ndarray) -> tf.Tensor:
 
 def shared_array(weight: keras.Variable) -> np.ndarray:
     """Returns a read-only array; it shares the memory of a weight on the CPU."""
-    return np.asarray(memoryview(weight.value.read_value()))
+    value = weight.value.read_value()
+    if value.dtype != tf.bfloat16:
+        return np.asarray(memoryview(value))
+    # Python's buffers have no such type, and newer versions of ml_dtypes refuse to make one.
+    bits = np.asarray(memoryview(tf.bitcast(value, tf.uint16)))
+    return bits.view(tf.bfloat16.as_numpy_dtype)
 
 
 def without_initial_values(build: Callable[[], keras.Model]) -> keras.Model:

@@ -96,3 +96,13 @@ def test_weights_without_initial_values_are_zeros(monkeypatch, dtype):
     model.compile(optimizer="adam", loss="mse")
     model.fit(np.ones((2, 3)), np.ones((2, 4)), epochs=2, verbose=0)
     assert all(np.all(np.asarray(weight) > 0) for weight in model.weights)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_a_shared_array_has_the_values_of_a_weight_of_any_type(dtype):
+    values = np.array([[1.0, -2.5], [0.0, 3e4]])
+    weight = keras.Variable(values, dtype=dtype)
+    shared = shared_array(weight)
+    assert shared.dtype == dtype
+    np.testing.assert_array_equal(shared.astype("float32"), weight.numpy().astype("float32"))
+    assert np.shares_memory(shared, shared_array(weight))
