@@ -207,7 +207,8 @@ def test_translate_by_a_server(protocol, tmp_path, capsys):
     assert output.read_text().startswith("TEN HORSES")
     with pytest.raises(SystemExit):
         main(["translate", "--input", str(tmp_path / "in")])
-    assert "one of the arguments --model-dir --server is required" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "one of the arguments --model-dir --server --saved-model is required" in error
 
 
 @pytest.mark.slow
