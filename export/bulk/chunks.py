@@ -157,7 +157,7 @@ class TranslateChunks(apache_beam.DoFn):
     def _translate_part(self, part, model, rows: Rows, results) -> None:
         """Translates sentences together or, if the model refuses one, alone."""
         try:
-            found = self._handler.run_inference([text for _, text in part], model)
+            found = model([text for _, text in part])
         except InputError as error:
             if len(part) > 1:
                 for item in part:

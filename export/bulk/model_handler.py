@@ -93,19 +93,17 @@ def _load(folder: str, search: tuple, num_threads: int | None) -> Callable:
 
     if num_threads is not None:
         _set_threads(tf, num_threads)
-    # Kept in the closure, since the signatures hold their variables weakly.
     loaded = tf.saved_model.load(folder)
     name = "translate_options" if search else "serving_default"
     if name not in loaded.signatures:
-        raise InputError(
-            f"{folder}: expected the signature {name}, got {sorted(loaded.signatures)}"
-        )
+        found = ", ".join(sorted(loaded.signatures))
+        raise InputError(f"{folder}: expected the signature {name}, got {found}")
     signature = loaded.signatures[name]
     values = {option.name: (option.unset, option.dtype) for option in SEARCH_OPTIONS}
     values |= {option: (value, values[option][1]) for option, value in search}
 
     def translate(sentences: list[str]) -> list[Result]:
-        _ = loaded
+        _ = loaded  # in the closure, since the signatures hold their variables weakly
         inputs = {"text": tf.constant(sentences)}
         if search:
             inputs |= {

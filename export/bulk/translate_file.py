@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import apache_beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from export.bulk import parquet_rows
+from export.bulk import line_rows, parquet_rows
 from export.bulk.chunks import (
     ROWS_PER_CHUNK,
     Chunk,
@@ -34,6 +34,10 @@ from tf_transformer.errors import InputError
 from tf_transformer.storage.files import locked, remove_leftovers, replacing
 from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import make_own_folder, replacing_own
+
+# What a run depends on: its options, written first, and a digest of the input.
+_REQUEST_NAME = "request.json"
+_INPUT_NAME = "input.json"
 
 
 class Report(NamedTuple):
@@ -76,31 +80,28 @@ def translate_file(
     """
     work = output.path.with_name(f"{output.path.name}.work")
     with _locked_work(work):
-        chunks, texts, digest = _plan(options, source, work)
-        if not chunks:
-            _write_empty(source, output)
-            shutil.rmtree(work)
-            return Report(0, 0, 0, 0)
-        _start_or_resume(work, request | {"input": digest})
-        num_new = sum(chunk.num_rows for chunk in chunks if not chunk.report_path.exists())
+        _start_or_resume(work / _REQUEST_NAME, request)
+        chunks, texts = _plan(options, source, work)
         missing = [chunk for chunk in chunks if not chunk.report_path.exists()]
         if missing:
             transform = apache_beam.ParDo(TranslateChunks(handler, source, output, texts, prepare))
             results = [chunk.report_path for chunk in chunks]
             write_files("translating", options, missing, [transform], results, ROWS_PER_CHUNK)
         reports = [read_json(chunk.report_path) for chunk in chunks]
-        totals = {name: sum(report[name] for report in reports) for name in reports[0]}
-        if totals["failed"] == totals["rows"]:
+        num_rows, num_failed, num_truncated = (
+            sum(report[name] for report in reports) for name in ("rows", "failed", "truncated")
+        )
+        if num_failed == num_rows > 0:
             raise InputError(f"every row failed: {_first_reason(chunks)}")
         _write_failed(chunks, output.path)
-        _join(chunks, output)
+        _join(chunks, source, output)
         shutil.rmtree(work)
-    return Report(totals["rows"], totals["failed"], totals["truncated"], num_new)
+    return Report(num_rows, num_failed, num_truncated, sum(chunk.num_rows for chunk in missing))
 
 
 @contextlib.contextmanager
 def _locked_work(work: pathlib.Path) -> Iterator[None]:
-    is_ours = not work.exists() or (work / "request.json").exists() or not any(work.iterdir())
+    is_ours = not work.exists() or (work / _REQUEST_NAME).exists() or not any(work.iterdir())
     if not is_ours:
         raise InputError(f"{work}: expected nothing, for intermediate files; remove it")
     make_own_folder(work)
@@ -111,19 +112,18 @@ def _locked_work(work: pathlib.Path) -> Iterator[None]:
 
 def _plan(
     options: PipelineOptions, source: RowFile, work: pathlib.Path
-) -> tuple[list[Chunk], PlainTexts | None, str]:
-    """Returns the chunks, what reads them, and a digest of the input."""
+) -> tuple[list[Chunk], PlainTexts | None]:
+    """Returns the chunks and what reads them, if the input is that of the interrupted run."""
     if source.format == "parquet":
-        chunks = chunks_of_groups(parquet_rows.row_groups(source), work)
-        digest = _digest([source.path])
-        texts = None
-    else:
-        (count,) = count_files(options, work, [source.path], ROWS_PER_CHUNK)
-        chunks = chunks_of_lines(count.lines, count.offsets, work)
-        digest = count.digest
-        plain = decompress_files(options, work, [source.path])
-        texts = PlainTexts(plain, {source.path: count.state})
-    return chunks, texts, digest
+        groups = parquet_rows.row_groups(source)
+        _start_or_resume(work / _INPUT_NAME, {"input": _digest([source.path])})
+        return chunks_of_groups(groups, work), None
+    (count,) = count_files(options, work, [source.path], ROWS_PER_CHUNK)
+    # Before anything is derived from the text: a decompressed one is not written again.
+    _start_or_resume(work / _INPUT_NAME, {"input": count.digest})
+    plain = decompress_files(options, work, [source.path])
+    texts = PlainTexts(plain, {source.path: count.state})
+    return chunks_of_lines(count.lines, count.offsets, work), texts
 
 
 def model_digest(folder: pathlib.Path) -> str:
@@ -139,9 +139,9 @@ def _digest(paths: Sequence[pathlib.Path]) -> str:
     return hasher.hexdigest()
 
 
-def _start_or_resume(work: pathlib.Path, request: dict[str, Any]) -> None:
-    """Records the request of a new run, or compares it with the recorded one."""
-    path = work / "request.json"
+def _start_or_resume(path: pathlib.Path, request: dict[str, Any]) -> None:
+    """Records what a new run depends on, or compares it with what is recorded."""
+    work = path.parent
     if not path.exists():
         with replacing_own(path) as temporary:
             write_json(temporary, request)
@@ -176,25 +176,23 @@ def _write_failed(chunks: Sequence[Chunk], output: pathlib.Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _join(chunks: Sequence[Chunk], output: RowFile) -> None:
+def _join(chunks: Sequence[Chunk], source: RowFile, output: RowFile) -> None:
     parts = [chunk.path for chunk in chunks]
-    if output.format == "parquet":
-        with replacing(output.path) as temporary:
-            parquet_rows.join_files(parts, temporary)
-    else:
-        _join_bytes(parts, output.path)
-
-
-def _write_empty(source: RowFile, output: RowFile) -> None:
+    if output.format != "parquet":
+        # A compressed file without rows is not an empty file.
+        _join_bytes(parts, output.path, line_rows.compress(b"", output.path))
+        return
     with replacing(output.path) as temporary:
-        if output.format == "parquet":
-            parquet_rows.write_rows(parquet_rows.no_rows(source), [], temporary)
+        if parts:
+            parquet_rows.join_files(parts, temporary)
         else:
-            temporary.write_bytes(b"")
+            parquet_rows.write_rows(parquet_rows.no_rows(source), [], temporary)
 
 
-def _join_bytes(parts: Sequence[pathlib.Path], path: pathlib.Path) -> None:
+def _join_bytes(parts: Sequence[pathlib.Path], path: pathlib.Path, empty: bytes = b"") -> None:
     with replacing(path) as temporary, open(temporary, "wb") as joined:
+        if not parts:
+            joined.write(empty)
         for part in parts:
             with open(part, "rb") as file:
                 shutil.copyfileobj(file, joined, 1 << 20)

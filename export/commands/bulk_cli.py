@@ -73,8 +73,9 @@ def run_bulk(options: argparse.Namespace) -> None:
         )
     folder = _version_folder(options.saved_model)
     check_writable(output.path)
+    inputs = [source.path, *(path for path in folder.rglob("*") if path.is_file())]
     for path in (output.path, failed_path(output.path)):
-        check_output_file("--output", path, inputs=[source.path])
+        check_output_file("--output", path, inputs=inputs)
     num_workers = len(os.sched_getaffinity(0))
     beam_options = pipeline_options(options.runner, options.beam_options, num_workers)
     search = _checked_search(options, folder)

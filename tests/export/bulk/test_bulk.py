@@ -172,19 +172,19 @@ def test_parquet(saved_model, tmp_path, small_chunks):
     assert read(tmp_path / "output") == [(text or "").upper() for text in texts]
 
 
-@pytest.mark.parametrize("suffix", ["", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("suffix", ["", ".jsonl", ".parquet", ".gz", ".zst"])
 def test_no_rows(saved_model, tmp_path, suffix, inline_beam):
     source, output = tmp_path / f"source{suffix}", tmp_path / f"output{suffix}"
     if suffix == ".parquet":
         pyarrow.parquet.write_table(pyarrow.table({"text": pyarrow.array([], "string")}), source)
     else:
-        source.write_text("")
+        write(source, [])
     assert translate(saved_model, source, output) == 0
     if suffix == ".parquet":
         names = ["text", "translation", "score", "truncated"]
         assert pyarrow.parquet.read_table(output).column_names == names
     else:
-        assert output.read_bytes() == b""
+        assert read(output) == [""]
 
 
 @pytest.mark.slow
@@ -295,6 +295,34 @@ def test_another_request_is_refused(saved_model, tmp_path, monkeypatch, capsys, 
     assert "request.json: damaged; remove" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("stage", ["count_files", "decompress_files"])
+def test_interrupted_before_the_first_chunk(
+    saved_model, tmp_path, monkeypatch, capsys, small_chunks, stage
+):
+    """The same input is resumed; another one is never mixed with what is left of the former."""
+    source, output = write(tmp_path / "source.gz", LINES), tmp_path / "output"
+    genuine = getattr(driver, stage)
+
+    def interrupted(*arguments):
+        genuine(*arguments)
+        raise OSError("interrupted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, stage, interrupted)
+        assert translate(saved_model, source, output) == 2
+    former = source.read_bytes()
+    write(source, reversed(LINES))
+    status = translate(saved_model, source, output)
+    if stage == "count_files":  # nothing depends on the input yet
+        assert status == 0
+        assert read(output) == [line.upper() for line in reversed(SENTENCES)]
+        return
+    assert status == 2 and "was begun with another input" in capsys.readouterr().err
+    source.write_bytes(former)
+    assert translate(saved_model, source, output) == 0
+    assert read(output) == [line.upper() for line in SENTENCES]
+
+
 def test_a_folder_of_others_is_left_alone(saved_model, tmp_path, capsys, inline_beam):
     (tmp_path / "output.work").mkdir()
     (tmp_path / "output.work" / "mine").write_text("x")
@@ -383,6 +411,8 @@ def test_an_exported_model_translates_as_its_model_directory(talkative, corpus, 
         (["--saved-model", "{m}", "--input", "{s}", *IN_MEMORY], "expected files as --input"),
         (["--saved-model", "{s}", "--input", "{s}", "--output", "o", *IN_MEMORY], "such as ser"),
         (["--saved-model", "{m}", "--input", "{s}", "--output", "{s}", *IN_MEMORY], "is an input"),
+        (["--saved-model", "{m}", "--input", "{s}", "--output", "{m}/2/saved_model.pb",
+          *IN_MEMORY], "is an input"),
         (["--saved-model", "{m}", "--input", "no", "--output", "o", *IN_MEMORY], "no: expected a"),
         (["--saved-model", "{m}", "--input", "{s}", "--output", "o.jsonl", *IN_MEMORY], "text, as"),
         (["--saved-model", "{m}", "--input", "{s}", "--output", "o", "--beam-size", "9",
