@@ -11,6 +11,7 @@ import zstandard
 
 from export.bulk.row_files import ADDED, Format, Results, RowFile, Rows
 from tf_transformer.errors import InputError
+from tf_transformer.text.line_count import split_lines
 from tf_transformer.text.lines import join_lines
 from tf_transformer.text.reading import decode_line
 
@@ -25,12 +26,9 @@ def read_lines(content: bytes, file: RowFile, first: int) -> Rows:
         file: the file, whose format is not Parquet.
         first: number of the first row, counted from 1, for messages.
     """
-    lines = content.split(b"\n")
-    if not lines[-1].strip(b"\r"):  # not a line, as in `count_lines`
-        lines.pop()
     column = file.column if isinstance(file.column, int) else None
     rows = Rows([], [], [])
-    for number, line in enumerate(lines, first):
+    for number, line in enumerate(split_lines(content), first):
         text: str | None = None
         reason: str | None = None
         repeated: Any = None

@@ -18,6 +18,7 @@ from tf_transformer.storage.files import check_writable
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.text.language_tags import add_tags, written_tags
+from tf_transformer.text.reading import COMPRESSED
 
 # Options of `translate` that are of no use for an exported model, or for a whole file.
 _EXCLUDED = ("n_best", "shard", "end_piece", "dtype", "shortlist", "xla")
@@ -89,7 +90,7 @@ def run_bulk(options: argparse.Namespace) -> None:
         "tags": tags,
         "column": source.column,
         "format": output.format,
-        "compression": output.path.suffix if output.path.suffix in (".gz", ".zst") else "",
+        "compression": output.path.suffix if output.path.suffix in COMPRESSED else "",
     }
     start = time.monotonic()
     prepare = functools.partial(_with_tags, tags=tags)

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from concurrent import futures
 from typing import TYPE_CHECKING
-from unittest import mock
 
 import grpc
 
@@ -45,5 +44,8 @@ def loopback_only() -> Iterator[None]:
     def listen_locally(self, address: str) -> int:
         return listen(self, address.replace("[::]:", "localhost:"))
 
-    with mock.patch.object(server, "add_insecure_port", listen_locally):
+    server.add_insecure_port = listen_locally
+    try:
         yield
+    finally:
+        server.add_insecure_port = listen

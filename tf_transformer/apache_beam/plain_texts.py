@@ -13,10 +13,10 @@ from tf_transformer.apache_beam.pipelines import failures_are_kept, write_files
 from tf_transformer.errors import InputError
 from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import replacing_own
-from tf_transformer.text.line_count import LineCount, count_lines, file_state
-from tf_transformer.text.reading import open_text
+from tf_transformer.text.file_state import file_state
+from tf_transformer.text.line_count import LineCount, count_lines
+from tf_transformer.text.reading import COMPRESSED, open_text
 
-_COMPRESSED = (".gz", ".zst")
 # Size limit of the count of a file: more than a million offsets.
 _MAX_BYTES = 2**28
 
@@ -70,7 +70,7 @@ def decompress_files(
         InputError: a file is invalid.
     """
     plain = {
-        path: work / f"text-{index:05}" if path.suffix in _COMPRESSED else path
+        path: work / f"text-{index:05}" if path.suffix in COMPRESSED else path
         for index, path in enumerate(paths)
     }
     missing = [item for item in plain.items() if not item[1].exists()]

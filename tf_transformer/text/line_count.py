@@ -6,6 +6,7 @@ import pathlib
 
 import numpy as np
 
+from tf_transformer.text.file_state import file_state
 from tf_transformer.text.reading import MAX_LINE_BYTES, check_length, open_text
 
 # Bytes per read. A line within one read cannot exceed the maximum length.
@@ -68,13 +69,9 @@ def count_lines(path: pathlib.Path, every: int) -> LineCount:
     return LineCount(lines, [*offsets, position], digest.hexdigest(), state)
 
 
-def file_state(path: pathlib.Path) -> list[int] | None:
-    """Returns size and modification time of a file; None if there is no such file.
-
-    As long as both are unchanged, the content is taken to be unchanged.
-    """
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return [status.st_size, status.st_mtime_ns]
+def split_lines(text: bytes) -> list[bytes]:
+    """Returns the lines that `count_lines` counts, without their line feeds."""
+    lines = text.split(b"\n")
+    if not lines[-1].strip(b"\r"):
+        lines.pop()
+    return lines

@@ -19,6 +19,8 @@ from tf_transformer.text.zstd import ZstdFile
 # A longer line is not a sentence. Without this limit, a file without line feeds, or a small
 # compressed file, could fill the memory.
 MAX_LINE_BYTES = 2**20
+# Files whose names end so are decompressed while reading.
+COMPRESSED = (".gz", ".zst")
 # Python refuses to convert very long numbers.
 _MAX_COLUMN_DIGITS = 9
 _TSV = re.compile(r"(?P<path>.+\.tsv(\.gz|\.zst)?)(:(?P<column>[0-9]+))?", re.DOTALL)

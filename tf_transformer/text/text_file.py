@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tf_transformer.errors import InputError
-from tf_transformer.text.reading import MAX_LINE_BYTES, decode_line, open_text, split_name
+from tf_transformer.text.reading import (
+    COMPRESSED,
+    MAX_LINE_BYTES,
+    decode_line,
+    open_text,
+    split_name,
+)
 
 if TYPE_CHECKING:  # reading without `dataset` must not import TensorFlow
     import tensorflow as tf
@@ -85,7 +91,7 @@ class TextFile:
 
         # TensorFlow cannot read zstd. Its reader of gzip ends at an empty member, such as bgzip's
         # end marker within concatenated files, and refuses padding.
-        if self.path.suffix in (".gz", ".zst"):
+        if self.path.suffix in COMPRESSED:
             return tf.data.Dataset.from_generator(
                 self.lines, output_signature=tf.TensorSpec((), tf.string)
             )

@@ -1,7 +1,7 @@
 """Detecting changes of the text files that training reads in every epoch."""
 
 from tf_transformer.errors import InputError
-from tf_transformer.text.line_count import file_state
+from tf_transformer.text.file_state import file_state
 from tf_transformer.text.text_file import TextFile
 from training.data.corpus import check_parallel, digest
 

@@ -11,7 +11,8 @@ import tqdm
 
 from tf_transformer.errors import InputError
 from tf_transformer.storage.own_files import replacing_own
-from tf_transformer.text.line_count import LineCount, LineCounts, count_lines, file_state
+from tf_transformer.text.file_state import file_state
+from tf_transformer.text.line_count import LineCount, LineCounts, count_lines
 from tf_transformer.text.reading import open_text
 from training.preparation.duplicates import mark_first_occurrences
 from training.preparation.processes import ProcessPool, progress_bar

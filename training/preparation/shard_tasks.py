@@ -13,6 +13,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.text.language_tags import lacks_tag, language_tag
+from tf_transformer.text.line_count import split_lines
 from tf_transformer.text.reading import NotTextError
 from tf_transformer.text.special_ids import END_ID
 from tf_transformer.text.text_file import TextFile
@@ -120,8 +121,8 @@ class _Drops:
 def _readable_pairs(shard, sides, tags, drops) -> Iterator[tuple[int, str, str]]:
     """Yields line indices and sentences; without a source, the target takes its place."""
     files = (shard.source or shard.target, shard.target)
-    target = _split_lines(sides[1])
-    lines = (_split_lines(sides[0]) if shard.source else target, target)
+    target = split_lines(sides[1])
+    lines = (split_lines(sides[0]) if shard.source else target, target)
     for file, side in zip(files, lines, strict=True):
         if len(side) != shard.num_lines:
             raise InputError(f"{file.path} has changed while it was read")
@@ -139,13 +140,6 @@ def _readable_pairs(shard, sides, tags, drops) -> Iterator[tuple[int, str, str]]
                 drops.add(FAULTS[4], shard.source, line)
             else:
                 yield line, *sentences
-
-
-def _split_lines(text: bytes) -> list[bytes]:
-    lines = text.split(b"\n")
-    if not lines[-1].strip(b"\r"):  # not a line, as in `count_lines`
-        lines.pop()
-    return lines
 
 
 def _chunks(items: Iterator) -> Iterator[list]:
