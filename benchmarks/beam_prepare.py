@@ -17,11 +17,11 @@ import os
 import pathlib
 import random
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 
+from benchmarks.killed_runs import run_killed
 from benchmarks.prepare import Memory, generate
 
 RUNS = ("processes", "direct", "killed", "dask-1", "dask-2")
@@ -40,39 +40,6 @@ def runner_options(run: str) -> Iterator[list[str]]:
         n_workers=num_workers, threads_per_worker=1, silence_logs=logging.CRITICAL
     ) as cluster:
         yield ["--runner", "dask", "--", "--dask_client_address", cluster.scheduler_address]
-
-
-def prepare(
-    command: list[str], memory: Memory, num_kills: int, duration: float
-) -> tuple[float, list[float]]:
-    """Runs a command, killing it at random moments first.
-
-    Args:
-        command: the command.
-        memory: records the memory, and is started.
-        num_kills: number of times that the command is killed.
-        duration: seconds that the command is expected to take.
-
-    Returns:
-        The seconds of all runs together, and when each killed one was killed.
-    """
-    draw = random.Random(7)
-    memory.start()
-    start, killed = time.perf_counter(), []
-    for _ in range(num_kills):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        wait = duration * draw.uniform(0.05, 0.4)
-        try:
-            process.wait(wait)
-            break
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            killed.append(wait)
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-    seconds = time.perf_counter() - start
-    memory.stop()
-    return seconds, killed
 
 
 def digest(folder: pathlib.Path) -> str:
@@ -97,18 +64,23 @@ def main() -> None:
     print("| | seconds | times the first | peak MB in each quarter of the time | same bytes |")
     print("|---|---|---|---|---|", flush=True)
     first: tuple[float, str] | None = None
+    draw = random.Random(7)
     for run in options.runs:
         output = options.directory / f"{options.pairs}-{run}-{time.time_ns()}"
         command = [sys.executable, "-m", "tf_transformer", "prepare", "--output", str(output)]
         command += ["--source", str(paths[0]), "--target", str(paths[1])]
-        kills = options.kills if run == "killed" else 0
+        waits: list[float] = []
+        if run == "killed" and first:
+            waits = [first[0] * draw.uniform(0.05, 0.4) for _ in range(options.kills)]
         with runner_options(run) as extra:
             memory = Memory(os.getpid())
-            seconds, killed = prepare([*command, *extra], memory, kills, first[0] if first else 0)
+            memory.start()
+            seconds, kills = run_killed([*command, *extra], waits)
+            memory.stop()
         found = digest(output)
         shutil.rmtree(output)
         first = first or (seconds, found)
-        name = f"{run}, {len(killed)} times" if kills else run
+        name = f"{run}, {kills} times" if kills else run
         cells = [name, f"{seconds:,.0f}", f"{seconds / first[0]:.2f}", memory.by_quarters()]
         cells.append("yes" if found == first[1] else "NO")
         print(f"| {' | '.join(cells)} |", flush=True)

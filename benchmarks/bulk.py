@@ -14,9 +14,10 @@ import argparse
 import hashlib
 import pathlib
 import random
-import subprocess
 import sys
 import time
+
+from benchmarks.killed_runs import run_killed
 
 
 def write_source(path: pathlib.Path, source: pathlib.Path, num_lines: int) -> None:
@@ -26,27 +27,6 @@ def write_source(path: pathlib.Path, source: pathlib.Path, num_lines: int) -> No
     with open(path, "w", encoding="utf-8") as file:
         for number in range(num_lines):
             file.write(f"{draw.choice(sentences)} {number}\n")
-
-
-def run(command: list[str], num_kills: int, seconds: float) -> tuple[float, int]:
-    """Runs a command, killed at random moments of the time that it is expected to take.
-
-    Returns:
-        The seconds of all runs together, and how often the command was killed.
-    """
-    draw = random.Random(5)
-    start, kills = time.perf_counter(), 0
-    for _ in range(num_kills):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            process.wait(draw.uniform(0.3, 1.3) * seconds / num_kills)
-            break
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            kills += 1
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - start, kills
 
 
 def digest(path: pathlib.Path) -> tuple[str, int]:
@@ -77,10 +57,11 @@ def main() -> None:
     else:
         command += ["--model-dir", options.model_dir, "--beam-size", "1"]
     print("| | seconds | sentences/s | lines | the same |\n|---|---|---|---|---|", flush=True)
-    first, seconds = None, 0.0
+    first, seconds, draw = None, 0.0, random.Random(5)
     for num_kills in (0, options.kills):
         output = options.directory / f"{options.lines}-{num_kills}-{time.time_ns()}"
-        seconds, kills = run([*command, "--output", str(output)], num_kills, seconds)
+        waits = [draw.uniform(0.3, 1.3) * seconds / num_kills for _ in range(num_kills)]
+        seconds, kills = run_killed([*command, "--output", str(output)], waits)
         found, num_lines = digest(output)
         output.unlink()
         first = first or found
