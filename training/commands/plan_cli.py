@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import math
 import pathlib
 import sys
 
@@ -70,8 +71,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _run_plan(options):
     _check(options)
     from training.planning.machines import MACHINES
-    from training.planning.operations import training_operations
-    from training.planning.plan import batches_of, make_plan
+    from training.planning.plan import batches_of, make_plan, operations_per_batch
     from training.settings import make_config, parse_setting, read_settings
 
     preset = {} if options.preset is None else {"preset": options.preset}
@@ -79,8 +79,8 @@ def _run_plan(options):
     corpus, vocab_sizes = _corpus(options, settings)
     config = make_config(settings)
     model = config.transformer_config(*vocab_sizes)
-    batches = batches_of(corpus, config.data.max_length, config.data.batch_tokens)
-    per_batch = batches.rows * training_operations(model).of_pair(*[batches.positions] * 2)
+    batches = batches_of(corpus, config.data)
+    per_batch = operations_per_batch(model, batches)
     measured = None
     if options.measure:
         from training.planning.measurement import measure
@@ -162,16 +162,19 @@ def _corpus(options, settings):
 
 def _num_weights(model) -> int:
     """Returns the number of weights, from their shapes."""
-    import math
-
     from tf_transformer.storage.weight_shapes import weight_shapes
 
     return sum(math.prod(shape) for shape in weight_shapes(model).values())
 
 
 def _report(options, config, corpus, batches, plan, measured) -> str:
+    from training.planning.machines import MACHINES
+
     devices = "this machine" if options.measure else options.machine or "device"
     several = "" if options.devices == 1 else f"{options.devices} x "
+    if options.machine:
+        machine = MACHINES[options.machine]
+        devices += f", {machine.dtype} ({machine.source})"
     rows = [
         ("model", f"{config.preset}, {plan.num_weights / 1e6:,.1f} million weights"),
         ("corpus", f"{corpus.num_pairs:,} pairs, {corpus.target_tokens:,} target tokens"),

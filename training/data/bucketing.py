@@ -23,16 +23,21 @@ def bucket_boundaries(max_length: int, *, first: int = 8, growth: float = 1.15) 
     return [*boundaries, max_length + 1]
 
 
-def bucket_batch_sizes(boundaries: list[int], batch_tokens: int) -> list[int]:
+def bucket_batch_sizes(
+    boundaries: list[int], batch_tokens: int, batch_sentences: int | None = None
+) -> list[int]:
     """Returns the batch size of each bucket, with which its longest pairs fit the token budget.
 
     Args:
         boundaries: the result of `bucket_boundaries`.
         batch_tokens: the budget; a bucket of longer pairs gets batch size 1.
+        batch_sentences: the size of all batches, in place of the budget.
 
     Returns:
         One size per bucket, and an unused one for lengths beyond the last boundary, which
         `tf.data.Dataset.bucket_by_sequence_length` requires.
     """
+    if batch_sentences is not None:
+        return [batch_sentences] * (len(boundaries) + 1)
     sizes = [max(1, batch_tokens // (boundary - 1)) for boundary in boundaries]
     return [*sizes, 1]

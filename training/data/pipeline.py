@@ -146,9 +146,9 @@ class ParallelText:
     def _batches(self, lines: tf.data.Dataset) -> tf.data.Dataset:
         max_length = self.config.max_length
         boundaries = bucket_boundaries(max_length)
-        batch_sizes = bucket_batch_sizes(boundaries, self.config.batch_tokens)
-        if self.config.batch_sentences is not None:
-            batch_sizes = [self.config.batch_sentences] * len(batch_sizes)
+        batch_sizes = bucket_batch_sizes(
+            boundaries, self.config.batch_tokens, self.config.batch_sentences
+        )
 
         def end_sentences(source, target):
             return append_end(tf.identity(source)), append_end(tf.identity(target))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
+from training.config import DataConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.planning.operations import training_operations
 
@@ -59,14 +60,16 @@ class Batches:
     target_tokens: float
 
 
-def batches_of(corpus: Corpus, max_length: int, batch_tokens: int) -> Batches:
+def batches_of(corpus: Corpus, config: DataConfig) -> Batches:
     """Computes the batches of an epoch, see `bucket_batch_sizes`.
+
+    Training also makes some smaller batches, of what is left of each bucket.
 
     Raises:
         InputError: all pairs are too long.
     """
-    boundaries = bucket_boundaries(max_length)
-    sizes = bucket_batch_sizes(boundaries, batch_tokens)
+    boundaries = bucket_boundaries(config.max_length)
+    sizes = bucket_batch_sizes(boundaries, config.batch_tokens, config.batch_sentences)
     number = rows = positions = 0.0
     for size, (begin, end) in zip(sizes, itertools.pairwise([0, *boundaries]), strict=False):
         pairs = corpus.lengths[begin:end]
@@ -77,9 +80,15 @@ def batches_of(corpus: Corpus, max_length: int, batch_tokens: int) -> Batches:
             rows += count
             positions += count * longest
     if not rows:
-        raise InputError(f"no pair has at most {max_length} tokens a side (data.max_length)")
+        raise InputError(f"no pair has at most {config.max_length} tokens a side (data.max_length)")
     kept = rows / corpus.num_pairs
     return Batches(number, rows / number, positions / rows, corpus.target_tokens * kept / number)
+
+
+def operations_per_batch(config: TransformerConfig, batches: Batches) -> float:
+    """Returns the operations of training on a batch, see `training_operations`."""
+    pair = training_operations(config).of_pair(batches.positions, batches.positions)
+    return batches.rows * pair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +129,7 @@ def make_plan(
 
     A step takes the operations of its batch, divided among the devices, and, with several devices,
     a ring's reduction of the gradients: each device sends and receives 2 (n - 1) / n of their
-    bytes. The two are not overlapped, as in `MirroredStrategy`.
+    bytes. The two are taken to happen one after the other.
 
     Args:
         config: the model.
@@ -132,9 +141,7 @@ def make_plan(
         bandwidth: bytes per second between two devices.
         price: price of a device for an hour.
     """
-    operations = training_operations(config)
-    per_batch = batches.rows * operations.of_pair(batches.positions, batches.positions)
-    computing = per_batch / num_devices / operations_per_second
+    computing = operations_per_batch(config, batches) / num_devices / operations_per_second
     sent = 2 * (num_devices - 1) / num_devices * num_weights * _GRADIENT_BYTES
     reduction = sent / bandwidth
     hours = steps * (computing + reduction) / _HOUR

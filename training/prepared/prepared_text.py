@@ -71,9 +71,7 @@ class PreparedText:
             check_service(service)
         self._descriptions = descriptions
         self._boundaries = bucket_boundaries(config.max_length)
-        sizes = bucket_batch_sizes(self._boundaries, config.batch_tokens)
-        if config.batch_sentences is not None:
-            sizes = [config.batch_sentences] * len(sizes)
+        sizes = bucket_batch_sizes(self._boundaries, config.batch_tokens, config.batch_sentences)
         self._batch_sizes = sizes[: len(self._boundaries)]
         # A shard has no pairs if all of them were duplicates.
         by_folder = [

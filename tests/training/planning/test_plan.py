@@ -85,7 +85,7 @@ def test_batches_are_about_those_of_training(prepared):
     corpus = Corpus(lengths.tolist(), *tokens)
     config = DataConfig(batch_tokens=100, max_length=60, shuffle_buffer=1000)
     text = PreparedText([PreparedFolder(prepared)], config)
-    batches = batches_of(corpus, 60, 100)
+    batches = batches_of(corpus, config)
     rows, targets = [], []
     for _, labels in text.training_batches(1).take(200).as_numpy_iterator():
         rows.append(len(labels))
@@ -97,13 +97,23 @@ def test_batches_are_about_those_of_training(prepared):
 
 def test_lengths_beyond_the_maximum_are_left_out():
     corpus = Corpus([0] * 9 + [55] + [0] * 90 + [50], 5500, 5500)
-    batches = batches_of(corpus, 60, 100)  # a bucket holds the pairs of 9 tokens alone
+    batches = batches_of(
+        corpus, DataConfig(max_length=60, batch_tokens=100)
+    )  # a bucket holds the pairs of 9 tokens alone
     assert (batches.number, batches.rows, batches.positions) == (5, 11, 9)
+
+
+def test_a_fixed_number_of_sentences():
+    corpus = Corpus.of_mean_lengths(1000, 20, 20)
+    batches = batches_of(corpus, DataConfig(max_length=60, batch_sentences=40))
+    assert (batches.number, batches.rows, batches.target_tokens) == (25, 40, 800)
 
 
 def test_times_and_costs_by_hand():
     config = preset("base")
-    batches = batches_of(Corpus.of_mean_lengths(1000, 20, 20), 100, 400)
+    batches = batches_of(
+        Corpus.of_mean_lengths(1000, 20, 20), DataConfig(max_length=100, batch_tokens=400)
+    )
     per_step = batches.rows * training_operations(config).of_pair(20, 20)
     plan = make_plan(
         config, batches, 100, num_weights=10**6, num_devices=4, operations_per_second=per_step,
@@ -146,6 +156,7 @@ def test_the_paper_is_planned_within_a_fifth(tmp_path, capsys, name, steps, days
     assert plan["cost"] == pytest.approx(plan["hours"] * 8 * 1.5)
     output = capsys.readouterr().out
     assert f"{steps:,}, " in output and "without validation" in output and "cost  " in output
+    assert "8 x p100, float32 (Vaswani et al., 2017, " in output
 
 
 @pytest.mark.parametrize(
