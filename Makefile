@@ -5,7 +5,7 @@ EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast docs format protos clean always
+.PHONY: demo test test-fast test-beam beam-tests docs format protos clean always
 
 $(VENV)/installed-%: setup.py pyproject.toml $(VENV)/pyvenv.cfg
 	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[$*]"
@@ -29,6 +29,14 @@ test-fast: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not slow"
 
+# Apache Beam wants protobuf below 7, and the comparisons with Transformers 7: so an environment apart.
+test-beam:
+	$(MAKE) beam-tests VENV=.venv-beam EXTRAS=dev,beam
+
+beam-tests: $(VENV)/installed-$(EXTRAS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal \
+		tests/export/bulk tests/training/preparation/test_beam.py
+
 docs: $(VENV)/installed-docs
 	$(BIN)/mkdocs build --strict
 
@@ -45,4 +53,4 @@ protos:
 		tf_transformer/text/sentencepiece_model.proto
 
 clean:
-	rm -rf $(VENV) build *.egg-info demo-out site
+	rm -rf $(VENV) .venv-beam build *.egg-info demo-out site

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from concurrent import futures
 from typing import TYPE_CHECKING
 
-import grpc
-
 if TYPE_CHECKING:
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
@@ -37,6 +35,9 @@ def loopback_only() -> Iterator[None]:
     The direct runner's servers for its workers would listen on every interface and ask for no
     password, and whoever is their worker gets the text.
     """
+    # Imported only here: each command imports this module, and grpc starts threads.
+    import grpc
+
     with futures.ThreadPoolExecutor(1) as executor:
         server = type(grpc.server(executor))
     listen = server.add_insecure_port
