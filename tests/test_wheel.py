@@ -21,11 +21,19 @@ PACKAGES = ("tf_transformer", "training", "export")
 # What the wheel is made of; generated folders such as build/ would bring files that are gone.
 SOURCES = (*PACKAGES, "setup.py", "pyproject.toml", "README.md", "LICENSE")
 
+# Of the packages that no command loads without the extra `beam`, modules may need it.
+WITH_BEAM = ("export.bulk.", "training.preparation.", "tf_transformer.apache_beam.")
+
 # Imports each module that is named on standard input, and prints the file that it came from.
-IMPORT_ALL = """\
-import importlib, sys
+IMPORT_ALL = f"""\
+import importlib.util, sys
 for name in sys.stdin.read().split():
-    print(importlib.import_module(name).__file__)
+    try:
+        print(importlib.import_module(name).__file__)
+    except ModuleNotFoundError as error:
+        if error.name not in ("apache_beam", "pyarrow") or not name.startswith({WITH_BEAM}):
+            raise
+        print(importlib.util.find_spec(name).origin)
 """
 
 
