@@ -80,7 +80,11 @@ class CTranslate2:
         )
 
     def ids(self, answer):
-        return [[int(piece[1:]) for piece in result.hypotheses[0]] for result in answer]
+        # It may choose a special piece, "<s>", where a length is forced.
+        return [
+            [int(piece[1:]) if piece[1:].isdecimal() else 0 for piece in result.hypotheses[0]]
+            for result in answer
+        ]
 
 
 class Marian:
