@@ -104,6 +104,8 @@ class OptimizationConfig:
         keep_checkpoints: number of most recent checkpoints to keep.
         micro_batches: number of parts in which a device's batch passes through the model, to save
             memory; the update is that of the whole batch.
+        r_drop: weight of the divergence between two passes with different dropout (R-Drop), see
+            `losses/r_drop.py`; 0 makes a single pass.
         clip_norm: maximum global norm of the gradient; None sets no limit, as in the paper.
         average_decay: decay of an exponential moving average of the weights, see `Adam`. The
             average is validated and becomes the model. None keeps no average.
@@ -123,6 +125,7 @@ class OptimizationConfig:
     checkpoint_every: Positive = 500
     keep_checkpoints: Positive = 10
     micro_batches: Positive = 1
+    r_drop: Rate = 0.0
     clip_norm: PositiveFloat | None = None
     average_decay: Annotated[float, pydantic.Field(gt=0, lt=1)] | None = None
     dtype: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"

@@ -50,6 +50,7 @@ def build_model(
     )
     model.optimizer.build(model.trainable_variables)
     model.num_micro_batches = optimization.micro_batches
+    model.r_drop = optimization.r_drop
     return model
 
 

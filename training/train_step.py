@@ -31,6 +31,8 @@ class _TrainableModel(DecoderModel):
 
     Attributes:
         num_micro_batches: number of micro-batches per replica's batch.
+        r_drop: weight of the divergence between two passes, see `losses/r_drop.py`; 0 for a single
+            pass.
         plain_class: class of the model without training, which `save` writes.
         token_metrics: metrics given to `compile`.
         entries: metric that counts the entries of source and target, padding included.
@@ -39,6 +41,7 @@ class _TrainableModel(DecoderModel):
     """
 
     num_micro_batches = 1
+    r_drop = 0.0
     plain_class: type[DecoderModel]
     token_metrics: Sequence[TokenMean] = ()
 
@@ -74,16 +77,21 @@ class _TrainableModel(DecoderModel):
 
     def _gradients(self, inputs, labels, tokens):
         with tf.GradientTape() as tape:
-            hidden = self.hidden_at(inputs, padding_mask(labels), training=True)
+            num_passes = 2 if self.r_drop else 1
+            repeated, mask = tf.nest.map_structure(
+                lambda ids: tf.concat([ids] * num_passes, axis=0), (inputs, padding_mask(labels))
+            )
+            hidden = self.hidden_at(repeated, mask, training=True)
             table, bias = self.logits_weights()
             loss, losses = projected_cross_entropy(
                 hidden,
                 table,
                 bias,
                 labels,
-                ops.maximum(tokens, 1.0),
+                num_passes * ops.maximum(tokens, 1.0),
                 self.loss.label_smoothing,
                 self.loss.smoothed_over,
+                self.r_drop,
             )
             loss = loss * getattr(self.optimizer, "loss_scale", 1.0)
         self._count(inputs, labels)

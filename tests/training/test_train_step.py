@@ -31,7 +31,7 @@ def batch():
     return {"source": source, "target": target}, labels
 
 
-def train(model_class, config, dtype, num_micro_batches=1):
+def train(model_class, config, dtype, num_micro_batches=1, r_drop=0.0):
     """The updates of two steps, and the metrics."""
     keras.utils.set_random_seed(1)
     model = model_class(config, dtype=dtype)
@@ -43,6 +43,8 @@ def train(model_class, config, dtype, num_micro_batches=1):
     )
     if num_micro_batches > 1:
         model.num_micro_batches = num_micro_batches
+    if r_drop:
+        model.r_drop = r_drop
     inputs, labels = batch()
     if config.decoder_only:
         del inputs["source"]
@@ -76,8 +78,9 @@ def test_step_is_that_of_the_plain_loss(switches, dtype):
     expected, expected_metrics = train(plain, config, dtype)
     # bfloat16 rounds what lies below the logits, in another order: 8 bits.
     tolerance = 1e-5 if dtype == "float32" else 2e-2
-    for num_micro_batches in (1, 2):
-        found, metrics = train(trained, config, dtype, num_micro_batches)
+    # Without dropout, both passes of R-Drop are equal, and the update is that of one.
+    for num_micro_batches, r_drop in ((1, 0.0), (2, 0.0), (2, 5.0)):
+        found, metrics = train(trained, config, dtype, num_micro_batches, r_drop)
         largest = max(np.abs(update).max() for update in expected)
         assert largest > 0.01
         for ours, theirs in zip(found, expected, strict=True):
@@ -88,6 +91,20 @@ def test_step_is_that_of_the_plain_loss(switches, dtype):
         # Which of two nearly equal logits is the larger one may be rounding: for one of 12 tokens.
         a_token = 0 if dtype == "float32" else 1 / 12
         np.testing.assert_allclose(accuracy, expected_accuracy, rtol=1e-5, atol=a_token)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("decoder_only", [False, True])
+def test_passes_of_r_drop_have_different_dropout(decoder_only):
+    """So their divergence is in the loss of the first step, in proportion to its weight."""
+    sizes = SIZES | dict(dropout_rate=0.5, decoder_only=decoder_only)
+    config = TransformerConfig(**sizes, source_vocab_size=None if decoder_only else VOCAB)
+    trained = TrainableLanguageModel if decoder_only else TrainableTransformer
+    small, medium, large = (
+        train(trained, config, "float32", r_drop=weight)[1][0][0] for weight in (1e-6, 1.0, 2.0)
+    )
+    assert medium - small > 0.01
+    assert large - medium == pytest.approx(medium - small, rel=1e-3)
 
 
 def test_other_metrics_are_refused():

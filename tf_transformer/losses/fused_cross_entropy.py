@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.losses.label_smoothing import SMOOTHED_OVER, TokenLosses, num_smoothed
+from tf_transformer.losses.r_drop import divergence_of_pairs, pair_differences
 from tf_transformer.text.special_ids import PAD_ID
 
 # The default chunk size is proportional to the vectors' width, with a minimum. With smaller chunks,
@@ -24,6 +25,7 @@ def projected_cross_entropy(
     divisor: Any,
     label_smoothing: float,
     smoothed_over: str = "all",
+    r_drop: float = 0.0,
     chunk_size: int | None = None,
 ) -> tuple[Any, TokenLosses]:
     """Computes the smoothed cross-entropy of `hidden matrix^T + bias`, summed and divided.
@@ -38,19 +40,24 @@ def projected_cross_entropy(
     wide as the vocabulary. The memory is that of a chunk's logits and two matrices of the shape of
     E, for any batch size.
 
+    With R-Drop, half of alpha times the divergence D of its two passes is added to the loss of each
+    token in each pass, and the gradient of alpha D to P.
+
     Args:
         hidden: `(tokens, d_model)`, the vectors of the real tokens of all rows in sequence; of any
-            floating type, cast to float32.
+            floating type, cast to float32. With R-Drop, `(2 * tokens, d_model)`, those of one pass
+            after those of the other.
         matrix: E, `(vocab, d_model)` float32.
         bias: `(vocab,)` float32, or None.
         labels: `(batch, length)` ids padded with 0.
         divisor: c, a scalar.
         label_smoothing: probability e to spread over n tokens, see `smoothed_cross_entropy`.
         smoothed_over: the n tokens to spread it over, see `smoothed_cross_entropy`.
+        r_drop: alpha, the weight of the divergence, see `r_drop.py`; 0 for a single pass.
         chunk_size: number of tokens per chunk; None chooses it.
 
     Returns:
-        The loss, a scalar, and the `TokenLosses` of the real tokens.
+        The loss, a scalar, and the `TokenLosses` of the real tokens, with R-Drop of both passes.
     """
     vocab_size, width = matrix.shape
     chunk_size = chunk_size or max(_MIN_CHUNK_SIZE, _CHUNK_SIZE_PER_WIDTH * width)
@@ -62,37 +69,49 @@ def projected_cross_entropy(
     if excludes_padding:
         smoothing_by_id *= tf.cast(tf.range(vocab_size) != PAD_ID, tf.float32)
     ids = tf.cast(tf.boolean_mask(labels, labels != PAD_ID), tf.int32)
-    has_bias = bias is not None
+    has_bias, num_passes = bias is not None, 2 if r_drop else 1
+    if r_drop:  # the two passes of each token in adjacent rows
+        ids = tf.repeat(ids, 2)
+        hidden = tf.reshape(
+            tf.transpose(tf.reshape(hidden, (2, -1, width)), (1, 0, 2)), (-1, width)
+        )
 
     @tf.custom_gradient
     def loss_of(hidden, matrix, bias):
         rows = tf.cast(hidden, tf.float32)
 
         def compute_chunk(chunk):
-            """Returns `(tokens, 3)` values for the losses, P E, P^T H and P^T 1."""
+            """Returns `(tokens, values)` for the losses, P E, P^T H and P^T 1."""
             vectors, chunk_labels = rows[chunk], ids[chunk]
             logits = tf.matmul(vectors, matrix, transpose_b=True)
             logits = logits + bias if has_bias else logits
             label_logits = tf.gather(logits, chunk_labels, batch_dims=1)
             max_logits = tf.reduce_max(logits, axis=-1)
+            differences = pair_differences(logits) if r_drop else max_logits
             # Nothing reads the logits afterwards, so TensorFlow computes the softmax in place.
-            with tf.control_dependencies([label_logits, max_logits]):
+            with tf.control_dependencies([label_logits, max_logits, differences]):
                 probabilities = tf.nn.softmax(logits)
             max_probabilities = tf.reduce_max(probabilities, axis=-1)
             surprisal = max_logits - label_logits - tf.math.log(max_probabilities)
             is_right = tf.cast(label_logits >= max_logits, tf.float32)
+            losses = [surprisal, label_logits, is_right]
+            if r_drop:
+                normalizers = max_logits - tf.math.log(max_probabilities)
+                divergence, change = divergence_of_pairs(differences, probabilities, normalizers)
+                losses.append(divergence)
+                probabilities += r_drop * change
             return (
-                tf.stack([surprisal, label_logits, is_right], axis=1),
+                tf.stack(losses, axis=1),
                 tf.matmul(probabilities, matrix),
                 tf.matmul(probabilities, vectors, transpose_a=True),
                 tf.reduce_sum(probabilities, axis=0) if has_bias else bias,
             )
 
         values, rows_gradient, matrix_gradient, bias_gradient = _sum_over_chunks(
-            compute_chunk, tf.size(ids), chunk_size, vocab_size, width
+            compute_chunk, tf.size(ids), chunk_size, vocab_size, width, num_passes
         )
-        surprisal, label_logits, is_right = tf.unstack(values, 3, axis=1)
-        smoothed = surprisal
+        surprisal, label_logits, is_right, *divergence = tf.unstack(values, 2 + num_passes, axis=1)
+        smoothed = surprisal + 0.5 * r_drop * divergence[0] if r_drop else surprisal
         if label_smoothing:
             mean_logits = tf.linalg.matvec(rows, tf.reduce_mean(matrix, axis=0))
             mean_logits += tf.reduce_mean(bias)
@@ -123,12 +142,16 @@ def projected_cross_entropy(
     return loss, TokenLosses(*map(tf.stop_gradient, losses))
 
 
-def _sum_over_chunks(compute_chunk, num_tokens, chunk_size, vocab_size, width):
-    """Runs `compute_chunk` on all chunks: concatenates its first two results, sums the others."""
-    num_chunks = tf.maximum((num_tokens + chunk_size - 1) // chunk_size, 1)
+def _sum_over_chunks(compute_chunk, num_rows, chunk_size, vocab_size, width, num_passes):
+    """Runs `compute_chunk` on all chunks: concatenates its first two results, sums the others.
+
+    The passes of a token are in the same chunk.
+    """
+    num_chunks = tf.maximum((num_rows + chunk_size - 1) // chunk_size, 1)
+    num_tokens = num_rows // num_passes
 
     def add_chunk(index, values, rows_gradient, matrix_gradient, bias_gradient):
-        start, end = (num_tokens * i // num_chunks for i in (index, index + 1))
+        start, end = (num_tokens * i // num_chunks * num_passes for i in (index, index + 1))
         chunk_values, d_rows, d_matrix, d_bias = compute_chunk(slice(start, end))
         return (
             index + 1,
@@ -144,7 +167,13 @@ def _sum_over_chunks(compute_chunk, num_tokens, chunk_size, vocab_size, width):
     _, values, rows_gradient, matrix_gradient, bias_gradient = tf.while_loop(
         lambda index, *_: index < num_chunks,
         add_chunk,
-        (0, row_array(3), row_array(width), tf.zeros([vocab_size, width]), tf.zeros([vocab_size])),
+        (
+            0,
+            row_array(2 + num_passes),  # with two passes, the divergence as well
+            row_array(width),
+            tf.zeros([vocab_size, width]),
+            tf.zeros([vocab_size]),
+        ),
         parallel_iterations=1,  # one chunk at a time, to limit the memory
     )
     return values.concat(), rows_gradient.concat(), matrix_gradient, bias_gradient

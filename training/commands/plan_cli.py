@@ -80,7 +80,8 @@ def _run_plan(options):
     config = make_config(settings)
     model = config.transformer_config(*vocab_sizes)
     batches = batches_of(corpus, config.data)
-    per_batch = operations_per_batch(model, batches)
+    num_passes = 2 if config.optimization.r_drop else 1
+    per_batch = operations_per_batch(model, batches, num_passes)
     measured = None
     if options.measure:
         from training.planning.measurement import measure
@@ -101,6 +102,7 @@ def _run_plan(options):
         operations_per_second=speed,
         # A measured step includes the reduction of the gradients.
         bandwidth=float("inf") if measured else options.bandwidth * 1e9,
+        num_passes=num_passes,
         price=options.price,
     )
     print(_report(options, config, corpus, batches, plan, measured))

@@ -85,10 +85,16 @@ def batches_of(corpus: Corpus, config: DataConfig) -> Batches:
     return Batches(number, rows / number, positions / rows, corpus.target_tokens * kept / number)
 
 
-def operations_per_batch(config: TransformerConfig, batches: Batches) -> float:
-    """Returns the operations of training on a batch, see `training_operations`."""
+def operations_per_batch(config: TransformerConfig, batches: Batches, num_passes: int = 1) -> float:
+    """Returns the operations of training on a batch, see `training_operations`.
+
+    Args:
+        config: the model.
+        batches: the batches of an epoch.
+        num_passes: passes of each batch through the model, 2 for R-Drop.
+    """
     pair = training_operations(config).of_pair(batches.positions, batches.positions)
-    return batches.rows * pair
+    return num_passes * batches.rows * pair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,6 +129,7 @@ def make_plan(
     num_devices: int,
     operations_per_second: float,
     bandwidth: float,
+    num_passes: int = 1,
     price: float | None = None,
 ) -> Plan:
     """Estimates a training run.
@@ -139,9 +146,11 @@ def make_plan(
         num_devices: number of devices.
         operations_per_second: operations per second of a device, see `Machine`.
         bandwidth: bytes per second between two devices.
+        num_passes: see `operations_per_batch`.
         price: price of a device for an hour.
     """
-    computing = operations_per_batch(config, batches) / num_devices / operations_per_second
+    operations = operations_per_batch(config, batches, num_passes)
+    computing = operations / num_devices / operations_per_second
     sent = 2 * (num_devices - 1) / num_devices * num_weights * _GRADIENT_BYTES
     reduction = sent / bandwidth
     hours = steps * (computing + reduction) / _HOUR

@@ -36,7 +36,7 @@ def real(hidden):
 
 def in_chunks(hidden, table, bias, label_smoothing, smoothed_over, chunk=4):
     return projected_cross_entropy(
-        real(hidden), table, bias, LABELS, DIVISOR, label_smoothing, smoothed_over, chunk
+        real(hidden), table, bias, LABELS, DIVISOR, label_smoothing, smoothed_over, chunk_size=chunk
     )[0]
 
 
@@ -95,7 +95,7 @@ def test_extreme_logits(arrays):
 
 def test_metrics_are_those_of_logits(arrays):
     hidden, table, bias = arrays
-    _, losses = projected_cross_entropy(real(hidden), table, bias, LABELS, DIVISOR, 0.1, "all", 4)
+    _, losses = projected_cross_entropy(real(hidden), table, bias, LABELS, DIVISOR, 0.1)
     logits = tf.linalg.matmul(hidden, table, transpose_b=True) + bias
     for make in (SmoothedLoss, Perplexity, TokenAccuracy):
         of_losses, of_logits = make(), make()

@@ -58,8 +58,9 @@ def test_one_device_is_two_devices(results, name):
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
-def test_micro_batches_on_two_devices_are_one_batch_on_one(results, name):
-    comparison = results["micro_batches"][name]
+@pytest.mark.parametrize("kind", ["micro_batches", "r_drop"])
+def test_micro_batches_on_two_devices_are_one_batch_on_one(results, kind, name):
+    comparison = results[kind][name]
     assert comparison["steps"] == [comparison["expected_steps"]] * 2
     assert comparison["largest_update"] > 0.01
     assert comparison["relative_difference"] < 1e-5

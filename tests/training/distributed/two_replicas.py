@@ -115,13 +115,17 @@ def compare_all(strategy):
     return results, [{key: values[key] for key in METRICS} for values in evaluated]
 
 
-def compare_micro_batches(strategy):
-    """Keras' step over whole batches on one device, the project's over parts of them on two."""
+def compare_micro_batches(strategy, r_drop):
+    """Keras' step over whole batches on one device, the project's over parts of them on two.
+
+    Without dropout, R-Drop changes nothing.
+    """
     keras.utils.set_random_seed(1)
     one = make_model(keras.optimizers.SGD(0.5))
     with strategy.scope():
         two = make_model(keras.optimizers.SGD(0.5), model_class=TrainableTransformer)
     two.num_micro_batches = 3
+    two.r_drop = r_drop
     return {name: compare(one, two, name) for name in LENGTHS}
 
 
@@ -202,7 +206,8 @@ def main():
         "replicas": strategy.num_replicas_in_sync,
         "uneven_first_batch": uneven_first_batch,
         "comparisons": comparisons,
-        "micro_batches": compare_micro_batches(strategy),
+        "micro_batches": compare_micro_batches(strategy, 0.0),
+        "r_drop": compare_micro_batches(strategy, 5.0),
         "adam": apply_adam(strategy),
         "evaluated": evaluated,
         "dropout": draw_dropout(strategy),

@@ -159,6 +159,15 @@ def test_the_paper_is_planned_within_a_fifth(tmp_path, capsys, name, steps, days
     assert "8 x p100, float32 (Vaswani et al., 2017, " in output
 
 
+def test_r_drop_takes_two_passes(tmp_path):
+    hours = []
+    for weight in (0, 5):
+        words = ["--json", str(tmp_path / "plan"), "--set", f"optimization.r_drop={weight}"]
+        assert main(["plan", "--pairs", "1000", "--machine", "p100", *words]) == 0
+        hours.append(json.loads((tmp_path / "plan").read_text())["hours"])
+    assert hours[1] == pytest.approx(2 * hours[0])
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
