@@ -246,7 +246,10 @@ def test_what_users_of_the_layers_need_is_public():
 LARGEST_FOLDER = 16
 # What a sub-package of `tf_transformer` may import: its own modules and tiers before its own.
 TIERS = (
-    {"errors", "printable", "backend", "private_interfaces", "config_checks", "presets", "config"},
+    {
+        *("errors", "printable", "backend", "private_interfaces"),
+        *("config_checks", "presets", "config", "ensemble_config"),
+    },
     {"text"},
     {"layers"},
     {"losses", "models"},

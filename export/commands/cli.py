@@ -23,10 +23,11 @@ from tf_transformer.command_line.calibration_options import add_calibration, giv
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
-    add_model_dir,
+    add_model_dirs,
     add_search_options,
     add_shortlist,
     check_translator,
+    given_models,
     given_search,
     given_shortlist,
     search_shape,
@@ -57,7 +58,7 @@ def _add_export(commands):
         description="Writes the next numbered version into the output directory. The version is "
         "verified in a fresh process before it appears under its number.",
     )
-    add_model_dir(parser, "the trained model")
+    add_model_dirs(parser)
     parser.add_argument(
         "--output", type=pathlib.Path, required=True, metavar="DIR",
         help="the directory that TF Serving watches",
@@ -98,27 +99,31 @@ def _run_export(options):
     check_signatures(options.signatures or ())
     check_export_folder(options.output)
     check_folder(options.output)
-    if options.output.resolve() == options.model_dir.resolve():
+    models = given_models(options)
+    if options.output.resolve() in [path.resolve() for path in models.directories]:
         raise InputError(
             f"--output {options.output}: is the model directory; expected another folder, for "
             "exported versions only"
         )
-    check_output_file("--output", options.output, [options.model_dir])
-    vocabularies = check_translator(options.model_dir, options.end_piece)
+    check_output_file("--output", options.output, models.directories)
+    vocabularies = check_translator(models, options.end_piece)
     shortlist = given_shortlist(options, vocabularies)
-    calibration = given_calibration(options, vocabularies[0])
-    shapes = _compiled_shapes(options)
-    facts = training_facts(options.model_dir, options.languages)
+    config = models.config()
+    calibration = given_calibration(options, vocabularies[0], 1 + config.num_target_tags)
+    shapes = _compiled_shapes(options, config.max_length)
+    facts = training_facts(models.directories, options.languages)
     scores = options.scores and read_evaluation(options.scores)
     _warn_of_slow_bfloat16(options)
     import_tensorflow()
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("export").setLevel(logging.INFO)
-    translator, digest = _load_translator(options, shapes, shortlist, calibration)
+    translator, digest = _load_translator(options, models, shapes, shortlist, calibration)
     facts["weights_digest_blake2b"] = digest
+    if models.is_ensemble:
+        facts["members"] = models.facts()
     if calibration:
         facts["calibration"] = calibration.facts
-    scores = scores or _scores_of(facts, options, shortlist)
+    scores = scores or _scores_of(facts, options, models, shortlist)
     if scores:
         facts["scores"] = scores
     if translator.source_tokenizer.languages:
@@ -145,20 +150,19 @@ def _warn_of_slow_bfloat16(options):
         )
 
 
-def _compiled_shapes(options):
+def _compiled_shapes(options, longest):
     """Returns the shapes of `--xla`; the default ones are those that the model can translate."""
     if options.xla is None:
         return []
-    from tf_transformer.storage.model_dir import read_config  # `--help` imports no SentencePiece
-
-    longest = read_config(options.model_dir).max_length
     if not options.xla:
         return default_shapes(longest)
     return check_shapes(options.xla, longest, "--xla")
 
 
-def _scores_of(facts, options, shortlist):
-    stored = stored_scores(options.model_dir)
+def _scores_of(facts, options, models, shortlist):
+    if models.is_ensemble:  # `evaluate` stores none
+        return None
+    stored = stored_scores(models.directories[0])
     scores = last_matching(
         stored,
         weights_digest_blake2b=facts["weights_digest_blake2b"],
@@ -177,14 +181,13 @@ def _scores_of(facts, options, shortlist):
     return scores
 
 
-def _load_translator(options, shapes, shortlist, calibration):
+def _load_translator(options, models, shapes, shortlist, calibration):
     """Returns the translator and the digest of its weights."""
     from tf_transformer.inference.translator import Translator
-    from tf_transformer.storage.model_dir import load_with_digest
 
     search = given_search(options)
     calibrate = functools.partial(calibration.input_ranges, **search) if calibration else None
-    model, source, target, digest = load_with_digest(options.model_dir, options.dtype, calibrate)
+    model, source, target, digest = models.load_with_digest(options.dtype, calibrate)
     translator = Translator(
         model,
         source,

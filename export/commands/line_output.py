@@ -6,7 +6,7 @@ import os
 import pathlib
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from export.commands.line_batches import Lines
@@ -23,14 +23,14 @@ def output_path(name: str) -> pathlib.Path | None:
 
 
 def check_output(
-    path: pathlib.Path | None, lines: Lines, model_dir: pathlib.Path | None = None
+    path: pathlib.Path | None, lines: Lines, model_dirs: Sequence[pathlib.Path] = ()
 ) -> None:
     """Checks that `open_output` can write the output, and that it replaces nothing that is read.
 
     Args:
         path: the output; None is standard output.
         lines: the input.
-        model_dir: the model directory that is read, if any.
+        model_dirs: the model directories that are read.
 
     Raises:
         OSError: the file is not writable, see `check_writable`, or standard output is closed.
@@ -44,7 +44,7 @@ def check_output(
     else:
         check_writable(path)
         for file in (path, partial_path(path)):
-            check_output_file("--output", file, [model_dir] if model_dir else [])
+            check_output_file("--output", file, model_dirs)
         written = [file.stat() for file in (path, partial_path(path)) if file.exists()]
     read = lines.status()
     if read and any(os.path.samestat(read, status) for status in written):

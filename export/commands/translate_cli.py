@@ -23,13 +23,14 @@ from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
     add_languages,
+    add_model_dirs,
     add_search_options,
     add_shortlist,
     add_xla,
     check_languages,
     check_translator,
     find_source_tags,
-    folder,
+    given_models,
     given_search,
     given_shortlist,
     given_xla,
@@ -44,6 +45,7 @@ from tf_transformer.text.lines import join_lines
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.shortlists.table import ShortlistTable
+    from tf_transformer.storage.trained_models import TrainedModels
 
 # Options passed on to `Client`, which also defines their defaults.
 _CLIENT_OPTIONS = ("model", "protocol", "max_batch_size", "deadline")
@@ -65,7 +67,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "are kept.",
     )
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--model-dir", type=folder, metavar="DIR", help="the trained model")
+    add_model_dirs(parser, source)
     source.add_argument(
         "--server", type=text, metavar="HOST:PORT",
         help="address of a TF Serving that serves an exported model",
@@ -121,24 +123,25 @@ def _run_translate(options):
     if is_bulk(options):
         run_bulk(options)
         return
-    if options.server is not None:
+    models = None if options.server is not None else given_models(options)
+    if models is None:
         prepare, shortlist = _server_tags(options), None
     else:
-        prepare, shortlist = _check_model(options)
+        prepare, shortlist = _check_models(options, models)
     with open_lines(options.input, options.shard) as lines, contextlib.ExitStack() as stack:
-        check_output(options.output, lines, options.model_dir)
+        check_output(options.output, lines, models.directories if models else ())
         request = None
         if is_resumable(options.output, lines):
-            request = _request(options, shortlist)
+            request = _request(options, models, shortlist)
             check_resumption(options.output, request)
         translate: _Translate
         batches: Iterator[list[bytes]] | None
-        if options.server is not None:
+        if models is None:
             translate, batch_size = stack.enter_context(_connect(options))
             batches = lines.batches(prepare, batch_size)
         else:
             batches = unless_empty(lines, lines.batches(prepare))
-            translate = _load(options, shortlist) if batches else lambda lines, numbers: ()
+            translate = _load(options, models, shortlist) if batches else lambda lines, numbers: ()
         with open_batch_output(options.output, request) as output:
             _write_answers(lines, batches or iter(()), translate, output, options.n_best)
             num_truncated = output.num_truncated
@@ -160,7 +163,9 @@ def _shard(argument: str) -> tuple[int, int]:
     return int(part), int(number)
 
 
-def _request(options, shortlist: "ShortlistTable | None") -> dict[str, Any]:
+def _request(
+    options, models: "TrainedModels | None", shortlist: "ShortlistTable | None"
+) -> dict[str, Any]:
     """Returns what the translations of a line depend on."""
     request = {
         name: value
@@ -169,17 +174,15 @@ def _request(options, shortlist: "ShortlistTable | None") -> dict[str, Any]:
     }
     if options.shard is not None:
         request["shard"] = "{}/{}".format(*options.shard)
-    if options.server is None:
-        from tf_transformer.storage.model_dir import weights_digest
-
-        request["weights"] = weights_digest(options.model_dir)
+    if models is not None:
+        request["weights"] = models.digest()
         request["shortlist"] = shortlist and shortlist.digest
     return request | given_search(options)
 
 
 def _check_options(options):
     """Checks ranges, and that the options are valid together."""
-    for name in ("n_best", "end_piece", "dtype", "shortlist", "xla"):
+    for name in ("n_best", "end_piece", "dtype", "shortlist", "xla", "ensemble_weights"):
         if options.server is not None and getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
     for name in _CLIENT_OPTIONS:
@@ -193,13 +196,11 @@ def _check_options(options):
     check_languages(options)
 
 
-def _check_model(options) -> "tuple[_Prepare, ShortlistTable | None]":
-    """Checks the model directory, and returns what adds or checks tags, and the shortlist."""
-    from tf_transformer.storage.model_dir import read_config
-
-    source, target = check_translator(options.model_dir, options.end_piece)
+def _check_models(options, models: "TrainedModels") -> "tuple[_Prepare, ShortlistTable | None]":
+    """Checks the model directories, and returns what adds or checks tags, and the shortlist."""
+    source, target = check_translator(models, options.end_piece)
     shortlist = given_shortlist(options, (source, target))
-    num_tags = 1 + read_config(options.model_dir).num_target_tags
+    num_tags = 1 + models.config().num_target_tags
     if tags := find_source_tags(options, source, num_tags):
         return (lambda line, where: add_tags(line, tags, where)), shortlist
 
@@ -218,14 +219,13 @@ def _server_tags(options) -> _Prepare:
     return lambda line, where: add_tags(line, written_tags(*languages), where)
 
 
-def _load(options, shortlist: "ShortlistTable | None") -> _Translate:
+def _load(options, models: "TrainedModels", shortlist: "ShortlistTable | None") -> _Translate:
     import_tensorflow()
     from tf_transformer.inference.compiling_translator import CompilingTranslator
     from tf_transformer.inference.finite_scores import check_scores
-    from tf_transformer.storage.model_dir import load_for_decoding
 
     translator = CompilingTranslator(
-        *load_for_decoding(options.model_dir, options.dtype or "float32"),
+        *models.load(options.dtype or "float32"),
         **given_search(options),
         end_pieces=options.end_piece,
         num_best=options.n_best or 1,

@@ -11,6 +11,7 @@ import tensorflow as tf
 from export.saved_model.suggestions import MARK, describe_kept, is_unedited, write_suggestion
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.inference.translator import Translator
+from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.storage.files import replacing
 from tf_transformer.storage.json_files import write_json
@@ -54,7 +55,9 @@ def write_model_card(
 
 def _weights(model):
     """Returns the model's weights without the second copy of the embeddings used for logits."""
-    repeated = {id(weight) for weight in getattr(model.target_embedding.product, "weights", ())}
+    members = model.members if isinstance(model, Ensemble) else [model]
+    products = [member.target_embedding.product for member in members]
+    repeated = {id(weight) for product in products for weight in getattr(product, "weights", ())}
     return [weight for weight in model.weights if id(weight) not in repeated]
 
 

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from tf_transformer.errors import InputError
@@ -10,8 +11,8 @@ from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.score_log import read_scores
 
 
-def training_facts(model_dir: pathlib.Path, languages: str | None) -> dict[str, Any]:
-    """Returns the languages and the step of the newest checkpoint, as far as they are known.
+def training_facts(model_dirs: Sequence[pathlib.Path], languages: str | None) -> dict[str, Any]:
+    """Returns the languages and the steps of the newest checkpoints, as far as they are known.
 
     Raises:
         InputError: `languages` does not have the form `en-de`.
@@ -21,8 +22,10 @@ def training_facts(model_dir: pathlib.Path, languages: str | None) -> dict[str, 
         if not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)+", languages):
             raise InputError(f"--languages {languages}: expected FROM-TO, such as en-de")
         facts["languages"] = languages
-    if steps := checkpoint_steps(model_dir / CHECKPOINTS_NAME):
-        facts["training_steps"] = steps[-1]
+    steps = [checkpoint_steps(model_dir / CHECKPOINTS_NAME)[-1:] for model_dir in model_dirs]
+    if all(steps):
+        newest = [found[0] for found in steps]
+        facts["training_steps"] = newest if len(newest) > 1 else newest[0]
     return facts
 
 

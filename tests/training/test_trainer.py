@@ -18,6 +18,7 @@ import pytest
 from tests.conftest import SMALL_SETTINGS, small_config
 from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import load_model, read_tokenizers
+from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.text_file import TextFile
 from training.checkpointing.checkpoints import Checkpoints
 from training.data.pipeline import ParallelText
@@ -59,7 +60,11 @@ def test_learns_to_copy(tmp_path):
         model_dir=tmp_path / "model",
     )
     evaluation, translations = evaluate(
-        tmp_path / "model", source=test_file, reference=test_file, beam_size=4, length_penalty=0.6
+        TrainedModels((tmp_path / "model",)),
+        source=test_file,
+        reference=test_file,
+        beam_size=4,
+        length_penalty=0.6,
     )
     assert evaluation.exact >= 0.95
     assert evaluation.bleu >= 95

@@ -26,12 +26,15 @@ def add_calibration(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def given_calibration(options: argparse.Namespace, source: "Vocabulary") -> Calibration | None:
+def given_calibration(
+    options: argparse.Namespace, source: "Vocabulary", num_tags: int
+) -> Calibration | None:
     """Reads the text of `--calibrate`.
 
     Args:
         options: the parsed command line.
         source: vocabulary of the model's source.
+        num_tags: number of tags that a source needs, if the vocabulary has languages.
 
     Returns:
         The calibration, or None without the option.
@@ -40,8 +43,6 @@ def given_calibration(options: argparse.Namespace, source: "Vocabulary") -> Cali
         InputError: an option is out of range or given without the other one that it needs, or as
             `Calibration.read`.
     """
-    from tf_transformer.storage.model_dir import read_config  # `--help` imports no SentencePiece
-
     percentile = options.calibration_percentile
     if options.calibrate is None:
         if percentile is not None:
@@ -52,6 +53,5 @@ def given_calibration(options: argparse.Namespace, source: "Vocabulary") -> Cali
     percentile = DEFAULT_PERCENTILE if percentile is None else percentile
     if not 50 <= percentile <= 100:
         raise InputError(f"--calibration-percentile {percentile:g}: expected from 50 to 100")
-    num_tags = 1 + read_config(options.model_dir).num_target_tags
     file = TextFile.parse(options.calibrate)
     return Calibration.read(file, percentile, source.languages, num_tags)

@@ -20,6 +20,7 @@ from tf_transformer.text.language_tags import find_tags, language_tag
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.shortlists.table import ShortlistTable
+    from tf_transformer.storage.trained_models import TrainedModels
     from tf_transformer.text.vocabulary import Vocabulary
 
 
@@ -51,6 +52,42 @@ def add_model_dir(parser: argparse.ArgumentParser, description: str) -> None:
         description: help text of the option.
     """
     parser.add_argument("--model-dir", type=folder, required=True, metavar="DIR", help=description)
+
+
+def add_model_dirs(
+    parser: argparse.ArgumentParser, group: "argparse._MutuallyExclusiveGroup | None" = None
+) -> None:
+    """Adds `--model-dir` for one or several models, and `--ensemble-weights`.
+
+    Args:
+        parser: parser of the command.
+        group: the group of alternatives that `--model-dir` belongs to; None makes it required.
+    """
+    (group or parser).add_argument(
+        "--model-dir", type=folder, nargs="+", metavar="DIR", required=group is None,
+        help="the trained model; several translate together, as an ensemble",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ensemble-weights", type=float, nargs="+", metavar="W",
+        help="the weight of each model of an ensemble (default: all are equal)",
+    )  # fmt: skip
+
+
+def given_models(options: argparse.Namespace) -> "TrainedModels":
+    """Returns the models of `--model-dir`.
+
+    Raises:
+        InputError: `--ensemble-weights` has another number of weights, or one is not positive.
+    """
+    from tf_transformer.storage.trained_models import TrainedModels
+
+    weights = options.ensemble_weights and tuple(options.ensemble_weights)
+    models = TrainedModels(tuple(options.model_dir), weights)
+    try:
+        models.member_weights()
+    except InputError as error:
+        raise InputError(f"--ensemble-weights: {error}") from error
+    return models
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
@@ -95,27 +132,26 @@ def search_shape(value: str) -> tuple[int, int]:
 
 
 def check_translator(
-    model_dir: pathlib.Path, end_pieces: Sequence[str] = ()
+    models: "TrainedModels", end_pieces: Sequence[str] = ()
 ) -> "tuple[Vocabulary, Vocabulary]":
-    """Checks the directory of a translation model, before TensorFlow is imported.
+    """Checks the directories of a translation model or an ensemble, without TensorFlow.
 
     Args:
-        model_dir: the model directory.
+        models: the model, or the models of an ensemble.
         end_pieces: pieces that the target vocabulary must have.
 
     Returns:
         The vocabularies of source and target.
 
     Raises:
-        InputError: a file is missing or damaged, the model is a language model, or the vocabulary
-            lacks one of the `end_pieces`.
+        InputError: a file is missing or damaged, the models do not fit together, the model is a
+            language model, or the vocabulary lacks one of the `end_pieces`.
     """
-    from tf_transformer.storage.model_dir import check_model_dir
-
-    source, target = check_model_dir(model_dir)
+    source, target = models.check()
     if source is None:
         raise InputError(
-            f"{model_dir}: a LanguageModel has no source to translate. Use it to complete text"
+            f"{models.directories[0]}: a LanguageModel has no source to translate. Use it to "
+            "complete text"
         )
     target.end_ids(end_pieces)
     return source, target

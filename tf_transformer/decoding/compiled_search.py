@@ -15,10 +15,12 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.decoding.beam_search import Hypotheses, SearchOptions
+from tf_transformer.decoding.ensemble_decoder import make_decoder
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.decoding.search_shapes import SearchShape
 from tf_transformer.decoding.static_search import StaticDecoder, StaticSearch
 from tf_transformer.decoding.translation_options import TranslationOptions
+from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.shortlists.candidates import Candidates, Shortlist
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS
@@ -42,7 +44,7 @@ class CompiledSearch:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Transformer | Ensemble,
         beam_size: int,
         end_ids: Sequence[int],
         limits: Mapping[SearchShape, int],
@@ -121,7 +123,10 @@ class CompiledSearch:
             search_options = self._search_options(ids, options, prefix)
             search_options = search_options._replace(no_repeat_ngram=None, coverage_penalty=None)
             with keras.StatelessScope(state_mapping=_vectors_as_constants(self._model)):
-                decoder = StaticDecoder(self._model, self._beam_size, num_steps, candidates)
+                decoder = make_decoder(
+                    self._model,
+                    lambda model: StaticDecoder(model, self._beam_size, num_steps, candidates),
+                )
                 mask = self._model.source_mask(ids)
                 state = decoder.start(shape.rows, self._model.encode(ids), mask)
                 search = StaticSearch(decoder, self._beam_size, end_ids, num_best, SUPPRESSED_IDS)

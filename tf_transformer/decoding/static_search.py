@@ -17,19 +17,17 @@ from tf_transformer.shortlists.candidates import Candidates
 
 
 class StaticSearch(Search):
-    """A `Search` with a `StaticDecoder`, whose number of steps is the space for ids.
+    """A `Search` with `StaticDecoder`s, whose number of steps is the space for ids.
 
     The number of rows must be known in the graph, and repeated n-grams and the coverage penalty
     must not be given.
     """
 
-    model: "StaticDecoder"
-
     def run(self, state: Any, begin_id: int, options: SearchOptions) -> Hypotheses:
         """Searches; the arguments are those of `beam_search`."""
         num_rows = options.max_length.shape[0]
         rows = self.initial_rows(options, num_rows, begin_id)
-        ids = tf.zeros((num_rows, self.beam_size, self.model.num_steps), tf.int32)
+        ids = tf.zeros((num_rows, self.beam_size, self.model.compaction_interval), tf.int32)
         rows = rows._replace(ids=ids, finished=rows.finished._replace(ids=ids))
         _, rows, _ = tf.while_loop(
             lambda step, rows, state: tf.reduce_any(rows.is_open),
@@ -111,4 +109,4 @@ class StaticDecoder(IncrementalDecoder):
         candidates: Candidates | None = None,
     ):
         super().__init__(model, beam_size, candidates)
-        self.num_steps = self.compaction_interval = num_steps
+        self.compaction_interval = num_steps

@@ -9,11 +9,13 @@ from tf_transformer.decoding.argument_types import is_number
 from tf_transformer.decoding.beam_search import (
     Hypotheses,
     SearchOptions,
+    StepModel,
     beam_search,
     check_search_arguments,
 )
 from tf_transformer.decoding.compiled_search import CompiledSearch
-from tf_transformer.decoding.incremental_decoder import DecodingState, IncrementalDecoder
+from tf_transformer.decoding.ensemble_decoder import make_decoder
+from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.search_options import (
     DEFAULT_BEAM_SIZE,
@@ -27,6 +29,7 @@ from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.errors import InputError
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.models.base import DecoderModel
+from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.printable import shown
 from tf_transformer.shortlists.candidates import Candidates, Shortlist
@@ -46,7 +49,7 @@ _LARGEST_FACTOR, _LARGEST_CONSTANT = 1000, 2**20
 
 
 class TranslationSearch(tf.Module):
-    """Translates token ids with a `Transformer` and beam search.
+    """Translates token ids with a `Transformer` or an `Ensemble`, and beam search.
 
     An output has at most `max_length_factor * source_length + max_length_constant` tokens, and at
     most `model.config.max_length - 1`.
@@ -69,7 +72,7 @@ class TranslationSearch(tf.Module):
 
     def __init__(
         self,
-        model: DecoderModel,
+        model: DecoderModel | Ensemble,
         *,
         beam_size: int = DEFAULT_BEAM_SIZE,
         length_penalty: float = DEFAULT_LENGTH_PENALTY,
@@ -80,7 +83,7 @@ class TranslationSearch(tf.Module):
         shortlist: ShortlistTable | None = None,
     ):
         super().__init__(name="translation_search")
-        if not isinstance(model, Transformer):
+        if not isinstance(model, Transformer | Ensemble):
             raise InputError(
                 f"A {type(model).__name__} has no source to translate. Use it to complete text"
             )
@@ -105,8 +108,8 @@ class TranslationSearch(tf.Module):
         if shortlist is not None:
             self.shortlist = Shortlist(
                 shortlist,
-                model.source_embedding.vocab_size,
-                model.target_embedding.vocab_size,
+                model.config.source_vocab_size or 0,
+                model.config.target_vocab_size,
                 self.end_ids,
                 least=beam_size + NUM_SPECIAL,
             )
@@ -210,7 +213,7 @@ class TranslationSearch(tf.Module):
         options: TranslationOptions | None = None,
         prefix: tf.Tensor | None = None,
         candidates: Candidates | None = None,
-    ) -> tuple[IncrementalDecoder, DecodingState, dict[str, Any]]:
+    ) -> tuple[StepModel, Any, dict[str, Any]]:
         """Encodes the source and returns the arguments of `beam_search`.
 
         Args:
@@ -224,7 +227,9 @@ class TranslationSearch(tf.Module):
             The model, its state, and the other arguments of `beam_search`.
         """
         mask = self.model.source_mask(ids)
-        decoder = IncrementalDecoder(self.model, self.beam_size, candidates)
+        decoder = make_decoder(
+            self.model, lambda model: IncrementalDecoder(model, self.beam_size, candidates)
+        )
         end_ids = self.end_ids
         if candidates is not None and self.shortlist is not None:
             end_ids = self.shortlist.end_indices

@@ -38,8 +38,7 @@ class Alignments(NamedTuple):
 class Aligner:
     """Translates sentences and aligns the pieces of the best translation.
 
-    The alignment is the mean over the heads of the cross-attention in the second-to-last layer,
-    which matches word alignments best (Garg et al., 2019), or in the only layer.
+    The alignment is `Transformer.alignment`.
 
     Args:
         translator: the translator.
@@ -127,9 +126,8 @@ class Aligner:
             `(rows, target_length, source_length)`.
         """
         inputs = {"source": source, "target": prepend_begin(tf.concat([tags, target], axis=1))}
-        cross = self._translator.model.states(inputs).decoder.cross_attention
-        layer = cross[max(len(cross) - 2, 0)]
-        return tf.reduce_mean(tf.cast(layer, tf.float32), axis=1)[:, tf.shape(tags)[1] : -1]
+        weights = tf.cast(self._translator.model.alignment(inputs), tf.float32)
+        return weights[:, tf.shape(tags)[1] : -1]
 
 
 def _hard_alignment(weights, source, target_lengths):

@@ -9,6 +9,7 @@ from tf_transformer.decoding.compilation_rule import CompilationRule
 from tf_transformer.decoding.search_shapes import default_shapes
 from tf_transformer.inference.translator import Translations, Translator
 from tf_transformer.models.base import DecoderModel
+from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.text.tokenizer import Tokenizer
 
@@ -37,7 +38,7 @@ class CompilingTranslator(Translator):
 
     def __init__(
         self,
-        model: DecoderModel,
+        model: DecoderModel | Ensemble,
         source_tokenizer: Tokenizer | None,
         target_tokenizer: Tokenizer,
         *,

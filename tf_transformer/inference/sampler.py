@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_transformer.decoding.ensemble_decoder import make_decoder
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.sampling import SamplingOptions, sample
@@ -51,7 +52,7 @@ def _sample_chunk(translator, source, options):
     num_tags = translator.model.config.num_target_tags
     tags, source = split_tags(source, num_tags)
     ids = end_and_pad(source)
-    decoder = IncrementalDecoder(translator.model)
+    decoder = make_decoder(translator.model, IncrementalDecoder)
     mask = translator.model.source_mask(ids)
     state = decoder.start(tf.shape(ids)[0], translator.model.encode(ids), mask)
     max_length = translator.search.max_lengths(ids, options.max_length)

@@ -16,10 +16,11 @@ from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.models.base import DecoderModel
+from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.printable import shown
 from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.shortlists.table import read_shortlist
-from tf_transformer.storage.model_dir import load_for_decoding
+from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.language_tags import check_tags
 from tf_transformer.text.texts import list_of_texts
 from tf_transformer.text.tokenizer import Tokenizer
@@ -56,7 +57,7 @@ class Translation(NamedTuple):
 
 
 class Translator(tf.Module):
-    """Translates strings with a `Transformer`.
+    """Translates strings with a `Transformer` or an `Ensemble`.
 
         translator = Translator.load("model", beam_size=4)
         translator(["A man sleeps."])            # the best translation of each sentence
@@ -82,7 +83,7 @@ class Translator(tf.Module):
 
     def __init__(
         self,
-        model: DecoderModel,
+        model: DecoderModel | Ensemble,
         source_tokenizer: Tokenizer | None,
         target_tokenizer: Tokenizer,
         *,
@@ -118,25 +119,31 @@ class Translator(tf.Module):
     @classmethod
     def load(
         cls,
-        model_dir: str | os.PathLike,
+        model_dir: str | os.PathLike | Sequence[str | os.PathLike],
         *,
+        ensemble_weights: Sequence[float] | None = None,
         dtype: str = "float32",
         shortlist: str | os.PathLike | None = None,
         **options: Any,
     ) -> "Translator":
-        """Loads a translator from a model directory.
+        """Loads a translator from a model directory, or from those of an ensemble.
 
         Args:
-            model_dir: the model directory.
+            model_dir: the model directory; several are the members of an `Ensemble`.
+            ensemble_weights: the weight of each member; None weights all equally.
             dtype: "float32", "bfloat16" or "int8", see `load_for_decoding`.
             shortlist: a file that `train-shortlist` wrote; None considers all target pieces.
             **options: the other arguments of `Translator`, such as `beam_size` and `num_best`.
 
         Raises:
-            InputError: not a valid model directory, that of a language model, the shortlist belongs
-                to another model, or an argument is out of range.
+            InputError: not a valid model directory, that of a language model, the models of an
+                ensemble do not fit together, the shortlist belongs to another model, or an argument
+                is out of range.
         """
-        model, source, target = load_for_decoding(pathlib.Path(model_dir), dtype)
+        given = [model_dir] if isinstance(model_dir, str | os.PathLike) else model_dir
+        weights = None if ensemble_weights is None else tuple(ensemble_weights)
+        models = TrainedModels(tuple(map(pathlib.Path, given)), weights)
+        model, source, target = models.load(dtype)
         table = None
         if shortlist is not None and source is not None:
             table = read_shortlist(pathlib.Path(shortlist), source, target)

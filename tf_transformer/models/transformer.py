@@ -151,6 +151,21 @@ class Transformer(DecoderModel):
         )
         return ModelStates(self.logits(hidden), encoder_states, decoder_states)
 
+    def alignment(self, inputs):
+        """Returns how much each target token attends to each source token.
+
+        It is the mean over the heads of the cross-attention in the second-to-last layer, which
+        matches word alignments best (Garg et al., 2019), or in the only layer.
+
+        Args:
+            inputs: dictionary of ids, as for `call`.
+
+        Returns:
+            `(batch, target_length, source_length)`.
+        """
+        cross = self.states(inputs).decoder.cross_attention
+        return ops.mean(cross[max(len(cross) - 2, 0)], axis=1)
+
     def hidden_at(self, inputs, positions_mask, training=None):
         source, target = self._ids(inputs)
         source_mask, target_mask = self.source_mask(source), padding_mask(target)

@@ -42,7 +42,7 @@ def quantize(
             layer.replace_table(Int8Embedding(layer.embeddings, ranges.get(layer)))
 
 
-def is_quantized(model: DecoderModel) -> bool:
+def is_quantized(model: keras.Model) -> bool:
     """Returns whether the model is quantized."""
     return any(isinstance(layer, Int8Product) for layer in sublayers(model))
 

@@ -348,18 +348,3 @@ def prepare_for_decoding(
         quantize(model, input_ranges)
     else:
         tile_weights(model)
-
-
-def load_with_digest(
-    model_dir: pathlib.Path, dtype: str, calibrate: Calibrate | None = None
-) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer, str]":
-    """Calls `load_for_decoding`, and returns the `weights_digest` of the model's weights as well.
-
-    Raises:
-        InputError: as `load_for_decoding`, or the weights have changed while they were read.
-    """
-    digest = weights_digest(model_dir) if (model_dir / WEIGHTS_NAME).is_file() else None
-    model, source, target = load_for_decoding(model_dir, dtype, calibrate)
-    if digest is None or digest != weights_digest(model_dir):
-        raise InputError(f"{model_dir}: the weights have changed while they were read. Try again")
-    return model, source, target, digest

@@ -9,13 +9,14 @@ from tf_transformer.command_line.calibration_options import add_calibration, giv
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_languages,
-    add_model_dir,
+    add_model_dirs,
     add_search_options,
     add_shortlist,
     add_xla,
     check_languages,
     check_translator,
     find_source_tags,
+    given_models,
     given_search,
     given_shortlist,
     given_xla,
@@ -46,7 +47,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "plain text. For a language model, which has no source, reports the perplexity of the "
         "reference. The scores are appended to DIR/scores.jsonl, with their provenance.",
     )
-    add_model_dir(parser, "the model")
+    add_model_dirs(parser)
     parser.add_argument("--source", metavar="F", help="sentences to translate")
     parser.add_argument("--reference", required=True, metavar="F", help="their translations")
     add_languages(parser)
@@ -90,19 +91,20 @@ def _run_evaluate(options):
     calibrated = options.calibrate and TextFile.parse(options.calibrate)
     read = [source, reference, *systems, calibrated]
     _check_outputs(options, [file.path for file in read if file])
-    check_own_file(options.model_dir / SCORES_NAME)
+    models = given_models(options)
+    check_own_file(models.directories[0] / SCORES_NAME)
     _check_texts(source, reference, systems)
-    shortlist, calibration = _check_model(options, source)
+    shortlist, calibration = _check_models(options, models, source)
     import_tensorflow()
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 
     if source is None:
-        scores = evaluate_language_model(options.model_dir, reference, options.dtype)
+        scores = evaluate_language_model(models.directories[0], reference, options.dtype)
         print(f"perplexity  {scores['perplexity']:6.2f}")
-        _store_scores(options, scores)
+        _store_scores(options, models, scores)
         return
     evaluation, translations = evaluate(
-        options.model_dir,
+        models,
         source=source,
         reference=reference,
         beam_size=options.beam_size,
@@ -120,27 +122,25 @@ def _run_evaluate(options):
     if options.output:
         with replacing(options.output) as path:
             path.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
-    _store_scores(options, evaluation.as_dict())
+    _store_scores(options, models, evaluation.as_dict())
 
 
-def _check_model(options, source):
-    """Checks the model directory, the languages, and the tags of the source.
+def _check_models(options, models, source):
+    """Checks the model directories, the languages, and the tags of the source.
 
     Returns:
         The shortlist and the calibration, each of which may be None.
     """
-    from tf_transformer.storage.model_dir import check_model_dir, read_config
-
     if source is None:
-        if check_model_dir(options.model_dir)[0] is not None:
-            raise InputError(f"{options.model_dir} holds a translation model; give a --source")
+        if models.check()[0] is not None:
+            raise InputError(f"{models.directories[0]} holds a translation model; give a --source")
         return None, None
-    vocabularies = check_translator(options.model_dir)
+    vocabularies = check_translator(models)
     vocabulary = vocabularies[0]
-    num_tags = 1 + read_config(options.model_dir).num_target_tags
+    num_tags = 1 + models.config().num_target_tags
     if find_source_tags(options, vocabulary, num_tags) is None:
         check_tags(source.lines(), vocabulary.languages, str(source), num_tags)
-    return given_shortlist(options, vocabularies), given_calibration(options, vocabulary)
+    return given_shortlist(options, vocabularies), given_calibration(options, vocabulary, num_tags)
 
 
 def _check_texts(source, reference, systems):
@@ -162,19 +162,24 @@ def _check_outputs(options, read):
         path = getattr(options, name)
         if path is None:
             continue
-        check_output_file(f"--{name}", path, [options.model_dir], read)
+        check_output_file(f"--{name}", path, options.model_dir, read)
         real = os.path.realpath(path)
         if real in written:
             raise InputError(f"--{name} {path} is also --{written[real]}; give another one")
         written[real] = name
 
 
-def _store_scores(options, scores):
-    """Writes and appends the scores; a model directory that is read-only gives a warning."""
+def _store_scores(options, models, scores):
+    """Writes and appends the scores; a model directory that is read-only gives a warning.
+
+    Those of an ensemble belong to none of its model directories.
+    """
     if options.json:
         with replacing(options.json) as path:
             write_json(path, scores)
+    if models.is_ensemble:
+        return
     try:
-        append_score(options.model_dir, scores)
+        append_score(models.directories[0], scores)
     except OSError as error:
         print(f"tf-transformer: the scores are not stored: {error}", file=sys.stderr)

@@ -207,7 +207,9 @@ def _load_translator(options):
     given = given_search(options)
     if not options.text.strip():
         raise InputError(f"--text {options.text!r}: expected a sentence")
-    check_translator(options.model_dir)
+    from tf_transformer.storage.trained_models import TrainedModels
+
+    check_translator(TrainedModels((options.model_dir,)))
     import_tensorflow()
     from tf_transformer.inference.translator import Translator
     from tf_transformer.storage.model_dir import load_model

@@ -63,7 +63,9 @@ def _run(options):
     check_writable(options.output)
     read = [file.path for file in (*texts, *(validation or ()))]
     check_output_file("--output", options.output, [options.model_dir], read)
-    source, target = check_translator(options.model_dir)
+    from tf_transformer.storage.trained_models import TrainedModels
+
+    source, target = check_translator(TrainedModels((options.model_dir,)))
     import_tensorflow()
     from training.shortlists.attention import train_shortlist
 

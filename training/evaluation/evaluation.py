@@ -14,8 +14,9 @@ from tf_transformer.inference.compiling_translator import CompilingTranslator
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.losses.metrics import Perplexity
 from tf_transformer.models.base import DecoderModel
+from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.shortlists.table import ShortlistTable
-from tf_transformer.storage.model_dir import load_with_digest
+from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.framing import move_tags
 from tf_transformer.text.language_tags import (
     check_tags,
@@ -93,7 +94,7 @@ class Evaluation:
 
 
 def evaluate(
-    model_dir: pathlib.Path,
+    models: TrainedModels,
     *,
     source: TextFile,
     reference: TextFile,
@@ -111,7 +112,7 @@ def evaluate(
     """Translates the source and compares the translations with the reference.
 
     Args:
-        model_dir: the model directory.
+        models: the model, or the models of an ensemble.
         source: source sentences of the test set.
         reference: reference translations of the test set.
         beam_size: see `Translator`.
@@ -136,9 +137,7 @@ def evaluate(
     check_systems(hypotheses, num_sentences)
     search: dict[str, Any] = dict(beam_size=beam_size, length_penalty=length_penalty)
     calibrate = functools.partial(calibration.input_ranges, **search) if calibration else None
-    model, source_tokenizer, target_tokenizer, digest = load_with_digest(
-        model_dir, dtype, calibrate
-    )
+    model, source_tokenizer, target_tokenizer, digest = models.load_with_digest(dtype, calibrate)
     tokenizers = (source_tokenizer, target_tokenizer)
     source = _tagged(
         source,
@@ -166,6 +165,7 @@ def evaluate(
         dtype=dtype,
         origin={
             "weights_digest_blake2b": digest,
+            **({"members": models.facts()} if models.is_ensemble else {}),
             **({"shortlist_digest_blake2b": shortlist.digest} if shortlist else {}),
             "source": describe_text(source),
             "reference": describe_text(reference),
@@ -220,7 +220,8 @@ def evaluate_language_model(
         InputError: the text or the model directory is invalid, or the model needs a source.
     """
     detector = ChangeDetector(None, text)
-    model, source_tokenizer, tokenizer, digest = load_with_digest(model_dir, dtype)
+    models = TrainedModels((model_dir,))
+    model, source_tokenizer, tokenizer, digest = models.load_with_digest(dtype)
     if source_tokenizer is not None:
         raise InputError(f"{model_dir} holds a translation model; give a --source")
     config = DataConfig(max_length=model.config.max_length)
@@ -246,7 +247,7 @@ def evaluate_language_model(
     }
 
 
-def perplexity(model: DecoderModel, corpus: ParallelText) -> float:
+def perplexity(model: DecoderModel | Ensemble, corpus: ParallelText) -> float:
     """Returns exp(mean of -log p) over the target tokens, without label smoothing.
 
     p is the probability of a token given the source and the previous target tokens.

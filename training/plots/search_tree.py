@@ -6,8 +6,7 @@ from typing import Any
 import tensorflow as tf
 from matplotlib.figure import Figure
 
-from tf_transformer.decoding.beam_search import beam_search
-from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
+from tf_transformer.decoding.beam_search import StepModel, beam_search
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
@@ -52,11 +51,12 @@ def record_search(translator: Translator, text: str) -> SearchTree:
     decoder, state, arguments = translator.search.start(
         end_and_pad(source), options, tags if num_tags else None
     )
+    beam_size = translator.search.beam_size
     recorder = _Recorder(decoder, translator.model.config.target_vocab_size)
     found = beam_search(
         recorder,
-        recorder.start(state),
-        num_best=translator.search.beam_size,
+        recorder.start(state, beam_size),
+        num_best=beam_size,
         **arguments,
     )
     check_scores(found.scores[:, 0])
@@ -75,14 +75,13 @@ def record_search(translator: Translator, text: str) -> SearchTree:
 class _Recorder:
     """A `StepModel` that records the hypotheses of its input; for one sentence, in eager mode."""
 
-    def __init__(self, decoder: IncrementalDecoder, vocab_size: int):
+    def __init__(self, decoder: StepModel, vocab_size: int):
         self.compaction_interval = decoder.compaction_interval
         self._decoder = decoder
         self._vocab_size = vocab_size
         self.live: dict[Ids, float] = {}
 
-    def start(self, state: Any):
-        beam_size = self._decoder.beam_size
+    def start(self, state: Any, beam_size: int):
         return {
             "own": state,
             "ids": tf.zeros((1, beam_size, 0), tf.int32),

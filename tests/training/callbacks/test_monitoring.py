@@ -22,6 +22,7 @@ from tests.conftest import small_config
 from tests.training.test_trainer import _command, weights_of
 from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import load_model, read_tokenizers
+from tf_transformer.storage.trained_models import TrainedModels
 from training.callbacks.tensorboard_log import _in_table
 from training.callbacks.validation import Validation
 from training.data.pipeline import ParallelText
@@ -152,7 +153,7 @@ def test_bleu_and_chrf_are_those_of_evaluate(corpus, talkative, tmp_path):
     shutil.copytree(talkative, model_dir)
     train(config, model_dir=model_dir, **corpus.arguments)  # only judges
     evaluation, translations = evaluate(
-        model_dir,
+        TrainedModels((model_dir,)),
         source=corpus.arguments["validation_source"],
         reference=corpus.arguments["validation_target"],
         beam_size=2,

@@ -1,0 +1,158 @@
+"""The model directories of a command: one, or several that translate together as an ensemble."""
+
+import dataclasses
+import hashlib
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+from tf_transformer.config import TransformerConfig
+from tf_transformer.ensemble_config import common_config, normalized_weights
+from tf_transformer.errors import InputError
+from tf_transformer.storage.model_dir import (
+    WEIGHTS_NAME,
+    Calibrate,
+    check_model_dir,
+    load_for_decoding,
+    read_config,
+    weights_digest,
+)
+from tf_transformer.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:  # checking must not import TensorFlow
+    from tf_transformer.models.base import DecoderModel
+    from tf_transformer.models.ensemble import Ensemble
+    from tf_transformer.text.tokenizer import Tokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedModels:
+    """One model directory, or several whose models are the members of an `Ensemble`.
+
+    Args:
+        directories: the model directories.
+        weights: the weight of each member, see `Ensemble`; None weights all equally.
+    """
+
+    directories: tuple[pathlib.Path, ...]
+    weights: tuple[float, ...] | None = None
+
+    @property
+    def is_ensemble(self) -> bool:
+        """Whether there are several models."""
+        return len(self.directories) > 1
+
+    def check(self) -> tuple[Vocabulary | None, Vocabulary]:
+        """Checks the directories as `check_model_dir` does, and that the models fit together.
+
+        Returns:
+            The vocabularies of source and target; the source of a language model is None.
+
+        Raises:
+            InputError: as `check_model_dir`, or the models do not fit together.
+        """
+        first, *others = (check_model_dir(directory) for directory in self.directories)
+        self.member_weights()
+        self.config()
+        for directory, vocabularies in zip(self.directories[1:], others, strict=True):
+            sides = zip(("source", "target"), first, vocabularies, strict=True)
+            for side, expected, found in sides:
+                if expected and found and expected.model != found.model:
+                    raise InputError(
+                        f"{self.directories[0]} and {directory} have different vocabularies of the "
+                        f"{side}; the models of an ensemble need the same (`train --vocabulary "
+                        f"{self.directories[0]}`)"
+                    )
+        return first
+
+    def config(self) -> TransformerConfig:
+        """Returns the model's settings, or what the models have in common, see `common_config`.
+
+        Raises:
+            InputError: as `read_config` and `common_config`.
+        """
+        configs = [read_config(directory) for directory in self.directories]
+        if not self.is_ensemble:
+            return configs[0]
+        try:
+            return common_config(configs)
+        except InputError as error:
+            raise InputError(f"{', '.join(map(str, self.directories))}: {error}") from error
+
+    def digests(self) -> list[str]:
+        """Returns the `weights_digest` of each model.
+
+        Raises:
+            InputError: weights are missing or damaged.
+        """
+        return [weights_digest(directory) for directory in self.directories]
+
+    def digest(self) -> str:
+        """Returns the `weights_digest` of the model, or one of all models and their weights.
+
+        Raises:
+            InputError: weights are missing or damaged.
+        """
+        digests = self.digests()
+        if not self.is_ensemble:
+            return digests[0]
+        content = repr((digests, self.member_weights())).encode()
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+    def member_weights(self) -> list[float]:
+        """Returns the weights, which sum to 1.
+
+        Raises:
+            InputError: they do not fit the models.
+        """
+        return normalized_weights(self.weights, len(self.directories))
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Returns the digest and the weight of each member, as plain values."""
+        weights = self.member_weights()
+        return [
+            {"weights_digest_blake2b": digest, "weight": weight}
+            for digest, weight in zip(self.digests(), weights, strict=True)
+        ]
+
+    def load(
+        self, dtype: str = "float32", calibrate: Calibrate | None = None
+    ) -> "tuple[DecoderModel | Ensemble, Tokenizer | None, Tokenizer]":
+        """Loads the model or the ensemble, see `load_for_decoding`.
+
+        Args:
+            dtype: see `load_for_decoding`.
+            calibrate: see `load_for_decoding`; called for each model.
+
+        Returns:
+            The model and the tokenizers of source and target.
+
+        Raises:
+            InputError: as `check` and `load_for_decoding`.
+        """
+        if self.is_ensemble:
+            self.check()
+        members, sources, targets = zip(
+            *(load_for_decoding(directory, dtype, calibrate) for directory in self.directories),
+            strict=True,
+        )
+        if not self.is_ensemble:
+            return members[0], sources[0], targets[0]
+        from tf_transformer.models.ensemble import Ensemble
+
+        return Ensemble(members, self.member_weights()), sources[0], targets[0]
+
+    def load_with_digest(
+        self, dtype: str, calibrate: Calibrate | None = None
+    ) -> "tuple[DecoderModel | Ensemble, Tokenizer | None, Tokenizer, str]":
+        """Calls `load`, and returns the digest as well.
+
+        Raises:
+            InputError: as `load`, or weights have changed while they were read.
+        """
+        exist = all((directory / WEIGHTS_NAME).is_file() for directory in self.directories)
+        digest = self.digest() if exist else None
+        model, source, target = self.load(dtype, calibrate)
+        if digest is None or digest != self.digest():
+            names = ", ".join(map(str, self.directories))
+            raise InputError(f"{names}: the weights have changed while they were read. Try again")
+        return model, source, target, digest
