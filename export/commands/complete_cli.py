@@ -6,8 +6,8 @@ TensorFlow is imported only after all arguments and files have been checked.
 import argparse
 import functools
 
-from export.commands.line_batches import open_lines, unless_empty
-from export.commands.line_output import check_output, open_output, write_line
+from export.lines.line_batches import open_lines, unless_empty
+from export.lines.line_output import check_output, open_output, write_line
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,

@@ -6,14 +6,14 @@ TensorFlow is imported only after all arguments and files have been checked.
 import argparse
 import contextlib
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from export.commands.bulk_cli import add_bulk_options, is_bulk, run_bulk
-from export.commands.line_batches import BATCH_SIZE, Lines, open_lines, unless_empty
-from export.commands.line_output import check_output, output_path, write_line
-from export.commands.resumption import (
+from export.lines.line_batches import BATCH_SIZE, Lines, open_lines, unless_empty
+from export.lines.line_output import check_output, output_path, write_line
+from export.lines.line_progress import progress_bar
+from export.lines.resumption import (
     BatchOutput,
     check_resumption,
     is_resumable,
@@ -273,7 +273,7 @@ def _write_answers(
 ) -> None:
     """Writes the translations of each batch that has none yet."""
     batches = output.remaining(batches)
-    with _progress_bar(lines, output.num_lines) as update:
+    with progress_bar(lines, output.num_lines) as update:
         for batch in batches:
             number = lines.first + output.num_lines
             num_truncated = 0
@@ -287,33 +287,6 @@ def _write_answers(
                     write_line(output.file, line)
             output.finish(batch, num_truncated)
             update(len(batch))
-
-
-@contextlib.contextmanager
-def _progress_bar(lines: Lines, num_done: int) -> Iterator[Callable[[int], None]]:
-    """Shows sentences per second and, for a file, the time left; yields what reports sentences."""
-    import tqdm
-
-    status = None if lines.end is not None else lines.status()
-    in_bytes = status is not None
-    settings: dict[str, Any] = {"unit": " sentences", "initial": num_done}
-    if status is not None:
-        settings = {"unit": "B", "unit_scale": True, "initial": lines.position()}
-        settings["total"] = status.st_size
-    elif lines.end is not None:
-        settings["total"] = lines.end - lines.first
-    with tqdm.tqdm(disable=None, **settings) as progress:
-        start, num_new = time.monotonic(), 0
-
-        def update(num_sentences):
-            nonlocal num_new
-            num_new += num_sentences
-            if in_bytes:
-                rate = num_new / (time.monotonic() - start)
-                progress.set_postfix_str(f"{rate:,.0f} sentences/s", refresh=False)
-            progress.update(lines.position() - progress.n if in_bytes else num_sentences)
-
-        yield update
 
 
 def _translate_batch(

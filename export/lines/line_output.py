@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from export.commands.line_batches import Lines
+from export.lines.line_batches import Lines
 from tf_transformer.command_line.standard_streams import STANDARD_OUTPUT, standard_output
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable, name_in_errors, sync_to_disk

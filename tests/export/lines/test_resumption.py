@@ -13,7 +13,7 @@ import time
 import pytest
 
 from export.commands import translate_cli
-from export.commands.line_batches import open_lines
+from export.lines.line_batches import open_lines
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
 

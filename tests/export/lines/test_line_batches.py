@@ -11,7 +11,7 @@ import threading
 import pytest
 import zstandard
 
-from export.commands.line_batches import Lines, open_lines
+from export.lines.line_batches import Lines, open_lines
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator

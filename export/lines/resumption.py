@@ -15,8 +15,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from export.commands.line_batches import Lines
-from export.commands.line_output import is_special, open_output, partial_path
+from export.lines.line_batches import Lines
+from export.lines.line_output import is_special, open_output, partial_path
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.json_files import read_json, write_json
