@@ -40,6 +40,7 @@ class VocabularyConfig:
             forms, which matters for Chinese and Japanese targets.
         languages: target languages of a multilingual model; each source sentence begins with a tag
             such as `<2de>`, a piece that is never split.
+        symbols: other pieces that are never split, such as `<bt>`, the mark of back-translations.
         source_vectors: file of word vectors to initialize the source embedding, see
             `read_vectors`; not allowed if both sides share one matrix.
         target_vectors: file of word vectors to initialize the target embedding, or the shared one.
@@ -56,8 +57,24 @@ class VocabularyConfig:
     character_coverage: Annotated[float, pydantic.Field(ge=0.98, le=1)] = 0.9999
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
     languages: list[str] = dataclasses.field(default_factory=list)
+    symbols: list[str] = dataclasses.field(default_factory=list)
     source_vectors: str | None = None
     target_vectors: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Phase:
+    """The shares of several prepared corpora in the batches from a step on.
+
+    Args:
+        from_step: number of updates before the first one of the phase.
+        weights: weight of each corpus, in the order of `--prepared`.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    from_step: Annotated[int, pydantic.Field(ge=0, le=2**30, strict=True)]
+    weights: list[Rate]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,6 +91,8 @@ class DataConfig:
         subword_dropout: probability, in training, of splitting a piece into its two parts, and
             those again (subword regularization; see `split_pieces`).
         word_dropout: probability, in training, of replacing a source token by the unknown id.
+        curriculum: phases in which each batch is one of several prepared corpora, see `Curriculum`;
+            empty mixes them within batches, by fixed weights.
     """
 
     __pydantic_config__ = _STRICT
@@ -84,6 +103,7 @@ class DataConfig:
     shuffle_buffer: Positive = 200_000
     subword_dropout: Share = 0.0
     word_dropout: Share = 0.0
+    curriculum: list[Phase] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from tf_transformer.errors import InputError
 from tf_transformer.text.language_tags import check_tags
 from tf_transformer.text.line_count import count_lines
+from tf_transformer.text.parallel_text import check_parallel
 from tf_transformer.text.text_file import TextFile
 from training.config import TrainingConfig
-from training.data.corpus import check_parallel
 from training.prepared.prepared_folder import PreparedFolder, read_description
 from training.prepared.shard_checks import check_size
 

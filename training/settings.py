@@ -5,6 +5,7 @@ import difflib
 import functools
 import os
 import pathlib
+import re
 from typing import Any
 
 import pydantic
@@ -16,11 +17,12 @@ from tf_transformer.presets import PRESETS
 from tf_transformer.printable import printable, shown
 from tf_transformer.storage.plain_yaml import read_yaml
 from tf_transformer.storage.regular_files import read_regular
-from tf_transformer.text.language_tags import language_tag
+from tf_transformer.text.language_tags import is_tag, language_tag
 from training.config import TrainingConfig
 
 # A thousand times the size of a usual settings file.
 _MAX_BYTES = 2**20
+_SYMBOL = re.compile(r"<[^<>\s]+>")
 _ADAPTER = pydantic.TypeAdapter(TrainingConfig)
 
 
@@ -141,6 +143,8 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
             language_tag(language)
         except ValueError as error:
             raise InputError(f"'vocabulary.languages': {error}") from error
+    _check_phases(config.data.curriculum)
+    _check_symbols(config.vocabulary.symbols)
     needed = ["target_vectors"]
     if not model.decoder_only and model.tied_embeddings not in ("inputs", "all"):
         needed.append("source_vectors")
@@ -151,6 +155,34 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
                 f"vectors with 'vocabulary.{name}'"
             )
     return config
+
+
+def _check_phases(phases):
+    steps = [phase.from_step for phase in phases]
+    if steps and (steps[0] != 0 or steps != sorted(set(steps))):
+        raise InputError(
+            "'data.curriculum': expected phases in the order of their 'from_step', the first from "
+            f"0. Received: {steps}"
+        )
+    for phase in phases:
+        if not any(phase.weights):
+            raise InputError(
+                "'data.curriculum': expected a weight above 0 in each phase. Received: "
+                f"{phase.weights}"
+            )
+
+
+def _check_symbols(symbols):
+    for symbol in symbols:
+        if not _SYMBOL.fullmatch(symbol) or is_tag(symbol):
+            raise InputError(
+                "'vocabulary.symbols': expected names in angle brackets that are not tags of "
+                f"languages, such as <bt>. Received: {shown(symbol)}"
+            )
+    if len(set(symbols)) < len(symbols):
+        raise InputError(
+            f"'vocabulary.symbols': expected each symbol once. Received: {shown(symbols)}"
+        )
 
 
 def _validated(values):

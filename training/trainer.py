@@ -159,6 +159,8 @@ def _checked(run: TrainingRun) -> TrainingRun:
             f"{run.model_dir}: expected a folder, or a name that is free, for the model"
         )
     check_sources(run.config, run.corpus.has_source, run.validation.has_source)
+    if run.config.data.curriculum and not isinstance(run.corpus, PreparedText):
+        raise InputError("'data.curriculum' has the shares of prepared folders; give --prepared")
     run = run.with_existing_vocabulary()
     check_initial_model(run.model_dir, run.init_from)
     check_resumable(run.model_dir, run.config, run.init_from)

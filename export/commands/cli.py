@@ -10,7 +10,13 @@ import logging
 import pathlib
 import sys
 
-from export.commands import complete_cli, convert_cli, import_cli, translate_cli
+from export.commands import (
+    complete_cli,
+    convert_cli,
+    import_cli,
+    synthesis_cli,
+    translate_cli,
+)
 from export.saved_model.export_folder import check_export_folder
 from export.saved_model.model_card import (
     last_matching,
@@ -45,6 +51,7 @@ from tf_transformer.storage.output_files import check_output_file
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Adds the parsers of this package's commands."""
     translate_cli.add_commands(commands)
+    synthesis_cli.add_commands(commands)
     complete_cli.add_commands(commands)
     _add_export(commands)
     import_cli.add_commands(commands)

@@ -12,13 +12,13 @@ import tensorflow as tf
 from tf_transformer.inference.inspection import inspect_pair
 from tf_transformer.inference.translator import Translator
 from tf_transformer.text.lines import join_lines
+from tf_transformer.text.parallel_text import digest
 from training.callbacks.callbacks import StopOnSignal, ValidateAverage, current_step
 from training.callbacks.monitoring import quality_scalars
 from training.callbacks.tensorboard_log import TensorBoardLog
 from training.checkpointing.best_checkpoints import keep_best
 from training.checkpointing.validation_history import ValidationScores
 from training.config import TrainingConfig
-from training.data.corpus import digest
 from training.data.pipeline import ParallelText
 from training.distributed.workers import Workers
 from training.evaluation.scores import bleu_and_chrf

@@ -144,7 +144,7 @@ def _check_models(options, models, source):
 
 
 def _check_texts(source, reference, systems):
-    from training.data.corpus import check_parallel
+    from tf_transformer.text.parallel_text import check_parallel
 
     if source is None:
         return

@@ -2,8 +2,8 @@
 
 from tf_transformer.errors import InputError
 from tf_transformer.text.file_state import file_state
+from tf_transformer.text.parallel_text import check_parallel, digest
 from tf_transformer.text.text_file import TextFile
-from training.data.corpus import check_parallel, digest
 
 
 class ChangeDetector:

@@ -40,7 +40,8 @@ def train_vocabularies(
     """
 
     def train(files, tags=()):
-        return train_sentencepiece((read or _all_lines)(files), config, tags)
+        symbols = [*tags, *config.symbols]
+        return train_sentencepiece((read or _all_lines)(files), config, symbols)
 
     if not sources:
         return None, train(targets)
@@ -60,14 +61,14 @@ def _all_lines(files: Sequence[TextFile]) -> Iterator[str]:
 
 
 def train_sentencepiece(
-    lines: Iterable[str], config: VocabularyConfig, tags: Sequence[str] = ()
+    lines: Iterable[str], config: VocabularyConfig, symbols: Sequence[str] = ()
 ) -> bytes:
     """Trains one SentencePiece model with the project's special ids.
 
     Args:
         lines: the sentences to train on.
         config: settings of the vocabulary.
-        tags: language tags, which become pieces that are never split.
+        symbols: pieces that are never split, such as language tags.
 
     Returns:
         The serialized model.
@@ -93,7 +94,7 @@ def train_sentencepiece(
             unk_id=UNKNOWN_ID,
             bos_id=BEGIN_ID,
             eos_id=END_ID,
-            user_defined_symbols=list(tags),
+            user_defined_symbols=list(symbols),
             input_sentence_size=MAX_SENTENCES,
             shuffle_input_sentence=True,
             max_sentence_length=65_536,

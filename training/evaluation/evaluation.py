@@ -24,11 +24,11 @@ from tf_transformer.text.language_tags import (
     find_tags,
 )
 from tf_transformer.text.lines import join_lines
+from tf_transformer.text.parallel_text import check_parallel
 from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
 from training.data.change_detection import ChangeDetector
-from training.data.corpus import check_parallel
 from training.data.pipeline import ParallelText
 from training.evaluation.provenance import describe_now, describe_text
 from training.evaluation.scores import bleu_and_chrf

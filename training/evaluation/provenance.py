@@ -5,8 +5,8 @@ import importlib.metadata
 import platform
 
 import tf_transformer
+from tf_transformer.text.parallel_text import digest
 from tf_transformer.text.text_file import TextFile
-from training.data.corpus import digest
 
 _PACKAGES = ("tensorflow", "tensorflow-text", "keras", "numpy", "sacrebleu", "sentencepiece")
 

@@ -8,8 +8,8 @@ from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.text.file_state import file_state
 from tf_transformer.text.line_count import LineCount, LineCounts
+from tf_transformer.text.parallel_text import check_counts
 from tf_transformer.text.text_file import TextFile
-from training.data.corpus import check_counts
 from training.preparation.runner import Runner
 from training.prepared.prepared_folder import MAX_BYTES
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tf_transformer.errors import InputError
+from tf_transformer.text.language_tags import is_tag
 from tf_transformer.text.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 from tf_transformer.text.special_ids import NUM_SPECIAL
 from tf_transformer.text.vocabulary import Vocabulary
@@ -113,6 +114,7 @@ def _settings_from_model(vocabulary: Vocabulary, path: pathlib.Path) -> Vocabula
         kind=kind,
         byte_fallback=spec.byte_fallback,
         split_digits=spec.split_digits,
+        symbols=[symbol for symbol in spec.user_defined_symbols if not is_tag(symbol)],
     )
 
 

@@ -1,5 +1,6 @@
 """The `tf.data` pipeline from the shards of prepared folders to batches."""
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -16,6 +17,7 @@ from tf_transformer.text.special_ids import PAD_ID
 from tf_transformer.text.vocabulary import Vocabulary
 from training.config import DataConfig, VocabularyConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
+from training.prepared.curriculum import Curriculum
 from training.prepared.data_service import check_service
 from training.prepared.prepared_folder import (
     PreparedFolder,
@@ -64,6 +66,7 @@ class PreparedText:
                     f"{folder.path} has another vocabulary than {folders[0].path}; prepare it "
                     f"with --vocabulary {folders[0].path}"
                 )
+        _check_curriculum(folders, config)
         self.folders = tuple(folders)
         self.config = config
         self.service = service
@@ -173,6 +176,25 @@ class PreparedText:
             seed: seed of the order.
             first_step: number of batches to skip, most of them without reading.
         """
+        if self.config.curriculum:
+            stream = self._curriculum_batches(seed, first_step)
+        else:
+            stream = self._shuffled_batches(seed, first_step)
+        if self.service:
+            # Without sharding, the service's only worker makes the whole stream, in order.
+            sharing = tf.data.experimental.service.ShardingPolicy.OFF
+            stream = stream.apply(tf.data.experimental.service.distribute(sharing, self.service))
+        return stream.prefetch(tf.data.AUTOTUNE)
+
+    def _curriculum_batches(self, seed, first_step):
+        config = dataclasses.replace(self.config, curriculum=[])
+        streams = [
+            functools.partial(PreparedText([folder], config).training_batches, seed)
+            for folder in self.folders
+        ]
+        return Curriculum(self.config.curriculum).batches(streams, first_step)
+
+    def _shuffled_batches(self, seed, first_step):
         position = self._position(first_step, seed)
         first_epoch, first_block, first_batch = (tf.constant(at, tf.int64) for at in position)
 
@@ -197,12 +219,7 @@ class PreparedText:
             )
 
         epochs = tf.data.Dataset.range(first_epoch, 2**31)
-        stream = epochs.flat_map(blocks_of).map(read).prefetch(1).flat_map(batches)
-        if self.service:
-            # Without sharding, the service's only worker makes the whole stream, in order.
-            sharing = tf.data.experimental.service.ShardingPolicy.OFF
-            stream = stream.apply(tf.data.experimental.service.distribute(sharing, self.service))
-        return stream.prefetch(tf.data.AUTOTUNE)
+        return epochs.flat_map(blocks_of).map(read).prefetch(1).flat_map(batches)
 
     def _count_by_bucket(self, shard: dict) -> np.ndarray:
         """Returns the number of a shard's pairs in each bucket, without those that are too long."""
@@ -297,6 +314,23 @@ class PreparedText:
         key = _key(seed, _BATCHES, epoch, block)
         batches = tf.random.experimental.stateless_shuffle(tf.range(tf.size(begins)), key)
         return order, tf.gather(begins, batches), tf.gather(batch_ends, batches)
+
+
+def _check_curriculum(folders, config):
+    if not config.curriculum:
+        return
+    for phase in config.curriculum:
+        if len(phase.weights) != len(folders):
+            raise InputError(
+                f"'data.curriculum': expected a weight for each of {len(folders)} prepared "
+                f"folders. Received: {phase.weights}"
+            )
+    for folder in folders:
+        if folder.weight != 1:
+            raise InputError(
+                f"{folder.path}:{folder.weight:g} has a weight, and 'data.curriculum' has others; "
+                "leave out one of them"
+            )
 
 
 def _key(seed: int, purpose: int, *indices: tf.Tensor) -> tf.Tensor:

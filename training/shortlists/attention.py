@@ -13,10 +13,10 @@ from tf_transformer.models.transformer import Transformer
 from tf_transformer.shortlists.table import ShortlistTable
 from tf_transformer.storage.model_dir import load_model
 from tf_transformer.text.framing import move_tags
+from tf_transformer.text.parallel_text import check_parallel
 from tf_transformer.text.special_ids import END_ID, NUM_SPECIAL, PAD_ID
 from tf_transformer.text.text_file import TextFile
 from training.config import DataConfig
-from training.data.corpus import check_parallel
 from training.data.pipeline import ParallelText
 from training.shortlists.pair_counts import PairCounts
 

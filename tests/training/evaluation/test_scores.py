@@ -13,9 +13,9 @@ from tests.conftest import small_config
 from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import weights_digest
 from tf_transformer.storage.score_log import append_score, read_scores
+from tf_transformer.text.parallel_text import digest
 from tf_transformer.text.text_file import TextFile
 from training.commands.runs_cli import _format_table
-from training.data.corpus import digest
 
 
 def test_scores_come_back_in_order(tmp_path):

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from tests.tf_transformer.text.test_text_file import write
+from tf_transformer.text.parallel_text import check_parallel
 from tf_transformer.text.text_file import TextFile
-from training.data.corpus import check_parallel
 
 
 def make_files(tmp_path, source: str | bytes, target: str | bytes) -> tuple[TextFile, TextFile]:

@@ -1,0 +1,237 @@
+"""Synthetic parallel text: what `distill` and `back-translate` write, and resuming them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from sacrebleu.metrics import CHRF
+
+from export.synthesis import distillation
+from export.synthesis.distillation import Distillation, Teacher
+from tf_transformer import Translator
+from tf_transformer.__main__ import main
+from tf_transformer.storage.trained_models import TrainedModels
+from tf_transformer.text.text_file import TextFile
+
+
+@pytest.fixture
+def files(corpus, tmp_path):
+    """30 pairs of a training text, one of them with a blank target."""
+    paths = {}
+    for side in ("en", "de"):
+        lines = corpus.directory.joinpath(f"train.{side}").read_text(encoding="utf-8")
+        lines = lines.splitlines()[:30]
+        if side == "de":
+            lines[4] = ""
+        paths[side] = tmp_path / f"text.{side}"
+        paths[side].write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return paths
+
+
+def read(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def distill(files, output, *options):
+    given = ["--source", str(files["en"]), "--target", str(files["de"]), "--output", str(output)]
+    return main(["distill", *given, *map(str, options)])
+
+
+@pytest.mark.slow
+def test_distill_with_originals(files, talkative, tmp_path, capsys):
+    output = tmp_path / "out"
+    assert distill(files, output, "--teacher", talkative, "--beam-size", 2) == 0
+    translations = Translator.load(talkative, beam_size=2)(read(files["en"]))
+    expected = []
+    for source, target, other in zip(*map(read, files.values()), translations, strict=True):
+        expected += [(source, target)] if target else []
+        expected += [(source, other)] if other != target and other.strip() else []
+    found = list(zip(read(output / "train.source"), read(output / "train.target"), strict=True))
+    assert found == expected
+    assert f"{len(expected)} pairs; left out: " in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_several_teachers_in_both_directions(files, talkative, trained, tmp_path):
+    """Two teachers, one of them an ensemble; the reverse one translates the target."""
+    output = tmp_path / "out"
+    teachers = ["--teacher", talkative, "--teacher", talkative, trained]
+    reverse = ["--reverse-teacher", talkative]
+    options = ["--only-synthetic", "--beam-size", 1]
+    assert distill(files, output, *teachers, *reverse, *options) == 0
+    sources, targets = map(read, files.values())
+    loaded = Translator.load(talkative, beam_size=1)
+    first, back = loaded(sources), loaded(targets)
+    second = Translator.load([talkative, trained], beam_size=1)(sources)
+    expected = []
+    for row in zip(sources, targets, first, second, back, strict=True):
+        source, target, one, two, reversed_source = row
+        pairs = dict.fromkeys([(source, one), (source, two), (reversed_source, target)])
+        expected += [pair for pair in pairs if all(side.strip() for side in pair)]
+    assert list(zip(*(read(output / f"train.{s}") for s in ("source", "target")), strict=True)) == (
+        expected
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", ["bleu", "chrf"])
+def test_the_translation_nearest_to_the_reference(files, talkative, tmp_path, keep):
+    output = tmp_path / "out"
+    options = ["--keep", keep, "--only-synthetic", "--beam-size", 3]
+    assert distill(files, output, "--teacher", talkative, *options) == 0
+    sources, targets = map(read, files.values())
+    n_best = Translator.load(talkative, beam_size=3, num_best=3).n_best(sources)
+    choose = distillation._chooser(keep)
+    expected = [
+        choose([translation.text for translation in best], target)
+        for best, target in zip(n_best, targets, strict=True)
+    ]
+    assert read(output / "train.target") == [text for text in expected if text.strip()]
+    assert expected != [best[0].text for best in n_best]
+
+
+def test_the_chooser_is_sacrebleu():
+    references = ["a small dog sleeps", "two men run"]
+    candidates = [["a dog", "the small dog sleeps", "cats"], ["two men", "two men run", "men run"]]
+    metric = CHRF()
+    choose = distillation._chooser("chrf")
+    for given, reference in zip(candidates, references, strict=True):
+        scores = {text: metric.sentence_score(text, [reference]).score for text in given}
+        assert choose(given, reference) == max(scores, key=scores.get) == given[1]
+    assert distillation._chooser("best") is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["distill", "back-translate"])
+def test_killed_and_resumed(corpus, talkative, tmp_path, command):
+    """The same files as without the interruption, and the model is loaded for the rest only."""
+    lines = corpus.directory.joinpath("train.en").read_text(encoding="utf-8") * 5
+    (tmp_path / "text").write_text(lines, encoding="utf-8")
+    text = str(tmp_path / "text")
+    words = [sys.executable, "-m", "tf_transformer", command, "--beam-size", "1"]
+    if command == "distill":
+        words += ["--teacher", str(talkative), "--source", text, "--target", text]
+        part = "teacher-1.target"
+    else:
+        words += ["--model-dir", str(talkative), "--input", text, "--sample", "7"]
+        part = "back.source"
+    folders = [tmp_path / name for name in ("whole", "killed")]
+    subprocess.run([*words, "--output", str(folders[0])], check=True, capture_output=True)
+    state = folders[1] / f"{part}.partial.json"
+    process = subprocess.Popen([*words, "--output", str(folders[1])], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 200
+    while not state.exists():
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (folders[1] / "train.source").exists()
+    done = subprocess.run([*words, "--output", str(folders[1])], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "resuming after" in done.stderr
+    for name in ("train.source", "train.target", part):
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_back_translate(files, talkative, tmp_path, capsys):
+    command = ["back-translate", "--model-dir", str(talkative), "--input", str(files["de"])]
+    output = tmp_path / "best"
+    assert main([*command, "--output", str(output), "--beam-size", "2"]) == 0
+    targets = read(files["de"])
+    sources = Translator.load(talkative, beam_size=2)(targets)
+    pairs = [(f"<bt> {x}", y) for x, y in zip(sources, targets, strict=True) if x.strip()]
+    assert list(zip(*(read(output / f"train.{s}") for s in ("source", "target")), strict=True)) == (
+        pairs
+    )
+    assert "1 blank" in capsys.readouterr().out
+    samples = []
+    for seed in ("1", "1", "2"):
+        output = tmp_path / f"sample-{len(samples)}"
+        sampling = ["--sample", seed, "--temperature", "0.8", "--top-k", "20", "--tag", ""]
+        assert main([*command, "--output", str(output), *sampling]) == 0
+        samples.append(read(output / "train.source"))
+    assert samples[0] == samples[1] != samples[2]
+    assert not samples[0][0].startswith("<bt>")
+
+
+@pytest.mark.slow
+def test_equal_lines_are_sampled_differently(talkative, tmp_path):
+    (tmp_path / "text").write_text("Ein Hund.\n" * 20)
+    command = ["back-translate", "--model-dir", str(talkative), "--sample", "1"]
+    files = ["--input", str(tmp_path / "text"), "--output", str(tmp_path / "out")]
+    assert main([*command, *files]) == 0
+    assert len(set(read(tmp_path / "out" / "train.source"))) > 5
+
+
+@pytest.mark.slow
+def test_another_request_is_refused(files, tmp_path, capsys, talkative):
+    """Also where the former run is complete; nothing of it changes."""
+    request = {"keep": "best"}
+    folder = tmp_path / "out"
+    folder.mkdir()
+    record = {"format_version": 1, "request": request}
+    (folder / "synthesis.json").write_text(json.dumps(record))
+    assert distill(files, folder, "--teacher", talkative) == 2
+    assert f"{folder} was begun with " in capsys.readouterr().err
+    assert json.loads((folder / "synthesis.json").read_text()) == record
+    (folder / "synthesis.json").write_text("{}")
+    assert distill(files, folder, "--teacher", talkative) == 2
+    assert "synthesis.json: damaged" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_refuses(files, tmp_path, capsys, talkative):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "file").touch()
+    reverse = ["back-translate", "--model-dir", str(talkative), "--input", str(files["de"])]
+    reverse += ["--output", str(tmp_path / "out")]
+    for words, message in (
+        (["distill", *_pair(files), "--output", "x"], "at least one --teacher"),
+        (
+            ["distill", *_pair(files), "--output", str(other), "--teacher", str(talkative)],
+            "expected a new or empty folder",
+        ),
+        (
+            ["distill", *_pair(files), "--output", str(talkative), "--teacher", str(talkative)],
+            "expected a new or empty folder",
+        ),
+        ([*reverse, "--top-k", "5"], "--top-k is valid only with --sample"),
+        ([*reverse, "--sample", "-1"], "--sample -1: expected 0 to"),
+        ([*reverse, "--sample", "1", "--temperature", "0"], "--temperature 0: expected more"),
+        ([*reverse, "--sample", "1", "--top-k", "0"], "--top-k 0: expected at least 1"),
+    ):
+        assert main(words) == 2, words
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1, error
+    files["de"].write_text("one\n")
+    assert main(["distill", *_pair(files), "--output", "x", "--teacher", str(talkative)]) == 2
+    assert "the same number of lines" in capsys.readouterr().err
+
+
+def _pair(files):
+    return ["--source", str(files["en"]), "--target", str(files["de"])]
+
+
+@pytest.mark.slow
+def test_requests_tell_teachers_and_options_apart(files, talkative, trained):
+    def request(*teachers, **changes):
+        sides = TextFile(files["en"]), TextFile(files["de"])
+        return Distillation(teachers, *sides, {"beam_size": 4}, **changes).request("digest")
+
+    one, other = (Teacher(TrainedModels((path,))) for path in (talkative, trained))
+    requests = [
+        request(one),
+        request(other),
+        request(one, other),
+        request(Teacher(one.models, is_reverse=True)),
+        request(one, keep="bleu"),
+        request(one, has_originals=False),
+        request(one, dtype="int8"),
+    ]
+    assert len({json.dumps(found) for found in requests}) == len(requests)
