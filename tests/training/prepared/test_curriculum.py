@@ -1,0 +1,111 @@
+"""Curricula: each corpus' share of the batches, a function of the step alone."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training.prepared.test_prepared_text import (
+    DATA,
+    collect,
+    directory,  # noqa: F401  a fixture
+    equal,
+    text_of,
+)
+from tf_transformer.__main__ import main
+from training.config import Phase
+from training.prepared.curriculum import Curriculum
+from training.prepared.prepared_text import PreparedText
+from training.settings import make_config
+
+PHASES = [
+    Phase(from_step=0, weights=[1.0, 3.0]),
+    Phase(from_step=20, weights=[2.0, 1.0]),
+    Phase(from_step=50, weights=[0.0, 1.0]),
+]
+
+
+def chosen(phases, num_steps, first_step=0):
+    """The corpus of each step: streams of their own numbers."""
+    streams = [lambda count, index=index: tf.data.Dataset.from_tensors(index).repeat()
+               for index in range(len(phases[0].weights))]  # fmt: skip
+    batches = Curriculum(phases).batches(streams, first_step)
+    return [int(index) for index in batches.take(num_steps).as_numpy_iterator()]
+
+
+def test_shares():
+    """At any step of a phase, each corpus has given its share, up to one batch."""
+    found = np.array(chosen(PHASES, 100))
+    assert (found[50:] == 1).all()
+    for begin, end, weights in ((0, 20, [1, 3]), (20, 50, [2, 1])):
+        shares = np.array(weights) / sum(weights)
+        for step in range(begin + 1, end + 1):
+            counts = np.bincount(found[:step], minlength=2)
+            before = np.bincount(found[:begin], minlength=2)
+            # One batch may be owed from the phase before, another one in this phase.
+            assert (np.abs(counts - before - shares * (step - begin)) < 2).all()
+    assert np.abs(np.bincount(found[:20]) - [5, 15]).max() == 0
+
+
+def test_many_corpora_with_uneven_shares():
+    phases = [Phase(from_step=0, weights=[0.2, 1e-3, 5.0, 0.0, 0.7])]
+    found = np.bincount(chosen(phases, 3000), minlength=5)
+    expected = 3000 * np.array(phases[0].weights) / sum(phases[0].weights)
+    assert np.abs(found - expected).max() <= 1
+    assert found[3] == 0
+
+
+@pytest.mark.parametrize("first_step", [1, 19, 20, 21, 50, 77])
+def test_any_first_step_continues(first_step):
+    assert chosen(PHASES, 30, first_step) == chosen(PHASES, first_step + 30)[first_step:]
+
+
+def test_the_streams_continue_where_they_were(directory):  # noqa: F811
+    text = text_of(directory, 1, 1, curriculum=PHASES)
+    whole = collect(text.training_batches(seed=3), 60)
+    for first_step in (7, 20, 41):
+        resumed = collect(text.training_batches(3, first_step), 60 - first_step)
+        assert equal(resumed, whole[first_step:])
+
+
+def test_each_batch_is_of_one_corpus(directory):  # noqa: F811
+    """It is the next one of that corpus alone."""
+    text = text_of(directory, 1, 1, curriculum=PHASES)
+    found = collect(text.training_batches(seed=3), 60)
+    alone = [
+        iter(collect(PreparedText([folder], DATA).training_batches(seed=3), 60))
+        for folder in text.folders
+    ]
+    expected = [next(alone[index]) for index in chosen(PHASES, 60)]
+    assert equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("curriculum", "message"),
+    [
+        ([{"from_step": 5, "weights": [1]}], "the first from 0. Received: \\[5\\]"),
+        (
+            [{"from_step": 0, "weights": [1]}, {"from_step": 0, "weights": [2]}],
+            "in the order of their 'from_step'",
+        ),
+        ([{"from_step": 0, "weights": [0, 0]}], "a weight above 0 in each phase"),
+        ([{"from_step": 0, "weights": [-1]}], "weights"),
+        ([{"from_step": 0}], "weights"),
+        ([{"from_step": 0, "weights": [1], "until": 5}], "until"),
+    ],
+)
+def test_invalid_settings(curriculum, message):
+    with pytest.raises(ValueError, match=message):
+        make_config({"data": {"curriculum": curriculum}})
+
+
+def test_invalid_folders(directory):  # noqa: F811
+    with pytest.raises(ValueError, match="a weight for each of 1 prepared folders"):
+        text_of(directory, 1, curriculum=PHASES)
+    with pytest.raises(ValueError, match="second:2 has a weight, and 'data.curriculum' has others"):
+        text_of(directory, 1, 2, curriculum=PHASES)
+
+
+def test_texts_have_no_shares(corpus, tmp_path, capsys):
+    command = ["train", *corpus.options, "--model-dir", str(tmp_path / "model"), "--set"]
+    assert main([*command, "data.curriculum=[{from_step: 0, weights: [1]}]"]) == 2
+    assert "give --prepared" in capsys.readouterr().err
