@@ -59,6 +59,7 @@ def test_any_first_step_continues(first_step):
     assert chosen(PHASES, 30, first_step) == chosen(PHASES, first_step + 30)[first_step:]
 
 
+@pytest.mark.slow
 def test_the_streams_continue_where_they_were(directory):  # noqa: F811
     text = text_of(directory, 1, 1, curriculum=PHASES)
     whole = collect(text.training_batches(seed=3), 60)
@@ -67,6 +68,7 @@ def test_the_streams_continue_where_they_were(directory):  # noqa: F811
         assert equal(resumed, whole[first_step:])
 
 
+@pytest.mark.slow
 def test_each_batch_is_of_one_corpus(directory):  # noqa: F811
     """It is the next one of that corpus alone."""
     text = text_of(directory, 1, 1, curriculum=PHASES)
