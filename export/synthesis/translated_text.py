@@ -54,7 +54,9 @@ def write_translations(
             with progress_bar(lines, written.num_lines, description) as update:
                 for batch in itertools.chain([first], batches):
                     for line in _translated(batch, written.num_lines, translate):
-                        written.file.write(f"{join_lines(line)}\n".encode())
+                        # A sample of single bytes can contain a NUL, which no text may.
+                        text_line = join_lines(line).replace("\0", "")
+                        written.file.write(f"{text_line}\n".encode())
                     written.finish(batch, 0)
                     update(len(batch))
 

@@ -109,7 +109,7 @@ def test_the_chooser_is_sacrebleu():
 @pytest.mark.parametrize("command", ["distill", "back-translate"])
 def test_killed_and_resumed(corpus, talkative, tmp_path, command):
     """The same files as without the interruption, and the model is loaded for the rest only."""
-    lines = corpus.directory.joinpath("train.en").read_text(encoding="utf-8") * 5
+    lines = corpus.directory.joinpath("train.en").read_text(encoding="utf-8") * 2
     (tmp_path / "text").write_text(lines, encoding="utf-8")
     text = str(tmp_path / "text")
     words = [sys.executable, "-m", "tf_transformer", command, "--beam-size", "1"]
