@@ -5,7 +5,7 @@ EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast test-beam beam-tests docs format protos clean always
+.PHONY: demo test test-fast test-beam beam-tests test-gpu gpu-tests docs format protos clean always
 
 $(VENV)/installed-%: setup.py pyproject.toml $(VENV)/pyvenv.cfg
 	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[$*]"
@@ -36,6 +36,13 @@ test-beam:
 beam-tests: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal \
 		tests/export/bulk tests/training/preparation/test_beam.py
+
+# On a machine with an NVIDIA GPU; everywhere else they are skipped.
+test-gpu:
+	$(MAKE) gpu-tests EXTRAS=dev,cuda
+
+gpu-tests: $(VENV)/installed-$(EXTRAS)
+	$(BIN)/python -m pytest tests/gpu
 
 docs: $(VENV)/installed-docs
 	$(BIN)/mkdocs build --strict

@@ -74,6 +74,8 @@ setup(
             "mkdocstrings-python>=2,<3",
             "ruff>=0.12",  # formats signatures in the API reference
         ],
+        # For GPUs: CUDA and cuDNN as Python packages.
+        "cuda": ["tensorflow[and-cuda]>=2.21,<2.22"],
         # For `prepare --runner` and `translate --runner`; Dask is the cluster that pip can install.
         "beam": ["apache-beam>=2.77,<2.78", "distributed>=2024.4", "pyarrow>=15"],
         # For `tf_transformer.hub`; installs keras-hub, whose classes it re-exports.

@@ -19,6 +19,15 @@ from training.config import TrainingConfig
 from training.demo.corpus import write_demonstration
 from training.settings import make_config, read_settings
 
+GPU_TESTS = pathlib.Path(__file__).parent / "gpu"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hides GPUs unless the tests of tests/gpu are run: all others are about the CPU's results."""
+    paths = [pathlib.Path(argument.partition("::")[0]).resolve() for argument in config.args]
+    if not all(path == GPU_TESTS or GPU_TESTS in path.parents for path in paths):
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the tests of large models first: TensorFlow never frees the functions of an export."""

@@ -1,4 +1,4 @@
-"""The check of the Keras backend in modules that need TensorFlow."""
+"""What computes: the Keras backend, which some modules need to be TensorFlow, and GPUs."""
 
 import keras
 
@@ -18,3 +18,16 @@ def require_tensorflow(part: str) -> None:
             f"{part} needs Keras with the backend 'tensorflow'. Received: backend {backend!r}. Set "
             "the environment variable KERAS_BACKEND=tensorflow before Keras is imported"
         )
+
+
+def has_gpu() -> bool:
+    """Returns whether TensorFlow computes on a GPU: there is one that is not hidden from it.
+
+    `CUDA_VISIBLE_DEVICES=-1` in the environment, or `tf.config.set_visible_devices([], "GPU")`,
+    hides all GPUs. Functions ask when they are traced or called, so hide them before.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return bool(tf.config.get_visible_devices("GPU"))

@@ -81,7 +81,7 @@ def _check_model(options):
 
 
 def _load(options, given):
-    import_tensorflow()
+    import_tensorflow(on_cpu=options.dtype == "int8")
     from tf_transformer.inference.completer import Completer
     from tf_transformer.storage.model_dir import load_for_decoding
 

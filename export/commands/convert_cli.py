@@ -36,7 +36,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 @interrupted_by_signals()
 def _run(options):
     if options.to == "litert":  # the others are written without TensorFlow
-        import_tensorflow()
+        import_tensorflow(on_cpu=True)
     from tf_transformer.formats.convert_model import convert_model
 
     changes = convert_model(options.model_dir, options.to, options.output, options.dtype)

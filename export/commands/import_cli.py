@@ -42,7 +42,7 @@ def _run(options):
     check_new_folder(options.model_dir)
     settings = dict(map(_parse_setting, options.set))
     imported = read_model(options.input, options.format, settings)
-    import_tensorflow()
+    import_tensorflow(on_cpu=True)
     write_model(imported, options.input, options.model_dir)
     again = shlex.join(["tf-transformer", "translate", "--model-dir", str(options.model_dir)])
     for note in imported.notes:

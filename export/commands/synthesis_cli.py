@@ -121,7 +121,7 @@ def _run_distill(options):
         check_translator(models)
     check_parallel(source, target)
     corpus_digest = digest(source, target)
-    import_tensorflow()
+    import_tensorflow(on_cpu=options.dtype == "int8")
     from export.synthesis.distillation import Distillation, Teacher, distill
 
     distillation = Distillation(
@@ -147,7 +147,7 @@ def _run_back_translate(options):
     _check_output(options.output, [models], [given.path])
     check_translator(models)
     text_digest = digest(given)
-    import_tensorflow()
+    import_tensorflow(on_cpu=options.dtype == "int8")
     from export.synthesis.back_translation import BackTranslation, Sampling, back_translate
 
     sampling = None

@@ -220,7 +220,7 @@ def _server_tags(options) -> _Prepare:
 
 
 def _load(options, models: "TrainedModels", shortlist: "ShortlistTable | None") -> _Translate:
-    import_tensorflow()
+    import_tensorflow(on_cpu=options.dtype == "int8")
     from tf_transformer.inference.compiling_translator import CompilingTranslator
     from tf_transformer.inference.finite_scores import check_scores
 

@@ -10,8 +10,9 @@ import sys
 
 import keras
 import pytest
+import tensorflow as tf
 
-from tf_transformer.backend import require_tensorflow
+from tf_transformer.backend import has_gpu, require_tensorflow
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -52,6 +53,16 @@ def test_another_backend_is_named(monkeypatch):
     with pytest.raises(ImportError, match=expected) as raised:
         require_tensorflow("this")
     assert "\n" not in str(raised.value)
+
+
+def test_a_gpu_is_one_that_tensorflow_may_use(monkeypatch):
+    visible = {"CPU": ["CPU:0"], "GPU": []}
+    monkeypatch.setattr(tf.config, "get_visible_devices", visible.get)
+    assert not has_gpu()
+    visible["GPU"] = ["GPU:0"]
+    assert has_gpu()
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    assert not has_gpu()
 
 
 @pytest.mark.slow

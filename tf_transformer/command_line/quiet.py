@@ -10,16 +10,25 @@ import warnings
 from tf_transformer.command_line.keras_settings import ignore_limits, use_float32
 
 
-def import_tensorflow() -> None:
+def import_tensorflow(*, on_cpu: bool = False) -> None:
     """Imports TensorFlow and TensorFlow Text while standard error is redirected to /dev/null.
 
     The start-up messages come from C++ before any log level is read. Errors are exceptions, so they
     are still reported. The import takes seconds, so a terminal shows a notice meanwhile.
 
-    Keras, which TensorFlow imports, ignores the user's settings, see `keras_settings`.
+    Keras, which TensorFlow imports, ignores the user's settings, see `keras_settings`. TensorFlow
+    takes the memory of a GPU as it needs it, unless the environment sets
+    `TF_FORCE_GPU_ALLOW_GROWTH`. By default it would take all of it at once, so that no second
+    command could use the GPU.
+
+    Args:
+        on_cpu: whether to hide all GPUs, from this process and those that it starts.
     """
     import tqdm
 
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    if on_cpu:
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     ignore_limits()
     progress = tqdm.tqdm(
         desc="loading TensorFlow", bar_format="{desc} ...", leave=False, disable=None

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import keras
 from keras import ops
 
+from tf_transformer.backend import has_gpu
 from tf_transformer.layers.kernels import affine, is_tensorflow
 from tf_transformer.private_interfaces import remove_weights, tracker_unlocked
 
@@ -53,6 +54,7 @@ class Projection(keras.layers.Dense):
     def _is_slow_backwards(self):
         return (
             is_tensorflow()
+            and not has_gpu()  # whose products need no copy of the transpose
             and self.compute_dtype == "float32"
             and self.use_bias
             and self.activation is keras.activations.linear

@@ -10,6 +10,7 @@ from typing import Any
 
 from keras import ops
 
+from tf_transformer.backend import has_gpu
 from tf_transformer.layers.kernels import permute_rows, select_rows
 
 
@@ -84,15 +85,24 @@ class Beam:
         return ops.reshape(attended, (-1, d_model))
 
 
+def _index_dtype():
+    """Returns int32, or on a GPU int64.
+
+    For int32, which usually are shapes, TensorFlow's kernels for GPUs compute on the CPU. There are
+    as many indices as tokens, parts and heads, and they would be copied to the CPU and back.
+    """
+    return "int64" if has_gpu() else "int32"
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Packed:
     """The layout `(tokens, width)`, with the real tokens of all sentences in sequence.
 
     Attributes:
-        padded_indices: `(tokens,)` int32, the index of each real token in the flattened padded
-            batch, of `batch * length` entries.
-        packed_indices: `(batch, length)` int32, the index of the token at each entry of the padded
-            batch; `tokens` at padding.
+        padded_indices: `(tokens,)` int32, on a GPU int64, the index of each real token in the
+            flattened padded batch, of `batch * length` entries.
+        packed_indices: `(batch, length)` of the same dtype, the index of the token at each entry of
+            the padded batch; `tokens` at padding.
         memory: the layout of the memory to which a decoder attends.
     """
 
@@ -116,15 +126,24 @@ class Packed:
     @classmethod
     def from_mask(cls, mask: Any, memory: "SentenceLayout" = PADDED) -> "Packed":
         """Returns the layout of the entries where the mask, `(batch, length)` bool, is True."""
-        is_real = ops.reshape(mask, (-1,))
+        is_real, dtype = ops.reshape(mask, (-1,)), _index_dtype()
         (padded_indices,) = ops.nonzero(is_real)
-        packed_indices = ops.cumsum(ops.cast(is_real, "int32")) - 1
-        packed_indices = ops.where(is_real, packed_indices, ops.size(padded_indices))
+        packed_indices = ops.cumsum(ops.cast(is_real, dtype)) - 1
+        num_tokens = ops.cast(ops.size(padded_indices), dtype)
+        packed_indices = ops.where(is_real, packed_indices, num_tokens)
         return cls(
-            ops.cast(padded_indices, "int32"),
+            ops.cast(padded_indices, dtype),
             ops.reshape(packed_indices, ops.shape(mask)),
             memory,
         )
+
+    def _arange(self, size):
+        return ops.arange(size, dtype=self.padded_indices.dtype)
+
+    def _rows_and_columns(self):
+        """Returns the index of the sentence of each token, and its index in the sentence."""
+        length = ops.cast(ops.shape(self.packed_indices)[1], self.padded_indices.dtype)
+        return self.padded_indices // length, self.padded_indices % length
 
     def pack(self, vectors: Any) -> Any:
         """Packs `(batch, length, width)` to `(tokens, width)`."""
@@ -152,25 +171,27 @@ class Packed:
         """
         head_dim = vectors.shape[-1] // (num_parts * num_heads)
         rows = ops.reshape(vectors, (-1, head_dim))
-        parts, heads = (ops.arange(n, dtype="int32") for n in (num_parts, num_heads))
+        parts, heads = map(self._arange, (num_parts, num_heads))
+        row, column = self._rows_and_columns()
         batch, length = ops.shape(self.packed_indices)
-        row, column = self.padded_indices // length, self.padded_indices % length
         # (parts, batch, heads, length)
-        tokens = ops.minimum(self.packed_indices, ops.size(self.padded_indices) - 1)[:, None, :]
+        last = ops.cast(ops.size(self.padded_indices) - 1, self.padded_indices.dtype)
+        tokens = ops.minimum(self.packed_indices, last)[:, None, :]
         indices = (tokens * num_parts + parts[:, None, None, None]) * num_heads + heads[:, None]
         # (tokens, parts, heads)
-        inverse = parts[:, None] * batch + row[:, None, None]
-        inverse = (inverse * num_heads + heads) * length + column[:, None, None]
+        batch_size, row_size = (ops.cast(n, parts.dtype) for n in (batch, length))
+        inverse = parts[:, None] * batch_size + row[:, None, None]
+        inverse = (inverse * num_heads + heads) * row_size + column[:, None, None]
         split = permute_rows(rows, ops.reshape(indices, (-1,)), ops.reshape(inverse, (-1,)))
         return ops.reshape(split, (num_parts, batch, num_heads, length, head_dim))
 
     def join_heads(self, attended: Any, d_model: int) -> Any:
         """Joins `(batch, num_heads, length, head_dim)` to `(tokens, d_model)`."""
         _, num_heads, length, head_dim = ops.shape(attended)
-        heads = ops.arange(num_heads, dtype="int32")
-        row, column = self.padded_indices // length, self.padded_indices % length
+        heads, (row, column) = self._arange(num_heads), self._rows_and_columns()
         # (tokens, heads), and (batch, heads, length)
-        indices = (row[:, None] * num_heads + heads) * length + column[:, None]
+        row_size = ops.cast(length, heads.dtype)
+        indices = (row[:, None] * num_heads + heads) * row_size + column[:, None]
         inverse = self.packed_indices[:, None, :] * num_heads + heads[:, None]
         rows = ops.reshape(attended, (-1, head_dim))
         indices, inverse = ops.reshape(indices, (-1,)), ops.reshape(inverse, (-1,))

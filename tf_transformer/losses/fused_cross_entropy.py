@@ -132,7 +132,9 @@ def projected_cross_entropy(
             )
             d_matrix = tf.tensor_scatter_nd_sub(d_matrix, ids[:, tf.newaxis], label_excess * rows)
             d_bias = bias_gradient - smoothing_by_id * tf.cast(tf.size(ids), tf.float32)
-            d_bias -= label_excess * tf.math.bincount(ids, minlength=vocab_size, dtype=tf.float32)
+            # `tf.math.bincount` has no deterministic kernel for GPUs.
+            counts = tf.math.unsorted_segment_sum(tf.ones_like(ids, tf.float32), ids, vocab_size)
+            d_bias -= label_excess * counts
             return tf.cast(d_rows * scale, hidden.dtype), d_matrix * scale, d_bias * scale
 
         return (loss, smoothed, surprisal, is_right), gradient

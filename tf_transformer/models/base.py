@@ -15,6 +15,7 @@ from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.dense import Projection
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.embedding import TokenEmbedding
+from tf_transformer.layers.kernels import is_tensorflow
 from tf_transformer.layers.layout import PADDED, SentenceLayout
 from tf_transformer.layers.positions import PositionalEncoding
 from tf_transformer.models.states import ModelStates
@@ -276,6 +277,20 @@ class DecoderModel(keras.Model):
             return ops.transpose(self.logits_projection.kernel), self.logits_projection.bias
         bias = self.logits_bias if self.config.logits_bias else None
         return self.target_embedding.embeddings, bias
+
+    def compile(self, *arguments: Any, **options: Any) -> None:
+        """Does the same as `keras.Model.compile`, with `jit_compile=False` in TensorFlow.
+
+        On a GPU, Keras would turn XLA on, which compiles the step for every shape of a batch, and
+        batches are padded to their longest sentence.
+
+        Args:
+            *arguments: those of `keras.Model.compile`.
+            **options: those of `keras.Model.compile`.
+        """
+        if is_tensorflow():
+            options.setdefault("jit_compile", False)
+        super().compile(*arguments, **options)
 
     def compute_output_shape(self, input_shape):
         return (*input_shape["target"], self.config.target_vocab_size)

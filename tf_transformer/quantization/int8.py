@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.backend import require_tensorflow
+from tf_transformer.backend import has_gpu, require_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.layers.dense import Projection
 from tf_transformer.layers.embedding import TokenEmbedding
@@ -29,10 +29,15 @@ def quantize(
             inputs, which makes their scales constant; None means a scale per row.
 
     Raises:
-        InputError: this build of TensorFlow lacks the kernels.
+        InputError: TensorFlow uses a GPU, or this build of TensorFlow lacks the kernels.
         ImportError: the Keras backend is not TensorFlow.
     """
     require_tensorflow("int8")
+    if has_gpu():
+        raise InputError(
+            "int8 needs the CPU: its products have no kernels for GPUs. Hide the GPU from "
+            "TensorFlow (environment variable CUDA_VISIBLE_DEVICES=-1), or use float32 or bfloat16"
+        )
     check_kernels()
     ranges = input_ranges or {}
     for layer in sublayers(model):

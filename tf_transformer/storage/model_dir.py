@@ -291,7 +291,10 @@ def load_model(
 
 
 def load_for_decoding(
-    model_dir: pathlib.Path, dtype: str = "float32", calibrate: Calibrate | None = None
+    model_dir: pathlib.Path,
+    dtype: str = "float32",
+    calibrate: Calibrate | None = None,
+    tiled: bool | None = None,
 ) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer]":
     """Loads a model as `load_model` does, but with weights that are prepared for decoding.
 
@@ -302,16 +305,17 @@ def load_for_decoding(
         dtype: "float32", "bfloat16", or "int8" for 8-bit products, see `quantize`.
         calibrate: with "int8", a function that returns the argument `input_ranges` of `quantize`
             from the loaded model and its tokenizers; None means a scale per row.
+        tiled: see `prepare_for_decoding`.
 
     Returns:
         As `load_model`.
 
     Raises:
-        InputError: as `load_model`, the dtype is unknown, or TensorFlow lacks the int8 kernels.
+        InputError: as `load_model`, the dtype is unknown, or int8 cannot be computed here.
     """
     model, source, target = load_model(model_dir, dtype_to_load(dtype))
     ranges = calibrate(model, source, target) if calibrate else None
-    prepare_for_decoding(model, dtype, ranges)
+    prepare_for_decoding(model, dtype, ranges, tiled)
     return model, source, target
 
 
@@ -330,6 +334,7 @@ def prepare_for_decoding(
     model: "DecoderModel",
     dtype: str,
     input_ranges: "Mapping[keras.layers.Layer, float] | None" = None,
+    tiled: bool | None = None,
 ) -> None:
     """Tiles or quantizes the weights of a model, which can then only decode.
 
@@ -337,14 +342,17 @@ def prepare_for_decoding(
         model: a model of the dtype that `dtype_to_load` returns.
         dtype: as for `load_for_decoding`.
         input_ranges: with "int8", the argument of `quantize`.
+        tiled: whether large products get tiled weights, which only CPUs gain from; None means
+            unless TensorFlow uses a GPU. int8 has none.
 
     Raises:
-        InputError: TensorFlow lacks the int8 kernels.
+        InputError: int8 cannot be computed here, see `quantize`.
     """
+    from tf_transformer.backend import has_gpu
     from tf_transformer.quantization.int8 import quantize
     from tf_transformer.quantization.tiled_matmul import tile_weights
 
     if dtype == "int8":
         quantize(model, input_ranges)
-    else:
+    elif not has_gpu() if tiled is None else tiled:
         tile_weights(model)

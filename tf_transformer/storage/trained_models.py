@@ -115,13 +115,17 @@ class TrainedModels:
         ]
 
     def load(
-        self, dtype: str = "float32", calibrate: Calibrate | None = None
+        self,
+        dtype: str = "float32",
+        calibrate: Calibrate | None = None,
+        tiled: bool | None = None,
     ) -> "tuple[DecoderModel | Ensemble, Tokenizer | None, Tokenizer]":
         """Loads the model or the ensemble, see `load_for_decoding`.
 
         Args:
             dtype: see `load_for_decoding`.
             calibrate: see `load_for_decoding`; called for each model.
+            tiled: see `load_for_decoding`.
 
         Returns:
             The model and the tokenizers of source and target.
@@ -132,7 +136,7 @@ class TrainedModels:
         if self.is_ensemble:
             self.check()
         members, sources, targets = zip(
-            *(load_for_decoding(directory, dtype, calibrate) for directory in self.directories),
+            *(load_for_decoding(path, dtype, calibrate, tiled) for path in self.directories),
             strict=True,
         )
         if not self.is_ensemble:
@@ -142,7 +146,7 @@ class TrainedModels:
         return Ensemble(members, self.member_weights()), sources[0], targets[0]
 
     def load_with_digest(
-        self, dtype: str, calibrate: Calibrate | None = None
+        self, dtype: str, calibrate: Calibrate | None = None, tiled: bool | None = None
     ) -> "tuple[DecoderModel | Ensemble, Tokenizer | None, Tokenizer, str]":
         """Calls `load`, and returns the digest as well.
 
@@ -151,7 +155,7 @@ class TrainedModels:
         """
         exist = all((directory / WEIGHTS_NAME).is_file() for directory in self.directories)
         digest = self.digest() if exist else None
-        model, source, target = self.load(dtype, calibrate)
+        model, source, target = self.load(dtype, calibrate, tiled)
         if digest is None or digest != self.digest():
             names = ", ".join(map(str, self.directories))
             raise InputError(f"{names}: the weights have changed while they were read. Try again")

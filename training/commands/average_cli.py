@@ -46,7 +46,7 @@ def _run(options):
             paths = sorted(best_checkpoint_paths(options.model_dir, options.best), key=step_of)
         else:
             paths = last_checkpoint_paths(options.model_dir, options.last)
-        import_tensorflow()
+        import_tensorflow(on_cpu=True)
         from training.checkpointing.checkpoints import average_checkpoints, check_averageable
 
         check_averageable(paths, config)  # before memory is allocated for the model

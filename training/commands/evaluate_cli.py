@@ -95,7 +95,7 @@ def _run_evaluate(options):
     check_own_file(models.directories[0] / SCORES_NAME)
     _check_texts(source, reference, systems)
     shortlist, calibration = _check_models(options, models, source)
-    import_tensorflow()
+    import_tensorflow(on_cpu=options.dtype == "int8")
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 
     if source is None:

@@ -176,7 +176,7 @@ def _run_data_service(options):
 
     check_host(options.host, options.trust_network)
     check_port(options.port)
-    import_tensorflow()
+    import_tensorflow(on_cpu=True)
     from training.prepared.data_service import start_service
 
     service = start_service(options.port, options.host, trusts_network=options.trust_network)

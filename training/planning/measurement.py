@@ -84,6 +84,8 @@ def _run_workers(folder: pathlib.Path, num_workers: int) -> None:
                 environment["TF_CONFIG"] = json.dumps(
                     {"cluster": {"worker": addresses}, "task": task}
                 )
+                # Workers cannot share a GPU. Without GPUs, this has no effect.
+                environment.setdefault("CUDA_VISIBLE_DEVICES", str(index))
             processes.append(
                 subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
             )

@@ -1,12 +1,15 @@
 """What the import of TensorFlow shows, and what it leaves to the garbage collector."""
 
 import contextlib
+import os
 import subprocess
 import sys
 
 import pytest
 
 from tf_transformer.command_line import quiet
+
+_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -24,6 +27,16 @@ def test_a_terminal_shows_that_it_is_loading(is_terminal, capsys, monkeypatch):
     assert [line.strip() for line in shown] == ["loading TensorFlow ..." if is_terminal else ""]
     cleared = capsys.readouterr().err.rpartition("\r")
     assert cleared[2] == "" and not cleared[0].strip()
+
+
+@pytest.mark.parametrize("on_cpu", [True, False])
+@pytest.mark.parametrize("growth", [None, "false"])
+def test_devices(on_cpu, growth, monkeypatch):
+    """Memory of a GPU is taken as it is needed, unless the user says otherwise."""
+    monkeypatch.setattr(os, "environ", {} if growth is None else {_GROWTH: growth})
+    quiet.import_tensorflow(on_cpu=on_cpu)
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == ("-1" if on_cpu else None)
+    assert os.environ[_GROWTH] == (growth or "true")
 
 
 @pytest.mark.slow

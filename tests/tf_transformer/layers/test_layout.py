@@ -22,6 +22,20 @@ SIZES = dict(
 )
 
 
+@pytest.fixture(autouse=True, params=["cpu", "gpu"])
+def device(request, monkeypatch):
+    """The indices' dtype is another one on a GPU."""
+    monkeypatch.setattr("tf_transformer.layers.layout.has_gpu", lambda: request.param == "gpu")
+    return request.param
+
+
+def test_dtype_of_indices(device):
+    """TensorFlow's kernels for GPUs compute with int64 on the GPU, with int32 on the CPU."""
+    layout = Packed.from_mask(MASK)
+    expected = {"cpu": tf.int32, "gpu": tf.int64}[device]
+    assert layout.padded_indices.dtype == layout.packed_indices.dtype == expected
+
+
 def normal(*shape):
     return tf.constant(np.random.default_rng(1).normal(size=shape), tf.float32)
 

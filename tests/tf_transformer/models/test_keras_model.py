@@ -55,6 +55,16 @@ def inputs_of(model):
     return {key: INPUTS[key] for key in model.input_keys}
 
 
+@pytest.mark.parametrize("given", [{}, {"jit_compile": True}], ids=str)
+def test_xla_is_off_unless_asked_for(monkeypatch, given):
+    """On a GPU, Keras would turn it on, and it compiles for every shape of a batch."""
+    gpu = tf.config.PhysicalDevice("GPU:0", "GPU")
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [gpu])
+    model = make_model()
+    model.compile("sgd", LabelSmoothedCrossEntropy(), **given)
+    assert model.jit_compile == bool(given)
+
+
 def compiled(model):
     model.compile(
         optimizer=keras.optimizers.Adam(NoamSchedule(8)),

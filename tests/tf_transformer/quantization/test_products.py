@@ -15,7 +15,7 @@ from tf_transformer.layers.dense import Projection
 from tf_transformer.quantization.int8 import check_kernels, is_quantized, quantize
 from tf_transformer.quantization.int8_layers import Int8Embedding, Int8Product
 from tf_transformer.quantization.tiled_matmul import TiledProduct, tile_weights
-from tf_transformer.storage.model_dir import load_for_decoding
+from tf_transformer.storage.model_dir import load_for_decoding, prepare_for_decoding
 
 
 def int8_reference(inputs, kernel, bias):
@@ -108,6 +108,13 @@ def test_wrong_kernels_are_one_clear_error(monkeypatch):
         quantize(None)
 
 
+def test_a_gpu_is_one_clear_error(monkeypatch):
+    monkeypatch.setattr("tf_transformer.quantization.int8.has_gpu", lambda: True)
+    with pytest.raises(ValueError, match=r"int8 needs the CPU.*CUDA_VISIBLE_DEVICES=-1") as raised:
+        quantize(None)
+    assert "\n" not in str(raised.value)
+
+
 @pytest.mark.parametrize("width", [192, 200, 70])
 @pytest.mark.parametrize("shape", [(7, 24), (2, 3, 24)])
 def test_tiles_are_the_same_product(rng, shape, width):
@@ -170,6 +177,18 @@ def test_a_model_in_tiles_computes_the_same(settings, num_tiled):
     np.testing.assert_allclose(
         step_by_step(model, source, TARGET)[:, 0], logits, rtol=1e-5, atol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    ("has_gpu", "tiled", "expected"),
+    [(False, None, 12), (True, None, 0), (True, True, 12), (False, False, 0)],
+)
+def test_tiles_are_for_cpus(monkeypatch, has_gpu, tiled, expected):
+    monkeypatch.setattr("tf_transformer.backend.has_gpu", lambda: has_gpu)
+    model = Transformer(TransformerConfig(**LARGE))
+    prepare_for_decoding(model, "float32", tiled=tiled)
+    found = [layer for layer in model._flatten_layers() if isinstance(layer, TiledProduct)]
+    assert len(found) == expected
 
 
 def test_small_products_stay_as_they_are():

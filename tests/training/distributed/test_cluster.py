@@ -100,6 +100,22 @@ def test_logical_devices_are_limited(monkeypatch):
         make_strategy("auto", 1000)
 
 
+@pytest.mark.parametrize(("asked_for", "used"), [(None, 3), (2, 2), (1, 1)])
+def test_gpus_are_all_of_them_or_the_first(monkeypatch, asked_for, used):
+    gpus, visible = ["first", "second", "third"], []
+    monkeypatch.setattr("tensorflow.config.list_physical_devices", lambda kind: gpus)
+    monkeypatch.setattr("tensorflow.config.set_visible_devices", lambda *a: visible.append(a))
+    monkeypatch.setattr("tensorflow.distribute.MirroredStrategy", lambda devices: devices)
+    from training.distributed.strategy import make_strategy
+
+    strategy = make_strategy("mirrored", asked_for)
+    assert visible == [(gpus[:used], "GPU")]
+    if used > 1:
+        assert strategy == [f"GPU:{index}" for index in range(used)]
+    with pytest.raises(ValueError, match="--devices 4: this machine has 3 GPUs"):
+        make_strategy("mirrored", 4)
+
+
 def test_the_command_has_the_same_words():
     """It repeats them, since it must not import what a machine with the client alone lacks."""
     commands = argparse.ArgumentParser().add_subparsers()
