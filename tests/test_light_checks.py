@@ -296,6 +296,10 @@ WRONG = {
         "translate --server localhost:1 --xla off",
         "--xla is valid only with --model-dir",
     ),
+    "export, int8 for a GPU": (
+        "export --model-dir {model} --output {new} --device gpu --dtype int8",
+        "--device gpu: int8 needs the CPU; leave out --dtype int8",
+    ),
     "evaluate, XLA and int8": (
         "evaluate --model-dir {model} --source {text} --reference {text} --xla on --dtype int8",
         "--xla on: XLA cannot compile a model in int8; leave out --dtype int8",

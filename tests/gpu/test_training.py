@@ -1,6 +1,6 @@
 """Training on a GPU against training on the CPU, and against itself."""
 
-import os
+import shutil
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from tests.gpu.conftest import num_gpus, run
 
 pytestmark = pytest.mark.slow
 
-# Largest difference of updates, relative to the largest update: roundings of products in TF32 have
-# 10 bits, in bfloat16 7.
+# Largest difference, relative to the largest gradient: numbers have 23 bits after the first, in
+# TF32 and float16 10, in bfloat16 7.
 TOLERANCES = {"float32": 1e-4, "tf32": 2e-2, "mixed_bfloat16": 0.1, "mixed_float16": 5e-2}
 
 
@@ -22,10 +22,11 @@ def test_steps_are_those_of_the_cpu(compute, dtype, micro_batches):
     cpu, gpu = (compute(device, "steps", *precision, micro_batches) for device in ("cpu", "gpu"))
     assert cpu.keys() == gpu.keys() and len(cpu) > 20
     assert cpu["skipped"] == gpu["skipped"] == 0
-    largest = max(np.abs(cpu[name]).max() for name in cpu if "." in name)
+    gradients = [values for name, values in cpu.items() if name.startswith("gradient")]
+    largest = max(np.abs(values).max() for values in gradients)
     assert largest > 1e-3
     for name, values in cpu.items():
-        scale = largest if "." in name else np.abs(values).max()
+        scale = largest if name.startswith("gradient") else np.abs(values).max()
         tolerance = TOLERANCES[dtype] * scale
         np.testing.assert_allclose(gpu[name], values, atol=tolerance, err_msg=name)
 
@@ -71,27 +72,25 @@ def test_a_whole_run(corpus, tmp_path, dtype):
         "gpu",
         *("-m", "tf_transformer", "train", "--model-dir", str(tmp_path / "model"), *corpus.options),
         *("--steps", "20", "--checkpoint-every", "10", "--set", *settings),
-        # Steps in half precision that overflow are skipped.
         *("--profile", "3:4"),
     )
     assert (tmp_path / "model" / "model.weights.h5").exists()
 
 
-def test_a_command_takes_the_memory_that_it_needs(corpus, tmp_path):
-    """Two trainings at once: by default, TensorFlow would take all of the GPU's memory."""
+def test_a_command_takes_the_memory_that_it_needs(monkeypatch):
+    """By default, TensorFlow would take nearly all."""
+    if shutil.which("nvidia-smi") is None:
+        pytest.skip("nvidia-smi is not installed")
+    monkeypatch.delenv("TF_FORCE_GPU_ALLOW_GROWTH")
     program = (
-        "import os\n"
-        "os.environ.pop('TF_FORCE_GPU_ALLOW_GROWTH', None)\n"
+        "import subprocess\n"
         "from tf_transformer.command_line.quiet import import_tensorflow\n"
+        "query = ['nvidia-smi', '--query-gpu=memory.used', '--format=csv,noheader,nounits']\n"
+        "def used(): return int(subprocess.check_output(query).split()[0])\n"
+        "before = used()\n"
         "import_tensorflow()\n"
-        "import tensorflow as tf, subprocess, sys\n"
-        "tf.ones((8, 8)) @ tf.ones((8, 8))\n"
-        "if len(sys.argv) < 2:\n"
-        "    again = [sys.executable, '-c', os.environ['PROGRAM'], 'second']\n"
-        "    sys.exit(subprocess.run(again).returncode)\n"
+        "import tensorflow as tf\n"
+        "product = tf.ones((8, 8)) @ tf.ones((8, 8))\n"
+        "print(used() - before)\n"
     )
-    os.environ["PROGRAM"] = program
-    try:
-        run("gpu", "-c", program)
-    finally:
-        del os.environ["PROGRAM"]
+    assert 0 < int(run("gpu", "-c", program).stdout) < 4000  # MiB

@@ -79,13 +79,13 @@ def _run_workers(folder: pathlib.Path, num_workers: int) -> None:
         for index in range(num_workers):
             environment = dict(os.environ)
             environment.pop("TF_CONFIG", None)
+            # A GPU for each process, which cannot share one; without GPUs, this has no effect.
+            environment.setdefault("CUDA_VISIBLE_DEVICES", str(index))
             if num_workers > 1:
                 task = {"type": "worker", "index": index}
                 environment["TF_CONFIG"] = json.dumps(
                     {"cluster": {"worker": addresses}, "task": task}
                 )
-                # Workers cannot share a GPU. Without GPUs, this has no effect.
-                environment.setdefault("CUDA_VISIBLE_DEVICES", str(index))
             processes.append(
                 subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
             )

@@ -24,6 +24,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from export.saved_model import saved_model, verification
 from export.saved_model.progress import with_progress
 from export.saved_model.verification import run_in_fresh_process
+from tests.gpu_kernels import nodes_of
 from tests.tf_transformer.inference.test_translator import ODD
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
@@ -43,6 +44,16 @@ def served(talkative, tmp_path_factory):
     options = ["--model-dir", str(talkative), "--output", str(directory)]
     assert main(["export", *options, "--languages", "en-de"]) == 0
     return directory
+
+
+@pytest.mark.slow
+def test_no_operation_names_a_device(served):
+    """It can be served by a CPU and by a GPU."""
+    content = (served / "1" / "saved_model.pb").read_bytes()
+    (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
+    nodes = list(nodes_of(graph.graph_def))
+    assert len(nodes) > 1000
+    assert {node.device for node in nodes} == {""}
 
 
 @pytest.mark.slow

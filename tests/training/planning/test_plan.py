@@ -12,6 +12,7 @@ from tf_transformer.config import TransformerConfig
 from tf_transformer.presets import PRESETS
 from tf_transformer.storage.weight_shapes import weight_shapes
 from training.config import DataConfig
+from training.planning import measurement
 from training.planning.machines import MACHINES
 from training.planning.operations import training_operations
 from training.planning.plan import Corpus, batches_of, make_plan
@@ -204,6 +205,29 @@ def test_a_measured_plan(prepared, tmp_path, capsys, num_workers):
     assert plan["hours"] == pytest.approx(1000 * measured["seconds_per_step"] / 3600)
     assert plan["reduction_seconds"] == 0 and measured["start_seconds"] > 0
     assert "start  " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, ["0", "1"]), ("-1", ["-1", "-1"])])
+def test_each_process_has_a_gpu_of_its_own(monkeypatch, tmp_path, given, expected):
+    visible = []
+
+    class Process:
+        def __init__(self, command, env, **_):
+            visible.append(env["CUDA_VISIBLE_DEVICES"])
+
+        def wait(self, timeout=None):
+            return 0
+
+        def kill(self):
+            pass
+
+    monkeypatch.setattr(measurement.subprocess, "Popen", Process)
+    if given is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    measurement._run_workers(tmp_path, 2)
+    assert visible == expected
 
 
 @pytest.mark.slow
