@@ -5,7 +5,7 @@ ARG TAG=2.21.0
 # For an export that is mounted as /models/translator.
 FROM tensorflow/serving:${TAG} AS mounted
 RUN useradd --system --uid 10001 server
-USER server
+USER 10001
 EXPOSE 8500 8501
 # Further flags of the server are arguments of `docker run`.
 ENTRYPOINT ["tensorflow_model_server", \

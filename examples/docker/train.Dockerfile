@@ -21,7 +21,7 @@ RUN pip install --no-cache-dir "tensorflow[and-cuda]>=2.21,<2.22"
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
     pip install --no-cache-dir "$(echo /wheels/*.whl)[cuda]"
 RUN useradd --create-home --uid 1000 trainer
-USER trainer
+USER 1000
 WORKDIR /data
 ENTRYPOINT ["tf-transformer"]
 CMD ["--help"]

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import pathlib
 import signal
 import threading
 
@@ -15,6 +16,7 @@ _log = logging.getLogger(__name__)
 
 # Logical CPU devices are for trying out distribution; with more, replicas would get no rows.
 _MAX_LOGICAL_DEVICES = 64
+_DRIVER = pathlib.Path("/proc/driver/nvidia/version")
 
 
 def make_strategy(kind: str = "auto", num_devices: int | None = None) -> tf.distribute.Strategy:
@@ -83,9 +85,20 @@ def _devices(num_devices):
         )
     if gpus:
         tf.config.set_visible_devices(gpus[:num_devices], "GPU")
-    elif num_devices > 1:
+        _log.info("Training on %s", ", ".join(map(_name_of, gpus[:num_devices])))
+    elif _DRIVER.exists() and os.environ.get("CUDA_VISIBLE_DEVICES") is None:
+        _log.warning(
+            "This machine has NVIDIA's driver, but TensorFlow finds no GPU and trains on the CPU; "
+            "the extra `cuda` installs what it needs: pip install 'tf-transformer[cuda]'"
+        )
+    if not gpus and num_devices > 1:
         tf.config.set_logical_device_configuration(
             tf.config.list_physical_devices("CPU")[0],
             [tf.config.LogicalDeviceConfiguration()] * num_devices,
         )
     return [f"{'GPU' if gpus else 'CPU'}:{index}" for index in range(num_devices)]
+
+
+def _name_of(gpu):
+    """Returns the name of a card, such as "NVIDIA A100", or its number."""
+    return tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)

@@ -101,19 +101,43 @@ def test_logical_devices_are_limited(monkeypatch):
 
 
 @pytest.mark.parametrize(("asked_for", "used"), [(None, 3), (2, 2), (1, 1)])
-def test_gpus_are_all_of_them_or_the_first(monkeypatch, asked_for, used):
-    gpus, visible = ["first", "second", "third"], []
-    monkeypatch.setattr("tensorflow.config.list_physical_devices", lambda kind: gpus)
-    monkeypatch.setattr("tensorflow.config.set_visible_devices", lambda *a: visible.append(a))
-    monkeypatch.setattr("tensorflow.distribute.MirroredStrategy", lambda devices: devices)
+def test_gpus_are_all_of_them_or_the_first(monkeypatch, caplog, asked_for, used):
+    import tensorflow as tf
+
     from training.distributed.strategy import make_strategy
 
+    gpus = [tf.config.PhysicalDevice(f"GPU:{index}", "GPU") for index in range(3)]
+    visible: list[object] = []
+    names = {gpu: {"device_name": f"Card {gpu.name[-1]}"} for gpu in gpus}
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus)
+    monkeypatch.setattr(tf.config, "set_visible_devices", lambda *given: visible.append(given))
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", names.get)
+    monkeypatch.setattr(tf.distribute, "MirroredStrategy", lambda devices: devices)
+    caplog.set_level("INFO")
     strategy = make_strategy("mirrored", asked_for)
     assert visible == [(gpus[:used], "GPU")]
+    assert caplog.messages == ["Training on " + ", ".join(f"Card {i}" for i in range(used))]
     if used > 1:
         assert strategy == [f"GPU:{index}" for index in range(used)]
     with pytest.raises(ValueError, match="--devices 4: this machine has 3 GPUs"):
         make_strategy("mirrored", 4)
+
+
+@pytest.mark.parametrize("is_hidden", [False, True])
+@pytest.mark.parametrize("has_driver", [False, True])
+def test_a_gpu_that_tensorflow_does_not_find(monkeypatch, caplog, tmp_path, has_driver, is_hidden):
+    from training.distributed import strategy
+
+    monkeypatch.setattr("tensorflow.config.list_physical_devices", lambda kind: [])
+    monkeypatch.setattr(strategy, "_DRIVER", tmp_path if has_driver else tmp_path / "none")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if is_hidden:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    strategy.make_strategy()
+    is_told = has_driver and not is_hidden
+    assert [message[-31:] for message in caplog.messages] == is_told * [
+        "pip install 'tf-transformer[cuda]'"[-31:]
+    ]
 
 
 def test_the_command_has_the_same_words():
