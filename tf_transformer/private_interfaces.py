@@ -1,8 +1,8 @@
 """All private interfaces of Keras and TensorFlow that this project calls.
 
 They may change with any minor version, so setup.py pins the minor versions of both. Two classes
-also override private methods: `DecoderModel._maybe_symbolic_build` and the update step of
-`training.optimizer`.
+also override private methods: `DecoderModel`, two of `keras.Model`, and `training.optimizer`, the
+update step.
 """
 
 import contextlib

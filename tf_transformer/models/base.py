@@ -278,19 +278,13 @@ class DecoderModel(keras.Model):
         bias = self.logits_bias if self.config.logits_bias else None
         return self.target_embedding.embeddings, bias
 
-    def compile(self, *arguments: Any, **options: Any) -> None:
-        """Does the same as `keras.Model.compile`, with `jit_compile=False` in TensorFlow.
+    def _resolve_auto_jit_compile(self):
+        """Returns whether `compile` turns XLA on by itself: not with TensorFlow.
 
-        On a GPU, Keras would turn XLA on, which compiles the step for every shape of a batch, and
-        batches are padded to their longest sentence.
-
-        Args:
-            *arguments: those of `keras.Model.compile`.
-            **options: those of `keras.Model.compile`.
+        Keras would do so on a GPU. XLA compiles the step for every shape of a batch, and batches
+        are padded to their longest sentence.
         """
-        if is_tensorflow():
-            options.setdefault("jit_compile", False)
-        super().compile(*arguments, **options)
+        return not is_tensorflow() and super()._resolve_auto_jit_compile()
 
     def compute_output_shape(self, input_shape):
         return (*input_shape["target"], self.config.target_vocab_size)

@@ -65,6 +65,13 @@ def test_xla_is_off_unless_asked_for(monkeypatch, given):
     assert model.jit_compile == bool(given)
 
 
+def test_a_loaded_model_is_compiled(tmp_path):
+    model = compiled(make_model())
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.compiled and type(loaded.loss) is type(model.loss)
+
+
 def compiled(model):
     model.compile(
         optimizer=keras.optimizers.Adam(NoamSchedule(8)),
