@@ -97,8 +97,8 @@ def _add_export(commands):
     )  # fmt: skip
     parser.add_argument(
         "--device", default="cpu", choices=("cpu", "gpu"),
-        help="what the server computes on; gpu: without the copies in tiles by which CPUs read "
-        "large weights faster, and not for int8 (default: cpu)",
+        help="what the server computes on; gpu: large weights are not stored in the tiles that "
+        "CPUs read faster (default: cpu)",
     )  # fmt: skip
     parser.set_defaults(run=_run_export)
 
