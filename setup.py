@@ -11,6 +11,7 @@ VERSION = re.search(
 )[1]
 # TensorFlow 2.21 has wheels for these; Keras 3.15 needs at least 3.11. Read by make_venv.sh.
 PYTHON_VERSIONS = ("3.11", "3.12", "3.13")
+WEB = ["prometheus-client>=0.21", "starlette>=1,<2", "uvicorn>=0.35"]
 
 setup(
     name="tf-transformer",
@@ -31,7 +32,7 @@ setup(
             "export.*",
         ]
     ),
-    package_data={"": ["py.typed"]},
+    package_data={"": ["py.typed"], "export.web": ["page/*"]},
     install_requires=[
         "babel>=2.16",
         "google-crc32c>=1.5",
@@ -56,10 +57,12 @@ setup(
     extras_require={
         "dev": [
             "ctranslate2>=4.8",
+            "httpx2>=2",  # starlette.testclient
             "hypothesis>=6",
             "keras-nlp>=0.32",
             "mplfonts",
             "mypy>=1.18,<3",
+            *WEB,
             "pytest>=8",
             "pytest-xdist>=3.6",
             "ruff>=0.12",
@@ -78,9 +81,11 @@ setup(
         "cuda": ["tensorflow[and-cuda]>=2.21,<2.22"],
         # For `prepare --runner` and `translate --runner`; Dask is the cluster that pip can install.
         "beam": ["apache-beam>=2.77,<2.78", "distributed>=2024.4", "pyarrow>=15"],
+        # For the command `web`, which needs no TensorFlow.
+        "web": WEB,
         # For `tf_transformer.hub`; installs keras-hub, whose classes it re-exports.
         "hub": ["keras-nlp>=0.32"],
-        # For the screenshots of docs/monitoring.md, which also need Chromium.
+        # For the screenshots of the docs and the tests of the web page, which also need Chromium.
         "screenshots": ["playwright>=1.49"],
         # For Chinese characters in figures, if the system has no font for them.
         "fonts": ["mplfonts"],

@@ -104,6 +104,8 @@ class Behaviour:
         patience: or for so many seconds.
         merges: requests that are under way at once are refused together, as with batching on.
         one_by_one: tensors carry values one by one, over gRPC, rather than as bytes.
+        specs: the signatures, as `SIGNATURES`.
+        answers: signature -> what it computes.
         requests: the text of each request for predictions, in the order they came.
         metadata_requests: how many asked for the signatures.
         most_at_once: most requests for predictions that were under way at once.
@@ -116,6 +118,8 @@ class Behaviour:
     patience: float = 10.0
     merges: bool = False
     one_by_one: bool = True
+    specs: dict[str, tuple[dict, dict]] = dataclasses.field(default_factory=lambda: SIGNATURES)
+    answers: dict[str, Callable] = dataclasses.field(default_factory=lambda: _ANSWERS)
     requests: list[list[bytes]] = dataclasses.field(default_factory=list)
     metadata_requests: int = 0
     most_at_once: int = 0
@@ -125,11 +129,16 @@ class Behaviour:
         self._changed = threading.Condition()
         self.stopped = threading.Event()
 
+    def wait_until_at_once(self, number: int) -> None:
+        """Waits until so many requests are under way."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self._at_once) == number, 60)
+
     def signatures(self, model: str, version: int | None) -> dict:
         """The signatures of a model, if it is there."""
         self.metadata_requests += 1
         _check_model(model, version)
-        return SIGNATURES
+        return self.specs
 
     def predict(
         self, model: str, version: int | None, signature: str, inputs: dict[str, list]
@@ -158,7 +167,7 @@ class Behaviour:
                 self._at_once.remove(request)
 
     def _answer(self, signature, inputs, request):
-        assert set(inputs) == set(SIGNATURES[signature][0])
+        assert set(inputs) == set(self.specs[signature][0])
         rows = len(next(iter(inputs.values())))
         assert rows > 0, "TF Serving would never answer"
         if rows > self.max_rows:
@@ -175,7 +184,7 @@ class Behaviour:
             _check_model("gone", None)
         if request.refused:
             raise Refused("INVALID_ARGUMENT", "cannot refuse")
-        return _ANSWERS[signature](**inputs)
+        return self.answers[signature](**inputs)
 
 
 def _check_model(model, version):
@@ -290,7 +299,7 @@ class _RestHandler(http.server.BaseHTTPRequestHandler):
         }
         outputs = self.script.predict(model, version, name, inputs)
         outputs = {
-            key: _to_json(values, SIGNATURES[name][1][key][0], key.endswith("_bytes"))
+            key: _to_json(values, self.script.specs[name][1][key][0], key.endswith("_bytes"))
             for key, values in outputs.items()
         }
         return {"outputs": outputs if len(outputs) > 1 else next(iter(outputs.values()))}
@@ -376,7 +385,7 @@ def _predict(request, behaviour, spec, version):
     name = spec.signature_name
     response = serving_pb2.PredictResponse()
     for key, values in behaviour.predict(spec.name, version, name, inputs).items():
-        data_type = SIGNATURES[name][1][key][0]
+        data_type = behaviour.specs[name][1][key][0]
         array = np.array(values, messages.numpy_type(data_type))
         tensor = messages.make_tensor(array, data_type)
         if behaviour.one_by_one and tensor.tensor_content:

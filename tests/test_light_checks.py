@@ -477,6 +477,21 @@ WRONG = {
         "export --model-dir {model} --output {new} --shortlist {text}",
         "text:1: expected a source piece, a tab, and target pieces",
     ),
+    "web, address": ("web --server localhost", "`address` must be HOST:PORT"),
+    "web, no server": ("web", "the following arguments are required: --server"),
+    "web, port": ("web --server localhost:1 --port 65536", "65536: expected a port, 0 to 65535"),
+    "web, limit": (
+        "web --server localhost:1 --max-sentences 0",
+        "--max-sentences 0: expected at least 1",
+    ),
+    "web, language": (
+        "web --server localhost:1 --target-languages d|e",
+        "expected the name of a language, such as 'de'",
+    ),
+    "web, languages": (
+        "web --server localhost:1 --source-languages en",
+        "--source-languages is valid only with --target-languages",
+    ),
     "demo, output": ("demo --out {text}", "text: expected a folder"),
     "demo, seed": ("demo --out {new} --seed -1", "--seed -1: expected 0 to 4294967295"),
 }

@@ -105,7 +105,7 @@ def files_of_the_checkout() -> list[str]:
         path.relative_to(ROOT).as_posix()
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
-        if path.suffix in (".py", ".pyi") or path.name == "py.typed"
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".proto"
     ]
 
 
@@ -115,6 +115,7 @@ def test_every_file_is_in_the_wheel_and_nothing_else(wheel):
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
     assert sorted(names) == sorted(files_of_the_checkout())
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
+    assert {"export/web/page/index.html", "export/web/page/page.js"} <= set(names)
 
 
 @pytest.mark.slow

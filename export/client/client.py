@@ -155,6 +155,23 @@ class Client:
             InputError: as `predict_batches`.
             OSError: as `predict_batches`.
         """
+        return self._read_signatures()
+
+    def refresh_signatures(self) -> dict[str, Signature]:
+        """Requests `signatures` again: a server may have loaded another version of the model.
+
+        Returns:
+            The model's signatures by name. Calls in other threads use the former ones or these.
+
+        Raises:
+            InputError: as `predict_batches`; the former signatures are kept.
+            OSError: as `predict_batches`; the former signatures are kept.
+        """
+        signatures = self._read_signatures()
+        self.signatures = signatures
+        return signatures
+
+    def _read_signatures(self):
         retries = min(self.retries, _METADATA_RETRIES)
         end = time.monotonic() + self.deadline
         try:
@@ -315,12 +332,13 @@ class Client:
                 )
 
     def _find_signature(self, name):
-        if name not in self.signatures:
+        signatures = self.signatures  # another thread may replace them
+        if name not in signatures:
             raise InputError(
                 f"the {self._description} has no signature {name!r}; it has "
-                f"{quote_names(self.signatures)}"
+                f"{quote_names(signatures)}"
             )
-        return self.signatures[name]
+        return signatures[name]
 
     def _send(self, name, signature, abandoned, arrays, num_rows, end):
         def attempt(timeout):

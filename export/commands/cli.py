@@ -1,4 +1,4 @@
-"""The commands that use a trained model: translate, complete, export.
+"""The commands that use a trained model: translate, complete, export, web.
 
 TensorFlow is imported only after all arguments and files have been checked.
 """
@@ -16,6 +16,7 @@ from export.commands import (
     import_cli,
     synthesis_cli,
     translate_cli,
+    web_cli,
 )
 from export.saved_model.export_folder import check_export_folder
 from export.saved_model.model_card import (
@@ -54,6 +55,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     synthesis_cli.add_commands(commands)
     complete_cli.add_commands(commands)
     _add_export(commands)
+    web_cli.add_commands(commands)
     import_cli.add_commands(commands)
     convert_cli.add_commands(commands)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from export.commands.bulk_cli import add_bulk_options, is_bulk, run_bulk
+from export.commands.client_options import add_client_options, given_client_options
 from export.lines.line_batches import BATCH_SIZE, Lines, open_lines, unless_empty
 from export.lines.line_output import check_output, output_path, write_line
 from export.lines.line_progress import progress_bar
@@ -47,8 +48,6 @@ if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.shortlists.table import ShortlistTable
     from tf_transformer.storage.trained_models import TrainedModels
 
-# Options passed on to `Client`, which also defines their defaults.
-_CLIENT_OPTIONS = ("model", "protocol", "max_batch_size", "deadline")
 _TAGS = ("target_language", "source_language")
 # Adds tags to a line, or checks them; with file and line, for the error message.
 _Prepare = Callable[[bytes, str], bytes]
@@ -73,21 +72,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="address of a TF Serving that serves an exported model",
     )  # fmt: skip
     add_bulk_options(parser, source)
-    parser.add_argument(
-        "--protocol", choices=("rest", "grpc"), help="protocol of the server (default: rest)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--model", type=text, metavar="NAME",
-        help="name of the model on the server (default: translator)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--max-batch-size", type=int, metavar="N",
-        help="maximum sentences per request, at most the server's own limit (default: 32)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--deadline", type=float, metavar="S",
-        help="seconds for a request to the server, including all retries (default: 60)",
-    )  # fmt: skip
+    add_client_options(parser)
     parser.add_argument(
         "--input", metavar="F",
         help="source text: plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default, and "
@@ -185,8 +170,8 @@ def _check_options(options):
     for name in ("n_best", "end_piece", "dtype", "shortlist", "xla", "ensemble_weights"):
         if options.server is not None and getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
-    for name in _CLIENT_OPTIONS:
-        if options.server is None and getattr(options, name) is not None:
+    for name in given_client_options(options):
+        if options.server is None:
             raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
     given_xla(options)
     beam_size = given_search(options).get("beam_size", DEFAULT_BEAM_SIZE)
@@ -248,9 +233,7 @@ def _connect(options) -> Iterator[tuple[_Translate, int]]:
     given = given_search(options)
     signature = "translate_options" if given else "serving_default"
     search = {option.name: option.unset for option in SEARCH_OPTIONS} | given
-    settings = {name: getattr(options, name) for name in _CLIENT_OPTIONS}
-    settings = {name: value for name, value in settings.items() if value is not None}
-    with Client(options.server, **settings) as client:
+    with Client(options.server, **given_client_options(options)) as client:
 
         def translate(lines, numbers):
             found = client.signatures.get(signature)  # None is an error of `translate_batches`

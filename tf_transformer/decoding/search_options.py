@@ -1,9 +1,9 @@
 """The table of the options of search and sampling.
 
-The inputs of signatures, the requests of the client and of `translate --server`, the verification
-of an export and its README derive from it; a test compares it with the table of docs/serving.md.
-The options of the command line are in `command_line.command_options`. This module does not import
-TensorFlow.
+The inputs of signatures, the requests of the client, of `translate --server` and of the web page,
+the verification of an export and its README derive from it; a test compares it with the table of
+docs/serving.md. The options of the command line are in `command_line.command_options`. This module
+does not import TensorFlow.
 """
 
 from typing import NamedTuple
@@ -27,6 +27,8 @@ class RowOption(NamedTuple):
         unset_meaning: what happens then.
         description: what the option does, in a few words.
         samples: values that the verification of an export tries in turn.
+        largest: the largest value with an effect of its own; larger ones are clipped to it. None if
+            only the model limits it. The smallest is 0.
     """
 
     name: str
@@ -35,6 +37,7 @@ class RowOption(NamedTuple):
     unset_meaning: str
     description: str
     samples: tuple[int | float, ...]
+    largest: int | float | None = None
 
     @property
     def default(self) -> str:
@@ -50,6 +53,7 @@ SEARCH_OPTIONS = (
         "the exported one",
         "beam size, at most the exported one",
         (0, 1, 2, 3, 4, 5),
+        MAX_BEAM_SIZE,
     ),
     RowOption(
         "length_penalty",
@@ -58,6 +62,7 @@ SEARCH_OPTIONS = (
         "the exported one",
         "alpha of Wu et al., 2016",
         (-0.4, 0.0, 0.4, 0.8),
+        LARGEST_LENGTH_PENALTY,
     ),
     RowOption(
         "max_length", "int32", 0, "derived from the source", "maximum number of tokens", (0, 7, 14)
@@ -65,7 +70,13 @@ SEARCH_OPTIONS = (
     RowOption("min_length", "int32", 0, "none", "minimum number of tokens", (0, 1, 2, 3, 4)),
     RowOption("no_repeat_ngram", "int32", 0, "none", "n; no n-gram occurs twice", (0, 1, 2, 3)),
     RowOption(
-        "coverage_penalty", "float32", 0.0, "none", "beta of Wu et al., 2016", (0.0, 0.2, 0.4)
+        "coverage_penalty",
+        "float32",
+        0.0,
+        "none",
+        "beta of Wu et al., 2016",
+        (0.0, 0.2, 0.4),
+        LARGEST_COVERAGE_PENALTY,
     ),
 )
 

@@ -1,0 +1,96 @@
+"""The command `web`, a web page to try translations; needs no TensorFlow."""
+
+import argparse
+import importlib.util
+import logging
+import sys
+
+from export.commands.client_options import add_client_options, given_client_options
+from tf_transformer.command_line.command_options import text
+from tf_transformer.command_line.interruption import interrupted_by_signals
+from tf_transformer.errors import InputError
+
+_PACKAGES = ("starlette", "uvicorn", "prometheus_client")
+# Fewer than for `translate`: someone waits for the answer.
+_RETRIES = 2
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds the parser of `web`."""
+    parser = commands.add_parser(
+        "web",
+        help="serve a web page to try the translations of a server",
+        description="Serves a page on which sentences are translated by a TF Serving, with the n "
+        "best translations, alignments and search options; a JSON API; and metrics for "
+        "Prometheus. Only translation is passed on, with limits on sizes and concurrent requests. "
+        "There is no authentication.",
+    )
+    parser.add_argument(
+        "--server", type=text, required=True, metavar="HOST:PORT",
+        help="address of a TF Serving that serves an exported model",
+    )  # fmt: skip
+    add_client_options(parser)
+    parser.add_argument(
+        "--host", type=text, default="127.0.0.1", metavar="H",
+        help="address to listen on; 0.0.0.0 for every network (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--port", type=_port, default=8080, metavar="P",
+        help="port of the page; 0 for any free one (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--metrics-port", type=_port, metavar="P",
+        help="port of the metrics, apart from the page (default: that of the page)",
+    )  # fmt: skip
+    for name, default, what in (
+        ("sentences", 50, "sentences per request"),
+        ("characters", 5000, "characters per request"),
+        ("concurrent", 8, "requests translated at a time; others get status 503"),
+    ):
+        parser.add_argument(
+            f"--max-{name}", type=int, default=default, metavar="N",
+            help=f"maximum number of {what} (default: %(default)s)",
+        )  # fmt: skip
+    for side in ("target", "source"):
+        parser.add_argument(
+            f"--{side}-languages", type=text, nargs="+", default=[], metavar="L",
+            help=f"{side} languages to choose from, for a multilingual model that needs their tags",
+        )  # fmt: skip
+    parser.set_defaults(run=_run_web)
+
+
+def _port(value: str) -> int:
+    if not (value.isascii() and value.isdecimal() and len(value) < 6 and int(value) < 2**16):
+        raise argparse.ArgumentTypeError(f"{value[:20]}: expected a port, 0 to 65535")
+    return int(value)
+
+
+@interrupted_by_signals()
+def _run_web(options):
+    from export.client import Client
+    from export.web.settings import WebSettings
+
+    given = given_client_options(options)
+    settings = WebSettings(
+        model=given.get("model", WebSettings().model),
+        max_sentences=options.max_sentences,
+        max_characters=options.max_characters,
+        max_concurrent=options.max_concurrent,
+        target_languages=tuple(options.target_languages),
+        source_languages=tuple(options.source_languages),
+    )
+    settings.check()
+    logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
+    # All sentences of a request can be sent at once, so that one deadline covers them.
+    concurrency = max(settings.max_sentences, settings.max_concurrent)
+    with Client(options.server, concurrency=concurrency, retries=_RETRIES, **given) as client:
+        _check_packages()
+        from export.web.server import run_server
+
+        run_server(client, settings, options.host, options.port, options.metrics_port)
+
+
+def _check_packages():
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(f"web needs {', '.join(missing)}: pip install 'tf-transformer[web]'")

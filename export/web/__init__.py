@@ -1,0 +1,1 @@
+"""A web page to try translations, in front of TF Serving; needs no TensorFlow."""

@@ -1,0 +1,56 @@
+"""What the served model offers, asked again from time to time."""
+
+import asyncio
+import time
+
+from starlette.concurrency import run_in_threadpool
+
+from export.client import Client
+from export.web.offered import Offered, find_offered
+
+# Seconds for which an answer, or that there is none, holds. A server may load another version of
+# the model at any time, and everyone who opens the page asks.
+_FRESH = 10.0
+_FRESH_FAILURE = 2.0
+
+
+class ServedModel:
+    """Reads the signatures of the served model, with one request at a time.
+
+    Args:
+        client: the client of the server.
+    """
+
+    def __init__(self, client: Client):
+        self._client = client
+        self._lock = asyncio.Lock()
+        self._found: Offered | Exception | None = None
+        self._expires = 0.0
+
+    def expire(self) -> None:
+        """Makes the next `read` ask the server, after a request that may have failed for that."""
+        if not isinstance(self._found, Exception):
+            self._expires = 0.0
+
+    async def read(self) -> Offered:
+        """Returns what the model offers.
+
+        Raises:
+            InputError: the server does not have the model.
+            OSError: as `Client.predict_batches`.
+        """
+        async with self._lock:
+            if time.monotonic() >= self._expires:
+                try:
+                    self._found = await run_in_threadpool(self._ask)
+                except Exception as error:
+                    self._found = error
+                failed = isinstance(self._found, Exception)
+                self._expires = time.monotonic() + (_FRESH_FAILURE if failed else _FRESH)
+        if isinstance(self._found, Offered):
+            return self._found
+        assert self._found is not None
+        raise self._found
+
+    def _ask(self):
+        return find_offered(self._client.refresh_signatures())

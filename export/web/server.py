@@ -1,0 +1,68 @@
+"""Runs the web application with uvicorn."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+from prometheus_client import start_http_server
+
+from export.client import Client
+from export.web.application import create_application
+from export.web.metrics import WebMetrics
+from export.web.settings import WebSettings
+
+# Connections that are open, idle ones included. More get status 503 at once.
+_MAX_CONNECTIONS = 256
+_MAX_HEADER_BYTES = 2**14
+_STOP_SECONDS = 5  # for requests in progress, after a signal
+
+
+def run_server(
+    client: Client, settings: WebSettings, host: str, port: int, metrics_port: int | None
+) -> None:
+    """Serves the page until a signal arrives, which is then raised again.
+
+    Args:
+        client: the client of TF Serving.
+        settings: limits and languages.
+        host: name or address of the interface to listen on.
+        port: port of the page; 0 for any free one.
+        metrics_port: port of the metrics, at the path `/metrics`; None for that of the page.
+
+    Raises:
+        OSError: a port is in use, or the address is not of this machine.
+    """
+    metrics = WebMetrics(settings.max_concurrent)
+    application = create_application(client, settings, metrics, shows_metrics=metrics_port is None)
+    with _listening(host, port) as listener, contextlib.ExitStack() as stack:
+        if metrics_port is not None:
+            server, _ = start_http_server(metrics_port, host, metrics.registry)
+            stack.callback(server.shutdown)
+        config = uvicorn.Config(
+            application,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=_MAX_CONNECTIONS,
+            h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+            timeout_graceful_shutdown=_STOP_SECONDS,
+        )
+        address = listener.getsockname()
+        name = f"[{address[0]}]" if ":" in address[0] else address[0]
+        print(f"Serving the page at http://{name}:{address[1]}/", flush=True)
+        uvicorn.Server(config).run([listener])
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Opens the socket here, so that a failure is an error of one line."""
+    family, _, _, _, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    with socket.create_server(address[:2], family=family, backlog=128) as listener:
+        yield listener

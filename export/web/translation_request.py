@@ -1,0 +1,182 @@
+"""Checks the body of a request for translations, which comes from anyone."""
+
+import json
+import math
+from typing import Any, NamedTuple
+
+from export.web.offered import Offered
+from export.web.settings import WebSettings
+from tf_transformer.decoding.argument_types import is_number, is_whole
+from tf_transformer.decoding.search_options import RowOption
+from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
+from tf_transformer.text.language_tags import check_untagged, written_tags
+
+_LARGEST_INT32 = 2**31 - 1
+_NAMES = ("lines", "num_best", "alignment", "options", "target_language", "source_language")
+
+
+class TranslationRequest(NamedTuple):
+    """A valid request.
+
+    Attributes:
+        lines: the sentences, with their language tags; blank ones are not translated.
+        num_best: number of translations per sentence.
+        alignment: whether to align the best translation with the source.
+        options: the given search options by name.
+    """
+
+    lines: list[str]
+    num_best: int
+    alignment: bool
+    options: dict[str, int | float]
+
+    @property
+    def translated(self) -> list[str]:
+        """The lines that are not blank."""
+        return [line for line in self.lines if line.strip()]
+
+
+def parse_request(body: bytes, settings: WebSettings, offered: Offered) -> TranslationRequest:
+    """Parses and checks the body of a request.
+
+    Args:
+        body: a JSON object with `lines` and, optionally, `num_best`, `alignment`, `options`,
+            `target_language` and `source_language`.
+        settings: limits and languages.
+        offered: what the model can do.
+
+    Raises:
+        InputError: the request is invalid; the message is for the one who sent it.
+    """
+    fields = _parse_object(body)
+    lines = _lines(fields.get("lines"), settings)
+    alignment = fields.get("alignment", False)
+    if not isinstance(alignment, bool):
+        raise InputError(f"`alignment` must be true or false. Received: {shown(alignment)}")
+    num_best = fields.get("num_best", 1)
+    if not is_whole(num_best) or not 1 <= num_best <= offered.num_best:
+        raise InputError(
+            f"`num_best` must be an integer from 1 to {offered.num_best}. "
+            f"Received: {shown(num_best)}"
+        )
+    request = TranslationRequest(
+        _with_tags(lines, fields, settings),
+        num_best,
+        alignment,
+        _options(fields.get("options", {}), offered),
+    )
+    _check_tasks(request, offered)
+    return request
+
+
+def _parse_object(body):
+    try:
+        fields: Any = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InputError("the body must be JSON in UTF-8") from error
+    if not isinstance(fields, dict):
+        raise InputError("the body must be a JSON object")
+    for name in fields:
+        if name not in _NAMES:
+            raise InputError(f"expected only {', '.join(_NAMES)}. Received: {shown(name)}")
+    return fields
+
+
+def _lines(lines, settings):
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise InputError("`lines` must be a list of strings, one per sentence")
+    num_sentences = sum(1 for line in lines if line.strip())
+    if not 1 <= num_sentences <= settings.max_sentences:
+        raise InputError(
+            f"expected 1 to {settings.max_sentences} sentences that are not blank. "
+            f"Received: {num_sentences}"
+        )
+    if len(lines) > 2 * settings.max_sentences:
+        raise InputError(
+            f"expected at most {2 * settings.max_sentences} lines, including blank ones. "
+            f"Received: {len(lines)}"
+        )
+    num_characters = sum(map(len, lines))
+    if num_characters > settings.max_characters:
+        raise InputError(
+            f"expected at most {settings.max_characters} characters. Received: {num_characters}"
+        )
+    for number, line in enumerate(lines, 1):
+        if any("\ud800" <= char <= "\udfff" for char in line):
+            raise InputError(f"line {number}: expected Unicode text. Received: half a character")
+    return lines
+
+
+def _with_tags(lines, fields, settings):
+    """Adds the tags of the chosen languages."""
+    languages = []
+    for name, known in (
+        ("target_language", settings.target_languages),
+        ("source_language", settings.source_languages),
+    ):
+        language = fields.get(name)
+        if language is None and not known:
+            continue
+        if language not in known:
+            expected = f"one of {', '.join(known)}" if known else "none"
+            raise InputError(f"`{name}` must be {expected}. Received: {shown(language)}")
+        languages.append(language)
+    if not languages:
+        return lines
+    tags = written_tags(*languages)
+    for number, line in enumerate(lines, 1):
+        check_untagged(line, f"line {number}")
+    return [tags + line if line.strip() else line for line in lines]
+
+
+def _options(given, offered):
+    if not isinstance(given, dict):
+        raise InputError(f"`options` must be an object. Received: {shown(given)}")
+    options = {option.name: option for option in offered.options}
+    for name, value in given.items():
+        if name not in options:
+            expected = f"one of {', '.join(options)}" if options else "none"
+            raise InputError(f"expected as option {expected}. Received: {shown(name)}")
+        _check_option(options[name], value)
+    return given
+
+
+def _check_option(option: RowOption, value: Any) -> None:
+    largest = largest_value(option)
+    is_valid = is_whole(value) if option.dtype == "int32" else is_number(value)
+    # A NaN fails the comparison; a large int would be converted to a float by `math.isfinite`.
+    if not is_valid or not 0 <= value <= largest or not math.isfinite(value):
+        kind = "an integer" if option.dtype == "int32" else "a number"
+        raise InputError(
+            f"`{option.name}` must be {kind} from 0 to {largest}. Received: {shown(value)}"
+        )
+
+
+def largest_value(option: RowOption) -> int | float:
+    """Returns the largest value of an option that is accepted."""
+    return _LARGEST_INT32 if option.largest is None else option.largest
+
+
+def _check_tasks(request, offered):
+    if request.alignment and not offered.has("align"):
+        raise InputError("the model offers no alignment")
+    for task in tasks_of(request, offered):
+        if request.options and task not in offered.with_options:
+            raise InputError(f"the model offers no search options for the signature {task!r}")
+
+
+def tasks_of(request: TranslationRequest, offered: Offered) -> list[str]:
+    """Returns the tasks of a request, which are those of `Offered`.
+
+    Raises:
+        InputError: the model offers none.
+    """
+    tasks = ["nbest"] if request.num_best > 1 else []
+    if request.alignment:
+        tasks.append("align")
+    if not tasks:
+        tasks = [task for task in ("translate", "nbest", "align") if offered.has(task)][:1]
+    if not tasks:
+        raise InputError("the model offers no translation of text")
+    return tasks

@@ -1,0 +1,76 @@
+"""What the page offers for the signatures that a server claims to have."""
+
+import pytest
+
+from export.client.signature import Signature, TensorSpec
+from export.web.offered import find_offered
+from tests.export.web.translating import BEAM_SIZE, OPTIONS, make_behaviour
+from tf_transformer.decoding.search_options import SEARCH_OPTIONS
+
+
+def signatures():
+    return {
+        name: Signature(
+            *(
+                {key: TensorSpec(kind, (None, *shape)) for key, (kind, shape) in specs.items()}
+                for specs in sides
+            )
+        )
+        for name, sides in make_behaviour().specs.items()
+    }
+
+
+def test_an_export():
+    offered = find_offered(signatures())
+    tasks = {"translate": "serving_default", "nbest": "nbest", "align": "align"}
+    assert offered.plain == tasks
+    assert offered.with_options == {task: f"{task}_options" for task in tasks}
+    assert offered.options == SEARCH_OPTIONS
+    assert offered.num_best == BEAM_SIZE
+
+
+def test_nothing():
+    offered = find_offered({})
+    assert not any(map(offered.has, ("translate", "nbest", "align")))
+    assert (offered.options, offered.num_best) == ((), 1)
+
+
+def test_an_older_export_has_fewer_options():
+    found = signatures()
+    for name in ("translate_options", "nbest_options", "align_options"):
+        del found[name].inputs["coverage_penalty"]
+    assert [option.name for option in find_offered(found).options] == list(OPTIONS)[:-1]
+    del found["align_options"].inputs["beam_size"]
+    assert [option.name for option in find_offered(found).options] == list(OPTIONS)[1:-1]
+
+
+WRONG = {
+    "another input": ("inputs", "prefix", TensorSpec("DT_STRING", (None,))),
+    "ids for text": ("inputs", "text", TensorSpec("DT_INT32", (None,))),
+    "text in rows": ("inputs", "text", TensorSpec("DT_STRING", (None, 2))),
+    "text of any shape": ("inputs", "text", TensorSpec("DT_STRING", None)),
+    "a score in words": ("outputs", "score", TensorSpec("DT_STRING", (None,))),
+    "a score of any shape": ("outputs", "score", TensorSpec("DT_FLOAT", None)),
+    "scores": ("outputs", "score", TensorSpec("DT_FLOAT", (None, 2))),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_signatures_of_other_models_are_ignored(name):
+    side, key, spec = WRONG[name]
+    found = signatures()
+    getattr(found["serving_default"], side)[key] = spec
+    assert "translate" not in find_offered(found).plain
+
+
+def test_an_option_of_another_type():
+    found = signatures()
+    found["translate_options"].inputs["beam_size"] = TensorSpec("DT_FLOAT", (None,))
+    assert "translate" not in find_offered(found).with_options
+
+
+def test_a_missing_output():
+    found = signatures()
+    del found["nbest"].outputs["num_tokens"], found["nbest_options"].outputs["num_tokens"]
+    assert not find_offered(found).has("nbest")
+    assert find_offered(found).num_best == 1

@@ -1,0 +1,120 @@
+"""The command `web` as a process: addresses, signals, and connections that are not HTTP."""
+
+import importlib.util
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+
+from tests.export.web.running import ROOT, run_web, stop
+from tests.export.web.translating import make_behaviour
+from tests.serving_stub import serve
+from tf_transformer.__main__ import main
+
+for name in ("starlette", "uvicorn", "prometheus_client"):
+    pytest.importorskip(name)
+
+
+@pytest.fixture(params=["rest", "grpc"])
+def protocol_name(request) -> str:
+    return request.param
+
+
+def fetch(address, body=None):
+    request = urllib.request.Request(address, headers={"Content-Type": "application/json"})
+    if body is not None:
+        request.data = json.dumps(body).encode()
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return response.read().decode()
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+@pytest.mark.slow
+def test_the_command_translates(protocol_name):
+    port = free_port()
+    with serve(protocol_name, make_behaviour()) as server:
+        options = ("--protocol", protocol_name, "--metrics-port", str(port))
+        with run_web(server, *options) as (_, address):
+            assert "<title>Translator</title>" in fetch(address)
+            body = {"lines": ["a b"], "num_best": 2, "alignment": True}
+            (found,) = json.loads(fetch(f"{address}api/translate", body))["translations"]
+            assert [best["text"] for best in found["best"]] == ["A B", "A B 2"]
+            assert found["alignment"]["hard"] == [[1, 0], [0, 1]]
+            metrics = fetch(f"http://127.0.0.1:{port}/metrics")
+            assert 'tf_transformer_web_requests_total{outcome="translated"} 1.0' in metrics
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                fetch(f"{address}metrics")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it(signum):
+    with run_web("127.0.0.1:1") as (process, _):
+        status, errors = stop(process, signum)
+    assert status == 128 + signum
+    assert errors.startswith("tf-transformer: interrupted") and errors.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_what_is_not_http():
+    with run_web("127.0.0.1:1") as (process, address):
+        location = urllib.parse.urlsplit(address)
+        for sent in (b"\x16\x03\x01" * 100 + b"\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"A" * 100_000):
+            with socket.create_connection((location.hostname, location.port), 60) as connection:
+                connection.sendall(sent)
+                assert connection.recv(65536).startswith(b"HTTP/1.1 400 ")
+        assert fetch(f"{address}health") == "ok\n"
+        _, errors = stop(process)
+    assert "Traceback" not in errors
+
+
+def test_a_port_in_use(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for option in (["--port", port], ["--port", "0", "--metrics-port", port]):
+            assert main(["web", "--server", "127.0.0.1:1", *option]) == 2
+            assert "address already in use" in capsys.readouterr().err.lower()
+
+
+def test_an_address_of_another_machine(capsys):
+    words = ["web", "--server", "127.0.0.1:1", "--host", "198.51.100.1", "--port", "0"]
+    assert main(words) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_without_the_packages(capsys, monkeypatch):
+    find_spec = importlib.util.find_spec
+
+    def find_all_but_one(name):
+        return None if name == "uvicorn" else find_spec(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_all_but_one)
+    assert main(["web", "--server", "127.0.0.1:1"]) == 2
+    assert "web needs uvicorn: pip install 'tf-transformer[web]'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_it_needs_no_tensorflow():
+    """Only the packages that docs/serving.md and the extra `web` name."""
+    program = (
+        "import sys, export.web.server, export.commands.web_cli\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    imported = set(done.stdout.split())
+    assert {"starlette", "uvicorn", "grpc"} <= imported
+    assert not {"tensorflow", "keras", "sentencepiece", "yaml", "pydantic"} & imported
