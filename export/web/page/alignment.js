@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const LEAST_WEIGHT = 0.05; // of a line that is drawn although the alignment is another one
-const BOX = { height: 28, padding: 7, gap: 6 };
+const BOX = { height: 26, padding: 5, gap: 4 };
 const ROW_DISTANCE = 120; // from the top of the source to the top of the translation
 const CELL = 26;
 const MARGIN = 4;

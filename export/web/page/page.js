@@ -32,7 +32,7 @@ async function loadModel() {
     showError(error);
     return;
   }
-  byId("model").textContent = model.model;
+  byId("model").textContent = `model ${model.model}`;
   byId("num-best-choice").hidden = model.num_best < 2;
   byId("num-best").max = model.num_best;
   byId("alignment-choice").hidden = !model.alignment;

@@ -63,7 +63,7 @@ class Opened:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requested.append(request.url))
         self.page.goto(address)
-        expect(self.page.locator("#model")).to_have_text("translator")
+        expect(self.page.locator("#model")).to_have_text("model translator")
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_the_alignment_is_drawn_as_lines(page):
     figure = page.get_by_role("img", name="Alignment of line 1")
     expect(figure).to_be_visible()
     pieces = figure.locator(".piece")
-    assert pieces.all_inner_texts() == ["▁one", "▁two", "▁three", "▁ONE", "▁TWO", "▁THREE"]
+    assert pieces.all_text_contents() == ["▁one", "▁two", "▁three", "▁ONE", "▁TWO", "▁THREE"]
     boxes = [pieces.nth(index).bounding_box() for index in range(6)]
     centres = [box["x"] + box["width"] / 2 for box in boxes]
     assert boxes[0]["y"] + boxes[0]["height"] < boxes[3]["y"]
@@ -260,7 +260,7 @@ def test_languages(browser):
         run_web(server, "--target-languages", "de", "fr") as web,
     ):
         page = Opened(browser, web.address).page
-        page.get_by_label("to").select_option("fr")
+        page.get_by_label("Target language").select_option("fr")
         translate(page, "hello")
         expect(page.locator(".translation")).to_have_text("<2FR> HELLO")
         expect(page.locator(".source")).to_have_text("hello")
