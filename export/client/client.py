@@ -17,6 +17,7 @@ import numpy as np
 import tqdm
 import urllib3
 
+from export.client.daemon_threads import start_in_thread
 from export.client.messages import numpy_type
 from export.client.protocol import SERVERS, MergedBatchError
 from export.client.rows import check_names, count_rows, quote_names, to_array, to_rows
@@ -243,7 +244,9 @@ class Client:
                 rows = range(start, min(start + self.max_batch_size, num_rows))
                 full = len(waiting) == self.concurrency
                 ready = self._finish(waiting.popleft(), waiting, send) if full else None
-                waiting.append(_start(self._send_rows, inputs, rows, row_numbers, found, send))
+                waiting.append(
+                    start_in_thread(self._send_rows, inputs, rows, row_numbers, found, send)
+                )
                 if ready is not None:
                     yield ready
             while waiting:
@@ -412,23 +415,6 @@ class Client:
                 if num_attempts > retries or late or abandoned.wait(seconds):
                     raise ConnectionError(f"{error}; attempts: {num_attempts}") from error
                 pause = min(2 * pause, _MAX_PAUSE)
-
-
-def _start(function: Callable, *arguments: Any) -> concurrent.futures.Future:
-    """Calls a function in a daemon thread.
-
-    The threads of an executor would keep the process alive until every pending request has ended.
-    """
-    future: concurrent.futures.Future = concurrent.futures.Future()
-
-    def run():
-        try:
-            future.set_result(function(*arguments))
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
 
 
 def _check_address(address):

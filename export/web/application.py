@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import anyio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -18,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from export.client import Client
+from export.client.daemon_threads import start_in_thread
 from export.web.metrics import WebMetrics
 from export.web.offered import Offered
 from export.web.refusals import (
@@ -83,8 +83,6 @@ class _Api:
         self._metrics = metrics
         self._served_model = ServedModel(client)
         self._num_in_flight = 0
-        # Of their own, so that translations do not delay the page.
-        self._threads = anyio.CapacityLimiter(settings.max_concurrent)
 
     async def show_metrics(self, request: Request) -> Response:
         """Returns the metrics for Prometheus."""
@@ -136,12 +134,14 @@ class _Api:
             raise Refusal(400, "invalid", str(error)) from error
         with self._slot():
             try:
-                return await anyio.to_thread.run_sync(
-                    self._translate, offered, parsed, limiter=self._threads
-                )
+                future = start_in_thread(self._translate, offered, parsed)
+                return await asyncio.wrap_future(future)
             except (InputError, OSError) as error:
                 self._served_model.expire()
                 raise refusal_of(error) from error
+            except asyncio.CancelledError as error:  # uvicorn stops
+                message = "the page's server is being stopped; try again later"
+                raise Refusal(503, "unavailable", message) from error
 
     async def _read_body(self, request):
         # A page of another site can send other types without being asked whether it may.

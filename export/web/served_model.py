@@ -3,9 +3,8 @@
 import asyncio
 import time
 
-from starlette.concurrency import run_in_threadpool
-
 from export.client import Client
+from export.client.daemon_threads import start_in_thread
 from export.web.offered import Offered, find_offered
 
 # Seconds for which an answer, or that there is none, holds. A server may load another version of
@@ -42,7 +41,7 @@ class ServedModel:
         async with self._lock:
             if time.monotonic() >= self._expires:
                 try:
-                    self._found = await run_in_threadpool(self._ask)
+                    self._found = await asyncio.wrap_future(start_in_thread(self._ask))
                 except Exception as error:
                     self._found = error
                 failed = isinstance(self._found, Exception)

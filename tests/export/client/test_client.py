@@ -16,6 +16,7 @@ import pytest
 
 from export.client import Client, Translation, messages, protocol, serving_pb2
 from export.client import client as client_module
+from tests.few_packages import run_with_packages
 from tests.serving_stub import Behaviour, serve
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -596,24 +597,15 @@ def test_addresses(address, protocol_name):
     Client(address, protocol=protocol_name).close()
 
 
-ONLY_SOME_PACKAGES = """
-import sys
-from importlib.machinery import PathFinder
-
-class Finder(PathFinder):
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        spec = super().find_spec(name, path, target)
-        is_installed = spec and "site-packages" in str(spec.origin or path)
-        return None if is_installed and name.partition(".")[0] not in PACKAGES else spec
-
-PACKAGES = sys.argv[2:]
-sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
-from export.client import Client
-from tf_transformer.__main__ import main
-
-sys.exit(main(["translate", "--server", sys.argv[1]]))
-"""
+def test_signatures_are_requested_again_on_demand(connect, behaviour):
+    client = connect()
+    former = client.signatures
+    behaviour.specs = {"mirror": behaviour.specs["mirror"]}
+    assert client.signatures is former  # without a request
+    found = client.refresh_signatures()
+    assert found == client.signatures == {"mirror": former["mirror"]}
+    with raises(ValueError, "has no signature 'serving_default'; it has 'mirror'"):
+        client.predict({"text": ["a"]})
 
 
 def test_six_packages_are_enough():
@@ -621,9 +613,13 @@ def test_six_packages_are_enough():
     line = re.search(r"--no-deps tf-transformer && pip install (.*)", SERVING_PAGE.read_text())
     # Names of modules, and what grpcio needs itself.
     packages = [*line[1].split(), "grpc", "google", "typing_extensions"]
+    program = (
+        "from export.client import Client\n"
+        "from tf_transformer.__main__ import main\n"
+        "sys.exit(main(['translate', '--server', sys.argv[1]]))"
+    )
     with serve("rest", Behaviour()) as address:
-        command = [sys.executable, "-c", ONLY_SOME_PACKAGES, address, *packages]
-        done = subprocess.run(command, cwd=ROOT, input=b"a dog\n", capture_output=True)
+        done = run_with_packages(packages, program, address, input=b"a dog\n")
     assert (done.returncode, done.stdout) == (0, b"A DOG\n"), done.stderr.decode()
 
 

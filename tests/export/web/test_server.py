@@ -2,18 +2,19 @@
 
 import importlib.util
 import json
+import re
 import signal
 import socket
-import subprocess
-import sys
 import urllib.error
 import urllib.parse
 import urllib.request
 
 import pytest
 
+from export.client.daemon_threads import start_in_thread
 from tests.export.web.running import ROOT, run_web, stop
 from tests.export.web.translating import make_behaviour
+from tests.few_packages import run_with_packages
 from tests.serving_stub import serve
 from tf_transformer.__main__ import main
 
@@ -67,6 +68,22 @@ def test_a_signal_ends_it(signum):
 
 
 @pytest.mark.slow
+def test_a_signal_does_not_wait_for_the_deadline(no_hang):
+    """Requests get some seconds to finish, and then the process ends without them."""
+    behaviour = make_behaviour(slow=600.0)
+    with (
+        serve("rest", behaviour) as server,
+        run_web(server, "--deadline", "500") as (process, address),
+    ):
+        future = start_in_thread(fetch, f"{address}api/translate", {"lines": ["slow"]})
+        behaviour.wait_until_at_once(1)
+        status, errors = stop(process)
+        assert "503" in str(future.exception(60))
+    assert status == 128 + signal.SIGTERM
+    assert "Traceback" not in errors
+
+
+@pytest.mark.slow
 def test_what_is_not_http():
     with run_web("127.0.0.1:1") as (process, address):
         location = urllib.parse.urlsplit(address)
@@ -105,16 +122,20 @@ def test_without_the_packages(capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_it_needs_no_tensorflow():
-    """Only the packages that docs/serving.md and the extra `web` name."""
+def test_the_packages_of_the_image_are_enough():
+    """Those of examples/service/requirements.txt, and what these need themselves."""
+    path = ROOT / "examples" / "service" / "requirements.txt"
+    packages = re.findall(r"^[\w-]+", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(packages) == 9
+    modules = [package.replace("-", "_") for package in packages]
+    modules += ["anyio", "click", "google", "grpc", "h11", "idna", "typing_extensions"]
     program = (
-        "import sys, export.web.server, export.commands.web_cli\n"
-        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+        "import export.web.server\n"
+        "from tf_transformer.__main__ import main\n"
+        "sys.exit(main(['web', '--server', '127.0.0.1:1', '--port', sys.argv[1]]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    imported = set(done.stdout.split())
-    assert {"starlette", "uvicorn", "grpc"} <= imported
-    assert not {"tensorflow", "keras", "sentencepiece", "yaml", "pydantic"} & imported
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = run_with_packages(modules, program, port, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "address already in use" in done.stderr.lower()
