@@ -1,13 +1,14 @@
 """A translator under load: time to the first response, latencies of concurrent callers, memory.
 
-    python -m benchmarks.load (--saved-model DIR | --server HOST:PORT) [--sentences FILE]
-        [--requests 10000] [--callers 1 4 16] [--batch 1]
+    python -m benchmarks.load (--saved-model DIR | --server HOST:PORT | --web HOST:PORT)
+        [--sentences FILE] [--requests 10000] [--callers 1 4 16] [--batch 1]
         [--session] [--session-config FILE] [--warm-up-threads 1]
 
 DIR is a numbered version of an export. Every caller sends its next request when it has received the
 response to the previous one. Each distinct request is first sent alone; a response under load that
 differs from that one counts as wrong. Prints a table in Markdown. The memory is the resident memory
-of this process, not of a server, after a tenth, a half and all of the requests.
+of this process, not of a server, after a tenth, a half and all of the requests. `--web` is the
+address of `tf-transformer web`, whose limits the requests must not exceed.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import tqdm
+import urllib3
 
 from export.client import Client
 from export.client.messages import read_tensor
@@ -97,6 +99,20 @@ def open_server(options: argparse.Namespace) -> Callable[[Sequence[bytes]], list
     return lambda texts: client.predict({"text": texts})["translation"]
 
 
+def open_web(options: argparse.Namespace) -> Callable[[Sequence[bytes]], list]:
+    """Returns a function that translates the sentences of a request with the web application."""
+    pool = urllib3.connection_from_url(f"http://{options.web}", maxsize=max(options.callers))
+
+    def send(texts):
+        body = {"lines": [text.decode() for text in texts]}
+        answer = pool.request("POST", "/api/translate", json=body, retries=False)
+        if answer.status != 200:
+            raise OSError(f"status {answer.status}: {answer.data.decode()}")
+        return [found["best"][0]["text"] for found in answer.json()["translations"]]
+
+    return send
+
+
 def resident_megabytes() -> float:
     """Returns the resident memory of this process."""
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
@@ -159,6 +175,8 @@ def measure(options: argparse.Namespace, sentences: Sequence[bytes]) -> list[str
     start = time.perf_counter()
     if options.server:
         send = open_server(options)
+    elif options.web:
+        send = open_web(options)
     elif options.session:
         send = open_session(options)
     else:
@@ -186,6 +204,7 @@ def main() -> None:
     model = parser.add_mutually_exclusive_group(required=True)
     model.add_argument("--saved-model", type=pathlib.Path, metavar="DIR")
     model.add_argument("--server", metavar="HOST:PORT")
+    model.add_argument("--web", metavar="HOST:PORT")
     parser.add_argument(
         "--session", action="store_true", help="load the SavedModel as TF Serving does"
     )

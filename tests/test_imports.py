@@ -27,7 +27,7 @@ ALLOWED = {
 SLOW = {
     *("tensorflow", "tensorflow_text", "keras", "keras_hub"),
     *("sentencepiece", "matplotlib", "sacrebleu"),
-    *("grpc", "apache_beam", "pyarrow"),
+    *("grpc", "apache_beam", "pyarrow", "starlette", "uvicorn", "prometheus_client"),
 }
 
 

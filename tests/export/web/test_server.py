@@ -104,6 +104,16 @@ def test_a_port_in_use(capsys):
             assert "address already in use" in capsys.readouterr().err.lower()
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", ""])
+def test_the_socket_states_its_protocol(host):
+    """As asyncio requires to send responses without delay."""
+    from export.web.server import _listening
+
+    with _listening(host, 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
+        assert listener.getsockname()[1] > 0
+
+
 def test_an_address_of_another_machine(capsys):
     words = ["web", "--server", "127.0.0.1:1", "--host", "198.51.100.1", "--port", "0"]
     assert main(words) == 2
