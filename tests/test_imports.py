@@ -360,9 +360,9 @@ def test_a_circle_is_found():
     assert circle(graph) == {"a", "b", "c"}
     assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == set()
     sources = {
-        "training.data.corpus": "from training.prepared import records",
-        "training.prepared.records": "def f():\n    import training.data.corpus",
-        "training.commands.cli": "from training.data import corpus",
+        "training.data.text_pair": "from training.prepared import records",
+        "training.prepared.records": "def f():\n    import training.data.text_pair",
+        "training.commands.cli": "from training.data import text_pair",
         "training.loop": "from tf_transformer.storage import files\nimport training.trainer",
     }
     assert parts_imported(sources) == {
