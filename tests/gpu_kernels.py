@@ -4,6 +4,7 @@ TensorFlow's packages for Linux contain the kernels for GPUs, and name them with
 """
 
 import functools
+import re
 from collections.abc import Iterator
 
 import tensorflow as tf
@@ -33,6 +34,16 @@ def gpu_kernel(node: NodeDef) -> KernelDef | None:
 def on_the_cpu(graph: GraphDef) -> set[tuple[str, ...]]:
     """Names and types of the operations that have no kernel for GPUs."""
     return {(node.op, *_types(node)) for node in nodes_of(graph) if gpu_kernel(node) is None}
+
+
+def devices_named(graph: GraphDef) -> set[str]:
+    """Devices that operations name, except those of TensorFlow's that save and restore."""
+    functions = [
+        function.node_def
+        for function in graph.library.function
+        if not re.search("_traced_(save|restore)_", function.signature.name)
+    ]
+    return {node.device for nodes in functions for node in nodes} - {""}
 
 
 @functools.cache

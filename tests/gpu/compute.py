@@ -117,12 +117,14 @@ def translate(model_dir, source, dtype, xla):
 
 
 def answers(saved_model, source):
-    """The answers of a SavedModel's signatures, and the devices that its operations name."""
+    """The answers of a SavedModel's signatures, whose weights are on the device."""
     import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 
     tf.config.experimental.enable_tensor_float_32_execution(False)
     lines = pathlib.Path(source).read_text(encoding="utf-8").splitlines()[:16]
     loaded = tf.saved_model.load(saved_model)
+    places = {tf.DeviceSpec.from_string(weight.device).device_type for weight in loaded.weights}
+    assert places == {device()}
     found = {}
     for name in ("serving_default", "nbest"):
         for output, values in loaded.signatures[name](text=tf.constant(lines)).items():

@@ -8,7 +8,7 @@ import pytest
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from tests.gpu.conftest import run
-from tests.gpu_kernels import nodes_of
+from tests.gpu_kernels import devices_named, nodes_of
 
 pytestmark = pytest.mark.slow
 
@@ -55,9 +55,9 @@ def test_an_export_is_made_on_the_cpu_and_answers_on_both(compute, talkative, se
 def operations_of(version: pathlib.Path) -> collections.Counter[str]:
     """How often each operation occurs in a SavedModel, none of which names a device."""
     saved_model = SavedModel.FromString((version / "saved_model.pb").read_bytes())
-    nodes = list(nodes_of(saved_model.meta_graphs[0].graph_def))
-    assert {node.device for node in nodes} == {""}
-    return collections.Counter(node.op for node in nodes)
+    graph = saved_model.meta_graphs[0].graph_def
+    assert devices_named(graph) == set()
+    return collections.Counter(node.op for node in nodes_of(graph))
 
 
 def test_int8_is_computed_by_the_cpu(talkative, sentences, tmp_path):
