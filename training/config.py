@@ -16,6 +16,7 @@ Seed = Annotated[int, pydantic.Field(ge=0, lt=2**32, strict=True)]
 PositiveFloat = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, pydantic.Field(ge=0, lt=1)]
+Probability = Annotated[float, pydantic.Field(ge=0, le=1)]
 
 if TYPE_CHECKING:  # type checkers do not accept computed literals
     Preset = str
@@ -78,6 +79,35 @@ class Phase:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class NoiseConfig:
+    """Rates of noise in the text of training pairs, see `training.noise`.
+
+    Args:
+        upper: probability that both sides of a pair are in upper case.
+        title: probability that both sides have a capital at the beginning of each word; no pair
+            has both, so `upper` and `title` are together at most 1.
+        no_end: probability that both sides lose the punctuation at their end; only where both have
+            the same class of it.
+        typos: probability of a typing error at each letter of the source.
+        copies: probability that a token without a translation (emoji, tag, address, number) is
+            inserted into both sides, at the begin of both or at the end of both.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    upper: Probability = 0.0
+    title: Probability = 0.0
+    no_end: Probability = 0.0
+    typos: Probability = 0.0
+    copies: Probability = 0.0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a rate is above 0."""
+        return any(dataclasses.astuple(self))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """Settings that turn text into batches.
 
@@ -93,6 +123,7 @@ class DataConfig:
         word_dropout: probability, in training, of replacing a source token by the unknown id.
         curriculum: phases in which each batch is one of several prepared corpora, see `Curriculum`;
             empty mixes them within batches, by fixed weights.
+        noise: see `NoiseConfig`; for text files, not for prepared folders.
     """
 
     __pydantic_config__ = _STRICT
@@ -104,6 +135,7 @@ class DataConfig:
     subword_dropout: Share = 0.0
     word_dropout: Share = 0.0
     curriculum: list[Phase] = dataclasses.field(default_factory=list)
+    noise: NoiseConfig = dataclasses.field(default_factory=NoiseConfig)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -36,6 +36,21 @@ def check_sources(config: TrainingConfig, has_source: bool, has_validation_sourc
             )
 
 
+def check_noise(config: TrainingConfig, is_prepared: bool) -> None:
+    """Checks that the text that noise changes is there.
+
+    Raises:
+        InputError: there is noise, and the corpus is prepared.
+    """
+    rates = {name: rate for name, rate in vars(config.data.noise).items() if rate}
+    if is_prepared and rates:
+        raise InputError(
+            "'data.noise' changes text before it is tokenized, and a prepared folder holds token "
+            "ids; train on text files, or add a prepared folder of noisy text with --prepared "
+            f"DIR=WEIGHT. Received: {rates}"
+        )
+
+
 def check_initial_model(model_dir: pathlib.Path, init_from: pathlib.Path | None) -> None:
     """Checks that the model is not initialized from its own directory.
 

@@ -118,6 +118,17 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
             "'data.word_dropout' applies to the source, which a language model does not have; "
             "leave it out"
         )
+    noise = config.data.noise
+    if model.decoder_only and noise.is_on:
+        raise InputError(
+            "'data.noise' changes pairs of sentences, which a language model does not have; "
+            "leave it out"
+        )
+    if noise.upper + noise.title > 1:
+        raise InputError(
+            "'data.noise.upper' and 'data.noise.title' must be together at most 1, since no pair "
+            f"gets both. Received: {noise.upper} and {noise.title}"
+        )
     if config.vocabulary.kind == "char" and config.data.subword_dropout:
         raise InputError(
             "'data.subword_dropout': the pieces of 'vocabulary.kind: char' cannot be split; "
@@ -260,9 +271,14 @@ def _suggest_setting(name: str) -> str:
 
 
 def _known_names() -> list[str]:
-    names = []
-    for field in dataclasses.fields(TrainingConfig):
-        if dataclasses.is_dataclass(field.type):
-            names += [f"{field.name}.{inner.name}" for inner in dataclasses.fields(field.type)]
-        names.append(field.name)
+    names = _names_of(TrainingConfig)
     return names + [f"model.{field.name}" for field in dataclasses.fields(TransformerConfig)]
+
+
+def _names_of(config_class: type, prefix: str = "") -> list[str]:
+    names = []
+    for field in dataclasses.fields(config_class):
+        if isinstance(field.type, type) and dataclasses.is_dataclass(field.type):
+            names += _names_of(field.type, f"{prefix}{field.name}.")
+        names.append(prefix + field.name)
+    return names

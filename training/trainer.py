@@ -28,7 +28,7 @@ from training.data.corpus_report import report_corpus
 from training.data.text_pair import TextPair
 from training.distributed.strategy import make_strategy
 from training.distributed.workers import Workers
-from training.early_checks import check_initial_model, check_sources
+from training.early_checks import check_initial_model, check_noise, check_sources
 from training.fine_tuning import INITIAL_NAME
 from training.initial_model import build_model
 from training.loop import TrainingResult, run_loop
@@ -161,6 +161,7 @@ def _checked(run: TrainingRun) -> TrainingRun:
     check_sources(run.config, run.corpus.has_source, run.validation.has_source)
     if run.config.data.curriculum and not isinstance(run.corpus, PreparedText):
         raise InputError("'data.curriculum' has the shares of prepared folders; give --prepared")
+    check_noise(run.config, isinstance(run.corpus, PreparedText))
     run = run.with_existing_vocabulary()
     check_initial_model(run.model_dir, run.init_from)
     check_resumable(run.model_dir, run.config, run.init_from)

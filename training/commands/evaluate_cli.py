@@ -34,7 +34,7 @@ from tf_transformer.text.language_tags import check_tags
 # Options that a language model does not have.
 _TRANSLATION_OPTIONS = (
     *("output", "compare", "target_language", "source_language"),
-    *("shortlist", "calibrate", "calibration_percentile", "xla"),
+    *("shortlist", "calibrate", "calibration_percentile", "xla", "perturb"),
 )
 
 
@@ -65,6 +65,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="other systems' translations of the source, to test whether the difference is "
         "significant by paired bootstrap and approximate randomization",
     )  # fmt: skip
+    parser.add_argument(
+        "--perturb", nargs="+", action="extend", default=[], metavar="NOISE",
+        help="also translate the source with noise, and report what it costs: upper, title, "
+        "no_end, typos, copies, each of which may have a rate, as in typos=0.05",
+    )  # fmt: skip
     parser.add_argument("--output", type=pathlib.Path, metavar="F", help="write the translations")
     parser.add_argument("--json", type=pathlib.Path, metavar="F", help="write the scores as JSON")
     parser.set_defaults(run=_run_evaluate)
@@ -82,7 +87,9 @@ def _run_evaluate(options):
     if options.json is None:
         standard_output()
     from tf_transformer.text.text_file import TextFile
+    from training.evaluation.perturbations import parse_perturbations
 
+    perturbations = parse_perturbations(options.perturb)
     given_search(options)
     xla = given_xla(options)
     source = options.source and TextFile.parse(options.source, default_column=1)
@@ -117,6 +124,7 @@ def _run_evaluate(options):
         target_language=options.target_language,
         source_language=options.source_language,
         xla=xla,
+        perturbations=perturbations,
     )
     print(evaluation)
     if options.output:

@@ -203,6 +203,7 @@ def _check_early(options, config, folders, vocabulary, texts):
         check_initial_model,
         check_language_tags,
         check_lengths,
+        check_noise,
         check_shards,
         check_sources,
     )
@@ -224,6 +225,7 @@ def _check_early(options, config, folders, vocabulary, texts):
                 TextFile.parse(vectors)  # raises if there is no such file
     has_source = _has_source(folders) if folders else texts["source"] is not None
     check_sources(config, has_source, texts["validation_source"] is not None)
+    check_noise(config, is_prepared=bool(folders))
     if vocabulary is not None and not options.init_from:
         config = with_vocabulary(config, vocabulary)
     check_initial_model(options.model_dir, options.init_from)

@@ -11,6 +11,8 @@ from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.data.change_detection import ChangeDetector
+from training.data.noisy_tokens import tokenize_with_noise
+from training.noise.draws import pair_keys
 
 # Number of pairs per call of the tokenizer.
 _CHUNK = 256
@@ -69,19 +71,21 @@ class ParallelText:
     def training_batches(self, seed: int, first_step: int = 0) -> tf.data.Dataset:
         """Returns an endless stream of batches, which is a pure function of the seed.
 
-        Each epoch is shuffled with a seed derived from `seed` and the epoch's index. A run resumed
-        at `first_step` gets the same batches as an uninterrupted one.
+        Each epoch is shuffled with a seed derived from `seed` and the epoch's index. Noise is
+        derived from `seed`, the epoch's index and the line's. A run resumed at `first_step` gets
+        the same batches as an uninterrupted one.
 
         Args:
             seed: seed of the order.
             first_step: number of batches to skip.
         """
-        lines = self._lines()
+        has_noise = self.config.noise.is_on
+        lines = self._numbered_lines() if has_noise else self._lines()
 
         def epoch(index):
             # Sets the seed of this function's graph; else the global seed would affect the shuffle.
             tf.random.set_seed(1)
-            return lines.shuffle(
+            shuffled = lines.shuffle(
                 self.config.shuffle_buffer,
                 seed=tf.random.stateless_uniform(
                     (),
@@ -90,6 +94,11 @@ class ParallelText:
                     dtype=tf.int64,
                 ),
                 reshuffle_each_iteration=False,
+            )
+            if not has_noise:
+                return shuffled
+            return shuffled.map(
+                lambda source, target, line: (source, target, pair_keys(seed, index, line))
             )
 
         epochs = tf.data.Dataset.range(2**31).flat_map(epoch)
@@ -134,12 +143,21 @@ class ParallelText:
         num_pairs = self.change_detector.num_pairs
         return pairs.apply(tf.data.experimental.assert_cardinality(num_pairs))
 
+    def _numbered_lines(self) -> tf.data.Dataset:
+        """Returns pairs of lines, with the number of each."""
+        return self._lines().enumerate().map(lambda line, pair: (*pair, line))
+
     def _tokenized_chunks(self, lines: tf.data.Dataset) -> tf.data.Dataset:
-        def tokenize(source, target):
-            target = self.target_tokenizer.tokenize(target)
+        """Tokenizes pairs of lines; those with a key as third element get noise."""
+
+        def tokenize(source, target, keys=None):
             if self.source_tokenizer is None or self.source is None:
+                target = self.target_tokenizer.tokenize(target)
                 return target, target
-            return self.source_tokenizer.tokenize(source), target
+            tokenizers = (self.source_tokenizer, self.target_tokenizer)
+            if keys is not None:
+                return tokenize_with_noise(source, target, keys, tokenizers, self.config)
+            return tuple(map(Tokenizer.tokenize, tokenizers, (source, target)))
 
         return lines.batch(_CHUNK).map(tokenize, num_parallel_calls=tf.data.AUTOTUNE)
 

@@ -30,7 +30,9 @@ from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
 from training.data.change_detection import ChangeDetector
 from training.data.pipeline import ParallelText
+from training.evaluation.perturbations import Perturbation
 from training.evaluation.provenance import describe_now, describe_text
+from training.evaluation.robustness import Robustness, robustness_table, score_perturbed
 from training.evaluation.scores import bleu_and_chrf
 from training.evaluation.significance import (
     Comparison,
@@ -61,6 +63,7 @@ class Evaluation:
         origin: digests of the model's weights, of the shortlist if there was one, of the source and
             of the reference; date and versions.
         comparisons: comparisons with other systems' translations.
+        robustness: scores with perturbations.
     """
 
     bleu: float
@@ -75,21 +78,31 @@ class Evaluation:
     dtype: str
     origin: dict
     comparisons: list[Comparison]
+    robustness: list[Robustness]
 
     def as_dict(self) -> dict:
         """Returns all values for JSON; a perplexity that is not finite becomes None."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         values["perplexity"] = self.perplexity if math.isfinite(self.perplexity) else None
         comparisons = [comparison.as_dict() for comparison in values.pop("comparisons")]
-        return values | values.pop("origin") | ({"comparisons": comparisons} if comparisons else {})
+        perturbations = [result.as_dict() for result in values.pop("robustness")]
+        origin = values.pop("origin")
+        return {
+            **values,
+            **origin,
+            **({"comparisons": comparisons} if comparisons else {}),
+            **({"perturbations": perturbations} if perturbations else {}),
+        }
 
     def __str__(self) -> str:
-        table = f"\n\n{comparison_table(self.comparisons)}" if self.comparisons else ""
+        tables = f"\n\n{comparison_table(self.comparisons)}" if self.comparisons else ""
+        if self.robustness:
+            tables += f"\n\n{robustness_table(self.robustness)}"
         return (
             f"BLEU        {self.bleu:6.2f}   {self.bleu_signature}\n"
             f"chrF        {self.chrf:6.2f}   {self.chrf_signature}\n"
             f"exact       {100 * self.exact:6.2f} % of {self.sentences} sentences\n"
-            f"perplexity  {self.perplexity:6.2f}{table}"
+            f"perplexity  {self.perplexity:6.2f}{tables}"
         )
 
 
@@ -108,6 +121,7 @@ def evaluate(
     target_language: str | None = None,
     source_language: str | None = None,
     xla: str = "off",
+    perturbations: Sequence[Perturbation] = (),
 ) -> tuple[Evaluation, list[str]]:
     """Translates the source and compares the translations with the reference.
 
@@ -125,6 +139,7 @@ def evaluate(
         target_language: language whose tag is prepended to each source sentence.
         source_language: language of the source, for models whose sources name it.
         xla: whether to compile the search, see `CompilingTranslator`.
+        perturbations: noise with which the source is translated again.
 
     Returns:
         The scores, and the translations in the order of the source.
@@ -147,16 +162,21 @@ def evaluate(
         num_tags=1 + model.config.num_target_tags,
     )
     translator = CompilingTranslator(model, *tokenizers, **search, shortlist=shortlist, xla=xla)
-    found = [best[0] for best in translator.translate_lines(list(source.lines()))]
-    check_scores([best.score for best in found])
-    translations = [join_lines(best.text) for best in found]
-    references = list(reference.lines())
+
+    def translate(lines):
+        found = [best[0] for best in translator.translate_lines(lines)]
+        check_scores([best.score for best in found])
+        return [join_lines(best.text) for best in found]
+
+    sources, references = list(source.lines()), list(reference.lines())
+    translations = translate(sources)
+    scores = bleu_and_chrf(translations, references, bleu_tokenizer)
     exact = sum(map(str.__eq__, translations, references)) / len(references)
     corpus = ParallelText(
         source, reference, *tokenizers, DataConfig(max_length=model.config.max_length)
     )
     evaluation = Evaluation(
-        **bleu_and_chrf(translations, references, bleu_tokenizer)._asdict(),
+        **scores._asdict(),
         exact=exact,
         perplexity=perplexity(model, corpus),
         sentences=num_sentences,
@@ -174,6 +194,9 @@ def evaluate(
             **describe_now(),
         },
         comparisons=_compare(translations, hypotheses, references, bleu_tokenizer),
+        robustness=score_perturbed(
+            translate, sources, references, perturbations, scores, bleu_tokenizer
+        ),
     )
     return evaluation, translations
 

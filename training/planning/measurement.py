@@ -139,6 +139,7 @@ def _train(path: pathlib.Path) -> None:
     changes = {
         "optimization": {"steps": steps, "checkpoint_every": steps},
         "validation": {"translate_every": 0, "best_by": "loss"},
+        "data": {"noise": {}},  # prepared folders have none
     }
     changed = {name: settings.get(name, {}) | values for name, values in changes.items()}
     config = make_config(settings | changed)

@@ -1,0 +1,1 @@
+"""Noise in training text for robust models: letter case, end punctuation, typos, copied tokens."""
