@@ -364,6 +364,19 @@ WRONG = {
         "export --model-dir {model} --output {new} --dtype int8 --calibrate {empty}",
         "empty: expected sentences to calibrate with",
     ),
+    "evaluate, noise": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --perturb uper",
+        "--perturb uper: expected one of upper, title, no_end, typos, copies",
+    ),
+    "evaluate, noise without source": (
+        "evaluate --model-dir {model} --reference {text} --perturb upper",
+        "--perturb is for translations; give a --source",
+    ),
+    "train, noise of a prepared folder": (
+        "train --prepared {gone} --validation-target {text} --model-dir {new} --set "
+        "data.noise.typos=0.1",
+        "'data.noise'",
+    ),
     "evaluate, percentile": (
         "evaluate --model-dir {model} --source {text} --reference {text} --dtype int8 "
         "--calibrate {text} --calibration-percentile 0",

@@ -77,14 +77,10 @@ def perturb_lines(
     Yields:
         The source, the target and the copied token of each line, see `NoisyPairs`.
     """
-    function = tf.function(
-        lambda source, target, lines: add_noise(source, target, pair_keys(seed, lines), rates),
-        input_signature=[tf.TensorSpec([None], tf.string)] * 2 + [tf.TensorSpec([None], tf.int64)],
-    )
     for start in range(0, len(sources), _CHUNK):
         chunk = [texts[start : start + _CHUNK] for texts in (sources, targets)]
-        lines = tf.range(start, start + len(chunk[0]), dtype=tf.int64)
-        noisy = function(*map(tf.constant, chunk), lines)
+        keys = pair_keys(seed, tf.range(start, start + len(chunk[0])))
+        noisy = add_noise(*map(tf.constant, chunk), keys, rates)
         for texts in zip(*(part.numpy() for part in noisy), strict=True):
             yield tuple(text.decode() for text in texts)
 

@@ -45,7 +45,8 @@ def add_typos(text: tf.Tensor, keys: tf.Tensor, rate: float) -> tf.Tensor:
     One of four errors, all equally likely: a letter changes places with the next one, is missing,
     is typed twice, or is replaced by a neighbour on the keyboard. Where an error is not possible
     (a last letter has no next one, a Chinese one no neighbour), the letter is missing, or typed
-    twice if it is a word's only one. A letter includes its combining characters.
+    twice if it is a word's only one. No word is missing as a whole. A letter includes its combining
+    characters.
 
     Args:
         text: `(batch,)` strings.
@@ -69,7 +70,9 @@ def add_typos(text: tf.Tensor, keys: tf.Tensor, rate: float) -> tf.Tensor:
     hits = tf.cast(draws < rate, tf.int32)
     indices = tf.where(tf.math.unsorted_segment_sum(hits, letters.value_rowids(), tf.size(values)))
     word_keys = tf.gather_nd(word_keys, indices)
-    changed = _with_errors(tf.gather_nd(values, indices), word_keys, rate)
+    correct = tf.gather_nd(values, indices)
+    changed = _with_errors(correct, word_keys, rate)
+    changed = tf.where(changed == "", correct, changed)
     return join(words.with_flat_values(tf.tensor_scatter_nd_update(values, indices, changed)))
 
 

@@ -71,8 +71,8 @@ def test_rates_are_met(rate):
     for name in ("upper", "title", "no_end", "copies"):
         result = noisy(NoiseConfig(**{name: rate}))
         changed = [
-            (source, target) != clean
-            for (source, target, _), clean in zip(result, zip(SOURCES, TARGETS), strict=True)
+            [source, target] != clean
+            for (source, target, _), *clean in zip(result, SOURCES, TARGETS, strict=True)
         ]
         assert_rate(sum(changed), NUM_PAIRS, rate)
         # Either both sides change or neither does.
