@@ -8,6 +8,7 @@ if TYPE_CHECKING:  # gives editors and type checkers the real names
     from tf_transformer.text.text_file import TextFile
     from training.config import (
         DataConfig,
+        NoiseConfig,
         OptimizationConfig,
         TrainingConfig,
         ValidationConfig,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:  # gives editors and type checkers the real names
     )
     from training.fine_tuning import config_like
     from training.loop import TrainingResult
+    from training.noise.noise import perturb_lines
     from training.prepared.prepared_folder import PreparedFolder
     from training.prepared.prepared_text import PreparedText
     from training.settings import make_config, read_settings
@@ -30,6 +32,7 @@ else:  # hidden from type checkers, which would otherwise accept any name of thi
 
 _MODULES = {
     "DataConfig": "training.config",
+    "NoiseConfig": "training.config",
     "OptimizationConfig": "training.config",
     "PreparedFolder": "training.prepared.prepared_folder",
     "PreparedText": "training.prepared.prepared_text",
@@ -40,12 +43,14 @@ _MODULES = {
     "VocabularyConfig": "training.config",
     "config_like": "training.fine_tuning",
     "make_config": "training.settings",
+    "perturb_lines": "training.noise.noise",
     "read_settings": "training.settings",
     "train": "training.trainer",
 }
 
 __all__ = [
     "DataConfig",
+    "NoiseConfig",
     "OptimizationConfig",
     "PreparedFolder",
     "PreparedText",
@@ -56,6 +61,7 @@ __all__ = [
     "VocabularyConfig",
     "config_like",
     "make_config",
+    "perturb_lines",
     "read_settings",
     "train",
 ]

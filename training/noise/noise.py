@@ -1,6 +1,7 @@
 """Noise for pairs of sentences, as TensorFlow ops; what a pair gets is a function of its key."""
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -64,25 +65,27 @@ def add_noise(
 
 
 def perturb_lines(
-    sources: Sequence[str], targets: Sequence[str], rates: NoiseConfig, seed: int = 1
+    sources: Iterable[str], targets: Iterable[str], rates: NoiseConfig, seed: int = 1
 ) -> Iterator[tuple[str, str, str]]:
     """Adds noise to the lines of two texts, as a function of the seed and the line's number.
 
     Args:
         sources: source sentences.
-        targets: their translations.
+        targets: their translations, as many.
         rates: the rates.
         seed: the random seed.
 
     Yields:
         The source, the target and the copied token of each line, see `NoisyPairs`.
     """
-    for start in range(0, len(sources), _CHUNK):
-        chunk = [texts[start : start + _CHUNK] for texts in (sources, targets)]
-        keys = pair_keys(seed, tf.range(start, start + len(chunk[0])))
-        noisy = add_noise(*map(tf.constant, chunk), keys, rates)
-        for texts in zip(*(part.numpy() for part in noisy), strict=True):
-            yield tuple(text.decode() for text in texts)
+    pairs = zip(sources, targets, strict=True)
+    num_done = 0
+    while chunk := list(itertools.islice(pairs, _CHUNK)):
+        keys = pair_keys(seed, tf.range(num_done, num_done + len(chunk), dtype=tf.int64))
+        noisy = add_noise(*map(tf.constant, zip(*chunk, strict=True)), keys, rates)
+        for source, target, copied in zip(*(side.numpy() for side in noisy), strict=True):
+            yield source.decode(), target.decode(), copied.decode()
+        num_done += len(chunk)
 
 
 def _change(pairs, keys, is_chosen, function):
