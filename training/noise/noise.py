@@ -82,9 +82,10 @@ def perturb_lines(
     num_done = 0
     while chunk := list(itertools.islice(pairs, _CHUNK)):
         keys = pair_keys(seed, tf.range(num_done, num_done + len(chunk), dtype=tf.int64))
-        noisy = add_noise(*map(tf.constant, zip(*chunk, strict=True)), keys, rates)
-        for source, target, copied in zip(*(side.numpy() for side in noisy), strict=True):
-            yield source.decode(), target.decode(), copied.decode()
+        source, target = (tf.constant(side) for side in zip(*chunk, strict=True))
+        noisy = add_noise(source, target, keys, rates)
+        for row in zip(*(side.numpy() for side in noisy), strict=True):
+            yield tuple(text.decode() for text in row)
         num_done += len(chunk)
 
 
