@@ -9,6 +9,7 @@ from tf_transformer.config import TransformerConfig
 from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY
 from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
+from tf_transformer.storage.adapter_file import LARGEST_RANK
 
 # TensorFlow holds most of these values in 32 bits.
 Positive = Annotated[int, pydantic.Field(gt=0, le=2**30, strict=True)]
@@ -163,6 +164,8 @@ class OptimizationConfig:
             average is validated and becomes the model. None keeps no average.
         dtype: "float32", "mixed_bfloat16", or "mixed_float16" (for GPUs, with loss scaling).
         seed: random seed of the weights, dropout and the order of the data.
+        frozen: patterns of the names of weights that are not trained, such as "encoder/*", see
+            `freeze`.
     """
 
     __pydantic_config__ = _STRICT
@@ -182,6 +185,7 @@ class OptimizationConfig:
     average_decay: Annotated[float, pydantic.Field(gt=0, lt=1)] | None = None
     dtype: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
     seed: Seed = 1
+    frozen: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -220,6 +224,25 @@ class ValidationConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class LoraConfig:
+    """Settings of LoRA: matrices of low rank are trained instead of the model's weights.
+
+    Args:
+        rank: number of columns of A, see `models/lora.py`; None trains the model's weights.
+        alpha: factor of the update, which is divided by the rank; None means the rank.
+        targets: patterns of the names of the dense layers that get an update. The default means
+            those of attention and feed-forward networks; the rest is "logits_projection", in
+            models that have it.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    rank: Annotated[int, pydantic.Field(gt=0, le=LARGEST_RANK, strict=True)] | None = None
+    alpha: PositiveFloat | None = None
+    targets: list[str] = dataclasses.field(default_factory=lambda: ["*/layer_*"])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """All settings of a training run, nested as in the YAML file.
 
@@ -230,6 +253,7 @@ class TrainingConfig:
         data: see `DataConfig`.
         optimization: see `OptimizationConfig`.
         validation: see `ValidationConfig`.
+        lora: see `LoraConfig`.
     """
 
     __pydantic_config__ = _STRICT
@@ -240,6 +264,7 @@ class TrainingConfig:
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
     optimization: OptimizationConfig = dataclasses.field(default_factory=OptimizationConfig)
     validation: ValidationConfig = dataclasses.field(default_factory=ValidationConfig)
+    lora: LoraConfig = dataclasses.field(default_factory=LoraConfig)
 
     @property
     def num_tags(self) -> int:

@@ -51,12 +51,19 @@ def check_noise(config: TrainingConfig, is_prepared: bool) -> None:
         )
 
 
-def check_initial_model(model_dir: pathlib.Path, init_from: pathlib.Path | None) -> None:
-    """Checks that the model is not initialized from its own directory.
+def check_initial_model(
+    model_dir: pathlib.Path, init_from: pathlib.Path | None, config: TrainingConfig
+) -> None:
+    """Checks that the model is not initialized from its own directory, and LoRA from a model.
 
     Raises:
-        InputError: `init_from` is `model_dir`.
+        InputError: `init_from` is `model_dir`, or is None with LoRA.
     """
+    if init_from is None and config.lora.rank is not None:
+        raise InputError(
+            "LoRA (--lora, lora.rank) adapts a trained model; give it as --init-from, or leave out "
+            "--lora"
+        )
     if init_from is not None and init_from.resolve() == model_dir.resolve():
         raise InputError(
             f"--init-from {init_from} is the --model-dir; give another --model-dir for the new "

@@ -11,6 +11,7 @@ from training.config import TrainingConfig, VocabularyConfig
 from training.data.word_vectors import read_vectors
 from training.optimizer import Adam
 from training.train_step import TrainableLanguageModel, TrainableTransformer
+from training.trained_weights import choose_trained
 
 
 def build_model(
@@ -25,6 +26,7 @@ def build_model(
     model = model_class(
         config.transformer_config(source_vocab_size, target_vocab_size), dtype=optimization.dtype
     )
+    choose_trained(model, config)
     schedule = NoamSchedule(
         model.config.side("decoder").d_model,
         optimization.warmup_steps,

@@ -19,6 +19,7 @@ from tf_transformer.storage.plain_yaml import read_yaml
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.text.language_tags import is_tag, language_tag
 from training.config import TrainingConfig
+from training.trained_weights import check_trained
 
 # A thousand times the size of a usual settings file.
 _MAX_BYTES = 2**20
@@ -101,6 +102,7 @@ def make_config(values: dict[str, Any]) -> TrainingConfig:
             + ("" if config.is_language_model else ", or 'validation.translate_every' above 0")
         )
     model = config.transformer_config(8, 8)  # checks the model's settings before anything is read
+    check_trained(config, model)
     if model.positions == "learned" and config.data.max_length > model.max_length:
         raise InputError(
             f"'data.max_length: {config.data.max_length}' exceeds the number of learned positions, "

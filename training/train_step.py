@@ -15,6 +15,7 @@ from tf_transformer.losses.label_smoothing import sum_over_replicas
 from tf_transformer.losses.metrics import TokenMean
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.language_model import LanguageModel
+from tf_transformer.models.lora import base_weights, merged_values
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.private_interfaces import tracker_unlocked
 
@@ -76,7 +77,10 @@ class _TrainableModel(DecoderModel):
         return self._averageable(self.get_metrics_result())
 
     def _gradients(self, inputs, labels, tokens):
-        with tf.GradientTape() as tape:
+        trained = [variable.value for variable in self.trainable_variables]
+        # Frozen weights are not watched, so that nothing is computed for them.
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(trained)
             num_passes = 2 if self.r_drop else 1
             repeated, mask = tf.nest.map_structure(
                 lambda ids: tf.concat([ids] * num_passes, axis=0), (inputs, padding_mask(labels))
@@ -92,12 +96,21 @@ class _TrainableModel(DecoderModel):
                 self.loss.label_smoothing,
                 self.loss.smoothed_over,
                 self.r_drop,
+                trains_matrix=self._trains_logits_matrix(trained),
             )
             loss = loss * getattr(self.optimizer, "loss_scale", 1.0)
         self._count(inputs, labels)
         for metric in self.token_metrics:
             metric.update_with(losses)
-        return tape.gradient(loss, [variable.value for variable in self.trainable_variables])
+        return tape.gradient(loss, trained)
+
+    def _trains_logits_matrix(self, trained):
+        projection = self.logits_projection
+        weights = [self.target_embedding.embeddings]
+        if projection is not None:
+            weights = [weight for weight in projection.weights if weight is not projection.bias]
+        ids = {id(variable) for variable in trained}
+        return any(id(weight.value) in ids for weight in weights)
 
     def _accumulated_gradients(self, inputs, labels, tokens):
         rows = tf.shape(labels)[0]
@@ -120,7 +133,7 @@ class _TrainableModel(DecoderModel):
         )[1]
 
     def save(self, filepath: str | os.PathLike, overwrite: bool = True, **options: Any) -> None:
-        """Saves the model as a `plain_class`, without optimizer, loss and metrics.
+        """Saves the model as a `plain_class`, without optimizer, loss and metrics; LoRA is merged.
 
         Any program that imports `tf_transformer` can load it with `keras.models.load_model`.
 
@@ -130,8 +143,9 @@ class _TrainableModel(DecoderModel):
             **options: see `keras.Model.save`.
         """
         model = self.plain_class(self.config, dtype=self.dtype_policy)
-        for weight, trained in zip(model.weights, self.weights, strict=True):
-            weight.assign(trained)
+        weights = base_weights(model)
+        for name, value in merged_values(self):
+            weights[name].assign(value)
         model.save(filepath, overwrite=overwrite, **options)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):

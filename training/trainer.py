@@ -163,7 +163,7 @@ def _checked(run: TrainingRun) -> TrainingRun:
         raise InputError("'data.curriculum' has the shares of prepared folders; give --prepared")
     check_noise(run.config, isinstance(run.corpus, PreparedText))
     run = run.with_existing_vocabulary()
-    check_initial_model(run.model_dir, run.init_from)
+    check_initial_model(run.model_dir, run.init_from, run.config)
     check_resumable(run.model_dir, run.config, run.init_from)
     return run
 

@@ -138,6 +138,8 @@ def _run_export(options):
     facts["weights_digest_blake2b"] = digest
     if models.is_ensemble:
         facts["members"] = models.facts()
+    if adapter := models.read_adapter():
+        facts["adapter_digest_blake2b"] = adapter.digest()
     if calibration:
         facts["calibration"] = calibration.facts
     scores = scores or _scores_of(facts, options, models, shortlist)

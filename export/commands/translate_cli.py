@@ -167,7 +167,7 @@ def _request(
 
 def _check_options(options):
     """Checks ranges, and that the options are valid together."""
-    for name in ("n_best", "end_piece", "dtype", "shortlist", "xla", "ensemble_weights"):
+    for name in ("n_best", "end_piece", "dtype", "shortlist", "xla", "ensemble_weights", "adapter"):
         if options.server is not None and getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
     for name in given_client_options(options):

@@ -57,7 +57,7 @@ def add_model_dir(parser: argparse.ArgumentParser, description: str) -> None:
 def add_model_dirs(
     parser: argparse.ArgumentParser, group: "argparse._MutuallyExclusiveGroup | None" = None
 ) -> None:
-    """Adds `--model-dir` for one or several models, and `--ensemble-weights`.
+    """Adds `--model-dir` for one or several models, `--ensemble-weights` and `--adapter`.
 
     Args:
         parser: parser of the command.
@@ -71,6 +71,10 @@ def add_model_dirs(
         "--ensemble-weights", type=float, nargs="+", metavar="W",
         help="the weight of each model of an ensemble (default: all are equal)",
     )  # fmt: skip
+    parser.add_argument(
+        "--adapter", type=pathlib.Path, metavar="F",
+        help="an adapter.h5 that `train --lora` has written for this model",
+    )  # fmt: skip
 
 
 def given_models(options: argparse.Namespace) -> "TrainedModels":
@@ -82,7 +86,7 @@ def given_models(options: argparse.Namespace) -> "TrainedModels":
     from tf_transformer.storage.trained_models import TrainedModels
 
     weights = options.ensemble_weights and tuple(options.ensemble_weights)
-    models = TrainedModels(tuple(options.model_dir), weights)
+    models = TrainedModels(tuple(options.model_dir), weights, options.adapter)
     try:
         models.member_weights()
     except InputError as error:

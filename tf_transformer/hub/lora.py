@@ -17,9 +17,16 @@ import numpy as np
 from tf_transformer.decoding.argument_types import is_whole
 from tf_transformer.errors import InputError
 from tf_transformer.layers.dense import Projection
+from tf_transformer.models.lora import (
+    PARTS,
+    adapted_layers,
+    inner_name,
+    lora_variables,
+    merged_values,
+    projections,
+)
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.printable import shown
-from tf_transformer.private_interfaces import sublayers
 from tf_transformer.storage.weight_shapes import Shapes
 from tf_transformer.storage.weights_file import (
     check_arrays,
@@ -32,12 +39,11 @@ from tf_transformer.storage.weights_file import (
 # Names of the layers that compute queries, keys and values.
 ATTENTION_INPUTS = ("query_key_value", "query", "key_value")
 _LARGEST_RANK = 2**16
-_PARTS = ("lora_kernel_a", "lora_kernel_b")
 
 
 def has_lora(transformer: Transformer) -> bool:
     """Returns whether a layer of the model has A and B."""
-    return bool(_enabled(transformer))
+    return bool(adapted_layers(transformer))
 
 
 def check_lora_arguments(transformer: Transformer, rank: Any, names: Any) -> None:
@@ -50,7 +56,7 @@ def check_lora_arguments(transformer: Transformer, rank: Any, names: Any) -> Non
         raise InputError(
             f"`rank` must be an integer between 1 and {_LARGEST_RANK}. Received: rank={shown(rank)}"
         )
-    known = {layer.name for layer in _projections(transformer).values()}
+    known = {layer.name for layer in projections(transformer).values()}
     if isinstance(names, str) or not names or not set(names) <= known:
         raise InputError(
             f"`target_layer_names` must be a list of names from {sorted(known)}. "
@@ -62,7 +68,7 @@ def check_lora_arguments(transformer: Transformer, rank: Any, names: Any) -> Non
 
 def freeze_biases(transformer: Transformer) -> None:
     """Freezes the biases of the layers with A and B."""
-    for layer in _enabled(transformer).values():
+    for layer in adapted_layers(transformer).values():
         if layer.bias is not None:
             layer.bias.trainable = False
 
@@ -75,10 +81,9 @@ def merge_lora(transformer: Transformer, dtype: Any = None) -> Transformer:
         dtype: dtype or dtype policy of the new model; None means that of `transformer`.
     """
     copy = Transformer(transformer.config, dtype=dtype or transformer.dtype_policy)
-    values = {_inner(weight.path): weight for weight in transformer.weights}
-    values |= {f"{name}/kernel": layer.kernel for name, layer in _enabled(transformer).items()}
-    for weight in copy.weights:
-        weight.assign(values[_inner(weight.path)])
+    weights = {inner_name(weight.path): weight for weight in copy.weights}
+    for name, value in merged_values(transformer):
+        weights[name].assign(value)
     return copy
 
 
@@ -90,7 +95,7 @@ def write_lora(path: pathlib.Path, transformer: Transformer) -> None:
     """
     if not has_lora(transformer):
         raise InputError("No layer has LoRA weights. Call `enable_lora(rank)` first")
-    variables = _variables(transformer)
+    variables = lora_variables(transformer)
     shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
     arrays = ((name, np.asarray(variable)) for name, variable in variables.items())
     write_arrays(path, shapes, arrays)
@@ -106,16 +111,16 @@ def read_rank_and_layers(path: pathlib.Path, transformer: Transformer) -> tuple[
     Raises:
         InputError: the file is missing, damaged or of another model.
     """
-    projections = _projections(transformer)
-    possible = [f"{name}/{part}" for name in projections for part in _PARTS]
+    layers = projections(transformer)
+    possible = [f"{name}/{part}" for name in layers for part in PARTS]
     with _named(path):
         present = present_shapes(path, possible)
-    shape = next((shape for name, shape in present.items() if name.endswith(_PARTS[0])), ())
+    shape = next((shape for name, shape in present.items() if name.endswith(PARTS[0])), ())
     rank = shape[1] if len(shape) == 2 else 0
     names = sorted({name.split("/")[-2] for name in present})
     if not 1 <= rank <= _LARGEST_RANK:
         raise InputError(f"{path}: expected LoRA weights of this model, got a rank of {rank}")
-    chosen = {name: layer for name, layer in projections.items() if layer.name in names}
+    chosen = {name: layer for name, layer in layers.items() if layer.name in names}
     with _named(path):
         check_arrays(path, _shapes(chosen, rank))
     return rank, names
@@ -132,7 +137,7 @@ def read_lora(path: pathlib.Path, transformer: Transformer) -> None:
         InputError: the file is missing, damaged, of another model, rank or choice of layers, or has
             weights that are not finite.
     """
-    variables = _variables(transformer)
+    variables = lora_variables(transformer)
     shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
     with _named(path):
         for name, array in read_arrays(path, shapes):
@@ -148,34 +153,10 @@ def _named(path: pathlib.Path) -> Iterator[None]:
         raise InputError(f"{path}: no such file") from error
 
 
-def _projections(transformer: Transformer) -> dict[str, Projection]:
-    """Returns the layers with a kernel, by their paths in the model."""
-    layers = [layer for layer in sublayers(transformer) if isinstance(layer, Projection)]
-    return {_inner(layer.path): layer for layer in layers}
-
-
-def _enabled(transformer: Transformer) -> dict[str, Projection]:
-    projections = _projections(transformer)
-    return {name: layer for name, layer in projections.items() if layer.lora_enabled}
-
-
-def _inner(path: str) -> str:
-    """Returns a path without the model's name, which is its first part."""
-    return path.partition("/")[2]
-
-
-def _variables(transformer: Transformer) -> dict[str, Any]:
-    return {
-        f"{name}/{part}": getattr(layer, part)
-        for name, layer in _enabled(transformer).items()
-        for part in _PARTS
-    }
-
-
-def _shapes(projections: Mapping[str, Projection], rank: int) -> Shapes:
+def _shapes(layers: Mapping[str, Projection], rank: int) -> Shapes:
     shapes: Shapes = {}
-    for name, layer in projections.items():
+    for name, layer in layers.items():
         num_inputs, num_outputs = layer.kernel.shape
-        shapes[f"{name}/{_PARTS[0]}"] = (num_inputs, rank)
-        shapes[f"{name}/{_PARTS[1]}"] = (rank, num_outputs)
+        shapes[f"{name}/{PARTS[0]}"] = (num_inputs, rank)
+        shapes[f"{name}/{PARTS[1]}"] = (rank, num_outputs)
     return shapes

@@ -122,6 +122,7 @@ class Translator(tf.Module):
         model_dir: str | os.PathLike | Sequence[str | os.PathLike],
         *,
         ensemble_weights: Sequence[float] | None = None,
+        adapter: str | os.PathLike | None = None,
         dtype: str = "float32",
         shortlist: str | os.PathLike | None = None,
         **options: Any,
@@ -131,6 +132,7 @@ class Translator(tf.Module):
         Args:
             model_dir: the model directory; several are the members of an `Ensemble`.
             ensemble_weights: the weight of each member; None weights all equally.
+            adapter: an `adapter.h5` that `train --lora` has written for the model.
             dtype: "float32", "bfloat16" or "int8", see `load_for_decoding`.
             shortlist: a file that `train-shortlist` wrote; None considers all target pieces.
             **options: the other arguments of `Translator`, such as `beam_size` and `num_best`.
@@ -142,7 +144,8 @@ class Translator(tf.Module):
         """
         given = [model_dir] if isinstance(model_dir, str | os.PathLike) else model_dir
         weights = None if ensemble_weights is None else tuple(ensemble_weights)
-        models = TrainedModels(tuple(map(pathlib.Path, given)), weights)
+        adapter = None if adapter is None else pathlib.Path(adapter)
+        models = TrainedModels(tuple(map(pathlib.Path, given)), weights, adapter)
         model, source, target = models.load(dtype)
         table = None
         if shortlist is not None and source is not None:

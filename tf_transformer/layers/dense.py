@@ -31,7 +31,9 @@ class Product(Protocol):
 class Projection(keras.layers.Dense):
     """Dense layer x W + b whose product can be replaced, for example by an 8-bit one.
 
-    Takes the arguments of `keras.layers.Dense`.
+    Takes the arguments of `keras.layers.Dense`. With LoRA (see `models/lora.py`) it computes
+    x W + (alpha / rank) (x A) B + b, without the sum of W and A B: in half precision, W would lose
+    most of it, and W needs no gradient.
 
     Attributes:
         product: what computes the layer instead of its weights (see `replace_product`), or None.
@@ -47,9 +49,20 @@ class Projection(keras.layers.Dense):
             rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
             outputs = self.call(rows, training)
             return ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
-        if training and self._is_slow_backwards():
-            return affine(inputs, self.kernel, self.bias)
+        if self.lora_enabled and self.activation is keras.activations.linear:
+            scale = ops.cast(self.lora_alpha / self.lora_rank, self.compute_dtype)
+            update = ops.matmul(inputs, self.lora_kernel_a) * scale
+            outputs = self._product(inputs, self._kernel, training)
+            return outputs + ops.matmul(update, self.lora_kernel_b)
+        if self.activation is keras.activations.linear:
+            return self._product(inputs, self.kernel, training)
         return super().call(inputs, training=training)
+
+    def _product(self, inputs, kernel, training):
+        if training and self._is_slow_backwards():
+            return affine(inputs, kernel, self.bias)
+        outputs = ops.matmul(inputs, kernel)
+        return outputs if self.bias is None else ops.add(outputs, self.bias)
 
     def _is_slow_backwards(self):
         return (

@@ -27,6 +27,8 @@ def projected_cross_entropy(
     smoothed_over: str = "all",
     r_drop: float = 0.0,
     chunk_size: int | None = None,
+    *,
+    trains_matrix: bool = True,
 ) -> tuple[Any, TokenLosses]:
     """Computes the smoothed cross-entropy of `hidden matrix^T + bias`, summed and divided.
 
@@ -55,6 +57,7 @@ def projected_cross_entropy(
         smoothed_over: the n tokens to spread it over, see `smoothed_cross_entropy`.
         r_drop: alpha, the weight of the divergence, see `r_drop.py`; 0 for a single pass.
         chunk_size: number of tokens per chunk; None chooses it.
+        trains_matrix: False computes no gradient of the matrix, which saves a product.
 
     Returns:
         The loss, a scalar, and the `TokenLosses` of the real tokens, with R-Drop of both passes.
@@ -103,12 +106,19 @@ def projected_cross_entropy(
             return (
                 tf.stack(losses, axis=1),
                 tf.matmul(probabilities, matrix),
-                tf.matmul(probabilities, vectors, transpose_a=True),
+                tf.matmul(probabilities, vectors, transpose_a=True)
+                if trains_matrix
+                else tf.zeros([0, width]),
                 tf.reduce_sum(probabilities, axis=0) if has_bias else bias,
             )
 
         values, rows_gradient, matrix_gradient, bias_gradient = _sum_over_chunks(
-            compute_chunk, tf.size(ids), chunk_size, vocab_size, width, num_passes
+            compute_chunk,
+            tf.size(ids),
+            chunk_size,
+            matrix.shape if trains_matrix else (0, width),
+            vocab_size,
+            num_passes,
         )
         surprisal, label_logits, is_right, *divergence = tf.unstack(values, 2 + num_passes, axis=1)
         smoothed = surprisal + 0.5 * r_drop * divergence[0] if r_drop else surprisal
@@ -127,15 +137,18 @@ def projected_cross_entropy(
             scale = upstream / divisor
             smoothing_row = tf.linalg.matvec(matrix, smoothing_by_id, transpose_a=True)
             d_rows = rows_gradient - smoothing_row - label_excess * tf.gather(matrix, ids)
-            d_matrix = matrix_gradient - smoothing_by_id[:, tf.newaxis] * tf.reduce_sum(
-                rows, axis=0
-            )
-            d_matrix = tf.tensor_scatter_nd_sub(d_matrix, ids[:, tf.newaxis], label_excess * rows)
             d_bias = bias_gradient - smoothing_by_id * tf.cast(tf.size(ids), tf.float32)
             # `tf.math.bincount` has no deterministic kernel for GPUs.
             counts = tf.math.unsorted_segment_sum(tf.ones_like(ids, tf.float32), ids, vocab_size)
             d_bias -= label_excess * counts
-            return tf.cast(d_rows * scale, hidden.dtype), d_matrix * scale, d_bias * scale
+            d_rows, d_bias = tf.cast(d_rows * scale, hidden.dtype), d_bias * scale
+            if not trains_matrix:
+                return d_rows, None, d_bias
+            d_matrix = matrix_gradient - smoothing_by_id[:, tf.newaxis] * tf.reduce_sum(
+                rows, axis=0
+            )
+            d_matrix = tf.tensor_scatter_nd_sub(d_matrix, ids[:, tf.newaxis], label_excess * rows)
+            return d_rows, d_matrix * scale, d_bias
 
         return (loss, smoothed, surprisal, is_right), gradient
 
@@ -144,13 +157,14 @@ def projected_cross_entropy(
     return loss, TokenLosses(*map(tf.stop_gradient, losses))
 
 
-def _sum_over_chunks(compute_chunk, num_rows, chunk_size, vocab_size, width, num_passes):
+def _sum_over_chunks(compute_chunk, num_rows, chunk_size, matrix_shape, vocab_size, num_passes):
     """Runs `compute_chunk` on all chunks: concatenates its first two results, sums the others.
 
     The passes of a token are in the same chunk.
     """
     num_chunks = tf.maximum((num_rows + chunk_size - 1) // chunk_size, 1)
     num_tokens = num_rows // num_passes
+    width = matrix_shape[1]
 
     def add_chunk(index, values, rows_gradient, matrix_gradient, bias_gradient):
         start, end = (num_tokens * i // num_chunks * num_passes for i in (index, index + 1))
@@ -173,7 +187,7 @@ def _sum_over_chunks(compute_chunk, num_rows, chunk_size, vocab_size, width, num
             0,
             row_array(2 + num_passes),  # with two passes, the divergence as well
             row_array(width),
-            tf.zeros([vocab_size, width]),
+            tf.zeros(matrix_shape),
             tf.zeros([vocab_size]),
         ),
         parallel_iterations=1,  # one chunk at a time, to limit the memory

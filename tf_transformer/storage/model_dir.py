@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # functions that need no model must not import TensorFlow
 
     from tf_transformer.models.base import DecoderModel
     from tf_transformer.models.transformer import Transformer
+    from tf_transformer.storage.adapter_file import Adapter
     from tf_transformer.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 2
@@ -126,19 +127,22 @@ def check_weights(model_dir: pathlib.Path, config: TransformerConfig) -> int:
     return sum(map(math.prod, shapes.values()))
 
 
-def read_weights(model_dir: pathlib.Path, model: "keras.Model") -> None:
+def read_weights(
+    model_dir: pathlib.Path, model: "keras.Model", adapter: "Adapter | None" = None
+) -> None:
     """Assigns the weights in a directory to a model.
 
     Args:
         model_dir: the directory of the weights.
         model: a model whose weights have the names and shapes of those in the file.
+        adapter: what to add to the weights.
 
     Raises:
         InputError: the file is missing, damaged, of another model, or has weights that are not
             finite.
     """
     with _explain_missing_weights(model_dir):
-        read_model_weights(model_dir / WEIGHTS_NAME, model)
+        read_model_weights(model_dir / WEIGHTS_NAME, model, adapter)
 
 
 def read_config(model_dir: pathlib.Path) -> TransformerConfig:
@@ -263,7 +267,7 @@ def make_model(config: TransformerConfig, dtype: str = "float32") -> "DecoderMod
 
 
 def load_model(
-    model_dir: str | os.PathLike, dtype: str = "float32"
+    model_dir: str | os.PathLike, dtype: str = "float32", adapter: "Adapter | None" = None
 ) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer]":
     """Loads the model and its tokenizers from a model directory.
 
@@ -271,6 +275,7 @@ def load_model(
         model_dir: the model directory.
         dtype: "float32", or "bfloat16" for layers with half the memory; embeddings, softmax, logits
             and scores are always float32.
+        adapter: what to add to the weights.
 
     Returns:
         The model and the tokenizers of source and target; the source tokenizer of a language model
@@ -286,7 +291,7 @@ def load_model(
     source_tokenizer, target_tokenizer = read_tokenizers(model_dir)
     check_weights(model_dir, config)  # before memory is allocated for the model
     model = without_initial_values(lambda: make_model(config, dtype))
-    read_weights(model_dir, model)
+    read_weights(model_dir, model, adapter)
     return model, source_tokenizer, target_tokenizer
 
 
@@ -294,6 +299,7 @@ def load_for_decoding(
     model_dir: pathlib.Path,
     dtype: str = "float32",
     calibrate: Calibrate | None = None,
+    adapter: "Adapter | None" = None,
     tiled: bool | None = None,
 ) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer]":
     """Loads a model as `load_model` does, but with weights that are prepared for decoding.
@@ -305,6 +311,7 @@ def load_for_decoding(
         dtype: "float32", "bfloat16", or "int8" for 8-bit products, see `quantize`.
         calibrate: with "int8", a function that returns the argument `input_ranges` of `quantize`
             from the loaded model and its tokenizers; None means a scale per row.
+        adapter: what to add to the weights.
         tiled: see `prepare_for_decoding`.
 
     Returns:
@@ -313,7 +320,7 @@ def load_for_decoding(
     Raises:
         InputError: as `load_model`, the dtype is unknown, or int8 cannot be computed here.
     """
-    model, source, target = load_model(model_dir, dtype_to_load(dtype))
+    model, source, target = load_model(model_dir, dtype_to_load(dtype), adapter)
     ranges = calibrate(model, source, target) if calibrate else None
     prepare_for_decoding(model, dtype, ranges, tiled)
     return model, source, target

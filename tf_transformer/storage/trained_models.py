@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tf_transformer.config import TransformerConfig
 from tf_transformer.ensemble_config import common_config, normalized_weights
 from tf_transformer.errors import InputError
+from tf_transformer.storage.adapter_file import Adapter, read_adapter
 from tf_transformer.storage.model_dir import (
     WEIGHTS_NAME,
     Calibrate,
@@ -31,10 +32,12 @@ class TrainedModels:
     Args:
         directories: the model directories.
         weights: the weight of each member, see `Ensemble`; None weights all equally.
+        adapter: file of an adapter of the model, see `adapter_file`; None adapts nothing.
     """
 
     directories: tuple[pathlib.Path, ...]
     weights: tuple[float, ...] | None = None
+    adapter: pathlib.Path | None = None
 
     @property
     def is_ensemble(self) -> bool:
@@ -48,11 +51,12 @@ class TrainedModels:
             The vocabularies of source and target; the source of a language model is None.
 
         Raises:
-            InputError: as `check_model_dir`, or the models do not fit together.
+            InputError: as `check_model_dir` and `read_adapter`, or the models do not fit together.
         """
         first, *others = (check_model_dir(directory) for directory in self.directories)
         self.member_weights()
         self.config()
+        self.read_adapter()
         for directory, vocabularies in zip(self.directories[1:], others, strict=True):
             sides = zip(("source", "target"), first, vocabularies, strict=True)
             for side, expected, found in sides:
@@ -78,6 +82,28 @@ class TrainedModels:
         except InputError as error:
             raise InputError(f"{', '.join(map(str, self.directories))}: {error}") from error
 
+    def read_adapter(self) -> Adapter | None:
+        """Returns the adapter, if there is one.
+
+        Raises:
+            InputError: as the function `read_adapter`, or it adapts another model.
+        """
+        if self.adapter is None:
+            return None
+        if self.is_ensemble:
+            raise InputError(
+                f"{self.adapter}: an adapter belongs to one model; for an ensemble, give the model "
+                "directories that `train --lora` has written"
+            )
+        (directory,) = self.directories
+        adapter = read_adapter(self.adapter, read_config(directory))
+        if (digest := weights_digest(directory)) != adapter.base_digest:
+            raise InputError(
+                f"{self.adapter}: adapts the model with the weights digest {adapter.base_digest}, "
+                f"{directory} has {digest}; give the model directory of its --init-from"
+            )
+        return adapter
+
     def digests(self) -> list[str]:
         """Returns the `weights_digest` of each model.
 
@@ -87,15 +113,18 @@ class TrainedModels:
         return [weights_digest(directory) for directory in self.directories]
 
     def digest(self) -> str:
-        """Returns the `weights_digest` of the model, or one of all models and their weights.
+        """Returns the `weights_digest` of the model, or one of all models, weights and adapters.
 
         Raises:
             InputError: weights are missing or damaged.
         """
         digests = self.digests()
         if not self.is_ensemble:
-            return digests[0]
-        content = repr((digests, self.member_weights())).encode()
+            if (adapter := self.read_adapter()) is None:
+                return digests[0]
+            content = repr((digests[0], adapter.digest())).encode()
+        else:
+            content = repr((digests, self.member_weights())).encode()
         return hashlib.blake2b(content, digest_size=16).hexdigest()
 
     def member_weights(self) -> list[float]:
@@ -135,8 +164,12 @@ class TrainedModels:
         """
         if self.is_ensemble:
             self.check()
+        adapter = self.read_adapter()
         members, sources, targets = zip(
-            *(load_for_decoding(path, dtype, calibrate, tiled) for path in self.directories),
+            *(
+                load_for_decoding(directory, dtype, calibrate, adapter, tiled)
+                for directory in self.directories
+            ),
             strict=True,
         )
         if not self.is_ensemble:

@@ -10,8 +10,8 @@ import hashlib
 import math
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Set
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
@@ -24,6 +24,8 @@ from tf_transformer.storage.weight_shapes import Shapes
 if TYPE_CHECKING:  # functions that need no model must not import TensorFlow
     import keras
 
+    from tf_transformer.storage.adapter_file import Adapter
+
 _DTYPE = np.dtype("float32")
 # Upper limit of the bytes that HDF5 adds for an array, its name, and its groups.
 _OVERHEAD = 2**13
@@ -35,7 +37,10 @@ class NotFiniteError(InputError):
 
 
 def write_arrays(
-    path: pathlib.Path, shapes: Shapes, arrays: Iterable[tuple[str, np.ndarray]]
+    path: pathlib.Path,
+    shapes: Shapes,
+    arrays: Iterable[tuple[str, np.ndarray]],
+    attributes: Mapping[str, np.ndarray] | None = None,
 ) -> None:
     """Writes arrays by name, one after the other, and replaces an existing file.
 
@@ -43,6 +48,7 @@ def write_arrays(
         path: the file.
         shapes: shape of each array by name.
         arrays: name and value of each array.
+        attributes: scalars to write as attributes of the file, see `read_attributes`.
     """
     size = _DTYPE.itemsize * sum(map(math.prod, shapes.values())) + _OVERHEAD * (len(shapes) + 1)
     with (
@@ -54,35 +60,52 @@ def write_arrays(
         os.posix_fallocate(content.fileno(), 0, size)
         for name, array in arrays:
             file.create_dataset(name, data=array, dtype=_DTYPE)
+        for name, value in (attributes or {}).items():
+            file.attrs[name] = value
 
 
 def write_model_weights(path: pathlib.Path, model: "keras.Model") -> None:
-    """Writes the weights of a model by name, in float32, and replaces an existing file."""
-    weights = _named_weights(model)
-    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
-    write_arrays(
-        path, shapes, ((name, np.asarray(weight, _DTYPE)) for name, weight in weights.items())
+    """Writes the weights of a model by name, in float32, and replaces an existing file.
+
+    LoRA is merged, see `models/lora.py`.
+    """
+    from tf_transformer.models.lora import base_weights, merged_values
+
+    write_arrays(path, _shapes(base_weights(model)), merged_values(model))
+
+
+def model_digest(model: "keras.Model") -> str:
+    """Returns the `digest_arrays` of a file of the model's weights, those of LoRA left out."""
+    from tf_transformer.models.lora import base_weights
+
+    weights = base_weights(model)
+    return _digest(
+        _shapes(weights), lambda name: [np.ascontiguousarray(weights[name].numpy(), _DTYPE)]
     )
 
 
-def read_model_weights(path: pathlib.Path, model: "keras.Model") -> None:
-    """Assigns the weights in a file to a model.
+def read_model_weights(
+    path: pathlib.Path, model: "keras.Model", adapter: "Adapter | None" = None
+) -> None:
+    """Assigns the weights in a file to a model; those of LoRA stay.
 
     Args:
         path: the file.
         model: a model whose weights have the names and shapes of those in the file.
+        adapter: what to add to the weights.
 
     Raises:
         InputError: as `check_arrays`, or weights are not finite.
         FileNotFoundError: the file does not exist.
     """
     from tf_transformer.models.assignment import assign_parts
+    from tf_transformer.models.lora import base_weights
 
-    weights = _named_weights(model)
-    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
-    with _opened(path, shapes) as file:
+    weights = base_weights(model)
+    with _opened(path, _shapes(weights)) as file:
         for name, weight in weights.items():
-            assign_parts(weight, _finite_parts(name, file[name], path))
+            parts = _finite_parts(name, file[name], path)
+            assign_parts(weight, parts if adapter is None else adapter.added_to(name, parts))
 
 
 def _finite_parts(name: str, stored: h5py.Dataset, path: pathlib.Path) -> Iterator[np.ndarray]:
@@ -98,9 +121,8 @@ def _parts(stored: h5py.Dataset) -> Iterator[np.ndarray]:
         yield stored[start : start + rows]
 
 
-def _named_weights(model: "keras.Model") -> "dict[str, keras.Variable]":
-    """Returns the weights by their paths without the model's name."""
-    return {weight.path.partition("/")[2]: weight for weight in model.weights}
+def _shapes(weights: "dict[str, keras.Variable]") -> Shapes:
+    return {name: tuple(weight.shape) for name, weight in weights.items()}
 
 
 def check_arrays(path: pathlib.Path, shapes: Shapes) -> None:
@@ -129,12 +151,16 @@ def digest_arrays(path: pathlib.Path, shapes: Shapes) -> str:
         InputError: as `check_arrays`.
         FileNotFoundError: the file does not exist.
     """
-    digest = hashlib.blake2b(digest_size=16)
     with _opened(path, shapes) as file:
-        for name in sorted(shapes):
-            digest.update(f"{name} {_DTYPE.str} {shapes[name]}\n".encode())
-            for part in _parts(file[name]):
-                digest.update(part.data)
+        return _digest(shapes, lambda name: _parts(file[name]))
+
+
+def _digest(shapes: Shapes, parts_of: Callable[[str], Iterable[np.ndarray]]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(shapes):
+        digest.update(f"{name} {_DTYPE.str} {shapes[name]}\n".encode())
+        for part in parts_of(name):
+            digest.update(part.data)
     return digest.hexdigest()
 
 
@@ -190,6 +216,36 @@ def present_shapes(path: pathlib.Path, names: Iterable[str]) -> Shapes:
             for name, item in _items(file, set(names))
             if isinstance(item, h5py.Dataset)
         }
+
+
+def read_attributes(path: pathlib.Path, dtypes: Mapping[str, np.dtype]) -> dict[str, Any]:
+    """Reads the attributes of a file, scalars of a fixed size, after a check of names and types.
+
+    Args:
+        path: the file.
+        dtypes: type of each attribute by name.
+
+    Returns:
+        The values by name; the dictionary is empty if the file has no attributes.
+
+    Raises:
+        InputError: another attribute or type is found, one is missing, or the file is damaged.
+        FileNotFoundError: the file does not exist.
+    """
+    with _reading(path) as file:
+        if len(file.attrs) == 0:
+            return {}
+        for name in file.attrs:
+            if name not in dtypes:
+                raise InputError(f"the attribute {name!r} is unknown")
+        for name, dtype in dtypes.items():
+            found = file.attrs.get_id(name)  # a missing name raises KeyError
+            if found.dtype != dtype or found.shape != ():
+                raise InputError(
+                    f"the attribute {name} has the type {found.dtype} and the shape {found.shape}, "
+                    f"not {dtype} and ()"
+                )
+        return {name: file.attrs[name] for name in dtypes}
 
 
 @contextlib.contextmanager

@@ -13,13 +13,12 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
 from tf_transformer.storage.checkpoint_names import BETWEEN
 from tf_transformer.storage.files import sync_to_disk
 from tf_transformer.storage.own_files import make_own_folder
 from tf_transformer.storage.regular_files import stored_bytes
-from tf_transformer.storage.weight_shapes import weight_shapes
+from tf_transformer.storage.weight_shapes import Shapes
 from tf_transformer.storage.weights_file import check_finite
 from training.checkpointing.checkpoint_files import (
     checkpoint_directory,
@@ -210,17 +209,17 @@ def _write_checkpoint_state(directory: pathlib.Path) -> None:
     )
 
 
-def check_averageable(paths: list[str], config: TransformerConfig) -> None:
+def check_averageable(paths: list[str], weights: Shapes) -> None:
     """Checks that checkpoints hold the weights of a model, before memory is allocated for it.
 
     Args:
         paths: paths of the checkpoints without suffix.
-        config: configuration of the model.
+        weights: shapes of the model's weights, by name.
 
     Raises:
         InputError: a checkpoint is damaged, of another model, or smaller than its weights.
     """
-    expected = sorted(weight_shapes(config).values())
+    expected = sorted(weights.values())
     needed = np.dtype("float32").itemsize * sum(map(math.prod, expected))
     for path in paths:
         try:

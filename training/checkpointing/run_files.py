@@ -3,6 +3,7 @@
 import pathlib
 
 from tf_transformer.errors import InputError
+from tf_transformer.storage.adapter_file import ADAPTER_NAME
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.model_dir import CONFIG_NAME, WEIGHTS_NAME
 from tf_transformer.storage.own_files import check_own_file, check_own_folder
@@ -16,7 +17,10 @@ from training.recorded_config import TRAINING_NAME
 LOGS_NAME = "logs"
 PICTURE_NAME = "training.png"
 
-_FILES = (CONFIG_NAME, *SPM_NAMES, WEIGHTS_NAME, TRAINING_NAME, SCORES_NAME, PICTURE_NAME)
+_FILES = (
+    *(CONFIG_NAME, *SPM_NAMES, WEIGHTS_NAME, ADAPTER_NAME),
+    *(TRAINING_NAME, SCORES_NAME, PICTURE_NAME),
+)
 
 
 def check_run_files(model_dir: pathlib.Path) -> None:

@@ -34,12 +34,14 @@ def _run(options):
         WEIGHTS_NAME,
         make_model,
         read_config,
-        write_weights,
     )
     from training.checkpointing.best_checkpoints import best_checkpoint_paths
     from training.checkpointing.checkpoint_files import last_checkpoint_paths, step_of
+    from training.recorded_config import read_training_config
+    from training.trained_weights import all_shapes
 
     config = read_config(options.model_dir)
+    recorded = read_training_config(options.model_dir)
     check_own_file(options.model_dir / WEIGHTS_NAME)
     with locked(options.model_dir, "training this model"):
         if options.best is not None:
@@ -47,10 +49,15 @@ def _run(options):
         else:
             paths = last_checkpoint_paths(options.model_dir, options.last)
         import_tensorflow(on_cpu=True)
+        from training.callbacks.callbacks import write_weights_and_adapter
         from training.checkpointing.checkpoints import average_checkpoints, check_averageable
+        from training.trained_weights import choose_trained
 
-        check_averageable(paths, config)  # before memory is allocated for the model
+        # Before memory is allocated for the model.
+        check_averageable(paths, all_shapes(recorded, config))
         model = make_model(config)
+        if recorded:
+            choose_trained(model, recorded)
         steps = average_checkpoints(paths, model)
-        write_weights(options.model_dir, model)
+        write_weights_and_adapter(options.model_dir, model)
     print(f"The weights are now the mean of those at steps {', '.join(map(str, steps))}.")

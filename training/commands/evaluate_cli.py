@@ -106,7 +106,7 @@ def _run_evaluate(options):
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 
     if source is None:
-        scores = evaluate_language_model(models.directories[0], reference, options.dtype)
+        scores = evaluate_language_model(models, reference, options.dtype)
         print(f"perplexity  {scores['perplexity']:6.2f}")
         _store_scores(options, models, scores)
         return

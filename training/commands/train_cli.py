@@ -59,6 +59,20 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="a model to initialize vocabulary and weights from (fine-tuning)",
     )  # fmt: skip
     parser.add_argument(
+        "--lora", type=int, metavar="RANK",
+        help="with --init-from: train matrices of this rank that are added to the model's (LoRA), "
+        "and write them to adapter.h5",
+    )  # fmt: skip
+    parser.add_argument(
+        "--lora-alpha", type=float, metavar="A",
+        help="factor of these matrices, which is divided by the rank (default: the rank)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--lora-targets", nargs="+", metavar="PATTERN",
+        help="layers that get them, such as '*attention/*' or 'decoder/*/feed_forward/*' "
+        "(default: all of attention and feed-forward networks)",
+    )  # fmt: skip
+    parser.add_argument(
         "--vocabulary", type=pathlib.Path, metavar="PATH",
         help="use the vocabulary of a prepared folder or a model directory, or your own: a "
         "SentencePiece model, or a folder with source.spm and target.spm (default: train one)",
@@ -107,6 +121,9 @@ def _run(options):
         "optimization.seed": options.seed,
         "optimization.checkpoint_every": options.checkpoint_every,
         "vocabulary.size": options.vocab_size,
+        "lora.rank": options.lora,
+        "lora.alpha": options.lora_alpha,
+        "lora.targets": options.lora_targets,
     }
     settings = read_settings(
         options.config,
@@ -228,7 +245,7 @@ def _check_early(options, config, folders, vocabulary, texts):
     check_noise(config, is_prepared=bool(folders))
     if vocabulary is not None and not options.init_from:
         config = with_vocabulary(config, vocabulary)
-    check_initial_model(options.model_dir, options.init_from)
+    check_initial_model(options.model_dir, options.init_from, config)
     check_resumable(options.model_dir, config, options.init_from)
     if folders:
         check_shards(folders)

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import logging
 import math
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -226,13 +225,11 @@ def _compare(translations, systems, references, bleu_tokenizer):
     return compare_systems(translations, systems, references, bleu_tokenizer=bleu_tokenizer)
 
 
-def evaluate_language_model(
-    model_dir: pathlib.Path, text: TextFile, dtype: str = "float32"
-) -> dict:
+def evaluate_language_model(models: TrainedModels, text: TextFile, dtype: str = "float32") -> dict:
     """Computes the perplexity per token of a text with a language model.
 
     Args:
-        model_dir: the model directory.
+        models: the model.
         text: the text.
         dtype: see `load_for_decoding`.
 
@@ -243,10 +240,9 @@ def evaluate_language_model(
         InputError: the text or the model directory is invalid, or the model needs a source.
     """
     detector = ChangeDetector(None, text)
-    models = TrainedModels((model_dir,))
     model, source_tokenizer, tokenizer, digest = models.load_with_digest(dtype)
     if source_tokenizer is not None:
-        raise InputError(f"{model_dir} holds a translation model; give a --source")
+        raise InputError(f"{models.directories[0]} holds a translation model; give a --source")
     config = DataConfig(max_length=model.config.max_length)
     corpus = ParallelText(None, text, None, tokenizer, config, detector)
     statistics = corpus.statistics(f"reading {text}")

@@ -34,9 +34,11 @@ def real(hidden):
     return tf.boolean_mask(hidden, LABELS != 0)
 
 
-def in_chunks(hidden, table, bias, label_smoothing, smoothed_over, chunk=4):
+def in_chunks(hidden, table, bias, label_smoothing, smoothed_over, chunk=4, **options):
     return projected_cross_entropy(
-        real(hidden), table, bias, LABELS, DIVISOR, label_smoothing, smoothed_over, chunk_size=chunk
+        *(real(hidden), table, bias, LABELS, DIVISOR, label_smoothing, smoothed_over),
+        chunk_size=chunk,
+        **options,
     )[0]
 
 
@@ -53,6 +55,17 @@ def assert_same(found, expected, tolerance=1e-6):
         assert ours.dtype == theirs.dtype
         ours, theirs = (tf.cast(value, tf.float32).numpy() for value in (ours, theirs))
         np.testing.assert_allclose(ours, theirs, atol=tolerance * max(1.0, np.abs(theirs).max()))
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_a_frozen_matrix_gets_no_gradient(arrays, has_bias):
+    hidden, table, bias = arrays
+    given = [hidden, table, bias if has_bias else None, 0.1, "all"]
+    expected = value_and_gradients(in_chunks, given[:3], *given[3:])
+    found = value_and_gradients(in_chunks, given[:3], *given[3:], trains_matrix=False)
+    assert found.pop(2) is None
+    del expected[2]
+    assert_same(found, expected)
 
 
 @pytest.mark.parametrize("smoothed_over", SMOOTHED_OVER)

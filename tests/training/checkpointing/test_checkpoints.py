@@ -16,6 +16,7 @@ from tf_transformer.models.transformer import Transformer
 from tf_transformer.storage.files import locked
 from tf_transformer.storage.model_dir import load_model, read_config
 from tf_transformer.storage.regular_files import stored_bytes
+from tf_transformer.storage.weight_shapes import weight_shapes
 from training.checkpointing.checkpoint_files import checkpoint_paths, last_checkpoint_paths, step_of
 from training.checkpointing.checkpoints import Checkpoints, average_checkpoints, check_averageable
 from training.initial_model import build_model
@@ -387,7 +388,7 @@ def test_average_looks_at_the_checkpoints_before_it_makes_a_model(
 def test_a_checkpoint_of_holes(trained, tmp_path):
     path = str(shutil.copytree(trained, tmp_path / "model") / "checkpoints" / "step-30")
     config = read_config(trained)
-    check_averageable([path], config)
+    check_averageable([path], weight_shapes(config))
     data = pathlib.Path(f"{path}.data-00000-of-00001")
     size = data.stat().st_size
     data.unlink()
@@ -396,4 +397,4 @@ def test_a_checkpoint_of_holes(trained, tmp_path):
     if stored_bytes(data):
         pytest.skip("this file system does not tell holes from zeros")
     with pytest.raises(ValueError, match=r"step-30: damaged.*the weights need [\d,]+ bytes"):
-        check_averageable([path], config)
+        check_averageable([path], weight_shapes(config))

@@ -25,6 +25,7 @@ from tf_transformer.layers.dropout import Dropout
 from tf_transformer.losses.metrics import SmoothedLoss
 from training.optimizer import Adam
 from training.train_step import TrainableTransformer
+from training.trained_weights import freeze
 
 VOCAB = 11
 METRICS = ("smoothed", "accuracy", "perplexity")
@@ -115,7 +116,7 @@ def compare_all(strategy):
     return results, [{key: values[key] for key in METRICS} for values in evaluated]
 
 
-def compare_micro_batches(strategy, r_drop):
+def compare_micro_batches(strategy, r_drop=0.0, frozen=()):
     """Keras' step over whole batches on one device, the project's over parts of them on two.
 
     Without dropout, R-Drop changes nothing.
@@ -124,6 +125,8 @@ def compare_micro_batches(strategy, r_drop):
     one = make_model(keras.optimizers.SGD(0.5))
     with strategy.scope():
         two = make_model(keras.optimizers.SGD(0.5), model_class=TrainableTransformer)
+    for model in (one, two):
+        freeze(model, frozen)
     two.num_micro_batches = 3
     two.r_drop = r_drop
     return {name: compare(one, two, name) for name in LENGTHS}
@@ -206,8 +209,9 @@ def main():
         "replicas": strategy.num_replicas_in_sync,
         "uneven_first_batch": uneven_first_batch,
         "comparisons": comparisons,
-        "micro_batches": compare_micro_batches(strategy, 0.0),
-        "r_drop": compare_micro_batches(strategy, 5.0),
+        "micro_batches": compare_micro_batches(strategy),
+        "r_drop": compare_micro_batches(strategy, r_drop=5.0),
+        "frozen": compare_micro_batches(strategy, frozen=["encoder/*", "*embedding*"]),
         "adam": apply_adam(strategy),
         "evaluated": evaluated,
         "dropout": draw_dropout(strategy),
