@@ -12,6 +12,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 from tf_transformer.storage.model_dir import WEIGHTS_NAME, read_config, weights_digest
 from tf_transformer.storage.own_files import make_own_folder, replacing_own
+from tf_transformer.text.language_tags import languages_of
 from tf_transformer.text.special_ids import UNKNOWN_ID
 from training.config import TrainingConfig
 from training.prepared.existing_vocabulary import check_vocabulary, read_vocabulary
@@ -30,13 +31,16 @@ INITIAL_NAME = "initial"
 _CHANGEABLE = {"dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"}
 
 
-def config_like(model_dir: pathlib.Path, given: dict[str, Any]) -> TrainingConfig:
+def config_like(
+    model_dir: pathlib.Path, given: dict[str, Any], added_pieces: Sequence[str] = ()
+) -> TrainingConfig:
     """Returns the settings for fine-tuning a model.
 
     Args:
         model_dir: the model to initialize from.
         given: settings, nested as in `TrainingConfig`. Those of the model and the vocabulary must
             equal the initial model's, except for dropout rates.
+        added_pieces: pieces that are added to the vocabulary, or have been, see `read_pieces`.
 
     Returns:
         `given`, with the initial model's sizes and vocabulary.
@@ -58,7 +62,11 @@ def config_like(model_dir: pathlib.Path, given: dict[str, Any]) -> TrainingConfi
         changed[name] = initial[name] | dict(model.get(name) or {})
     vocabulary, _ = read_vocabulary(model_dir)
     given_vocabulary = given.get("vocabulary") or {}
-    check_vocabulary(given_vocabulary, vocabulary, model_dir)
+    new = languages_of(added_pieces)
+    languages = [language for language in vocabulary.languages if language not in new]
+    former = dataclasses.replace(vocabulary, languages=languages)
+    check_vocabulary(given_vocabulary, former, model_dir)
+    vocabulary = dataclasses.replace(vocabulary, languages=[*languages, *new])
     for name in ("source_vectors", "target_vectors"):
         if given_vocabulary.get(name) not in (None, getattr(vocabulary, name)):
             raise InputError(
@@ -68,8 +76,8 @@ def config_like(model_dir: pathlib.Path, given: dict[str, Any]) -> TrainingConfi
         "model": initial | changed,
         "vocabulary": given_vocabulary | dataclasses.asdict(vocabulary),
     }
-    former = read_training_config(model_dir)
-    return make_config(({"preset": former.preset} if former else {}) | settings)
+    recorded = read_training_config(model_dir)
+    return make_config(({"preset": recorded.preset} if recorded else {}) | settings)
 
 
 def _check_unchanged(model_dir, initial, given, given_by_preset):

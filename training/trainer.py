@@ -35,6 +35,7 @@ from training.loop import TrainingResult, run_loop
 from training.prepared.prepared_text import PreparedText
 from training.settings import config_to_dict, make_config
 from training.training_run import TrainingRun, vocab_sizes
+from training.vocabulary_extension import read_pieces
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ def train(
     profile: tuple[int, int] | None = None,
     init_from: str | os.PathLike | None = None,
     vocabulary: str | os.PathLike | None = None,
+    add_pieces: str | os.PathLike | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> TrainingResult:
     """Trains a model, or resumes an earlier call with the same arguments.
@@ -87,6 +89,8 @@ def train(
             `config_like`.
         vocabulary: the path of an existing vocabulary, see `read_vocabulary`. None trains one,
             unless `prepared` or `init_from` has one.
+        add_pieces: a file of pieces to add to the vocabulary of `init_from`, see `read_pieces`;
+            give them to `config_like` as well.
         callbacks: the caller's own callbacks. Each of several workers calls its own; either all
             workers have some or none. Models saved by `ModelCheckpoint` can be loaded with
             `keras.models.load_model` after `import tf_transformer`. Keras callbacks that change
@@ -105,6 +109,7 @@ def train(
         validation=TextPair(_text_file(validation_source, 1), _text_file(validation_target, 2)),
         init_from=pathlib.Path(init_from) if init_from else None,
         vocabulary=pathlib.Path(vocabulary) if vocabulary else None,
+        added_pieces=tuple(read_pieces(pathlib.Path(add_pieces))) if add_pieces else (),
     )
     callbacks = check_callbacks(callbacks)
     _check_keras()

@@ -26,6 +26,12 @@ from training.prepared.existing_vocabulary import vocabulary_for, with_vocabular
 from training.prepared.prepared_folder import SentencePieceModels
 from training.prepared.prepared_text import PreparedText
 from training.train_step import TrainableLanguageModel, TrainableTransformer
+from training.vocabulary_extension import (
+    Extension,
+    check_extension,
+    copy_extended_weights,
+    extend_vocabulary,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +56,7 @@ class TrainingRun:
         init_from: the model directory whose vocabulary and weights training starts from.
         vocabulary: the path of an existing vocabulary, see `read_vocabulary`.
         given_models: the SentencePiece models of `vocabulary`.
+        added_pieces: pieces to add to the vocabulary of `init_from`, see `read_pieces`.
     """
 
     model_dir: pathlib.Path
@@ -59,6 +66,7 @@ class TrainingRun:
     init_from: pathlib.Path | None
     vocabulary: pathlib.Path | None
     given_models: SentencePieceModels | None = None
+    added_pieces: tuple[str, ...] = ()
 
     def with_existing_vocabulary(self) -> "TrainingRun":
         """Returns the run with the settings of an existing vocabulary, if there is one.
@@ -67,6 +75,8 @@ class TrainingRun:
             InputError: more than one vocabulary is given, or it does not suit the corpus.
         """
         is_prepared = isinstance(self.corpus, PreparedText)
+        if self.added_pieces:
+            check_extension(self.config, self.init_from, is_prepared)
         if self.vocabulary:
             if is_prepared or self.init_from:
                 raise InputError(
@@ -92,7 +102,9 @@ class TrainingRun:
 
     def fingerprint(self) -> dict[str, Any]:
         """Returns what must be equal for another call to resume this run."""
-        return run_fingerprint(self.config, self.corpus.digest, self.init_from, self.given_models)
+        return run_fingerprint(
+            self.config, self.corpus.digest, self.init_from, self.given_models, self.added_pieces
+        )
 
     @functools.cached_property
     def models(self) -> SentencePieceModels:
@@ -103,6 +115,8 @@ class TrainingRun:
         """
         if self.given_models:
             return self.given_models
+        if self._extension:
+            return self._extension.models
         if self.init_from:
             source, target = read_tokenizers(self.init_from)
             models = (source and source.model, target.model)
@@ -117,6 +131,12 @@ class TrainingRun:
         sources = [self.corpus.source] if self.corpus.source else []
         return train_vocabularies(sources, [self.corpus.target], self.config.vocabulary)
 
+    @functools.cached_property
+    def _extension(self) -> Extension | None:
+        if not (self.init_from and self.added_pieces):
+            return None
+        return extend_vocabulary(self.init_from, self.added_pieces)
+
     def write_description(self) -> None:
         """Writes the configuration, the vocabularies and a copy of the initial weights.
 
@@ -128,7 +148,12 @@ class TrainingRun:
         source, target = self.models
         if self.init_from:
             # The model there may change before the first checkpoint.
-            copy_weights(self.init_from, self.model_dir / INITIAL_NAME)
+            if self._extension:
+                copy_extended_weights(
+                    self.init_from, self.model_dir / INITIAL_NAME, self._extension
+                )
+            else:
+                copy_weights(self.init_from, self.model_dir / INITIAL_NAME)
         tokenizers = (None if source is None else Tokenizer(source), Tokenizer(target))
         config = self.config.transformer_config(*vocab_sizes(tokenizers))
         write_config_and_tokenizers(self.model_dir, config, source, target)

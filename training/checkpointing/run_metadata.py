@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tf_transformer.errors import InputError
@@ -33,6 +33,7 @@ def run_fingerprint(
     corpus_digest: str,
     init_from: pathlib.Path | None,
     vocabulary: SentencePieceModels | None = None,
+    added_pieces: Sequence[str] = (),
 ) -> dict:
     """Returns the plain values that identify a run.
 
@@ -43,10 +44,13 @@ def run_fingerprint(
         corpus_digest: digest of the training corpus.
         init_from: the model directory that the run is initialized from, if any.
         vocabulary: the existing vocabulary that the run was given, if any.
+        added_pieces: the pieces that were added to the vocabulary of `init_from`, if any.
     """
     run: dict[str, Any] = {"settings": config_to_dict(config), "corpus": corpus_digest}
     if vocabulary:
         run["vocabulary"] = [model and digest_of(model) for model in vocabulary]
+    if added_pieces:
+        run["added_pieces"] = list(added_pieces)
     return run | ({"init_from": str(init_from.resolve())} if init_from else {})
 
 
@@ -168,6 +172,11 @@ def check_same_run(
         raise InputError(
             f"{model_dir} was trained with another vocabulary; give the same --vocabulary (none "
             "if it was trained without), or another --model-dir"
+        )
+    if former.get("added_pieces") != run.get("added_pieces"):
+        raise InputError(
+            f"{model_dir} was trained with other pieces added to the vocabulary; give the same "
+            "--add-pieces (none if it was trained without), or another --model-dir"
         )
     _check_same_settings(model_dir, former, run, changeable)
 

@@ -73,6 +73,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "(default: all of attention and feed-forward networks)",
     )  # fmt: skip
     parser.add_argument(
+        "--add-pieces", type=pathlib.Path, metavar="F",
+        help="with --init-from: a file of terms, characters or language tags, one per line, that "
+        "become pieces of the vocabulary",
+    )  # fmt: skip
+    parser.add_argument(
         "--vocabulary", type=pathlib.Path, metavar="PATH",
         help="use the vocabulary of a prepared folder or a model directory, or your own: a "
         "SentencePiece model, or a folder with source.spm and target.spm (default: train one)",
@@ -158,6 +163,7 @@ def _run(options):
         profile=profile,
         init_from=options.init_from,
         vocabulary=options.vocabulary,
+        add_pieces=options.add_pieces,
     )
     if not result.is_chief:
         return 0 if result.stopped_by is None else 128 + result.stopped_by
@@ -317,7 +323,18 @@ def _load_train_config(options, settings, folders):
         # Once the run has started, the initial model may have changed or be gone.
         has_started = was_initialized_from(options.model_dir, options.init_from)
         model_dir = options.model_dir if has_started else options.init_from
-        return config_like(model_dir, settings)
+        if not options.add_pieces:
+            return config_like(model_dir, settings)
+        from training.vocabulary_extension import check_extension, extend_vocabulary, read_pieces
+
+        pieces = read_pieces(options.add_pieces)
+        config = config_like(model_dir, settings, pieces)
+        check_extension(config, options.init_from, bool(options.prepared))
+        if not has_started:
+            extend_vocabulary(model_dir, pieces)  # raises if it cannot be extended
+        return config
+    if options.add_pieces:
+        raise InputError("--add-pieces extends the vocabulary of a model; give it as --init-from")
 
     if _has_source(folders) if folders else options.source is not None:
         return make_config(settings)
