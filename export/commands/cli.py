@@ -4,10 +4,12 @@ TensorFlow is imported only after all arguments and files have been checked.
 """
 
 import argparse
+import dataclasses
 import functools
 import json
 import logging
 import pathlib
+import re
 import sys
 
 from export.commands import (
@@ -45,6 +47,7 @@ from tf_transformer.command_line.processor import lacks_bfloat16
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.decoding.search_shapes import DEFAULT_SHAPES, check_shapes, default_shapes
 from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
 from tf_transformer.storage.files import check_folder
 from tf_transformer.storage.output_files import check_output_file
 
@@ -86,6 +89,11 @@ def _add_export(commands):
         help="scores for the model card, a file of `evaluate --json F` (default: the last scores "
         "that `evaluate` stored for these weights and options, if any)",
     )  # fmt: skip
+    parser.add_argument(
+        "--adapters", type=_named_file, nargs="+", default=[], metavar="NAME=F",
+        help="adapters that `train --lora` has written for this model; the signature `adapted` has "
+        "an input that names one for each sentence",
+    )  # fmt: skip
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
@@ -112,10 +120,11 @@ def _run_export(options):
         raise InputError("--xla: XLA cannot compile a model in int8; leave out --dtype int8")
     if options.device == "gpu" and options.dtype == "int8":
         raise InputError("--device gpu: int8 needs the CPU; leave out --dtype int8")
-    check_signatures(options.signatures or ())
+    row_adapters = _row_adapters(options)
+    check_signatures(options.signatures or (), bool(row_adapters))
     check_export_folder(options.output)
     check_folder(options.output)
-    models = given_models(options)
+    models = dataclasses.replace(given_models(options), row_adapters=row_adapters)
     if options.output.resolve() in [path.resolve() for path in models.directories]:
         raise InputError(
             f"--output {options.output}: is the model directory; expected another folder, for "
@@ -140,6 +149,8 @@ def _run_export(options):
         facts["members"] = models.facts()
     if adapter := models.read_adapter():
         facts["adapter_digest_blake2b"] = adapter.digest()
+    if adapters := models.read_row_adapters():
+        facts["adapters"] = {name: adapter.digest() for name, adapter in adapters.items()}
     if calibration:
         facts["calibration"] = calibration.facts
     scores = scores or _scores_of(facts, options, models, shortlist)
@@ -158,6 +169,31 @@ def _run_export(options):
     )
     for line in describe_deployment(options.output):
         print(line)
+
+
+def _named_file(value):
+    """Converts NAME=F."""
+    name, separator, path = value.partition("=")
+    if not separator or not path or not re.fullmatch("[A-Za-z0-9_.-]{1,64}", name):
+        raise argparse.ArgumentTypeError(
+            f"{shown(value)}: expected NAME=F, the name of letters, digits and . _ -"
+        )
+    return name, pathlib.Path(path)
+
+
+def _row_adapters(options):
+    """Returns names and files of `--adapters`, after a check that they go with other options."""
+    names = [name for name, _ in options.adapters]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"--adapters: {name} is given twice; expected each name once")
+    if names and options.adapter:
+        raise InputError(
+            "--adapter changes the model that --adapters belong to; give one of the two options"
+        )
+    if names and options.xla is not None:
+        raise InputError("--xla: XLA cannot compile a model with several adapters; leave it out")
+    return tuple(options.adapters)
 
 
 def _warn_of_slow_bfloat16(options):

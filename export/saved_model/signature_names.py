@@ -8,16 +8,23 @@ SIGNATURES = (
     *("serving_default", "translate_options", "nbest", "nbest_options", "align", "align_options"),
     *("complete", "complete_options", "tokens", "tokens_options", "score", "sample"),
 )
+# Only of models with several adapters.
+ADAPTED = "adapted"
 
 
-def check_signatures(names: Iterable[str]) -> None:
+def check_signatures(names: Iterable[str], has_adapters: bool = False) -> None:
     """Checks that signatures of these names exist.
+
+    Args:
+        names: the names.
+        has_adapters: whether the model has adapters to choose from.
 
     Raises:
         InputError: one does not exist; the message lists all that do.
     """
+    known = (*SIGNATURES, ADAPTED) if has_adapters else SIGNATURES
     for name in names:
-        if name not in SIGNATURES:
+        if name not in known:
             raise InputError(
-                f"Unknown signature. Expected one of {', '.join(SIGNATURES)}. Received: {name!r}"
+                f"Unknown signature. Expected one of {', '.join(known)}. Received: {name!r}"
             )

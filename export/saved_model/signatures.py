@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from export.saved_model.progress import with_progress
-from export.saved_model.signature_names import check_signatures
+from export.saved_model.signature_names import ADAPTED, check_signatures
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
 from tf_transformer.decoding.translation_options import TranslationOptions
@@ -20,6 +20,7 @@ from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.sampler import sample_translations
 from tf_transformer.inference.scorer import score_pairs
 from tf_transformer.inference.translator import Translator
+from tf_transformer.models.row_adapters import row_choice
 from tf_transformer.text.special_ids import PAD_ID, UNKNOWN_ID
 
 TEXT = {"text": tf.string}
@@ -35,7 +36,8 @@ NO_SCORE = -1e9
 class ServedTranslator(tf.Module):
     """A translator with one function per signature.
 
-    The attribute `functions` maps names to concrete functions, as `tf.saved_model.save` expects.
+    The attribute `functions` maps names to concrete functions, as `tf.saved_model.save` expects;
+    `adapter_names` are those that a row can choose from.
 
     Args:
         translator: the translator to serve; `nbest` returns as many translations as its beam size.
@@ -50,13 +52,15 @@ class ServedTranslator(tf.Module):
         super().__init__(name="served_translator")
         definitions = _signature_definitions(translator)
         names = list(definitions if names is None else dict.fromkeys(names))
-        check_signatures(names)
+        check_signatures(names, ADAPTED in definitions)
         # As attributes of the module, the `tf.Variable`s are saved. The Keras variables around them
         # would be saved as copies, and in a session, which a server uses, the functions would then
         # read uninitialized variables.
         self.weights = [weight.value for weight in translator.search.model.weights]
         if translator.search.shortlist is not None:
             self.weights.append(translator.search.shortlist.by_source)
+        choice = row_choice(translator.model)
+        self.adapter_names = [] if choice is None else list(choice.names)
         self.tokenizers = []
         if not _read_no_text(names):
             self.tokenizers = [translator.source_tokenizer, translator.target_tokenizer]
@@ -108,6 +112,10 @@ def _signature_definitions(translator):
     pair = {"source": tf.string, "target": tf.string}
     definitions["score"] = (partial(_score, translator), pair)
     definitions["sample"] = (partial(_sample, translator), TEXT | SAMPLING)
+    choice = row_choice(translator.model)
+    if choice is not None:
+        inputs = TEXT | {"adapter": tf.string} | OPTIONS
+        definitions[ADAPTED] = (partial(_translate_adapted, translator, choice), inputs)
     return definitions
 
 
@@ -122,6 +130,18 @@ def _translate(translator, text, **options):
         "translation": found.text[:, 0],
         "score": found.scores[:, 0],
         "truncated": found.truncated,
+    }
+
+
+def _translate_adapted(translator, choice, text, adapter, **options):
+    """Returns `_translate` with each row's adapter, and its name; "" is none, as unknown ones."""
+    indices = choice.find(adapter)
+    found = translator.translate_in_graph(text, _options(options), adapters=indices)
+    return {
+        "translation": found.text[:, 0],
+        "score": found.scores[:, 0],
+        "truncated": found.truncated,
+        "adapter": tf.gather(tf.constant(["", *choice.names]), indices),
     }
 
 

@@ -108,7 +108,9 @@ def sample_requests(served: ServedTranslator, texts: list[bytes]) -> dict[str, I
     """Returns inputs for every signature, with one row per text and varied per-row options."""
     lengths = np.arange(len(texts)) % 13
     return {
-        name: _sample_inputs(function.structured_input_signature[0], texts, lengths)
+        name: _sample_inputs(
+            function.structured_input_signature[0], texts, lengths, served.adapter_names
+        )
         for name, function in served.functions.items()
     }
 
@@ -129,14 +131,16 @@ def compiled_requests(served: ServedTranslator, translator: Translator) -> list[
     return requests
 
 
-def _sample_inputs(specs, texts, lengths):
+def _sample_inputs(specs, texts, lengths, adapter_names=()):
     """Returns inputs by name; `lengths` are the numbers of ids of each row."""
+    adapters = ["", *adapter_names, "no adapter"]
     strings = np.array(texts, object)
     rows = np.arange(len(texts))
     choices = {
         "text": strings,
         "source": strings,
         "target": np.roll(strings, 1),
+        "adapter": np.array([adapters[row % len(adapters)].encode() for row in rows], object),
         "prefix": np.where(rows % 3 == 0, strings[-1], np.array(b"", object)),
     }
     for option in (*SEARCH_OPTIONS, *SAMPLING_OPTIONS):

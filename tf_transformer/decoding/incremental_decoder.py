@@ -11,6 +11,7 @@ from tf_transformer.decoding.logits_processing import IMPOSSIBLE
 from tf_transformer.decoding.recurrent_cache import RecurrentCache
 from tf_transformer.layers.masks import padding_attention_mask
 from tf_transformer.models.base import DecoderModel
+from tf_transformer.models.row_adapters import row_choice, rows_adapted
 from tf_transformer.shortlists.candidates import Candidates, candidate_weights
 
 require_tensorflow("Incremental decoding")
@@ -27,12 +28,15 @@ class DecodingState(NamedTuple):
             model.
         allowed: `(rows, candidates)` bool, True at the candidates of each row; `()` without
             candidates.
+        adapters: `(rows,)` int32, the adapter of each row, see `models/row_adapters.py`; `()`
+            without.
     """
 
     cache: KVCache | RecurrentCache
     projected_memory: Any
     memory_mask: Any
     allowed: Any = ()
+    adapters: Any = ()
 
 
 class IncrementalDecoder:
@@ -91,7 +95,9 @@ class IncrementalDecoder:
         projected = self.model.decoder.project_memory(memory)
         mask = padding_attention_mask(memory_padding_mask)
         allowed = () if self.candidates is None else self.candidates.allowed
-        return DecodingState(cache, projected, mask, allowed)
+        choice = row_choice(self.model)
+        adapters = () if choice is None or choice.indices is None else choice.indices
+        return DecodingState(cache, projected, mask, allowed, adapters)
 
     def _empty_cache(self, rows):
         config, layers = self.model.config, self.model.decoder.stacked_layers
@@ -122,7 +128,10 @@ class IncrementalDecoder:
         newest = tf.reshape(newest, (-1,))
         if self.candidates is not None:
             newest = tf.gather(self.candidates.ids, newest)
-        with keras.StatelessScope(state_mapping=self._values):
+        with (
+            keras.StatelessScope(state_mapping=self._values),
+            rows_adapted(self.model, state.adapters),
+        ):
             hidden, caches, weights = self.model.hidden_step(
                 newest,
                 tf.reshape(position, (1,)),

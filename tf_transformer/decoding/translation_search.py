@@ -30,6 +30,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.ensemble import Ensemble
+from tf_transformer.models.row_adapters import row_choice, rows_adapted
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.printable import shown
 from tf_transformer.shortlists.candidates import Candidates, Shortlist
@@ -114,6 +115,8 @@ class TranslationSearch(tf.Module):
                 least=beam_size + NUM_SPECIAL,
             )
         self.compiled_shapes = check_shapes(compiled_shapes, model.config.max_length)
+        if self.compiled_shapes and row_choice(model) is not None:
+            raise InputError("`compiled_shapes`: XLA cannot compile a model with several adapters")
         self._compiled = None
         if self.compiled_shapes:
             limits = {shape: self._largest_output(shape.length) for shape in self.compiled_shapes}
@@ -132,6 +135,7 @@ class TranslationSearch(tf.Module):
         options: TranslationOptions | None = None,
         prefix: tf.RaggedTensor | None = None,
         num_best: int = 1,
+        adapters: tf.Tensor | None = None,
     ) -> Hypotheses:
         """Searches the best outputs.
 
@@ -144,6 +148,8 @@ class TranslationSearch(tf.Module):
             prefix: ragged ids `(batch, (length))`, forced tokens at the start of the outputs;
                 scores and length penalties leave them out.
             num_best: number of outputs to find exactly per sentence.
+            adapters: `(batch,)` int32, the adapter of each sentence, see `RowChoice`; None means
+                none.
 
         Returns:
             Hypotheses with a beam of `beam_size`; without tokens and with score 0 for an empty
@@ -153,7 +159,7 @@ class TranslationSearch(tf.Module):
         if num_tags:
             tags, source = split_tags(source, num_tags)
             prefix = tags if prefix is None else tf.concat([tags, prefix], axis=1)
-        if options is None and prefix is None:
+        if options is None and prefix is None and adapters is None:
             found = self._graph(False)(end_and_pad(source), tf.constant(num_best))
         else:
             rows = source.nrows(tf.int32)
@@ -164,7 +170,11 @@ class TranslationSearch(tf.Module):
                 prefix = prefix.to_tensor(PAD_ID)
             # `start` needs at least one column, which may be padding.
             prefix = tf.pad(prefix, [[0, 0], [0, 1]])
-            found = self._graph(True)(end_and_pad(source), tf.constant(num_best), prefix, *options)
+            arguments = [end_and_pad(source), tf.constant(num_best), prefix, *options]
+            if adapters is None:
+                found = self._graph(True)(*arguments)
+            else:
+                found = self._graph(True, with_adapters=True)(*arguments, adapters)
         is_empty = (source.row_lengths() == 0)[:, tf.newaxis]
         return Hypotheses(
             found.ids[:, :, num_tags:],
@@ -173,19 +183,24 @@ class TranslationSearch(tf.Module):
             tf.where(is_empty, 0, tf.maximum(found.lengths - num_tags, 0)),
         )
 
-    def _graph(self, with_options):
+    def _graph(self, with_options, with_adapters=False):
         """Returns the search as a `tf.function`, which all signatures of an export share."""
         key = "with_options" if with_options else "plain"
+        key = "with_adapters" if with_adapters else key
         if key not in self._graphs:
             ids = tf.TensorSpec([None, None], tf.int32)
             specs = [ids, tf.TensorSpec([], tf.int32)]
             if with_options:
                 specs += [ids, *(tf.TensorSpec([None], o.dtype) for o in SEARCH_OPTIONS)]
+            if with_adapters:
+                specs.append(tf.TensorSpec([None], tf.int32))
 
             @tf.function(input_signature=specs, autograph=False)
             def run(ids, num_best, *given):
                 prefix = given[0] if with_options else None
-                options = TranslationOptions(*given[1:]) if with_options else None
+                adapters = given[-1] if with_adapters else None
+                end = len(SEARCH_OPTIONS) + 1
+                options = TranslationOptions(*given[1:end]) if with_options else None
                 candidates = None
                 if self.shortlist is not None:
                     candidates = self.shortlist.find(ids, prefix)
@@ -193,7 +208,8 @@ class TranslationSearch(tf.Module):
                         prefix = self.shortlist.indices(candidates, prefix)
 
                 def search():
-                    decoder, state, arguments = self.start(ids, options, prefix, candidates)
+                    with rows_adapted(self.model, adapters):
+                        decoder, state, arguments = self.start(ids, options, prefix, candidates)
                     return beam_search(decoder, state, num_best=num_best, **arguments)
 
                 if self._compiled is None:

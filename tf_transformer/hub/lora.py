@@ -33,6 +33,7 @@ from tf_transformer.storage.weights_file import (
     check_finite,
     present_shapes,
     read_arrays,
+    read_attributes,
     write_arrays,
 )
 
@@ -111,6 +112,7 @@ def read_rank_and_layers(path: pathlib.Path, transformer: Transformer) -> tuple[
     Raises:
         InputError: the file is missing, damaged or of another model.
     """
+    _check_no_alpha(path)
     layers = projections(transformer)
     possible = [f"{name}/{part}" for name in layers for part in PARTS]
     with _named(path):
@@ -137,12 +139,19 @@ def read_lora(path: pathlib.Path, transformer: Transformer) -> None:
         InputError: the file is missing, damaged, of another model, rank or choice of layers, or has
             weights that are not finite.
     """
+    _check_no_alpha(path)
     variables = lora_variables(transformer)
     shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
     with _named(path):
         for name, array in read_arrays(path, shapes):
             check_finite(name, array, path)
             variables[name].assign(array)
+
+
+def _check_no_alpha(path: pathlib.Path) -> None:
+    """Refuses adapters of `train --lora`, whose alpha need not be the rank."""
+    with _named(path):
+        read_attributes(path, {})
 
 
 @contextlib.contextmanager

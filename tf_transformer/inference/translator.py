@@ -201,6 +201,7 @@ class Translator(tf.Module):
         options: TranslationOptions | None = None,
         prefix: tf.Tensor | None = None,
         num_best: int = 1,
+        adapters: tf.Tensor | None = None,
     ) -> Translations:
         """Translates sentences, as part of a graph.
 
@@ -210,9 +211,12 @@ class Translator(tf.Module):
             prefix: `(batch,)` strings, forced at the start of the translations; scores and length
                 penalties leave them out.
             num_best: number of translations per sentence.
+            adapters: `(batch,)` int32, the adapter of each sentence, see `RowChoice`; None means
+                none.
         """
         source, lengths = self.tokenize_source(text)
-        rows = {"source": source, "options": options or (), "prefix": ()}
+        rows: dict[str, Any] = {"source": source, "options": options or (), "prefix": ()}
+        rows["adapters"] = () if adapters is None else adapters
         truncated = lengths > self.source_limit
         if prefix is not None:
             prefix_ids = self.target_tokenizer.tokenize(prefix)
@@ -221,7 +225,10 @@ class Translator(tf.Module):
 
         def translate_chunk(rows):
             prefix = None if isinstance(rows["prefix"], tuple) else rows["prefix"]
-            found = self.search.run(rows["source"], rows["options"] or None, prefix, num_best)
+            adapters = None if isinstance(rows["adapters"], tuple) else rows["adapters"]
+            found = self.search.run(
+                rows["source"], rows["options"] or None, prefix, num_best, adapters
+            )
             ids, scores, _, counts = (part[:, :num_best] for part in found)
             texts = self.target_tokenizer.detokenize(tf.reshape(ids, (-1, tf.shape(ids)[2])))
             is_empty = (rows["source"].row_lengths() == 0)[:, tf.newaxis]

@@ -37,17 +37,25 @@ class Projection(keras.layers.Dense):
 
     Attributes:
         product: what computes the layer instead of its weights (see `replace_product`), or None.
+        update: layer whose outputs are added while it is active (see `add_update`), or None.
     """
 
     product: Product | None = None
+    update: Any = None
 
     def call(self, inputs, training=None):
+        outputs = self._outputs(inputs, training)
+        if self.update is None or not self.update.is_active:
+            return outputs
+        return outputs + self.update(inputs)
+
+    def _outputs(self, inputs, training):
         if self.product is not None:
             return self.product(inputs)
         if len(inputs.shape) > 2:
             # As a single product of two matrices, TensorFlow adds the bias in the same kernel.
             rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
-            outputs = self.call(rows, training)
+            outputs = self._outputs(rows, training)
             return ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
         if self.lora_enabled and self.activation is keras.activations.linear:
             scale = ops.cast(self.lora_alpha / self.lora_rank, self.compute_dtype)
@@ -73,6 +81,11 @@ class Projection(keras.layers.Dense):
             and self.activation is keras.activations.linear
             and self.units > self.kernel.shape[0]
         )
+
+    def add_update(self, update: Any) -> None:
+        """Adds a layer, whose outputs are added to this one's while its `is_active` is true."""
+        with tracker_unlocked(self):
+            self.update = update
 
     def replace_product(self, product: Product) -> None:
         """Replaces the layer's computation by that of `product`, and removes its weights."""

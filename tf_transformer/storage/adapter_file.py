@@ -96,6 +96,10 @@ class Adapter:
         a, b = (self.arrays[f"{layer}/{part}"] for part in _PARTS)
         return np.float32(self.alpha / a.shape[1]) * a, b
 
+    def of_layers(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Returns the `matrices` of all adapted layers, by their names."""
+        return {layer: self.matrices(layer) for layer in self.layers}
+
     def added_to(self, name: str, parts: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         """Yields the parts of a weight with (alpha / rank) A B added, if it is an adapted kernel.
 

@@ -142,7 +142,8 @@ def read_weights(
             finite.
     """
     with _explain_missing_weights(model_dir):
-        read_model_weights(model_dir / WEIGHTS_NAME, model, adapter)
+        change = None if adapter is None else adapter.added_to
+        read_model_weights(model_dir / WEIGHTS_NAME, model, change)
 
 
 def read_config(model_dir: pathlib.Path) -> TransformerConfig:

@@ -33,11 +33,14 @@ class TrainedModels:
         directories: the model directories.
         weights: the weight of each member, see `Ensemble`; None weights all equally.
         adapter: file of an adapter of the model, see `adapter_file`; None adapts nothing.
+        row_adapters: names and files of adapters to choose from for each sentence, see
+            `models/row_adapters.py`.
     """
 
     directories: tuple[pathlib.Path, ...]
     weights: tuple[float, ...] | None = None
     adapter: pathlib.Path | None = None
+    row_adapters: tuple[tuple[str, pathlib.Path], ...] = ()
 
     @property
     def is_ensemble(self) -> bool:
@@ -57,6 +60,7 @@ class TrainedModels:
         self.member_weights()
         self.config()
         self.read_adapter()
+        self.read_row_adapters()
         for directory, vocabularies in zip(self.directories[1:], others, strict=True):
             sides = zip(("source", "target"), first, vocabularies, strict=True)
             for side, expected, found in sides:
@@ -88,18 +92,27 @@ class TrainedModels:
         Raises:
             InputError: as the function `read_adapter`, or it adapts another model.
         """
-        if self.adapter is None:
-            return None
+        return None if self.adapter is None else self._read_adapter(self.adapter)
+
+    def read_row_adapters(self) -> dict[str, Adapter]:
+        """Returns the adapters to choose from, by name.
+
+        Raises:
+            InputError: as `read_adapter`.
+        """
+        return {name: self._read_adapter(path) for name, path in self.row_adapters}
+
+    def _read_adapter(self, path: pathlib.Path) -> Adapter:
         if self.is_ensemble:
             raise InputError(
-                f"{self.adapter}: an adapter belongs to one model; for an ensemble, give the model "
+                f"{path}: an adapter belongs to one model; for an ensemble, give the model "
                 "directories that `train --lora` has written"
             )
         (directory,) = self.directories
-        adapter = read_adapter(self.adapter, read_config(directory))
+        adapter = read_adapter(path, read_config(directory))
         if (digest := weights_digest(directory)) != adapter.base_digest:
             raise InputError(
-                f"{self.adapter}: adapts the model with the weights digest {adapter.base_digest}, "
+                f"{path}: adapts the model with the weights digest {adapter.base_digest}, "
                 f"{directory} has {digest}; give the model directory of its --init-from"
             )
         return adapter
@@ -173,6 +186,11 @@ class TrainedModels:
             strict=True,
         )
         if not self.is_ensemble:
+            if adapters := self.read_row_adapters():
+                from tf_transformer.models.row_adapters import adapt_rows
+
+                of_layers = {name: adapter.of_layers() for name, adapter in adapters.items()}
+                adapt_rows(members[0], of_layers)
             return members[0], sources[0], targets[0]
         from tf_transformer.models.ensemble import Ensemble
 

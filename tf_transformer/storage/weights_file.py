@@ -24,7 +24,8 @@ from tf_transformer.storage.weight_shapes import Shapes
 if TYPE_CHECKING:  # functions that need no model must not import TensorFlow
     import keras
 
-    from tf_transformer.storage.adapter_file import Adapter
+# From a name and the parts of an array, see `_parts`, to those to use instead.
+Change = Callable[[str, Iterator[np.ndarray]], Iterator[np.ndarray]]
 
 _DTYPE = np.dtype("float32")
 # Upper limit of the bytes that HDF5 adds for an array, its name, and its groups.
@@ -85,14 +86,14 @@ def model_digest(model: "keras.Model") -> str:
 
 
 def read_model_weights(
-    path: pathlib.Path, model: "keras.Model", adapter: "Adapter | None" = None
+    path: pathlib.Path, model: "keras.Model", change: Change | None = None
 ) -> None:
     """Assigns the weights in a file to a model; those of LoRA stay.
 
     Args:
         path: the file.
         model: a model whose weights have the names and shapes of those in the file.
-        adapter: what to add to the weights.
+        change: function that changes the weights, such as `Adapter.added_to`; None leaves them.
 
     Raises:
         InputError: as `check_arrays`, or weights are not finite.
@@ -105,7 +106,7 @@ def read_model_weights(
     with _opened(path, _shapes(weights)) as file:
         for name, weight in weights.items():
             parts = _finite_parts(name, file[name], path)
-            assign_parts(weight, parts if adapter is None else adapter.added_to(name, parts))
+            assign_parts(weight, parts if change is None else change(name, parts))
 
 
 def _finite_parts(name: str, stored: h5py.Dataset, path: pathlib.Path) -> Iterator[np.ndarray]:
