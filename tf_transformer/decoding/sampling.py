@@ -12,7 +12,9 @@ _LARGEST_TEMPERATURE = 1e6
 
 
 class SamplingOptions(NamedTuple):
-    """Per-row options, `(rows,)` tensors.
+    """Per-row options, `(rows,)` tensors; `top_k`, `top_p` and `epsilon` may be None.
+
+    Without `top_k` and `top_p`, the vocabulary need not be sorted, which is faster.
 
     Attributes:
         temperature: float32, divisor of the logits; 0 takes the most probable token.
@@ -22,13 +24,16 @@ class SamplingOptions(NamedTuple):
         seed: int64; the same seed, source and options give the same sample, whatever the other rows
             of the batch.
         max_length: int32, maximum number of tokens.
+        epsilon: float32, draws from the tokens with at least this probability, or else takes the
+            most probable one (Hewitt et al., 2022); 0 means all.
     """
 
     temperature: tf.Tensor
-    top_k: tf.Tensor
-    top_p: tf.Tensor
+    top_k: tf.Tensor | None
+    top_p: tf.Tensor | None
     seed: tf.Tensor
     max_length: tf.Tensor
+    epsilon: tf.Tensor | None = None
 
 
 class Samples(NamedTuple):
@@ -37,7 +42,7 @@ class Samples(NamedTuple):
     Attributes:
         ids: `(rows, length)` int32, without begin and end id, padded with 0.
         log_probs: `(rows,)` float32, log p(ids, end | source) in nats, of the model's distribution
-            before temperature, `top_k` and `top_p`.
+            before temperature, `top_k`, `top_p` and `epsilon`.
         lengths: `(rows,)` int32, number of tokens in `ids`.
     """
 
@@ -122,19 +127,48 @@ def _draw(logits, step, options, suppressed_ids):
     is_usable = options.temperature > 0
     temperature = tf.minimum(tf.where(is_usable, options.temperature, 1.0), _LARGEST_TEMPERATURE)
     temperature = temperature[:, tf.newaxis]
+    if options.top_k is None and options.top_p is None:
+        return _draw_unsorted(logits / temperature, step, options, is_greedy)
     ordered, ids = tf.math.top_k(logits / temperature, vocab_size)
     probabilities = tf.nn.softmax(ordered)
     ranks = tf.range(vocab_size)
     preceding = tf.cumsum(probabilities, axis=1, exclusive=True)
-    top_k = tf.where(options.top_k > 0, options.top_k, vocab_size)
+    given_k = tf.zeros_like(options.seed, tf.int32) if options.top_k is None else options.top_k
+    top_k = tf.where(given_k > 0, given_k, vocab_size)
     top_k = tf.where(is_greedy, 1, top_k)[:, tf.newaxis]
-    top_p = tf.where(options.top_p > 0, options.top_p, 1.0)[:, tf.newaxis]
+    given_p = tf.zeros_like(options.temperature) if options.top_p is None else options.top_p
+    top_p = tf.where(given_p > 0, given_p, 1.0)[:, tf.newaxis]
     kept = (ranks < top_k) & ((preceding < top_p) | (ranks == 0))
+    if options.epsilon is not None:
+        kept &= (probabilities >= options.epsilon[:, tf.newaxis]) | (ranks == 0)
     cumulative = tf.cumsum(tf.where(kept, probabilities, 0.0), axis=1)
     threshold = uniform(options.seed, step)[:, tf.newaxis] * cumulative[:, -1:]
     rank = tf.math.count_nonzero(cumulative <= threshold, axis=1, dtype=tf.int32)
     last_rank = tf.math.count_nonzero(kept, axis=1, dtype=tf.int32) - 1
     return tf.gather(ids, tf.minimum(rank, last_rank), batch_dims=1)
+
+
+def _draw_unsorted(logits, step, options, is_greedy):
+    """Draws one token per row without `top_k` and `top_p`, in the order of the vocabulary.
+
+    Args:
+        logits: `(rows, vocab)`, divided by the temperature.
+        step: number of the token.
+        options: the options.
+        is_greedy: `(rows,)` bool, whether to take the most probable token.
+    """
+    probabilities = tf.nn.softmax(logits)
+    most_probable = tf.argmax(probabilities, axis=1, output_type=tf.int32)
+    kept = probabilities > 0
+    if options.epsilon is not None:
+        kept &= probabilities >= options.epsilon[:, tf.newaxis]
+    cumulative = tf.cumsum(tf.where(kept, probabilities, 0.0), axis=1)
+    threshold = uniform(options.seed, step)[:, tf.newaxis] * cumulative[:, -1:]
+    is_behind = kept & (cumulative > threshold)
+    first = tf.argmax(is_behind, axis=1, output_type=tf.int32)
+    # There is none if no token is kept, or if rounding made the threshold the sum.
+    is_drawn = tf.reduce_any(is_behind, axis=1) & ~is_greedy
+    return tf.where(is_drawn, first, most_probable)
 
 
 def uniform(seed: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
