@@ -258,6 +258,7 @@ TIERS = (
     {"storage"},
     {"apache_beam"},
     {"inference"},
+    {"reranking"},
     {"hub"},
     {"formats"},
     {"command_line"},

@@ -282,6 +282,81 @@ WRONG = {
         "translate --model-dir {model} --n-best 5",
         "--n-best 5: expected at most the --beam-size, 4",
     ),
+    "translate, best of samples": (
+        "translate --model-dir {model} --mbr --mbr-samples 8 --n-best 9",
+        "--n-best 9: expected at most the --mbr-samples, 8",
+    ),
+    "translate, utility": ("translate --model-dir {model} --mbr ter", "invalid choice: 'ter'"),
+    "translate, samples alone": (
+        "translate --model-dir {model} --mbr-samples 8",
+        "--mbr-samples is valid only with --mbr",
+    ),
+    "translate, seed alone": (
+        "translate --model-dir {model} --mbr --seed 8",
+        "--seed is valid only with --mbr-samples",
+    ),
+    "translate, samples": (
+        "translate --model-dir {model} --mbr --mbr-samples 1",
+        "--mbr-samples 1: expected 2 to 1000",
+    ),
+    "translate, temperature": (
+        "translate --model-dir {model} --mbr --mbr-samples 2 --mbr-temperature nan",
+        "--mbr-temperature nan: expected 0.001 to 100",
+    ),
+    "translate, tokenizer of chrF": (
+        "translate --model-dir {model} --mbr --mbr-tokenize zh",
+        "--mbr-tokenize is valid only with --mbr bleu",
+    ),
+    "translate, one candidate": (
+        "translate --model-dir {model} --mbr --beam-size 1",
+        "--mbr chooses among the hypotheses of the beam; expected a --beam-size of at least 2",
+    ),
+    "translate, two criteria": (
+        "translate --model-dir {model} --mbr --rerank-lm {model} --rerank-lm-weight 1",
+        "--mbr and --rerank-lm choose by different criteria; give one of them",
+    ),
+    "translate, samples and shortlist": (
+        "translate --model-dir {model} --mbr --mbr-samples 8 --shortlist {none}",
+        "--shortlist is for beam search; leave it out with --mbr-samples",
+    ),
+    "translate, no weight": (
+        "translate --model-dir {model} --rerank-reverse {model}",
+        "--rerank-reverse needs --rerank-reverse-weight; `evaluate --tune-weights` finds a value",
+    ),
+    "translate, weight": (
+        "translate --model-dir {model} --rerank-reverse {model} --rerank-reverse-weight -1",
+        "--rerank-reverse-weight -1: expected 0 to 1000",
+    ),
+    "translate, reverse model": (
+        "translate --model-dir {model} --rerank-reverse {none} --rerank-reverse-weight 1",
+        "none is not a model directory",
+    ),
+    "translate, languages of the reverse model": (
+        "translate --model-dir {model} --rerank-reverse {model} --rerank-reverse-weight 1 "
+        "--rerank-reverse-languages en",
+        "needs no languages. Received: en",
+    ),
+    "translate, no language model": (
+        "translate --model-dir {model} --rerank-lm {model} --rerank-lm-weight 1",
+        "expected a language model",
+    ),
+    "translate, server and MBR": (
+        "translate --server localhost:1 --mbr",
+        "--mbr is valid only with --model-dir",
+    ),
+    "evaluate, MBR without source": (
+        "evaluate --model-dir {model} --reference {text} --mbr",
+        "--mbr is for translations; give a --source",
+    ),
+    "evaluate, nothing to tune": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --tune-weights",
+        "--tune-weights is valid only with --rerank-reverse or --rerank-lm",
+    ),
+    "evaluate, output of tuning": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --rerank-reverse {model} "
+        "--tune-weights --output {new}",
+        "--output is not valid with --tune-weights",
+    ),
     "translate, piece": (
         "translate --model-dir {model} --end-piece Zugspitze",
         "`end_pieces` must be pieces of the vocabulary",

@@ -13,6 +13,7 @@ from tf_transformer.apache_beam.runner_options import (
     pipeline_options,
 )
 from tf_transformer.command_line.command_options import given_search
+from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable
 from tf_transformer.storage.json_files import read_json
@@ -21,7 +22,7 @@ from tf_transformer.text.language_tags import add_tags, written_tags
 from tf_transformer.text.reading import COMPRESSED
 
 # Options of `translate` that are of no use for an exported model, or for a whole file.
-_EXCLUDED = ("n_best", "shard", "end_piece", "dtype", "shortlist", "xla")
+_EXCLUDED = ("n_best", "shard", "end_piece", "dtype", "shortlist", "xla", *RERANKING_OPTIONS)
 
 
 def add_bulk_options(

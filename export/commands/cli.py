@@ -226,6 +226,7 @@ def _scores_of(facts, options, models, shortlist):
         length_penalty=options.length_penalty,
         dtype=options.dtype,
         shortlist_digest_blake2b=shortlist and shortlist.digest,
+        choice=None,
     )
     if stored and not scores:
         print(

@@ -6,20 +6,16 @@ TensorFlow is imported only after all arguments and files have been checked.
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from export.commands.bulk_cli import add_bulk_options, is_bulk, run_bulk
 from export.commands.client_options import add_client_options, given_client_options
-from export.lines.line_batches import BATCH_SIZE, Lines, open_lines, unless_empty
-from export.lines.line_output import check_output, output_path, write_line
-from export.lines.line_progress import progress_bar
-from export.lines.resumption import (
-    BatchOutput,
-    check_resumption,
-    is_resumable,
-    open_batch_output,
-)
+from export.commands.server_lines import connect
+from export.lines.line_batches import open_lines, unless_empty
+from export.lines.line_output import check_output, output_path
+from export.lines.line_translations import Translate, write_translations
+from export.lines.resumption import check_resumption, is_resumable, open_batch_output
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
@@ -38,23 +34,46 @@ from tf_transformer.command_line.command_options import (
     text,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
-from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, SEARCH_OPTIONS
+from tf_transformer.command_line.reranking_options import (
+    RERANKING_OPTIONS,
+    add_reranking,
+    check_reranking,
+    given_choice,
+)
+from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.text.language_tags import add_tags, check_tag, written_tags
-from tf_transformer.text.lines import join_lines
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
+    from tf_transformer.reranking.settings import Choice
     from tf_transformer.shortlists.table import ShortlistTable
     from tf_transformer.storage.trained_models import TrainedModels
 
 _TAGS = ("target_language", "source_language")
 # Adds tags to a line, or checks them; with file and line, for the error message.
 _Prepare = Callable[[bytes, str], bytes]
-# The translations of one line, best first: text, score, and whether the source was truncated.
-_NBest = Iterable[tuple[str, float, bool]]
-# Maps lines, and their numbers for messages, to their translations.
-_Translate = Callable[[list[bytes], list[int]], Iterable[_NBest]]
+
+
+class _Checked(NamedTuple):
+    """What a command translates with, after all checks that need no TensorFlow.
+
+    Attributes:
+        prepare: adds tags to a line, or checks them.
+        models: the model or the ensemble; None for a server.
+        shortlist: the shortlist, if there is one.
+        choice: how to choose among candidates; None for the translations of the search.
+    """
+
+    prepare: _Prepare
+    models: "TrainedModels | None" = None
+    shortlist: "ShortlistTable | None" = None
+    choice: "Choice | None" = None
+
+    def directories(self):
+        """Returns the model directories that are read."""
+        own = self.models.directories if self.models else ()
+        return (*own, *(self.choice.directories if self.choice else ()))
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -94,6 +113,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_dtype(parser)
     add_shortlist(parser)
     add_xla(parser)
+    add_reranking(parser)
     parser.add_argument(
         "--n-best", type=int, metavar="N",
         help="write the N best translations of each sentence, tab-separated: line number, score, "
@@ -108,27 +128,26 @@ def _run_translate(options):
     if is_bulk(options):
         run_bulk(options)
         return
-    models = None if options.server is not None else given_models(options)
-    if models is None:
-        prepare, shortlist = _server_tags(options), None
+    if options.server is not None:
+        checked = _Checked(_server_tags(options))
     else:
-        prepare, shortlist = _check_models(options, models)
+        checked = _check_models(options, given_models(options))
     with open_lines(options.input, options.shard) as lines, contextlib.ExitStack() as stack:
-        check_output(options.output, lines, models.directories if models else ())
+        check_output(options.output, lines, checked.directories())
         request = None
         if is_resumable(options.output, lines):
-            request = _request(options, models, shortlist)
+            request = _request(options, checked)
             check_resumption(options.output, request)
-        translate: _Translate
+        translate: Translate
         batches: Iterator[list[bytes]] | None
-        if models is None:
-            translate, batch_size = stack.enter_context(_connect(options))
-            batches = lines.batches(prepare, batch_size)
+        if checked.models is None:
+            translate, batch_size = stack.enter_context(connect(options))
+            batches = lines.batches(checked.prepare, batch_size)
         else:
-            batches = unless_empty(lines, lines.batches(prepare))
-            translate = _load(options, models, shortlist) if batches else lambda lines, numbers: ()
+            batches = unless_empty(lines, lines.batches(checked.prepare))
+            translate = _load(options, checked) if batches else lambda lines, numbers: ()
         with open_batch_output(options.output, request) as output:
-            _write_answers(lines, batches or iter(()), translate, output, options.n_best)
+            write_translations(lines, batches or iter(()), translate, output, options.n_best)
             num_truncated = output.num_truncated
     if num_truncated:
         print(
@@ -148,9 +167,7 @@ def _shard(argument: str) -> tuple[int, int]:
     return int(part), int(number)
 
 
-def _request(
-    options, models: "TrainedModels | None", shortlist: "ShortlistTable | None"
-) -> dict[str, Any]:
+def _request(options, checked: _Checked) -> dict[str, Any]:
     """Returns what the translations of a line depend on."""
     request = {
         name: value
@@ -159,41 +176,49 @@ def _request(
     }
     if options.shard is not None:
         request["shard"] = "{}/{}".format(*options.shard)
-    if models is not None:
-        request["weights"] = models.digest()
-        request["shortlist"] = shortlist and shortlist.digest
+    if checked.models is not None:
+        request["weights"] = checked.models.digest()
+        request["shortlist"] = checked.shortlist and checked.shortlist.digest
+    if checked.choice is not None:
+        request |= checked.choice.facts()
     return request | given_search(options)
 
 
 def _check_options(options):
     """Checks ranges, and that the options are valid together."""
-    for name in ("n_best", "end_piece", "dtype", "shortlist", "xla", "ensemble_weights", "adapter"):
+    local = ("n_best", "end_piece", "dtype", "shortlist", "xla", "ensemble_weights", "adapter")
+    for name in (*local, *RERANKING_OPTIONS):
         if options.server is not None and getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
     for name in given_client_options(options):
         if options.server is None:
             raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
     given_xla(options)
-    beam_size = given_search(options).get("beam_size", DEFAULT_BEAM_SIZE)
-    if options.n_best is not None and not 1 <= options.n_best <= beam_size:
-        expected = "at least 1" if options.n_best < 1 else f"at most the --beam-size, {beam_size}"
+    limit, name = given_search(options).get("beam_size", DEFAULT_BEAM_SIZE), "--beam-size"
+    check_reranking(options)
+    if options.mbr_samples is not None:
+        limit, name = options.mbr_samples, "--mbr-samples"
+    if options.n_best is not None and not 1 <= options.n_best <= limit:
+        expected = "at least 1" if options.n_best < 1 else f"at most the {name}, {limit}"
         raise InputError(f"--n-best {options.n_best}: expected {expected}")
     check_languages(options)
 
 
-def _check_models(options, models: "TrainedModels") -> "tuple[_Prepare, ShortlistTable | None]":
-    """Checks the model directories, and returns what adds or checks tags, and the shortlist."""
+def _check_models(options, models: "TrainedModels") -> _Checked:
+    """Checks the model directories and the languages."""
     source, target = check_translator(models, options.end_piece)
     shortlist = given_shortlist(options, (source, target))
     num_tags = 1 + models.config().num_target_tags
-    if tags := find_source_tags(options, source, num_tags):
-        return (lambda line, where: add_tags(line, tags, where)), shortlist
+    tags = find_source_tags(options, source, num_tags)
+    choice = given_choice(options, source, num_tags)
 
-    def checked(line, where):
+    def prepare(line, where):
+        if tags:
+            return add_tags(line, tags, where)
         check_tag(line, source.languages, where, num_tags)
         return line
 
-    return checked, shortlist
+    return _Checked(prepare, models, shortlist, choice)
 
 
 def _server_tags(options) -> _Prepare:
@@ -204,17 +229,18 @@ def _server_tags(options) -> _Prepare:
     return lambda line, where: add_tags(line, written_tags(*languages), where)
 
 
-def _load(options, models: "TrainedModels", shortlist: "ShortlistTable | None") -> _Translate:
+def _load(options, checked: _Checked) -> Translate:
     import_tensorflow(on_cpu=options.dtype == "int8")
-    from tf_transformer.inference.compiling_translator import CompilingTranslator
     from tf_transformer.inference.finite_scores import check_scores
+    from tf_transformer.reranking.reranking_translator import make_translator
 
-    translator = CompilingTranslator(
-        *models.load(options.dtype or "float32"),
+    translator = make_translator(
+        *given_models(options).load(options.dtype or "float32"),
+        choice=checked.choice,
         **given_search(options),
         end_pieces=options.end_piece,
         num_best=options.n_best or 1,
-        shortlist=shortlist,
+        shortlist=checked.shortlist,
         xla=given_xla(options),
     )
 
@@ -224,67 +250,3 @@ def _load(options, models: "TrainedModels", shortlist: "ShortlistTable | None") 
         return translations
 
     return translate
-
-
-@contextlib.contextmanager
-def _connect(options) -> Iterator[tuple[_Translate, int]]:
-    from export.client import Client
-
-    given = given_search(options)
-    signature = "translate_options" if given else "serving_default"
-    search = {option.name: option.unset for option in SEARCH_OPTIONS} | given
-    with Client(options.server, **given_client_options(options)) as client:
-
-        def translate(lines, numbers):
-            found = client.signatures.get(signature)  # None is an error of `translate_batches`
-            known = search.keys() & found.inputs.keys() if found else ()
-            inputs = {name: search[name] for name in known}
-            for batch in client.translate_batches(lines, signature, inputs, numbers):
-                for translation in batch:
-                    yield [translation]
-
-        # Enough lines for all concurrent requests.
-        yield translate, max(BATCH_SIZE, client.max_batch_size * client.concurrency)
-
-
-def _write_answers(
-    lines: Lines,
-    batches: Iterator[list[bytes]],
-    translate: _Translate,
-    output: BatchOutput,
-    n_best: int | None,
-) -> None:
-    """Writes the translations of each batch that has none yet."""
-    batches = output.remaining(batches)
-    with progress_bar(lines, output.num_lines) as update:
-        for batch in batches:
-            number = lines.first + output.num_lines
-            num_truncated = 0
-            for translations in _translate_batch(batch, number, translate, n_best or 1):
-                number += 1
-                for rank, (translation, score, truncated) in enumerate(translations):
-                    num_truncated += truncated and rank == 0
-                    line = join_lines(translation)
-                    if n_best:
-                        line = f"{number}\t{score:.4f}\t{line}"
-                    write_line(output.file, line)
-            output.finish(batch, num_truncated)
-            update(len(batch))
-
-
-def _translate_batch(
-    batch: list[bytes], num_before: int, translate: _Translate, num_best: int
-) -> Iterator[_NBest]:
-    """Yields the translations of each line; blank lines are not passed to `translate`.
-
-    Args:
-        batch: the lines.
-        num_before: number of lines before this batch.
-        translate: translates lines that are not blank.
-        num_best: number of translations per line.
-    """
-    numbers = [number for number, line in enumerate(batch, num_before + 1) if line.strip()]
-    texts = [batch[number - num_before - 1] for number in numbers]
-    translations = iter(translate(texts, numbers) if texts else ())
-    for line in batch:
-        yield next(translations) if line.strip() else [("", 0.0, False)] * num_best

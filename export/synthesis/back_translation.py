@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from export.synthesis.synthetic_folder import begun, write_pairs
-from export.synthesis.translated_text import Translate, write_translations
+from export.synthesis.translated_text import Translate, write_translated_text
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.sampler import sample_translations
@@ -92,7 +92,9 @@ def back_translate(
     text, counts = back_translation.text, {"blank": 0}
     with begun(folder, request):
         part = folder / _PART_NAME
-        write_translations(text, part, lambda: _load(back_translation), request, "back-translating")
+        write_translated_text(
+            text, part, lambda: _load(back_translation), request, "back-translating"
+        )
 
         def pairs() -> Iterator[tuple[str, str]]:
             for source, target in zip(TextFile(part).lines(), text.lines(), strict=True):

@@ -7,9 +7,8 @@ from typing import Any
 
 from export.lines.line_batches import open_lines
 from export.lines.line_output import check_output
-from export.lines.line_progress import progress_bar
+from export.lines.line_translations import write_translations
 from export.lines.resumption import open_batch_output
-from tf_transformer.text.lines import join_lines
 from tf_transformer.text.text_file import TextFile
 
 # Lines that are translated and recorded together; sorted by length, they fill many batches.
@@ -19,7 +18,7 @@ _BATCH_SIZE = 1024
 Translate = Callable[[list[str], list[int]], Sequence[str]]
 
 
-def write_translations(
+def write_translated_text(
     text: TextFile,
     output: pathlib.Path,
     load: Callable[[], Translate],
@@ -46,23 +45,18 @@ def write_translations(
     with open_lines(str(text)) as lines:
         check_output(output, lines)
         with open_batch_output(output, request) as written:
-            batches = written.remaining(lines.batches(lambda line, where: line, _BATCH_SIZE))
+            batches = lines.batches(lambda line, where: line, _BATCH_SIZE)
             first = next(batches, None)
             if first is None:
                 return
             translate = load()
-            with progress_bar(lines, written.num_lines, description) as update:
-                for batch in itertools.chain([first], batches):
-                    for line in _translated(batch, written.num_lines, translate):
-                        # A sample of single bytes can contain a NUL, which no text may.
-                        text_line = join_lines(line).replace("\0", "")
-                        written.file.write(f"{text_line}\n".encode())
-                    written.finish(batch, 0)
-                    update(len(batch))
 
+            def translate_bytes(batch, numbers):
+                for line in translate([line.decode() for line in batch], numbers):
+                    # A sample of single bytes can contain a NUL, which no text may.
+                    yield [(line.replace("\0", ""), 0.0, False)]
 
-def _translated(batch: list[bytes], num_before: int, translate: Translate) -> list[str]:
-    numbers = [number for number, line in enumerate(batch, num_before + 1) if line.strip()]
-    texts = [batch[number - num_before - 1].decode() for number in numbers]
-    translations = iter(translate(texts, numbers) if texts else ())
-    return [next(translations) if line.strip() else "" for line in batch]
+            all_batches = itertools.chain([first], batches)
+            write_translations(
+                lines, all_batches, translate_bytes, written, description=description
+            )

@@ -174,5 +174,24 @@ def add_tags(line: bytes, tags: str, where: str) -> bytes:
     return tags.encode() + line if line.strip() else line
 
 
+def without_tags(text: str, languages: Sequence[str], number: int = 1) -> str:
+    """Removes the tags at the start of a source, the inverse of `add_tags`.
+
+    Args:
+        text: the source, with its tags if it is not blank.
+        languages: the vocabulary's languages; if there are none, there are no tags.
+        number: number of tags.
+    """
+    if not languages:
+        return text
+    tags = tuple(language_tag(language) for language in languages)
+    for _ in range(number):
+        rest = text.lstrip(" ")
+        tag = next((tag for tag in tags if rest.startswith(tag)), "")
+        if tag:
+            text = rest.removeprefix(tag).lstrip(" ")
+    return text
+
+
 def _decoded(line):
     return line.decode("utf-8", "replace") if isinstance(line, bytes) else line

@@ -22,6 +22,12 @@ from tf_transformer.command_line.command_options import (
     given_xla,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.command_line.reranking_options import (
+    RERANKING_OPTIONS,
+    add_reranking,
+    check_reranking,
+    given_choice,
+)
 from tf_transformer.command_line.standard_streams import standard_output
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable, replacing
@@ -35,6 +41,7 @@ from tf_transformer.text.language_tags import check_tags
 _TRANSLATION_OPTIONS = (
     *("output", "compare", "target_language", "source_language"),
     *("shortlist", "calibrate", "calibration_percentile", "xla", "perturb"),
+    *("tune_weights", *RERANKING_OPTIONS),
 )
 
 
@@ -56,6 +63,12 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_shortlist(parser)
     add_calibration(parser)
     add_xla(parser)
+    add_reranking(parser)
+    parser.add_argument(
+        "--tune-weights", action="store_true",
+        help="with --rerank-reverse or --rerank-lm, print the BLEU of each pair of weights of a "
+        "grid, to choose them on a validation set; nothing is stored",
+    )  # fmt: skip
     parser.add_argument(
         "--tokenize", default="13a", choices=("13a", "intl", "zh", "char", "none"),
         help="sacreBLEU's tokenizer for BLEU; zh for Chinese (default: %(default)s)",
@@ -91,6 +104,9 @@ def _run_evaluate(options):
 
     perturbations = parse_perturbations(options.perturb)
     given_search(options)
+    check_reranking(options, needs_weights=not options.tune_weights)
+    if options.tune_weights:
+        _check_tuning(options)
     xla = given_xla(options)
     source = options.source and TextFile.parse(options.source, default_column=1)
     reference = TextFile.parse(options.reference, default_column=2)
@@ -101,7 +117,7 @@ def _run_evaluate(options):
     models = given_models(options)
     check_own_file(models.directories[0] / SCORES_NAME)
     _check_texts(source, reference, systems)
-    shortlist, calibration = _check_models(options, models, source)
+    shortlist, calibration, choice = _check_models(options, models, source)
     import_tensorflow(on_cpu=options.dtype == "int8")
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 
@@ -110,8 +126,7 @@ def _run_evaluate(options):
         print(f"perplexity  {scores['perplexity']:6.2f}")
         _store_scores(options, models, scores)
         return
-    evaluation, translations = evaluate(
-        models,
+    arguments = dict(
         source=source,
         reference=reference,
         beam_size=options.beam_size,
@@ -119,12 +134,16 @@ def _run_evaluate(options):
         bleu_tokenizer=options.tokenize,
         dtype=options.dtype,
         shortlist=shortlist,
-        calibration=calibration,
-        systems=systems,
         target_language=options.target_language,
         source_language=options.source_language,
         xla=xla,
         perturbations=perturbations,
+    )
+    if options.tune_weights:
+        _print_weights(models, choice, arguments)
+        return
+    evaluation, translations = evaluate(
+        models, **arguments, calibration=calibration, systems=systems, choice=choice
     )
     print(evaluation)
     if options.output:
@@ -137,18 +156,48 @@ def _check_models(options, models, source):
     """Checks the model directories, the languages, and the tags of the source.
 
     Returns:
-        The shortlist and the calibration, each of which may be None.
+        The shortlist, the calibration and how to choose among candidates; each may be None.
     """
     if source is None:
         if models.check()[0] is not None:
             raise InputError(f"{models.directories[0]} holds a translation model; give a --source")
-        return None, None
+        return None, None, None
     vocabularies = check_translator(models)
     vocabulary = vocabularies[0]
     num_tags = 1 + models.config().num_target_tags
     if find_source_tags(options, vocabulary, num_tags) is None:
         check_tags(source.lines(), vocabulary.languages, str(source), num_tags)
-    return given_shortlist(options, vocabularies), given_calibration(options, vocabulary, num_tags)
+    return (
+        given_shortlist(options, vocabularies),
+        given_calibration(options, vocabulary, num_tags),
+        given_choice(options, vocabulary, num_tags),
+    )
+
+
+def _check_tuning(options):
+    """Checks the options that are given with `--tune-weights`."""
+    if not options.rerank_reverse and options.rerank_lm is None:
+        raise InputError("--tune-weights is valid only with --rerank-reverse or --rerank-lm")
+    for name in (
+        *("rerank_reverse_weight", "rerank_lm_weight"),
+        *("output", "json", "compare", "calibrate"),
+    ):
+        if getattr(options, name):
+            raise InputError(f"--{name.replace('_', '-')} is not valid with --tune-weights")
+
+
+def _print_weights(models, choice, arguments):
+    from training.evaluation.weight_tuning import best_weights, tune_on_texts, weights_table
+
+    results = tune_on_texts(models, choice, **arguments)
+    print(f"BLEU by weight\n{weights_table(results)}")
+    best = best_weights(results)
+    given = []
+    if choice.reverse is not None:
+        given.append(f"--rerank-reverse-weight {best.reverse:g}")
+    if choice.language_model is not None:
+        given.append(f"--rerank-lm-weight {best.language_model:g}")
+    print(f"best: {' '.join(given)} (BLEU {best.bleu:.2f}; of the search, {results[0].bleu:.2f})")
 
 
 def _check_texts(source, reference, systems):
@@ -170,7 +219,11 @@ def _check_outputs(options, read):
         path = getattr(options, name)
         if path is None:
             continue
-        check_output_file(f"--{name}", path, options.model_dir, read)
+        others = [
+            *(options.rerank_reverse or ()),
+            *([options.rerank_lm] if options.rerank_lm else ()),
+        ]
+        check_output_file(f"--{name}", path, [*options.model_dir, *others], read)
         real = os.path.realpath(path)
         if real in written:
             raise InputError(f"--{name} {path} is also --{written[real]}; give another one")

@@ -70,7 +70,7 @@ def _run_rows(runs):
 
 def _score_rows(runs):
     rows = [["scores of", "date", "reference", "BLEU", "chrF", "exact", "ppl"]]
-    rows[0] += ["beam", "penalty", "dtype", "BLEU signature"]
+    rows[0] += ["beam", "penalty", "choice", "dtype", "BLEU signature"]
     for run in runs:
         for score in run.scores:
             reference = score.get("reference")
@@ -80,9 +80,17 @@ def _score_rows(runs):
             row += [_number(score.get(key), 2) for key in ("bleu", "chrf")]
             row += [None if exact is None else f"{100 * exact:.1f}%"]
             row += [_number(score.get("perplexity"), 2), score.get("beam_size")]
-            row += [score.get(key) for key in ("length_penalty", "dtype", "bleu_signature")]
+            row += [score.get("length_penalty"), _choice(score.get("choice"))]
+            row += [score.get(key) for key in ("dtype", "bleu_signature")]
             rows.append(row)
     return rows
+
+
+def _choice(facts):
+    """Names how translations were chosen among candidates, if not by the search."""
+    if not facts:
+        return None
+    return "MBR" if "mbr" in facts else "reranked"
 
 
 def _number(value, digits):

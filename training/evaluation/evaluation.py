@@ -9,11 +9,12 @@ from typing import Any
 
 from tf_transformer.errors import InputError
 from tf_transformer.inference.calibration import Calibration
-from tf_transformer.inference.compiling_translator import CompilingTranslator
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.losses.metrics import Perplexity
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.ensemble import Ensemble
+from tf_transformer.reranking.reranking_translator import make_translator
+from tf_transformer.reranking.settings import Choice
 from tf_transformer.shortlists.table import ShortlistTable
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.framing import move_tags
@@ -59,6 +60,7 @@ class Evaluation:
         beam_size: beam size of the search.
         length_penalty: length penalty of the search.
         dtype: dtype of the computation, see `load_for_decoding`.
+        choice: how translations were chosen among candidates; None if by the search.
         origin: digests of the model's weights, of the shortlist if there was one, of the source and
             of the reference; date and versions.
         comparisons: comparisons with other systems' translations.
@@ -75,6 +77,7 @@ class Evaluation:
     beam_size: int
     length_penalty: float
     dtype: str
+    choice: dict | None
     origin: dict
     comparisons: list[Comparison]
     robustness: list[Robustness]
@@ -83,6 +86,8 @@ class Evaluation:
         """Returns all values for JSON; a perplexity that is not finite becomes None."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         values["perplexity"] = self.perplexity if math.isfinite(self.perplexity) else None
+        if self.choice is None:
+            del values["choice"]
         comparisons = [comparison.as_dict() for comparison in values.pop("comparisons")]
         perturbations = [result.as_dict() for result in values.pop("robustness")]
         origin = values.pop("origin")
@@ -121,6 +126,7 @@ def evaluate(
     source_language: str | None = None,
     xla: str = "off",
     perturbations: Sequence[Perturbation] = (),
+    choice: Choice | None = None,
 ) -> tuple[Evaluation, list[str]]:
     """Translates the source and compares the translations with the reference.
 
@@ -139,6 +145,7 @@ def evaluate(
         source_language: language of the source, for models whose sources name it.
         xla: whether to compile the search, see `CompilingTranslator`.
         perturbations: noise with which the source is translated again.
+        choice: how to choose among candidate translations; None takes those of the search.
 
     Returns:
         The scores, and the translations in the order of the source.
@@ -153,14 +160,16 @@ def evaluate(
     calibrate = functools.partial(calibration.input_ranges, **search) if calibration else None
     model, source_tokenizer, target_tokenizer, digest = models.load_with_digest(dtype, calibrate)
     tokenizers = (source_tokenizer, target_tokenizer)
-    source = _tagged(
+    source = tagged_source(
         source,
         target_language,
         source_language,
         source_tokenizer,
         num_tags=1 + model.config.num_target_tags,
     )
-    translator = CompilingTranslator(model, *tokenizers, **search, shortlist=shortlist, xla=xla)
+    translator = make_translator(
+        model, *tokenizers, **search, choice=choice, shortlist=shortlist, xla=xla
+    )
 
     def translate(lines):
         found = [best[0] for best in translator.translate_lines(lines)]
@@ -182,6 +191,7 @@ def evaluate(
         beam_size=beam_size,
         length_penalty=length_penalty,
         dtype=dtype,
+        choice=choice.facts() if choice else None,
         origin={
             "weights_digest_blake2b": digest,
             **({"members": models.facts()} if models.is_ensemble else {}),
@@ -200,14 +210,25 @@ def evaluate(
     return evaluation, translations
 
 
-def _tagged(
+def tagged_source(
     source: TextFile,
     target_language: str | None,
     source_language: str | None,
     tokenizer: Tokenizer | None,
     num_tags: int,
 ) -> TextFile:
-    """Returns the source with the tags of the languages, or checks that it has those it needs."""
+    """Returns the source with the tags of the languages, or checks that it has those it needs.
+
+    Args:
+        source: the source.
+        target_language: language whose tag to prepend to each sentence, or None.
+        source_language: language of the source, for models whose sources name it, or None.
+        tokenizer: tokenizer of the source.
+        num_tags: number of tags that the model needs.
+
+    Raises:
+        InputError: a tag is missing or superfluous.
+    """
     languages = tokenizer.languages if tokenizer else []
     if target_language is not None:
         tags = find_tags(target_language, source_language, languages, num_tags)

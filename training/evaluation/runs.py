@@ -163,6 +163,8 @@ def _check_score(where, score):
     for name in _NUMBERS:
         if type(score.get(name)) not in (int, float, type(None)):
             raise InputError(f"{where}: expected a number for {name}, got {score[name]!r}")
+    if type(score.get("choice")) not in (dict, type(None)):
+        raise InputError(f"{where}: expected an object for choice, got {score['choice']!r}")
     reference = score.get("reference")
     texts = {name: score.get(name) for name in _TEXTS}
     texts["reference.file"] = reference.get("file") if isinstance(reference, dict) else None

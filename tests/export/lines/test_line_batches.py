@@ -324,7 +324,7 @@ def test_nothing_to_translate_loads_no_model(trained, tmp_path, monkeypatch):
     def load(*_):
         raise AssertionError("loaded")
 
-    monkeypatch.setattr("tf_transformer.storage.model_dir.load_for_decoding", load)
+    monkeypatch.setattr("tf_transformer.storage.trained_models.load_for_decoding", load)
     command = ["translate", "--model-dir", str(trained), "--output", str(tmp_path / "out")]
     (tmp_path / "in.gz").write_bytes(gzip.compress(b""))
     for empty in ("/dev/null", tmp_path / "in.gz"):

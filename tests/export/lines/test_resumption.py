@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from export.commands import translate_cli
+from export.lines import line_translations
 from export.lines.line_batches import open_lines
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
@@ -51,7 +51,7 @@ class Interruption(Exception):
 def interrupt_after(monkeypatch, num_batches):
     """Lets a run fail after a number of batches; returns the lines of each batch that is begun."""
     begun = []
-    original = translate_cli._translate_batch
+    original = line_translations._translate_batch
 
     def translate_batch(batch, *arguments):
         begun.append(batch)
@@ -59,7 +59,7 @@ def interrupt_after(monkeypatch, num_batches):
             raise Interruption
         return original(batch, *arguments)
 
-    monkeypatch.setattr(translate_cli, "_translate_batch", translate_batch)
+    monkeypatch.setattr(line_translations, "_translate_batch", translate_batch)
     return begun
 
 

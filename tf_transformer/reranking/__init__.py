@@ -1,0 +1,1 @@
+"""Choosing among candidate translations: minimum Bayes risk, and scores of other models."""
