@@ -232,11 +232,27 @@ def _replace(values: dict[str, Any], names: list[str], value: Any) -> None:
         if not isinstance(values, dict):
             raise InputError(f"'{name}' is a single value and has no setting '{last}'")
     if last in values:
-        _validated(functools.reduce(lambda inner, name: {name: inner}, names[::-1], values[last]))
-        if sections[:1] == ["model"]:
-            config_class = TransformerConfig if len(sections) == 1 else SideConfig
-            check_field(config_class, last, values[last], ".".join(sections) + ".")
+        check_setting(".".join(names), values[last])
     values[last] = value
+
+
+def check_setting(name: str, value: Any) -> None:
+    """Checks a single setting, whatever the others are.
+
+    Args:
+        name: dotted name of the setting.
+        value: its value.
+
+    Raises:
+        InputError: there is no such setting, or its value has another type or is out of range.
+    """
+    *sections, last = name.split(".")
+    _validated(functools.reduce(lambda inner, name: {name: inner}, [last, *sections[::-1]], value))
+    if sections[:1] == ["model"]:
+        config_class = TransformerConfig if len(sections) == 1 else SideConfig
+        if last not in {field.name for field in dataclasses.fields(config_class)}:
+            raise InputError(f"unknown setting '{printable(name, 100)}'{_suggest_setting(name)}")
+        check_field(config_class, last, value, ".".join(sections) + ".")
 
 
 def _explain(error: pydantic.ValidationError) -> str:

@@ -8,10 +8,8 @@ from typing import Any
 
 import keras
 
-from tf_transformer.models.lora import adapted_layers
-from tf_transformer.storage.adapter_file import ADAPTER_NAME, write_adapter
-from tf_transformer.storage.model_dir import write_weights
 from training.checkpointing.checkpoints import Checkpoints
+from training.checkpointing.written_weights import write_weights_and_adapter
 from training.data.change_detection import ChangeDetector
 from training.distributed.workers import Workers
 
@@ -85,13 +83,6 @@ def write_trained_weights(model_dir: pathlib.Path, model: keras.Model) -> None:
     """Writes the model's weights, or their averages if training keeps any."""
     with model.optimizer.averaged_weights(model.trainable_variables):
         write_weights_and_adapter(model_dir, model)
-
-
-def write_weights_and_adapter(model_dir: pathlib.Path, model: keras.Model) -> None:
-    """Writes the model's weights, with those of LoRA merged, and these in a file of their own."""
-    write_weights(model_dir, model)
-    if adapted_layers(model):
-        write_adapter(model_dir / ADAPTER_NAME, model)
 
 
 class ValidateAverage(keras.callbacks.Callback):

@@ -34,6 +34,10 @@ def _log(value):
     return math.log(value) if value > 0 else math.nan
 
 
+class DivergedError(InputError):
+    """Training has diverged: no update has a finite gradient any more."""
+
+
 class Report(StepCallback):
     """Reports the means of the metrics since the last report, and shows a progress bar.
 
@@ -46,7 +50,8 @@ class Report(StepCallback):
         every: steps between two reports.
 
     Raises:
-        InputError: no update between two reports, at least 50 updates apart, had a finite gradient.
+        DivergedError: no update between two reports, at least 50 updates apart, had a finite
+            gradient.
     """
 
     def __init__(self, log: TensorBoardLog, every: int):
@@ -132,7 +137,7 @@ class Report(StepCallback):
         if updates < _MAX_SKIPPED:
             return
         if self._skipped - self._checked_skipped == updates:
-            raise InputError(
+            raise DivergedError(
                 f"none of the updates from {self._checked_step + 1} to {self.step} had a finite "
                 "gradient; lower optimization.learning_rate_factor or set optimization.clip_norm, "
                 "and give another --model-dir"

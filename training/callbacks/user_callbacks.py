@@ -1,6 +1,7 @@
-"""Checking the callbacks that the user passes to `train`."""
+"""The callbacks that the user passes to `train`: what they may do, and a base class."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import keras
 
@@ -20,6 +21,24 @@ _REFUSED = {
     ),
     keras.callbacks.SwapEMAWeights: "set `optimization.average_decay`",
 }
+
+
+class ScoreCallback(keras.callbacks.Callback):
+    """A callback that decides by the validation scores of all checkpoints whether to stop early.
+
+    The scores include BLEU and chrF, which the callbacks of Keras do not get. Of several workers,
+    only the chief calls it.
+    """
+
+    def on_scores(self, scores: Sequence[dict[str, Any]]) -> str | None:
+        """Called after each validation, and when a run resumes.
+
+        Args:
+            scores: the scores so far, in the order of their "step", see `ValidationScores.add`.
+
+        Returns:
+            Why training should stop early, or None.
+        """
 
 
 def check_callbacks(

@@ -4,6 +4,7 @@ import functools
 import itertools
 import logging
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -16,6 +17,7 @@ from tf_transformer.text.parallel_text import digest
 from training.callbacks.callbacks import StopOnSignal, ValidateAverage, current_step
 from training.callbacks.monitoring import quality_scalars
 from training.callbacks.tensorboard_log import TensorBoardLog
+from training.callbacks.user_callbacks import ScoreCallback
 from training.checkpointing.best_checkpoints import keep_best
 from training.checkpointing.validation_history import ValidationScores
 from training.config import TrainingConfig
@@ -48,6 +50,7 @@ class Validation(keras.callbacks.Callback):
         log: the TensorBoard files to write.
         workers: the workers that train together; the chief decides for all.
         stop: callback that can abort a validation; `begin` of the next run then repeats it.
+        score_callbacks: the user's callbacks that decide by the scores.
 
     Attributes:
         early_stop: why training should stop early, or None.
@@ -66,8 +69,10 @@ class Validation(keras.callbacks.Callback):
         log: TensorBoardLog,
         workers: Workers,
         stop: StopOnSignal,
+        score_callbacks: Sequence[ScoreCallback] = (),
     ):
         super().__init__()
+        self._score_callbacks = score_callbacks
         self._settings = config.validation
         self._steps = config.optimization.steps
         self._checkpoint_every = config.optimization.checkpoint_every
@@ -146,6 +151,9 @@ class Validation(keras.callbacks.Callback):
             if patience is not None and count >= patience:
                 best = self._scores.describe_best(step)
                 self.early_stop = f"{best} was not surpassed in {count} validations since"
+            for callback in self._score_callbacks:
+                reason = callback.on_scores(self._scores.until(step))
+                self.early_stop = self.early_stop or reason
         if self._workers.any(self.early_stop is not None):
             self.early_stop = self.early_stop or "the chief has decided so"
 

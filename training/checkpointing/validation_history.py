@@ -63,6 +63,10 @@ class ValidationScores:
         """Returns the comparable scores after `step` updates, or None."""
         return next((record for record in self._comparable() if record["step"] == step), None)
 
+    def until(self, step: int) -> list[dict[str, Any]]:
+        """Returns the comparable scores up to a step, in the order of steps."""
+        return self._comparable(step)
+
     def ranked(self, until: int | None = None) -> list[int]:
         """Returns the steps up to `until`, best first; of equal scores, the earlier step first."""
         records = [

@@ -30,18 +30,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _run(options):
-    from tf_transformer.storage.model_dir import (
-        WEIGHTS_NAME,
-        make_model,
-        read_config,
-    )
+    from tf_transformer.storage.model_dir import WEIGHTS_NAME, read_config
     from training.checkpointing.best_checkpoints import best_checkpoint_paths
     from training.checkpointing.checkpoint_files import last_checkpoint_paths, step_of
-    from training.recorded_config import read_training_config
-    from training.trained_weights import all_shapes
 
-    config = read_config(options.model_dir)
-    recorded = read_training_config(options.model_dir)
+    read_config(options.model_dir)  # raises if it is not a model directory
     check_own_file(options.model_dir / WEIGHTS_NAME)
     with locked(options.model_dir, "training this model"):
         if options.best is not None:
@@ -49,15 +42,7 @@ def _run(options):
         else:
             paths = last_checkpoint_paths(options.model_dir, options.last)
         import_tensorflow(on_cpu=True)
-        from training.callbacks.callbacks import write_weights_and_adapter
-        from training.checkpointing.checkpoints import average_checkpoints, check_averageable
-        from training.trained_weights import choose_trained
+        from training.checkpointing.written_weights import write_average
 
-        # Before memory is allocated for the model.
-        check_averageable(paths, all_shapes(recorded, config))
-        model = make_model(config)
-        if recorded:
-            choose_trained(model, recorded)
-        steps = average_checkpoints(paths, model)
-        write_weights_and_adapter(options.model_dir, model)
+        steps = write_average(options.model_dir, paths)
     print(f"The weights are now the mean of those at steps {', '.join(map(str, steps))}.")
