@@ -63,6 +63,7 @@ setup(
             "mplfonts",
             "mypy>=1.18,<3",
             *WEB,
+            "optuna>=5",
             "pytest>=8",
             "pytest-xdist>=3.6",
             "ruff>=0.12",
@@ -83,6 +84,8 @@ setup(
         "beam": ["apache-beam>=2.77,<2.78", "distributed>=2024.4", "pyarrow>=15"],
         # For the command `web`, which needs no TensorFlow.
         "web": WEB,
+        # For `tune`.
+        "tune": ["optuna>=5"],
         # For `tf_transformer.hub`; installs keras-hub, whose classes it re-exports.
         "hub": ["keras-nlp>=0.32"],
         # For the screenshots of the docs and the tests of the web page, which also need Chromium.

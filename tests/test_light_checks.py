@@ -190,6 +190,44 @@ WRONG = {
         "evaluate --model-dir {model} --source {text} --reference {text} --compare {two}",
         "two must have one line for each of the 1 sentences of the test set. Received: 2 lines",
     ),
+    "tune, space": (
+        "tune {corpus} --output {new} --trials 2 --space {none}",
+        "none: no such file",
+    ),
+    "tune, no space": (
+        "tune {corpus} --output {new} --trials 2 --space {text}",
+        "text: expected the sections settings and search",
+    ),
+    "tune, trials": (
+        "tune {corpus} --output {new} --space {space}",
+        "--trials: expected the number of models to train",
+    ),
+    "tune, no trials": (
+        "tune {corpus} --output {new} --space {space} --trials 0",
+        "--trials 0: expected 1 to 100,000",
+    ),
+    "tune, grid of a range": (
+        "tune {corpus} --output {new} --space {space} --sampler grid",
+        "model.dropout_rate: a grid needs a list of values, or a range with a step",
+    ),
+    "tune, settings of a model": (
+        "tune --model-dir {model} --validation-source {text} --validation-target {text} "
+        "--output {new} --space {space}",
+        "with --model-dir, expected the section search alone",
+    ),
+    "tune, trials of a model": (
+        "tune --model-dir {model} --validation-target {text} --output {new} --space {space} "
+        "--trials 2",
+        "--trials is for training; leave it out with --model-dir",
+    ),
+    "tune, corpus": (
+        "tune --target {none} --validation-target {text} --output {new} --space {space} --trials 1",
+        "none: no such file",
+    ),
+    "tune, base settings": (
+        "tune {corpus} --output {new} --space {space} --trials 1 --set model.d_modle=8",
+        "Unknown setting of the model: 'd_modle'",
+    ),
     "average, model": ("average --model-dir {none} --last 1", "none is not a model directory"),
     "average, none": ("average --model-dir {model} --last 0", "--last 0: expected at least 1"),
     "average, too many": ("average --model-dir {model} --last 99", "holds 3 checkpoints"),
@@ -593,6 +631,7 @@ def places(trained, corpus, tmp_path_factory):
     (directory / "text").write_text("a dog\n")
     (directory / "two").write_text("a dog\na cat\n")
     (directory / "empty").write_text("")
+    (directory / "space").write_text("settings: {model.dropout_rate: {from: 0.0, to: 0.3}}\n")
     for name in ("weightless", "mute", "foreign"):
         shutil.copytree(trained, directory / name)
     (directory / "foreign" / "training.json").unlink()
@@ -609,7 +648,7 @@ def places(trained, corpus, tmp_path_factory):
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()
-        names = "text two empty new none weightless mute foreign linked gone taken recorded"
+        names = "text two empty new none weightless mute foreign linked gone taken recorded space"
         yield {name: directory / name for name in names.split()} | {
             "model": trained,
             "busy": taken.getsockname()[1],

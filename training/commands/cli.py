@@ -12,6 +12,7 @@ from training.commands import (
     runs_cli,
     train_cli,
     train_shortlist_cli,
+    tune_cli,
 )
 
 _MODULES = (
@@ -22,6 +23,7 @@ _MODULES = (
     evaluate_cli,
     prepare_cli,
     plan_cli,
+    tune_cli,
     runs_cli,
     picture_cli,
 )

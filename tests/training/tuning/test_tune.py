@@ -1,0 +1,156 @@
+"""The command `tune` with small models."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+
+import pytest
+
+from tests.conftest import SMALL_SETTINGS
+from tf_transformer.__main__ import main
+from tf_transformer.storage.model_dir import weights_digest
+from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
+
+SPACE = """
+settings:
+  model.dropout_rate: [0.0, 0.1, 0.3]
+  optimization.learning_rate_factor: {from: 0.05, to: 2.0, log: true}
+search:
+  beam_size: [1, 2]
+  length_penalty: [0.0, 1.0]
+"""
+SETTINGS = SMALL_SETTINGS | {
+    "optimization.steps": 20,
+    "optimization.warmup_steps": 10,
+    "validation.sentences": 10,
+}
+
+
+def options(corpus, space, output, *more):
+    settings = [f"{name}={value}" for name, value in SETTINGS.items()]
+    command = ["tune", *corpus.options, "--space", str(space), "--output", str(output)]
+    return [*command, *more, "--set", *settings]
+
+
+@pytest.fixture
+def space(tmp_path):
+    path = tmp_path / "space.yaml"
+    path.write_text(SPACE)
+    return path
+
+
+def rows_of(output, name):
+    return json.loads((output / f"{name}.json").read_text())
+
+
+@pytest.mark.slow
+def test_tune(corpus, space, tmp_path, monkeypatch, capsys):
+    """Interrupted in its second training, it resumes there, with the results of a whole one.
+
+    Then the search options are tried with the best model.
+    """
+    pytest.importorskip("optuna")
+    from training.tuning.training_trials import PruneTrial
+
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    more = ["--trials", "3", "--sampler", "random", "--pruner", "none", "--deterministic"]
+    assert main(options(corpus, space, whole, *more)) == 0
+    printed = capsys.readouterr().out
+    original = PruneTrial.on_scores
+
+    def stop_in_the_second(self, scores):
+        if self._trial.number == 1 and scores[-1]["step"] == 10:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(self, scores)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PruneTrial, "on_scores", stop_in_the_second)
+        assert main(options(corpus, space, parts, *more)) == 128 + signal.SIGTERM
+    assert "Stopped and saved. To resume, run again:" in capsys.readouterr().out
+    assert len(rows_of(parts, "settings")) == 1
+    done = [step_of(path) for path in checkpoint_paths(checkpoint_directory(parts / "trials/0001"))]
+    assert max(done) < 20
+    assert main(options(corpus, space, parts, *more)) == 0
+    for name in ("settings", "search-0000", "search-0001", "search-0002"):
+        if (whole / f"{name}.json").exists():
+            assert rows_of(parts, name) == rows_of(whole, name)
+    _check_results(whole, corpus, printed, tmp_path)
+    # The finished tuning is printed again, without another training.
+    monkeypatch.setattr("training.tuning.training_trials.train", None)
+    assert main(options(corpus, space, whole, *more)) == 0
+    assert capsys.readouterr().out == printed
+    assert main(options(corpus, space, whole, *more, "--seed", "2")) == 2
+    assert "was begun with" in capsys.readouterr().err
+
+
+def _check_results(output, corpus, printed, tmp_path):
+    rows = rows_of(output, "settings")
+    assert [row["state"] for row in rows] == ["complete"] * 3
+    losses = [row["loss"] for row in rows]
+    assert losses == sorted(losses) and len(set(losses)) == 3
+    assert (output / "settings.csv").read_text().count("\n") == 4
+    best = rows[0]
+    values = " ".join(f"{name}={value}" for name, value in best["params"].items())
+    assert f"(loss {best['loss']:.4g}): --set {values}" in printed
+    # The model directory has the weights of the best checkpoint.
+    scores = json.loads((output / "trials/0000/validation_scores.json").read_text())["scores"]
+    first = next(row for row in rows if row["trial"] == 0)
+    assert first["loss"] == min(score["loss"] for score in scores)
+    copy = tmp_path / "copy"
+    shutil.copytree(output / best["model_dir"], copy)
+    assert main(["average", "--model-dir", str(copy), "--best", "1"]) == 0
+    assert weights_digest(copy) == weights_digest(output / "trials" / f"{best['trial']:04}")
+    searches = rows_of(output, f"search-{best['trial']:04}")
+    assert len(searches) == 4 and searches[0]["bleu"] == max(row["bleu"] for row in searches)
+
+
+@pytest.mark.slow
+def test_search_options_of_a_model(corpus, talkative, tmp_path, capsys):
+    """The scores of each combination are those of `evaluate`."""
+    pytest.importorskip("optuna")
+    (tmp_path / "space.yaml").write_text("search: {beam_size: [1, 3], length_penalty: [0.2, 2.0]}")
+    model, output = tmp_path / "model", tmp_path / "tuned"
+    shutil.copytree(talkative, model)
+    texts = corpus.options[4:]
+    command = ["tune", "--model-dir", str(model), *texts, "--output", str(output)]
+    assert main([*command, "--space", str(tmp_path / "space.yaml")]) == 0
+    rows = rows_of(output, "search")
+    assert len(rows) == 4
+    for row in rows:
+        command = ["evaluate", "--model-dir", str(model), "--source", texts[1]]
+        command += ["--reference", texts[3], "--json", str(tmp_path / "scores.json")]
+        for name, value in row["params"].items():
+            command += [f"--{name.replace('_', '-')}", str(value)]
+        assert main(command) == 0
+        scores = json.loads((tmp_path / "scores.json").read_text())
+        assert [row["bleu"], row["chrf"]] == [scores["bleu"], scores["chrf"]]
+    best = rows[0]["params"]
+    expected = f"best: --beam-size {best['beam_size']} --length-penalty {best['length_penalty']}"
+    assert expected in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_settings_that_contradict_each_other_fail_alone(corpus, tmp_path, capsys):
+    pytest.importorskip("optuna")
+    space = tmp_path / "space.yaml"
+    space.write_text("settings: {model.num_heads: [3, 2]}")
+    command = options(corpus, space, tmp_path / "out", "--sampler", "grid", "--steps", "10")
+    assert main(command) == 0
+    complete, failed = rows_of(tmp_path / "out", "settings")
+    assert complete["params"] == {"model.num_heads": 2} and complete["state"] == "complete"
+    assert failed["state"] == "failed" and "must divide `d_model`" in failed["failure"]
+    space.write_text("settings: {model.num_heads: [3]}")
+    command = options(corpus, space, tmp_path / "none", "--sampler", "grid", "--steps", "10")
+    assert main(command) == 2
+    assert "no trial has completed" in capsys.readouterr().err
+
+
+def test_without_optuna(corpus, space, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert main(options(corpus, space, tmp_path / "out", "--trials", "1")) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "Optuna is not installed" in line
+    assert line.endswith("pip install 'tf-transformer[tune]'")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,50 @@
+"""What a tuning depends on, in its folder, so that two tunings are not mixed up."""
+
+import pathlib
+from typing import Any
+
+from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
+from tf_transformer.storage.files import remove_leftovers
+from tf_transformer.storage.json_files import read_json, write_json
+from tf_transformer.storage.own_files import check_own_file, replacing_own
+from training.settings import flatten
+
+REQUEST_NAME = "tuning.json"
+_FORMAT_VERSION = 1
+
+
+def start_or_resume(folder: pathlib.Path, request: dict[str, Any]) -> None:
+    """Writes the request of a new tuning, or checks that the recorded one is the same.
+
+    Args:
+        folder: an existing folder.
+        request: what the results depend on, as JSON values.
+
+    Raises:
+        InputError: the folder has been used for another tuning or for something else, or the record
+            is damaged.
+    """
+    path = folder / REQUEST_NAME
+    check_own_file(path)
+    if not path.exists():
+        remove_leftovers(folder)
+        if any(folder.iterdir()):
+            raise InputError(f"{folder}: expected a new or empty folder, or that of a tuning")
+        with replacing_own(path) as temporary:
+            write_json(temporary, {"format_version": _FORMAT_VERSION, "request": request}, indent=1)
+        return
+    try:
+        content = read_json(path)
+        former = dict(content["request"])
+        if content["format_version"] != _FORMAT_VERSION:
+            raise InputError(f"format version {content['format_version']!r}")
+    except (LookupError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: damaged; give another folder ({repr(error)[:200]})") from error
+    before, now = flatten(former), flatten(request)
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name):
+            raise InputError(
+                f"{folder} was begun with {name}: {shown(before.get(name))}, not "
+                f"{shown(now.get(name))}; give the same to resume, or another folder"
+            )
