@@ -151,7 +151,7 @@ def _check_options(options, space):
 
 def _prepare_search(options, space) -> _Tuning:
     """Prepares the trials of search options with a given model."""
-    from training.data.corpus import digest
+    from tf_transformer.text.parallel_text import digest
     from training.early_checks import check_lengths
     from training.settings import make_config
 
@@ -181,7 +181,7 @@ def _prepare_search(options, space) -> _Tuning:
 
 def _prepare(options, space) -> _Tuning:
     """Prepares the trials of settings."""
-    from training.data.corpus import digest
+    from tf_transformer.text.parallel_text import digest
     from training.distributed.cluster import read_cluster
     from training.settings import flatten, read_settings
 

@@ -11,8 +11,8 @@ from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.language_tags import check_tags
 from tf_transformer.text.lines import join_lines
+from tf_transformer.text.parallel_text import check_parallel
 from tf_transformer.text.text_file import TextFile
-from training.data.corpus import check_parallel
 from training.evaluation.scores import bleu_and_chrf
 from training.tuning.space import Value
 from training.tuning.study import Result

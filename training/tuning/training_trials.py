@@ -15,7 +15,7 @@ from training.callbacks.monitoring import DivergedError
 from training.callbacks.user_callbacks import ScoreCallback
 from training.checkpointing.best_checkpoints import best_checkpoint_paths
 from training.checkpointing.validation_history import ValidationScores
-from training.checkpointing.written_average import write_average
+from training.checkpointing.written_weights import write_average
 from training.config import TrainingConfig
 from training.loop import TrainingResult
 from training.trainer import train
