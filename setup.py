@@ -58,6 +58,7 @@ setup(
         "dev": [
             "ctranslate2>=4.8",
             "httpx2>=2",  # starlette.testclient
+            "fsspec>=2024.9",
             "hypothesis>=6",
             "keras-nlp>=0.32",
             "mplfonts",
@@ -86,6 +87,10 @@ setup(
         "web": WEB,
         # For `tune`.
         "tune": ["optuna>=5"],
+        # For `train --backup` and `restore`, on Google Cloud Storage and S3.
+        "backup": ["fsspec>=2024.9", "gcsfs>=2024.9", "s3fs>=2024.9"],
+        # For examples/tfx. TFX has wheels for systems with glibc 2.39 or newer.
+        "tfx": ["tfx>=1.21,<1.22"],
         # For `tf_transformer.hub`; installs keras-hub, whose classes it re-exports.
         "hub": ["keras-nlp>=0.32"],
         # For the screenshots of the docs and the tests of the web page, which also need Chromium.

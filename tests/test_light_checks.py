@@ -130,6 +130,15 @@ WRONG = {
         "train {corpus} --model-dir {foreign}",
         "foreign holds a model that this command did not train",
     ),
+    "train, backup": (
+        "train --target {text} --validation-target {text} --model-dir {new} --backup bucket",
+        "--backup bucket: expected a URL such as gs://bucket/run",
+    ),
+    "restore, backup": ("restore --backup bucket --model-dir {new}", "expected a URL such as gs:"),
+    "restore, folder": (
+        "restore --backup file:///nowhere --model-dir {model}",
+        "model: expected a new or empty folder",
+    ),
     "train, cluster": (
         "train --target {text} --validation-target {text} --model-dir {new} "
         "--strategy multi_worker",

@@ -12,6 +12,8 @@ import tensorflow as tf
 
 from tf_transformer.storage.model_dir import WEIGHTS_NAME
 from tf_transformer.text.framing import move_tags
+from training.backup.backup import Backup
+from training.callbacks.backups import UploadCheckpoints
 from training.callbacks.callbacks import (
     CheckTexts,
     SaveCheckpoints,
@@ -66,6 +68,7 @@ def run_loop(
     workers: Workers,
     profile: tuple[int, int] | None,
     user_callbacks: Sequence[keras.callbacks.Callback] = (),
+    backup: Backup | None = None,
 ) -> TrainingResult:
     """Trains until the last step, an early stop or a signal.
 
@@ -79,6 +82,7 @@ def run_loop(
         workers: the workers that train together.
         profile: first and last step of the profile for TensorBoard; None writes none.
         user_callbacks: the `callbacks` of `train`.
+        backup: the backup of the model directory; None makes none.
 
     Returns:
         The step that training reached, and why it stopped.
@@ -112,6 +116,7 @@ def run_loop(
             stop_on_signal,
             Report(log, config.validation.report_every),
             *([SaveCheckpoints(model_dir, checkpoints, detector)] if workers.is_chief else []),
+            *([UploadCheckpoints(backup)] if backup else []),
             ValidateAverage(),
             validator,
         ]

@@ -14,6 +14,8 @@ from tf_transformer.errors import InputError
 from tf_transformer.storage.files import locked
 from tf_transformer.storage.model_dir import CONFIG_NAME, read_tokenizers
 from tf_transformer.text.text_file import TextFile
+from training.backup.backup import Backup
+from training.backup.object_store import check_backup_url
 from training.callbacks.callbacks import current_step
 from training.callbacks.user_callbacks import check_callbacks
 from training.checkpointing.checkpoints import Checkpoints
@@ -59,6 +61,7 @@ def train(
     vocabulary: str | os.PathLike | None = None,
     add_pieces: str | os.PathLike | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    backup: str | None = None,
 ) -> TrainingResult:
     """Trains a model, or resumes an earlier call with the same arguments.
 
@@ -95,12 +98,17 @@ def train(
             workers have some or none. Models saved by `ModelCheckpoint` can be loaded with
             `keras.models.load_model` after `import tf_transformer`. Keras callbacks that change
             weights or learning rate are refused.
+        backup: URL of a copy of `model_dir` on object storage, see `Backup`. It is written after
+            each checkpoint, and restored first if its newest checkpoint is newer than that of
+            `model_dir`. Of several workers, the chief reads and writes it.
 
     Returns:
         How training ended; `early_stop` is set if a callback ended it.
 
     Raises:
-        InputError: an argument or the corpus is faulty, or `model_dir` belongs to another run.
+        InputError: an argument or the corpus is faulty, or `model_dir` or `backup` belongs to
+            another run.
+        OSError: the backup cannot be read or written when training starts, or written when it ends.
     """
     run = TrainingRun(
         model_dir=pathlib.Path(model_dir),
@@ -112,6 +120,8 @@ def train(
         added_pieces=tuple(read_pieces(pathlib.Path(add_pieces))) if add_pieces else (),
     )
     callbacks = check_callbacks(callbacks)
+    if backup is not None:
+        check_backup_url(backup)
     _check_keras()
     run = _checked(run)
     distribution = make_strategy(strategy, num_devices)
@@ -125,12 +135,13 @@ def train(
     run.check_texts()
     with contextlib.ExitStack() as stack:
         stack.enter_context(workers.lost_workers_explained())
+        copies = Backup(backup, run.model_dir) if backup and workers.is_chief else None
         if workers.is_chief:
-            stack.enter_context(_begun(run))
+            stack.enter_context(_begun(run, copies))
         workers.wait()
         if not workers.is_chief:
             check_same_run(run.model_dir, run.fingerprint(), changeable=frozenset())
-        result = _train(run, distribution, workers, profile, callbacks)
+        result = _train(run, distribution, workers, profile, callbacks, copies)
         if workers.is_chief and result.step:  # there is a checkpoint
             shutil.rmtree(run.model_dir / INITIAL_NAME, ignore_errors=True)
         return result
@@ -174,15 +185,23 @@ def _checked(run: TrainingRun) -> TrainingRun:
 
 
 @contextlib.contextmanager
-def _begun(run: TrainingRun) -> Iterator[None]:
-    """Locks the model directory, and describes the run in it unless it is there already."""
-    if not (run.model_dir / CONFIG_NAME).exists():
+def _begun(run: TrainingRun, backup: Backup | None) -> Iterator[None]:
+    """Locks the model directory, and describes the run in it unless it is there already.
+
+    With a backup, restores it first if it is newer, and uploads the model directory at the end.
+    """
+    if not (run.model_dir / CONFIG_NAME).exists() and not backup:
         _ = run.models  # fails before anything is written if the corpus is too small
     run.model_dir.mkdir(parents=True, exist_ok=True)
     with locked(run.model_dir, "training this model"):
         check_run_files(run.model_dir)
+        if backup:
+            backup.restore(run.fingerprint())
         start_or_resume(run.model_dir, run.fingerprint(), run.write_description)
-        yield
+        if backup:
+            backup.claim()
+        with backup.kept() if backup else contextlib.nullcontext():
+            yield
 
 
 def _train(
@@ -191,6 +210,7 @@ def _train(
     workers: Workers,
     profile: tuple[int, int] | None,
     callbacks: Sequence[keras.callbacks.Callback],
+    backup: Backup | None,
 ) -> TrainingResult:
     """Trains in a model directory that describes the run, from its newest checkpoint if any."""
     tokenizers = read_tokenizers(run.model_dir)
@@ -227,4 +247,5 @@ def _train(
         workers,
         profile,
         callbacks,
+        backup,
     )

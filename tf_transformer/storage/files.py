@@ -67,6 +67,28 @@ def sync_to_disk(path: pathlib.Path) -> None:
         os.fsync(file.fileno())
 
 
+def temporary_prefix() -> str:
+    """Returns a prefix for names of temporary files and folders of this process.
+
+    `remove_leftovers` removes them once the process has ended.
+    """
+    return f"{_PREFIX}{os.getpid()}."
+
+
+def link_or_copy(path: pathlib.Path, copy: pathlib.Path) -> None:
+    """Makes a hard link to a file, or copies it if the file system does not support hard links.
+
+    Raises:
+        OSError: neither is possible, or `copy` exists and the file system supports hard links.
+    """
+    try:
+        os.link(path, copy)
+    except FileExistsError:
+        raise
+    except OSError:  # another disk, or a file system without hard links
+        shutil.copyfile(path, copy)
+
+
 @contextlib.contextmanager
 def locked(
     folder: pathlib.Path, purpose: str, before_waiting: Callable[[str], None] | None = None

@@ -1,12 +1,10 @@
 """Keeping the best checkpoints of a run in addition to the most recent ones."""
 
-import os
 import pathlib
-import shutil
 from collections.abc import Iterable
 
 from tf_transformer.errors import InputError
-from tf_transformer.storage.files import remove_leftovers
+from tf_transformer.storage.files import link_or_copy, remove_leftovers
 from tf_transformer.storage.own_files import check_own_folder, replacing_own
 from training.checkpointing.checkpoint_files import (
     checkpoint_directory,
@@ -51,10 +49,7 @@ def _copy(paths: Iterable[pathlib.Path], directory: pathlib.Path) -> None:
     copies[-1].unlink(missing_ok=True)  # an index must not refer to the data of another save
     for path, copy in zip(paths, copies, strict=True):
         with replacing_own(copy) as temporary:
-            try:
-                os.link(path, temporary)
-            except OSError:  # another disk, or a file system without hard links
-                shutil.copyfile(path, temporary)
+            link_or_copy(path, temporary)
 
 
 def best_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:

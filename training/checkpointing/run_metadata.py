@@ -143,10 +143,10 @@ def check_resumable(
     _check_trained_here(model_dir)
     if not _has_trained(model_dir):
         return
-    former = _read_run(model_dir)
+    former = _read_run(model_dir / TRAINING_NAME)
     run = run_fingerprint(config, former["corpus"], init_from)
     names = (f"vocabulary.{field.name}" for field in dataclasses.fields(VocabularyConfig))
-    _check_same_settings(model_dir, former, run, _CHANGEABLE_SETTINGS | set(names))
+    _check_same_settings(former, run, _CHANGEABLE_SETTINGS | set(names), model_dir)
     _check_steps(model_dir, config.optimization.steps)
 
 
@@ -163,26 +163,41 @@ def check_same_run(
     Raises:
         InputError: the runs differ, or the record is damaged.
     """
-    former = _read_run(model_dir)
-    if former["corpus"] != run["corpus"]:
-        raise InputError(
-            f"{model_dir} was trained on another corpus; give the same files or another --model-dir"
-        )
-    if former.get("vocabulary") != run.get("vocabulary"):
-        raise InputError(
-            f"{model_dir} was trained with another vocabulary; give the same --vocabulary (none "
-            "if it was trained without), or another --model-dir"
-        )
-    if former.get("added_pieces") != run.get("added_pieces"):
-        raise InputError(
-            f"{model_dir} was trained with other pieces added to the vocabulary; give the same "
-            "--add-pieces (none if it was trained without), or another --model-dir"
-        )
-    _check_same_settings(model_dir, former, run, changeable)
+    former = _read_run(model_dir / TRAINING_NAME)
+    _check_same(former, run, changeable, str(model_dir), "--model-dir")
 
 
-def _read_run(model_dir):
-    path = model_dir / TRAINING_NAME
+def check_no_other_run(model_dir: pathlib.Path, run: dict) -> None:
+    """Checks that a folder does not hold the checkpoints or the model of another run.
+
+    Args:
+        model_dir: directory of the run, which may be new.
+        run: the result of `run_fingerprint`.
+
+    Raises:
+        InputError: it does, or its record is damaged.
+    """
+    if (model_dir / CONFIG_NAME).exists() and _has_trained(model_dir):
+        check_same_run(model_dir, run)
+
+
+def check_recorded_run(record: pathlib.Path, run: dict, where: str, option: str) -> None:
+    """Compares a run with one that was recorded elsewhere than in the model directory.
+
+    Args:
+        record: copy of that run's `training.json`.
+        run: the result of `run_fingerprint`.
+        where: the place that the record is from, for messages.
+        option: the option that names this place, for messages.
+
+    Raises:
+        InputError: the runs differ, or the record is damaged.
+    """
+    former = _read_run(record, f"{where}/{TRAINING_NAME}")
+    _check_same(former, run, _CHANGEABLE_SETTINGS, where, option)
+
+
+def _read_run(path, where=None):
     try:
         run = read_json(path)
         # `make_config` adds defaults of settings that did not exist when the file was written.
@@ -192,21 +207,40 @@ def _read_run(model_dir):
         }
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(
-            f"{path}: damaged; expected the settings and corpus of a run ({repr(error)[:400]})"
+            f"{where or path}: damaged; expected the settings and corpus of a run "
+            f"({repr(error)[:400]})"
         ) from error
 
 
-def _check_same_settings(model_dir, former, run, changeable):
+def _check_same(former, run, changeable, where, option):
+    if former["corpus"] != run["corpus"]:
+        raise InputError(
+            f"{where} was trained on another corpus; give the same files or another {option}"
+        )
+    if former.get("vocabulary") != run.get("vocabulary"):
+        raise InputError(
+            f"{where} was trained with another vocabulary; give the same --vocabulary (none "
+            f"if it was trained without), or another {option}"
+        )
+    if former.get("added_pieces") != run.get("added_pieces"):
+        raise InputError(
+            f"{where} was trained with other pieces added to the vocabulary; give the same "
+            f"--add-pieces (none if it was trained without), or another {option}"
+        )
+    _check_same_settings(former, run, changeable, where, option)
+
+
+def _check_same_settings(former, run, changeable, where, option="--model-dir"):
     if former.get("init_from") != run.get("init_from"):
         raise InputError(
-            f"{model_dir} was trained with init_from={former.get('init_from')!r}; received "
-            f"{run.get('init_from')!r}. Give the same or another --model-dir"
+            f"{where} was trained with init_from={former.get('init_from')!r}; received "
+            f"{run.get('init_from')!r}. Give the same or another {option}"
         )
     before = flatten(former["settings"])
     now = flatten(run["settings"])
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name) and name not in changeable:
             raise InputError(
-                f"{model_dir} was trained with {name}={before.get(name)!r}; "
-                f"received {now.get(name)!r}. Give the same settings or another --model-dir"
+                f"{where} was trained with {name}={before.get(name)!r}; "
+                f"received {now.get(name)!r}. Give the same settings or another {option}"
             )

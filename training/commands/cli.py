@@ -9,6 +9,7 @@ from training.commands import (
     picture_cli,
     plan_cli,
     prepare_cli,
+    restore_cli,
     runs_cli,
     train_cli,
     train_shortlist_cli,
@@ -18,6 +19,7 @@ from training.commands import (
 _MODULES = (
     demo_cli,
     train_cli,
+    restore_cli,
     average_cli,
     train_shortlist_cli,
     evaluate_cli,

@@ -41,6 +41,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_corpus(parser)
     add_model_dir(parser, "the model directory to write")
     parser.add_argument(
+        "--backup", metavar="URL",
+        help="keep a copy of the model directory on object storage, such as gs://bucket/run or "
+        "s3://bucket/run, and restore it first if it is newer",
+    )  # fmt: skip
+    parser.add_argument(
         "--init-from", type=pathlib.Path, metavar="DIR",
         help="a model to initialize vocabulary and weights from (fine-tuning)",
     )  # fmt: skip
@@ -80,6 +85,10 @@ def _run(options):
     profile = options.profile and _parse_profile(options.profile, config.optimization.steps)
     texts = text_files(options)
     check_early(options, config, folders, vocabulary, texts)
+    if options.backup is not None:
+        from training.backup.object_store import check_backup_url
+
+        check_backup_url(options.backup)
     import_tensorflow()
     from training.checkpointing.run_files import LOGS_NAME, PICTURE_NAME
     from training.malloc import keep_freed_memory
@@ -103,6 +112,7 @@ def _run(options):
         init_from=options.init_from,
         vocabulary=options.vocabulary,
         add_pieces=options.add_pieces,
+        backup=options.backup,
     )
     if not result.is_chief:
         return 0 if result.stopped_by is None else 128 + result.stopped_by

@@ -23,6 +23,39 @@ def test_who_is_who():
     assert read_cluster(text) == Cluster(("[::1]:65535", "a:1", "b:2"), "[::1]:65535")
 
 
+def managed(task, **jobs):
+    """As Google's managed training jobs set it, with fields that TensorFlow does not need."""
+    jobs = {
+        "chief": ["cmle-training-workerpool0-0a1b-0:2222"],
+        "worker": [f"cmle-training-workerpool1-0a1b-{index}:2222" for index in (0, 1)],
+    } | jobs
+    extra = {"environment": "cloud", "job": {"python_module": "", "args": ["train"]}}
+    return json.dumps({"cluster": jobs, "task": task | {"trial": "1", "cloud": "x-tp"}} | extra)
+
+
+def test_a_managed_job():
+    cluster = read_cluster(managed({"type": "worker", "index": 1}))
+    assert cluster.address == "cmle-training-workerpool1-0a1b-1:2222"
+    assert cluster.addresses[0] == "cmle-training-workerpool0-0a1b-0:2222"
+    assert choose_strategy("auto", None, cluster) == ("multi_worker", None)
+
+
+@pytest.mark.parametrize(
+    ("task", "jobs", "fault"),
+    [
+        (
+            {"type": "evaluator", "index": 0},
+            {},
+            "type 'evaluator' is not in the cluster",
+        ),
+        ({"type": "worker", "index": 0}, {"ps": ["c:2222"]}, "only chief and worker, not 'ps'"),
+    ],
+)
+def test_a_managed_job_with_other_roles(task, jobs, fault):
+    with pytest.raises(ValueError, match=fault):
+        read_cluster(managed(task, **jobs))
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

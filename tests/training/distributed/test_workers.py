@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.conftest import SMALL_SETTINGS
+from tf_transformer.__main__ import make_parser
 from training.checkpointing.checkpoint_files import checkpoint_paths
 
 EXAMPLES = pathlib.Path(__file__).parents[3] / "examples" / "multi_worker"
@@ -95,39 +96,63 @@ def test_a_signal_to_one_worker_stops_all_in_order(corpus, tmp_path):
     assert "Stopped and saved at step" in answers[0][0]
 
 
-def run_script(script, tmp_path, **environment):
-    """The TF_CONFIG that a shell script gives to a command `tf-transformer` of ours."""
+def run_script(script, tmp_path, status=0, **environment):
+    """What a shell script prints, with a command `tf-transformer` of ours that prints TF_CONFIG.
+
+    `status` is that of the command, and of the script.
+    """
     for name, content in {
-        "tf-transformer": 'echo "$TF_CONFIG"',
-        "scontrol": "printf 'a\\nb\\n'",
+        "tf-transformer": f'echo "$TF_CONFIG"; exit {status}',
+        "scontrol": '[ "$1" = show ] && printf "a\\nb\\n" || echo "$@"',
         "srun": 'shift; SLURM_PROCID=1 exec "$@"',
     }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{content}\n")
         (tmp_path / name).chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
     command = ["/bin/sh", "-c", script]
-    output = subprocess.check_output(command, env=environment | {"PATH": path}, text=True)
-    return json.loads(output)
+    done = subprocess.run(command, env=environment | {"PATH": path}, text=True, capture_output=True)
+    assert done.returncode == status, done.stderr
+    return done.stdout
 
 
 def test_what_the_kubernetes_job_starts(tmp_path):
     service, job = yaml.safe_load_all((EXAMPLES / "kubernetes.yaml").read_text())
     pods = job["spec"]["template"]["spec"]
     (container,) = pods["containers"]
-    config = run_script(container["args"][0], tmp_path, WORKERS="2", JOB_COMPLETION_INDEX="1")
+    output = run_script(container["args"][0], tmp_path, WORKERS="2", JOB_COMPLETION_INDEX="1")
+    config = json.loads(output)
     names = [f"{job['metadata']['name']}-{index}.{pods['subdomain']}:2222" for index in (0, 1)]
     assert config == {"cluster": {"worker": names}, "task": {"type": "worker", "index": 1}}
     assert service["metadata"]["name"] == pods["subdomain"]
     assert container["env"] == [{"name": "WORKERS", "value": str(job["spec"]["completions"])}]
     assert job["spec"]["parallelism"] == job["spec"]["completions"]
+    assert pods["restartPolicy"] == "Never"  # which the failure policy needs
 
 
 def test_what_the_slurm_script_starts(tmp_path):
-    config = run_script((EXAMPLES / "slurm.sh").read_text(), tmp_path, SLURM_JOB_NODELIST="n[1-2]")
-    assert config == {
+    output = run_script((EXAMPLES / "slurm.sh").read_text(), tmp_path, SLURM_JOB_NODELIST="n[1-2]")
+    assert json.loads(output) == {
         "cluster": {"worker": ["a:2222", "b:2222"]},
         "task": {"type": "worker", "index": 1},
     }
+
+
+@pytest.mark.parametrize(("status", "last"), [(143, "requeue 7"), (2, "}}"), (0, "}}")])
+def test_a_slurm_job_goes_on_after_its_time_limit(tmp_path, status, last):
+    """SIGTERM comes before the limit; other errors would only come again."""
+    script = (EXAMPLES / "slurm.sh").read_text()
+    variables = {"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_ID": "7"}
+    assert run_script(script, tmp_path, status, **variables).rstrip().endswith(last)
+
+
+def test_the_pools_of_the_managed_job():
+    """One chief, and as many workers as wanted, which all run the same command."""
+    job = yaml.safe_load((EXAMPLES / "vertex.yaml").read_text())
+    chief, workers = job["workerPoolSpecs"]
+    assert chief["replicaCount"] == 1
+    assert chief["containerSpec"] == workers["containerSpec"]
+    parser = make_parser()
+    assert parser.parse_args(chief["containerSpec"]["args"]).backup == "gs://BUCKET/model"
 
 
 @pytest.mark.slow

@@ -1,0 +1,1 @@
+"""Backups of model directories on object storage: uploading, checking and restoring."""
