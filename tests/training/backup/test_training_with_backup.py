@@ -1,6 +1,9 @@
 """Training that loses its machine goes on from the backup as if nothing had happened."""
 
+import logging
 import signal
+import time
+import types
 
 import pytest
 
@@ -13,7 +16,7 @@ from training.trainer import train
 fsspec = pytest.importorskip("fsspec")
 
 SETTINGS = {
-    "optimization__steps": 20,
+    "optimization__steps": 15,
     "optimization__checkpoint_every": 5,
     "optimization__average_decay": 0.9,
 }
@@ -40,9 +43,10 @@ def test_a_lost_machine_changes_nothing(corpus, tmp_path, monkeypatch, url, capl
         config = small_config(**SETTINGS)
         return train(config, model_dir=tmp_path / name, backup=backup, **corpus.arguments)
 
+    caplog.set_level(logging.INFO, "training")
     go_on("whole", backup=None)
     save = SaveCheckpoints._save
-    for number in range(3):
+    for number in range(2):
 
         def save_or_be_lost(callback, number=number):
             step = int(callback.model.optimizer.iterations.numpy())
@@ -53,15 +57,16 @@ def test_a_lost_machine_changes_nothing(corpus, tmp_path, monkeypatch, url, capl
         with monkeypatch.context() as patch, pytest.raises(Lost):
             patch.setattr(SaveCheckpoints, "_save", save_or_be_lost)
             # The upload of the last checkpoint has ended by then.
-            patch.setattr("training.backup.backup.threading.Thread", Immediately)
+            immediately = types.SimpleNamespace(Thread=Immediately)
+            patch.setattr("training.backup.backup.threading", immediately)
             go_on(f"lost-{number}")
-    assert go_on("found").step == 20
+    assert go_on("found").step == 15
     assert_same_model(tmp_path / "whole", tmp_path / "found")
     assert [line for line in caplog.messages if line.startswith("Restored")] == [
-        f"Restored step {step} from {url}" for step in (5, 10, 15)
+        f"Restored step {step} from {url}" for step in (5, 10)
     ]
     # And once more, from the finished run alone.
-    assert go_on("again").step == 20
+    assert go_on("again").step == 15
     assert_same_model(tmp_path / "whole", tmp_path / "again")
     whole, again = (tmp_path / name / "validation_scores.json" for name in ("whole", "again"))
     assert whole.read_text() == again.read_text()
@@ -141,8 +146,6 @@ def test_two_workers_that_lose_their_shared_folder(corpus, tmp_path):
 
 
 def wait_for(path, workers):
-    import time
-
     deadline = time.monotonic() + 200
     while not path.exists():
         assert all(worker.poll() is None for worker in workers)
