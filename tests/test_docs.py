@@ -13,7 +13,8 @@ from tf_transformer.__main__ import make_parser
 ROOT = pathlib.Path(__file__).parents[1]
 NAMES = (
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
-    *("examples/docker/README.md", "examples/multi_worker/README.md", "examples/service/README.md"),
+    *("examples/docker/README.md", "examples/multi_worker/README.md"),
+    *("examples/service/README.md", "examples/tfx/README.md"),
 )
 PAGES = [*(ROOT / name for name in NAMES), *sorted((ROOT / "docs").glob("*.md"))]
 PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,14 +1,14 @@
 """Training that loses its machine goes on from the backup as if nothing had happened."""
 
 import logging
-import signal
-import time
+import subprocess
+import sys
 import types
 
 import pytest
 
 from tests.conftest import small_config
-from tests.training.distributed.test_workers import start_workers, train_command, variables
+from tests.training.distributed.test_workers import EXAMPLES, train_command, variables
 from training.backup.object_store import ObjectStore
 from training.callbacks.callbacks import SaveCheckpoints
 from training.trainer import train
@@ -118,36 +118,28 @@ def test_a_backup_that_cannot_be_written_is_reported_first(corpus, tmp_path, mon
 
 
 @pytest.mark.slow
-def test_two_workers_that_lose_their_shared_folder(corpus, tmp_path):
-    """The chief uploads; SIGTERM to the other worker, as before a machine is taken away."""
-    backup = f"file://{tmp_path}/backup"
-    changes = SETTINGS | {"optimization__steps": 100_000}
-    command = [*train_command(corpus, tmp_path / "first", **changes), "--backup", backup]
-    workers = start_workers(command)
-    try:
-        wait_for(tmp_path / "first" / "checkpoints" / "step-10.index", workers)
-        workers[1].send_signal(signal.SIGTERM)
-        answers = [worker.communicate(timeout=120) for worker in workers]
-    finally:
-        for worker in workers:
-            worker.kill()
-    assert [worker.returncode for worker in workers] == [143, 143], answers
-    stopped = int(answers[0][0].split("saved at step ")[1].split(".")[0])
-    steps = 5 * (stopped // 5 + 2)
-    changes = SETTINGS | {"optimization__steps": steps}
-    command = [*train_command(corpus, tmp_path / "second", **changes), "--backup", backup]
-    workers = start_workers(command)
-    answers = [worker.communicate(timeout=300) for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], answers
-    assert f"Resuming from step {stopped}" in answers[0][1]
-    whole = start_workers(train_command(corpus, tmp_path / "whole", **changes))
-    assert [worker.wait(timeout=300) for worker in whole] == [0, 0]
-    assert_same_model(tmp_path / "whole", tmp_path / "second")
+def test_the_drills_of_the_guide(corpus, tmp_path):
+    """Two workers: one drained, one dead, and all lost with their folder."""
+    settings = SETTINGS | {"optimization__steps": 45, "optimization__checkpoint_every": 15}
+    command = train_command(corpus, tmp_path, **settings)
+    position = command.index("--model-dir")
+    del command[position : position + 2]
+    drills = [sys.executable, str(EXAMPLES / "drills.py"), str(tmp_path / "drills"), *command]
+    done = subprocess.run(drills, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    results = [line for line in done.stdout.splitlines() if "ended with" in line]
+    assert results == [
+        "drain: ended with [143, 143], then [0, 0]: same weights",
+        "lose_worker: ended with [2, -9], then [0, 0]: same weights",
+        "lose_everything: ended with [-9, -9], then [0, 0]: same weights",
+    ]
+    lost = tmp_path / "drills" / "lose_everything" / "model"
+    assert_same_model(tmp_path / "drills" / "whole" / "model", lost)
 
 
-def wait_for(path, workers):
-    deadline = time.monotonic() + 200
-    while not path.exists():
-        assert all(worker.poll() is None for worker in workers)
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+def test_the_drills_say_how_they_are_called(tmp_path):
+    drills = [sys.executable, str(EXAMPLES / "drills.py")]
+    for arguments in ([], [str(tmp_path)], [str(tmp_path), "tf-transformer", "train"]):
+        done = subprocess.run([*drills, *arguments], capture_output=True, text=True)
+        assert done.returncode == 2
+        assert done.stderr == "usage: drills.py OUT COMMAND ... --deterministic\n"
