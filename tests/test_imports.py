@@ -251,7 +251,7 @@ TIERS = (
         *("config_checks", "presets", "config", "ensemble_config"),
     },
     {"text"},
-    {"layers"},
+    {"layers", "word_alignment"},
     {"losses", "models"},
     {"shortlists"},
     {"decoding", "quantization"},

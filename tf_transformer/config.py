@@ -11,6 +11,7 @@ from tf_transformer.config_checks import (
     DropoutRate,
     Epsilon,
     FirstPosition,
+    HeadIndex,
     InnerWidth,
     LanguageTags,
     ModelWidth,
@@ -125,6 +126,10 @@ class TransformerConfig:
             each side starts with the tag of its own language (Fan et al., 2020, M2M100 and NLLB);
             in text and in token ids both stand at the start of the source, first the target's,
             which the search and training move to the target, see `framing.split_tags`.
+        alignment_head: the head of the cross-attention of `alignment_layer` that was trained to
+            align words, see `losses/guided_alignment.py`; it alone is the model's alignment. None
+            means that none was, and the alignment is the mean over the heads. Changes no other
+            result.
         depth_scaled_initialization: the initial weights of layer l are scaled by 1 / sqrt(l)
             (Zhang et al., 2019).
         layer_norm_epsilon: of every norm.
@@ -163,6 +168,7 @@ class TransformerConfig:
     source_end: Switch = True
     logits_bias: Switch | None = None
     language_tags: LanguageTags = "source"
+    alignment_head: HeadIndex | None = None
     depth_scaled_initialization: Switch = False
     layer_norm_epsilon: Epsilon = 1e-6
     max_length: NumPositions = 256
@@ -241,6 +247,15 @@ class TransformerConfig:
     def num_target_tags(self) -> int:
         """Number of tags at the start of a source that belong to its target."""
         return int(self.language_tags == "source_and_target")
+
+    @property
+    def alignment_layer(self) -> int:
+        """Index of the decoder layer whose cross-attention is the model's alignment.
+
+        It is the second-to-last layer, which matches word alignments best (Garg et al., 2019), or
+        the only one.
+        """
+        return max(self.num_decoder_layers - 2, 0)
 
     @property
     def logits_tied(self) -> bool:

@@ -21,6 +21,7 @@ InnerWidth = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**18)]
 NumHeads = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**10)]
 NumPositions = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**20)]
 FirstPosition = Annotated[int, pydantic.Field(strict=True, ge=0, le=2**20)]
+HeadIndex = Annotated[int, pydantic.Field(strict=True, ge=0, lt=2**10)]
 
 Switch = Annotated[bool, pydantic.Field(strict=True)]
 DropoutRate = Annotated[float, pydantic.Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
@@ -187,6 +188,12 @@ def _check_meaning(config):
             "`first_position` must be 0 unless `positions` are sinusoids. "
             f"Received: first_position={config.first_position}, positions={config.positions!r}"
         )
+    num_heads = config.side("decoder").cross_num_heads
+    if config.alignment_head is not None and config.alignment_head >= num_heads:
+        raise InputError(
+            f"`alignment_head` must be less than the number of heads of the cross-attention, "
+            f"{num_heads}. Received: alignment_head={config.alignment_head}"
+        )
     if config.num_target_tags and config.positions == "learned":
         raise InputError(
             "`language_tags='source_and_target'` makes targets longer than `max_length`, for which "
@@ -198,6 +205,7 @@ def _check_decoder_only(config):
     given = {"source_vocab_size": config.source_vocab_size}
     given |= {f"encoder.{name}": value for name, value in vars(config.encoder).items()}
     given["decoder.cross_num_heads"] = config.decoder.cross_num_heads
+    given["alignment_head"] = config.alignment_head
     for name, value in given.items():
         if value is not None:
             raise InputError(

@@ -159,6 +159,8 @@ class OptimizationConfig:
             memory; the update is that of the whole batch.
         r_drop: weight of the divergence between two passes with different dropout (R-Drop), see
             `losses/r_drop.py`; 0 makes a single pass.
+        alignment_weight: weight of the loss of word alignments, if the run has any, see
+            `losses/guided_alignment.py`; 0.05 in Garg et al., 2019.
         clip_norm: maximum global norm of the gradient; None sets no limit, as in the paper.
         average_decay: decay of an exponential moving average of the weights, see `Adam`. The
             average is validated and becomes the model. None keeps no average.
@@ -181,6 +183,7 @@ class OptimizationConfig:
     keep_checkpoints: Positive = 10
     micro_batches: Positive = 1
     r_drop: Rate = 0.0
+    alignment_weight: PositiveFloat = 0.05
     clip_norm: PositiveFloat | None = None
     average_decay: Annotated[float, pydantic.Field(gt=0, lt=1)] | None = None
     dtype: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"

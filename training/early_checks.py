@@ -1,5 +1,6 @@
 """Checks of the `train` command that run before TensorFlow is imported or files are written."""
 
+import dataclasses
 import itertools
 import pathlib
 from collections.abc import Sequence
@@ -9,12 +10,14 @@ from tf_transformer.text.language_tags import check_tags
 from tf_transformer.text.line_count import count_lines
 from tf_transformer.text.parallel_text import check_parallel
 from tf_transformer.text.text_file import TextFile
+from tf_transformer.word_alignment.pharaoh import check_alignments
 from training.config import TrainingConfig
 from training.prepared.prepared_folder import PreparedFolder, read_description
 from training.prepared.shard_checks import check_size
 
-# Training lines whose language tags are checked here; `train` checks all of them later.
-_CHECKED_TAG_LINES = 10_000
+# Training lines whose language tags and alignments are checked here; `train` checks all of them
+# later.
+_CHECKED_LINES = 10_000
 # `count_lines` records the offset of every n-th line; this n records none but the first.
 _NO_OFFSETS = 2**62
 
@@ -36,11 +39,57 @@ def check_sources(config: TrainingConfig, has_source: bool, has_validation_sourc
             )
 
 
-def check_noise(config: TrainingConfig, is_prepared: bool) -> None:
-    """Checks that the text that noise changes is there.
+def with_alignment_head(
+    config: TrainingConfig, *, has_alignments: bool, has_initial_model: bool
+) -> TrainingConfig:
+    """Returns the settings of a run with or without word alignments.
+
+    With alignments, the head that learns them is the first one, unless the settings name another.
+
+    Args:
+        config: settings of the run.
+        has_alignments: whether the run has word alignments.
+        has_initial_model: whether it begins with the weights of another model, whose head may have
+            learned alignments already.
 
     Raises:
-        InputError: there is noise, and the corpus is prepared.
+        InputError: alignments of a language model, or a head that nothing would train.
+    """
+    head = config.model.get("alignment_head")
+    if not has_alignments:
+        if head is not None and not has_initial_model:
+            raise InputError(
+                f"'model.alignment_head: {head}' needs word alignments, which train this head; "
+                "give them as --alignments, or leave it out"
+            )
+        return config
+    if config.is_language_model:
+        raise InputError("a language model has no source to align with; leave out --alignments")
+    if head is not None:
+        return config
+    return dataclasses.replace(config, model=config.model | {"alignment_head": 0})
+
+
+def check_some_alignments(
+    alignments: TextFile | None, source: TextFile | None, target: TextFile
+) -> None:
+    """Checks the number of lines of the alignments, and the first lines, see `check_alignments`.
+
+    Raises:
+        InputError: as `check_alignments`.
+    """
+    if alignments is None or source is None:
+        return
+    paths = {file.path for file in (alignments, source, target)}
+    is_whole = len({count_lines(path, _NO_OFFSETS).lines for path in paths}) > 1
+    check_alignments(alignments, source, target, None if is_whole else _CHECKED_LINES)
+
+
+def check_noise(config: TrainingConfig, is_prepared: bool, has_alignments: bool) -> None:
+    """Checks that the text that noise changes is there, and that its words have no numbers.
+
+    Raises:
+        InputError: there is noise, and the corpus is prepared or has word alignments.
     """
     rates = {name: rate for name, rate in vars(config.data.noise).items() if rate}
     if is_prepared and rates:
@@ -48,6 +97,11 @@ def check_noise(config: TrainingConfig, is_prepared: bool) -> None:
             "'data.noise' changes text before it is tokenized, and a prepared folder holds token "
             "ids; train on text files, or add a prepared folder of noisy text with --prepared "
             f"DIR=WEIGHT. Received: {rates}"
+        )
+    if has_alignments and rates:
+        raise InputError(
+            "'data.noise' adds and removes words, of which --alignments have the numbers; leave "
+            f"out one of them. Received: {rates}"
         )
 
 
@@ -117,5 +171,5 @@ def check_language_tags(
     if validation_source is not None:
         check_tags(validation_source.lines(), languages, str(validation_source), num_tags)
     if source is not None:
-        lines = itertools.islice(source.lines(), _CHECKED_TAG_LINES)
+        lines = itertools.islice(source.lines(), _CHECKED_LINES)
         check_tags(lines, languages, str(source), num_tags)

@@ -27,8 +27,11 @@ if TYPE_CHECKING:  # settings are checked before TensorFlow is imported
 
 # Folder in a model directory that holds the initial weights until training has ended.
 INITIAL_NAME = "initial"
-# Model settings that affect only training, so that fine-tuning may change them.
-_CHANGEABLE = {"dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"}
+# Model settings that change no translation, so that fine-tuning may change them.
+_CHANGEABLE = {
+    *("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"),
+    "alignment_head",
+}
 
 
 def config_like(
@@ -39,7 +42,7 @@ def config_like(
     Args:
         model_dir: the model to initialize from.
         given: settings, nested as in `TrainingConfig`. Those of the model and the vocabulary must
-            equal the initial model's, except for dropout rates.
+            equal the initial model's, except for dropout rates and the alignment head.
         added_pieces: pieces that are added to the vocabulary, or have been, see `read_pieces`.
 
     Returns:

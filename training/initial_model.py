@@ -15,11 +15,16 @@ from training.trained_weights import choose_trained
 
 
 def build_model(
-    config: TrainingConfig, source_vocab_size: int | None, target_vocab_size: int
+    config: TrainingConfig,
+    source_vocab_size: int | None,
+    target_vocab_size: int,
+    *,
+    is_guided: bool = False,
 ) -> TrainableTransformer | TrainableLanguageModel:
     """Returns the built model, compiled with its loss, metrics and optimizer.
 
-    Call it in the scope of the distribution strategy.
+    Call it in the scope of the distribution strategy. If it `is_guided`, batches have alignments,
+    see `losses/guided_alignment.py`.
     """
     optimization = config.optimization
     model_class = TrainableLanguageModel if config.is_language_model else TrainableTransformer
@@ -53,6 +58,7 @@ def build_model(
     model.optimizer.build(model.trainable_variables)
     model.num_micro_batches = optimization.micro_batches
     model.r_drop = optimization.r_drop
+    model.alignment_weight = optimization.alignment_weight if is_guided else 0.0
     return model
 
 

@@ -32,6 +32,7 @@ from training.callbacks.validation import Validation, log_settings_and_graph
 from training.checkpointing.checkpoints import Checkpoints
 from training.checkpointing.run_files import LOGS_NAME
 from training.config import TrainingConfig
+from training.data.alignments import move_alignment
 from training.data.augmentation import augment
 from training.data.pipeline import ParallelText
 from training.distributed.workers import Workers
@@ -180,13 +181,17 @@ def _fit(model, config, corpus, validation, validation_batches, workers, callbac
 
 
 def _tags_moved(batches: tf.data.Dataset, num_tags: int) -> tf.data.Dataset:
-    """Applies `move_tags` if targets have tags."""
+    """Applies `move_tags` and `move_alignment` if targets have tags."""
     if not num_tags:
         return batches
-    return batches.map(
-        lambda inputs, labels: move_tags(inputs, labels, num_tags),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
+
+    def move(inputs, labels):
+        moved, labels = move_tags(inputs, labels, num_tags)
+        if "alignment" in inputs:
+            moved["alignment"] = move_alignment(inputs["alignment"], num_tags)
+        return moved, labels
+
+    return batches.map(move, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def _countable(batches: tf.data.Dataset) -> tf.data.Dataset:

@@ -11,6 +11,7 @@ from keras import ops
 from tf_transformer.errors import InputError
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.losses.fused_cross_entropy import projected_cross_entropy
+from tf_transformer.losses.guided_alignment import alignment_losses
 from tf_transformer.losses.label_smoothing import sum_over_replicas
 from tf_transformer.losses.metrics import TokenMean
 from tf_transformer.models.base import DecoderModel
@@ -34,6 +35,12 @@ class _TrainableModel(DecoderModel):
         num_micro_batches: number of micro-batches per replica's batch.
         r_drop: weight of the divergence between two passes, see `losses/r_drop.py`; 0 for a single
             pass.
+        alignment_weight: weight of the alignment loss, see `losses/guided_alignment.py`. With 0,
+            the default, there is none; else the inputs have an `"alignment"`,
+            `(batch, target_length, source_length)` bool, True where a label and a source token are
+            aligned.
+        alignment_loss: metric that is the mean loss of the aligned target tokens, in nats; absent
+            without an `alignment_head`.
         plain_class: class of the model without training, which `save` writes.
         token_metrics: metrics given to `compile`.
         entries: metric that counts the entries of source and target, padding included.
@@ -43,6 +50,7 @@ class _TrainableModel(DecoderModel):
 
     num_micro_batches = 1
     r_drop = 0.0
+    alignment_weight = 0.0
     plain_class: type[DecoderModel]
     token_metrics: Sequence[TokenMean] = ()
 
@@ -64,6 +72,8 @@ class _TrainableModel(DecoderModel):
         self.target_tokens = keras.metrics.Sum(name="target_tokens", dtype="float32")
         if not self.config.decoder_only:
             self.source_tokens = keras.metrics.Sum(name="source_tokens", dtype="float32")
+        if self.config.alignment_head is not None:
+            self.alignment_loss = keras.metrics.Mean(name="alignment_loss", dtype="float32")
         super().build(input_shape)
 
     def train_step(self, data):
@@ -85,20 +95,21 @@ class _TrainableModel(DecoderModel):
             repeated, mask = tf.nest.map_structure(
                 lambda ids: tf.concat([ids] * num_passes, axis=0), (inputs, padding_mask(labels))
             )
-            hidden = self.hidden_at(repeated, mask, training=True)
+            divisor = num_passes * ops.maximum(tokens, 1.0)
+            hidden, alignment_loss = self._hidden(repeated, mask, divisor)
             table, bias = self.logits_weights()
             loss, losses = projected_cross_entropy(
                 hidden,
                 table,
                 bias,
                 labels,
-                num_passes * ops.maximum(tokens, 1.0),
+                divisor,
                 self.loss.label_smoothing,
                 self.loss.smoothed_over,
                 self.r_drop,
                 trains_matrix=self._trains_logits_matrix(trained),
             )
-            loss = loss * getattr(self.optimizer, "loss_scale", 1.0)
+            loss = (loss + alignment_loss) * getattr(self.optimizer, "loss_scale", 1.0)
         self._count(inputs, labels)
         for metric in self.token_metrics:
             metric.update_with(losses)
@@ -111,6 +122,15 @@ class _TrainableModel(DecoderModel):
             weights = [weight for weight in projection.weights if weight is not projection.bias]
         ids = {id(variable) for variable in trained}
         return any(id(weight.value) in ids for weight in weights)
+
+    def _hidden(self, inputs, mask, divisor):
+        """Returns the decoder's output at the labels, and the weighted alignment loss."""
+        if not self.alignment_weight:
+            return self.hidden_at(inputs, mask, training=True), 0.0
+        hidden, log_weights = self.aligned_hidden_at(inputs, mask, training=True)
+        losses, is_aligned = alignment_losses(log_weights, inputs["alignment"])
+        self.alignment_loss.update_state(losses, sample_weight=is_aligned)
+        return hidden, self.alignment_weight * ops.sum(losses) / divisor
 
     def _accumulated_gradients(self, inputs, labels, tokens):
         rows = tf.shape(labels)[0]

@@ -60,6 +60,7 @@ def train(
     init_from: str | os.PathLike | None = None,
     vocabulary: str | os.PathLike | None = None,
     add_pieces: str | os.PathLike | None = None,
+    alignments: Text | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     backup: str | None = None,
 ) -> TrainingResult:
@@ -94,6 +95,8 @@ def train(
             unless `prepared` or `init_from` has one.
         add_pieces: a file of pieces to add to the vocabulary of `init_from`, see `read_pieces`;
             give them to `config_like` as well.
+        alignments: word alignments of `source` and `target` in Pharaoh's format, a line for each
+            pair; a head of the cross-attention learns them, see `losses/guided_alignment.py`.
         callbacks: the caller's own callbacks. Each of several workers calls its own; either all
             workers have some or none. Models saved by `ModelCheckpoint` can be loaded with
             `keras.models.load_model` after `import tf_transformer`. Keras callbacks that change
@@ -113,7 +116,7 @@ def train(
     run = TrainingRun(
         model_dir=pathlib.Path(model_dir),
         config=make_config(config_to_dict(config)),  # it may have been constructed unchecked
-        corpus=_training_corpus(source, target, prepared),
+        corpus=_training_corpus(source, target, prepared, alignments),
         validation=TextPair(_text_file(validation_source, 1), _text_file(validation_target, 2)),
         init_from=pathlib.Path(init_from) if init_from else None,
         vocabulary=pathlib.Path(vocabulary) if vocabulary else None,
@@ -147,10 +150,16 @@ def train(
         return result
 
 
-def _training_corpus(source, target, prepared) -> TextPair | PreparedText:
+def _training_corpus(source, target, prepared, alignments) -> TextPair | PreparedText:
     if (target is None) == (prepared is None) or (prepared and source):
         raise InputError("expected either `target`, with its `source`, or `prepared`")
-    return prepared or TextPair(_text_file(source, 1), _text_file(target, 2))
+    if prepared:
+        if alignments:
+            raise InputError(
+                "`alignments` are of `source` and `target`; `prepared` cannot have any"
+            )
+        return prepared
+    return TextPair(_text_file(source, 1), _text_file(target, 2), _text_file(alignments, 1))
 
 
 def _text_file(given, column):
@@ -175,9 +184,10 @@ def _checked(run: TrainingRun) -> TrainingRun:
             f"{run.model_dir}: expected a folder, or a name that is free, for the model"
         )
     check_sources(run.config, run.corpus.has_source, run.validation.has_source)
+    run = run.with_alignment_head()
     if run.config.data.curriculum and not isinstance(run.corpus, PreparedText):
         raise InputError("'data.curriculum' has the shares of prepared folders; give --prepared")
-    check_noise(run.config, isinstance(run.corpus, PreparedText))
+    check_noise(run.config, isinstance(run.corpus, PreparedText), run.is_guided)
     run = run.with_existing_vocabulary()
     check_initial_model(run.model_dir, run.init_from, run.config)
     check_resumable(run.model_dir, run.config, run.init_from)
@@ -224,7 +234,7 @@ def _train(
     if run.config.is_language_model:
         _log.info("There is no source: this trains a language model of the target.")
     with distribution.scope():
-        model = build_model(run.config, *vocab_sizes(tokenizers))
+        model = build_model(run.config, *vocab_sizes(tokenizers), is_guided=run.is_guided)
     checkpoints = Checkpoints(
         run.model_dir,
         model,

@@ -20,6 +20,7 @@ from training.config import TrainingConfig
 from training.data.pipeline import ParallelText
 from training.data.text_pair import TextPair
 from training.data.vocabulary import train_vocabularies
+from training.early_checks import with_alignment_head
 from training.fine_tuning import INITIAL_NAME, copy_weights, describe_coverage
 from training.initial_model import set_word_vectors
 from training.prepared.existing_vocabulary import vocabulary_for, with_vocabulary
@@ -89,6 +90,24 @@ class TrainingRun:
             config = with_vocabulary(self.config, self.corpus.vocabulary)
             return dataclasses.replace(self, config=config)
         return self
+
+    @property
+    def is_guided(self) -> bool:
+        """Whether the corpus has word alignments."""
+        return isinstance(self.corpus, TextPair) and self.corpus.alignments is not None
+
+    def with_alignment_head(self) -> "TrainingRun":
+        """Returns the run with the settings of its alignments, if it has any.
+
+        Raises:
+            InputError: as the function `with_alignment_head`.
+        """
+        config = with_alignment_head(
+            self.config,
+            has_alignments=self.is_guided,
+            has_initial_model=self.init_from is not None,
+        )
+        return dataclasses.replace(self, config=config)
 
     def check_texts(self) -> None:
         """Reads the texts once and checks them; `prepare` has checked those of a prepared corpus.

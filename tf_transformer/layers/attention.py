@@ -72,6 +72,28 @@ def scaled_dot_product_attention(
     return attended, weights
 
 
+def log_attention(query: Any, key: Any, attention_mask: Any = None) -> Any:
+    """Computes log softmax(Q K^T / sqrt(d_k)) in float32.
+
+    The gradient of the logarithm of attention weights would be infinite where a weight has
+    underflowed, as small ones do in half precision; the gradient of this function is at most 1.
+
+    Args:
+        query: Q, `(..., query_length, head_dim)`.
+        key: K, `(..., key_length, head_dim)`.
+        attention_mask: boolean, True = may attend, broadcasts to
+            `(..., query_length, key_length)`; None lets every query attend to every key.
+
+    Returns:
+        `(..., query_length, key_length)` float32; at most about -1e9 where the mask is False.
+    """
+    query = query * ops.cast(1.0 / math.sqrt(query.shape[-1]), query.dtype)
+    scores = ops.cast(ops.einsum("...qd,...kd->...qk", query, key), "float32")
+    if attention_mask is not None:
+        scores = scores + attention_bias(attention_mask)
+    return ops.log_softmax(scores, axis=-1)
+
+
 class MultiHeadAttention(CompositeLayer):
     """Base class of self-attention and cross-attention   (section 3.2.2).
 
@@ -323,6 +345,38 @@ class CrossAttention(MultiHeadAttention):
         projected = self.project_memory(memory, layout.memory)
         return self.attend_projected(inputs, projected, attention_mask, training, layout)
 
+    def align(
+        self,
+        inputs,
+        memory,
+        head: int,
+        attention_mask=None,
+        training=None,
+        layout: SentenceLayout = PADDED,
+    ):
+        """Computes `call`, and returns the logarithm of the attention weights of one head as well.
+
+        Its gradient reaches the projections of this head alone, and what lies below the layer.
+
+        Args:
+            inputs: `(batch, target_length, d_model)`.
+            memory: `(batch, source_length, memory_width)`.
+            head: index of the head.
+            attention_mask: boolean, True = may attend, broadcasts to
+                `(batch, num_heads, target_length, source_length)`, and is the same for all heads.
+            training: True applies dropout, but not to the logarithms.
+            layout: layout of `inputs` and outputs; `layout.memory` is the layout of `memory`.
+
+        Returns:
+            `(batch, target_length, d_model)` and `(batch, target_length, source_length)` float32,
+            see `log_attention`.
+        """
+        projected = self.project_memory(memory, layout.memory)
+        (query,) = self._split_heads(self.query(inputs), 1, layout)
+        attended, _ = self._attend(query, projected, attention_mask, training, layout)
+        mask = None if attention_mask is None else attention_mask[:, 0]
+        return attended, log_attention(query[:, head], projected["key"][:, head], mask)
+
     def compute_output_shape(self, inputs_shape, memory_shape=None):
         return inputs_shape
 
@@ -358,6 +412,9 @@ class CrossAttention(MultiHeadAttention):
             Those of `attend`.
         """
         (query,) = self._split_heads(self.query(inputs), 1, layout)
+        return self._attend(query, projected, attention_mask, training, layout)
+
+    def _attend(self, query, projected, attention_mask, training, layout: Layout):
         attended, weights = scaled_dot_product_attention(
             query,
             projected["key"],

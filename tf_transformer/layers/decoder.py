@@ -148,6 +148,37 @@ class DecoderLayer(TransformerLayer):
             training,
         )
 
+    def align(
+        self,
+        inputs,
+        memory,
+        head: int,
+        masks: tuple[Any, Any] = (None, None),
+        training=None,
+        layout: SentenceLayout = PADDED,
+    ):
+        """Computes `call`, and returns the logarithm of a head's cross-attention as well.
+
+        Args:
+            inputs: see `call`.
+            memory: see `call`.
+            head: index of the head.
+            masks: `attention_mask` and `cross_attention_mask` of `call`.
+            training: see `call`.
+            layout: see `call`.
+
+        Returns:
+            `(batch, target_length, d_model)` and `(batch, target_length, source_length)` float32,
+            see `CrossAttention.align`.
+        """
+        outputs, _, log_weights = self._run_sublayers(
+            inputs,
+            lambda first, x: first.attend(x, masks[0], training, layout),
+            lambda x: self.cross_attention.align(x, memory, head, masks[1], training, layout),
+            training,
+        )
+        return outputs, log_weights
+
     def step(self, inputs, layer_cache, step, projected_memory=None, memory_mask=None):
         """Computes the layer for the newest token of every hypothesis.
 
@@ -279,6 +310,43 @@ class Decoder(Stack):
 
         outputs, hidden = self._run(inputs, run_layer)
         return outputs, DecoderStates(hidden, attention, cross_attention)
+
+    def align(
+        self,
+        inputs,
+        memory,
+        layer_and_head: tuple[int, int],
+        masks: tuple[Any, Any] = (None, None),
+        training=None,
+        layout: SentenceLayout = PADDED,
+    ):
+        """Computes `call`, and returns the logarithm of a head's cross-attention as well.
+
+        Args:
+            inputs: see `call`.
+            memory: see `call`.
+            layer_and_head: indices of the layer and of the head.
+            masks: `attention_mask` and `cross_attention_mask` of `call`.
+            training: see `call`.
+            layout: see `call`.
+
+        Returns:
+            `(batch, target_length, d_model)` and `(batch, target_length, source_length)` float32,
+            see `CrossAttention.align`.
+        """
+        aligning_layer, head = layer_and_head
+        log_weights = None
+
+        def run_layer(layer_index, hidden):
+            nonlocal log_weights
+            layer = self.stacked_layers[layer_index]
+            if layer_index != aligning_layer:
+                return layer(hidden, memory, *masks, training=training, layout=layout)
+            hidden, log_weights = layer.align(hidden, memory, head, masks, training, layout)
+            return hidden
+
+        outputs, _ = self._run(inputs, run_layer)
+        return outputs, log_weights
 
     def project_memory(self, memory):
         """Returns the cross-attention keys and values of every layer."""

@@ -154,8 +154,8 @@ class Transformer(DecoderModel):
     def alignment(self, inputs):
         """Returns how much each target token attends to each source token.
 
-        It is the mean over the heads of the cross-attention in the second-to-last layer, which
-        matches word alignments best (Garg et al., 2019), or in the only layer.
+        It is the cross-attention in the `alignment_layer` of the configuration, by the
+        `alignment_head` that was trained for it or, without one, the mean over the heads.
 
         Args:
             inputs: dictionary of ids, as for `call`.
@@ -163,10 +163,46 @@ class Transformer(DecoderModel):
         Returns:
             `(batch, target_length, source_length)`.
         """
-        cross = self.states(inputs).decoder.cross_attention
-        return ops.mean(cross[max(len(cross) - 2, 0)], axis=1)
+        weights = self.states(inputs).decoder.cross_attention[self.config.alignment_layer]
+        head = self.config.alignment_head
+        return ops.mean(weights, axis=1) if head is None else weights[:, head]
 
     def hidden_at(self, inputs, positions_mask, training=None):
+        embedded, memory, masks, layout = self._packed(inputs, positions_mask, training)
+        hidden = self.decoder(embedded, memory, *masks, training=training, layout=layout)
+        return layout.select(hidden, positions_mask)
+
+    def aligned_hidden_at(self, inputs, positions_mask, training=None):
+        """Computes `hidden_at`, and returns the logarithm of the alignment as well.
+
+        Args:
+            inputs: dictionary of ids, as for `call`.
+            positions_mask: `(batch, target_length)` bool, True at the positions to return.
+            training: True applies dropout, but not to the logarithm.
+
+        Returns:
+            `(selected, d_model)`, the positions of all rows in sequence, and
+            `(batch, target_length, source_length)` float32, the logarithm of the attention weights
+            of the `alignment_head`; meaningless at padding of the target.
+
+        Raises:
+            InputError: the configuration has no `alignment_head`.
+        """
+        if self.config.alignment_head is None:
+            raise InputError("`aligned_hidden_at` needs a model with an `alignment_head`")
+        embedded, memory, masks, layout = self._packed(inputs, positions_mask, training)
+        hidden, log_weights = self.decoder.align(
+            embedded,
+            memory,
+            (self.config.alignment_layer, self.config.alignment_head),
+            masks,
+            training,
+            layout,
+        )
+        return layout.select(hidden, positions_mask), log_weights
+
+    def _packed(self, inputs, positions_mask, training):
+        """Returns what the decoder takes: embedded target, memory, masks, and the layout."""
         source, target = self._ids(inputs)
         source_mask, target_mask = self.source_mask(source), padding_mask(target)
         source_layout = Packed.from_padding_mask(source_mask)
@@ -179,15 +215,8 @@ class Transformer(DecoderModel):
             training=training,
             layout=source_layout,
         )
-        hidden = self.decoder(
-            self._embed_target(target, training, layout),
-            memory,
-            causal_attention_mask(target_mask),
-            padding_attention_mask(source_mask),
-            training=training,
-            layout=layout,
-        )
-        return layout.select(hidden, positions_mask)
+        masks = (causal_attention_mask(target_mask), padding_attention_mask(source_mask))
+        return self._embed_target(target, training, layout), memory, masks, layout
 
     def _embed_source(self, source, training, layout: SentenceLayout = PADDED):
         return self._embed(source, self.source_embedding, self.source_positions, training, layout)

@@ -108,6 +108,13 @@ class Vocabulary:
         return self._processor.id_to_piece(list(range(self.vocab_size)))
 
     @functools.cached_property
+    def begins_word(self) -> list[bool]:
+        """Whether each id's piece begins a word: a space in the text comes before it."""
+        if self.word_separators:  # each piece is a word
+            return [True] * self.vocab_size
+        return [piece.startswith(WORD_BEGIN) for piece in self.pieces]
+
+    @functools.cached_property
     def scores(self) -> list[float]:
         """SentencePiece's score of every id: log-probability, or minus the index of the merge."""
         return self._processor.get_score(list(range(self.vocab_size)))

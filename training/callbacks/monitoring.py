@@ -107,6 +107,8 @@ class Report(StepCallback):
 
     def _report(self, results):
         scalars = quality_scalars(results) | self._speed(results) | memory_scalars()
+        if self.model.alignment_weight:
+            scalars["loss/alignment"] = results["alignment_loss"]
         tokens = results["target_tokens"] + results.get("source_tokens", 0.0)
         scalars["speed/padding"] = 1.0 - tokens / results["entries"]
         optimizer = self.model.optimizer

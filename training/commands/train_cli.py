@@ -39,6 +39,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "resumes from the newest checkpoint.",
     )
     add_corpus(parser)
+    parser.add_argument(
+        "--alignments", metavar="F",
+        help="word alignments of the pairs, such as `0-0 1-2`, by eflomal or `align`, which a head "
+        "of the cross-attention learns",
+    )  # fmt: skip
     add_model_dir(parser, "the model directory to write")
     parser.add_argument(
         "--backup", metavar="URL",

@@ -129,6 +129,7 @@ def text_files(options: argparse.Namespace) -> dict[str, Any]:
     from tf_transformer.text.text_file import TextFile
 
     names = {"source": 1, "target": 2, "validation_source": 1, "validation_target": 2}
+    names["alignments"] = 1
     return {
         name: getattr(options, name) and TextFile.parse(getattr(options, name), default_column)
         for name, default_column in names.items()
@@ -161,6 +162,7 @@ def check_early(
         check_lengths,
         check_noise,
         check_shards,
+        check_some_alignments,
         check_sources,
     )
     from training.prepared.existing_vocabulary import with_vocabulary
@@ -181,7 +183,7 @@ def check_early(
                 TextFile.parse(vectors)  # raises if there is no such file
     has_source = _has_source(folders) if folders else texts["source"] is not None
     check_sources(config, has_source, texts["validation_source"] is not None)
-    check_noise(config, is_prepared=bool(folders))
+    check_noise(config, bool(folders), has_alignments=options.alignments is not None)
     if vocabulary is not None and not options.init_from:
         config = with_vocabulary(config, vocabulary)
     check_initial_model(options.model_dir, options.init_from, config)
@@ -190,6 +192,7 @@ def check_early(
         check_shards(folders)
     else:
         check_lengths(texts["source"], texts["target"])
+        check_some_alignments(texts["alignments"], texts["source"], texts["target"])
     check_lengths(texts["validation_source"], texts["validation_target"])
     check_language_tags(
         config.vocabulary.languages, config.num_tags, texts["source"], texts["validation_source"]
@@ -203,6 +206,11 @@ def _prepared_folders(options):
         return None
     if options.source is not None:
         raise InputError("--prepared replaces --source; leave out --source")
+    if options.alignments is not None:
+        raise InputError(
+            "--alignments are of the pairs of --source and --target; a prepared folder cannot have "
+            "any: leave out --alignments, or give the text instead of --prepared"
+        )
     from training.prepared.prepared_folder import PreparedFolder, read_description
 
     folders = [PreparedFolder.parse(name) for name in options.prepared]
@@ -255,6 +263,16 @@ def load_config(options: argparse.Namespace, settings: dict[str, Any], folders: 
     Raises:
         InputError: a setting is not valid.
     """
+    from training.early_checks import with_alignment_head
+
+    return with_alignment_head(
+        _load_config(options, settings, folders),
+        has_alignments=options.alignments is not None,
+        has_initial_model=options.init_from is not None,
+    )
+
+
+def _load_config(options, settings, folders):
     from training.settings import make_config
 
     if options.init_from is not None:

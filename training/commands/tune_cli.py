@@ -76,7 +76,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     add_settings(parser)
     add_devices(parser)
-    parser.set_defaults(run=_run, init_from=None, add_pieces=None)
+    parser.set_defaults(run=_run, init_from=None, add_pieces=None, alignments=None)
 
 
 @interrupted_by_signals()

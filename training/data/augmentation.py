@@ -1,5 +1,7 @@
 """Data augmentation: subword regularization and word dropout on batches of token ids.
 
+It also turns the links of words into alignments of tokens, which depend on the segmentation.
+
 The random choices are a pure function of the seed and the step, so a resumed run makes the same
 ones. SentencePiece's own sampling draws from a generator of the process and cannot be repeated.
 """
@@ -14,6 +16,7 @@ from tf_transformer.text.framing import end_and_pad, remove_end, shift_right
 from tf_transformer.text.special_ids import UNKNOWN_ID
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
+from training.data.alignments import align_tokens
 
 # Indices of the random streams of a batch, which are folded into its seed.
 _SOURCE_SPLITS, _TARGET_SPLITS, _WORDS = range(3)
@@ -131,20 +134,22 @@ def augment(
     seed: int,
     first_step: int,
 ) -> tf.data.Dataset:
-    """Applies subword dropout and word dropout to training batches.
+    """Applies subword dropout and word dropout to training batches, and aligns their tokens.
 
     Args:
         batches: batches from `ParallelText.training_batches`, from `first_step` on.
-        config: settings with the two rates; if both are 0, `batches` is returned unchanged.
+        config: settings with the two rates; if both are 0 and there are no links, `batches` is
+            returned unchanged.
         source_tokenizer: tokenizer of the source; None for a language model.
         target_tokenizer: tokenizer of the target.
         seed: seed of all random choices, together with the step.
         first_step: step of the first batch.
 
     Returns:
-        Batches of the same structure.
+        Batches of the same structure, except that `"links"` are replaced by the `"alignment"`, see
+        `align_tokens`.
     """
-    if not (config.subword_dropout or config.word_dropout):
+    if not (config.subword_dropout or config.word_dropout or "links" in batches.element_spec[0]):
         return batches
     tokenizers = (source_tokenizer, target_tokenizer)
     parts = [piece_parts(x) if x and config.subword_dropout else None for x in tokenizers]
@@ -173,10 +178,17 @@ def augment(
                 for side, (ids, side_parts) in enumerate(zip(sides, parts, strict=True))
             ]
         source, target = sides
+        augmented = {}
+        if (
+            "links" in inputs and source_tokenizer is not None
+        ):  # before words that are dropped become unknown
+            augmented["alignment"] = align_tokens(
+                (source, source_tokenizer), (target, target_tokenizer), inputs["links"]
+            )
         if config.word_dropout and source is not None:
             source = drop_words(source, config.word_dropout, seed_of(_WORDS), tags)
         labels = end_and_pad(target)
-        augmented = {} if source is None else {"source": end_and_pad(source)}
+        augmented |= {} if source is None else {"source": end_and_pad(source)}
         return augmented | {"target": shift_right(labels)}, labels
 
     return batches.enumerate(first_step).map(augment_batch, num_parallel_calls=tf.data.AUTOTUNE)

@@ -12,20 +12,24 @@ class ChangeDetector:
     Args:
         source: the source text; None for a language model.
         target: the target text.
+        alignments: their word alignments; None without.
 
     Attributes:
         num_pairs: number of sentence pairs.
-        digest: digest of all sentences.
+        digest: digest of all sentences and alignments.
 
     Raises:
         InputError: the texts are not parallel, see `check_parallel`.
     """
 
-    def __init__(self, source: TextFile | None, target: TextFile):
-        self._files = (source, target)
+    def __init__(
+        self, source: TextFile | None, target: TextFile, alignments: TextFile | None = None
+    ):
+        # Without alignments, the digest is that of versions that had none.
+        self._files = (source, target, *([alignments] if alignments else []))
         self._states = self._read_states()
         self.num_pairs = check_parallel(source or target, target)
-        self.digest = digest(source, target)
+        self.digest = digest(*self._files)
 
     def _read_states(self):
         return {file.path: file_state(file.path) for file in self._files if file}

@@ -9,14 +9,14 @@ _log = logging.getLogger(__name__)
 
 
 def report_corpus(name: str, corpus: ParallelText) -> None:
-    """Logs how many pairs the length filter keeps and drops.
+    """Logs how many pairs the length filter keeps and drops, and how many have alignments.
 
     Args:
         name: "training" or "validation".
         corpus: the corpus, which is read once.
 
     Raises:
-        InputError: the filter drops all pairs.
+        InputError: the filter drops all pairs, or no link can be used.
     """
     statistics = corpus.statistics(f"reading the {name} corpus")
     if statistics.kept == 0:
@@ -24,6 +24,11 @@ def report_corpus(name: str, corpus: ParallelText) -> None:
             f"no pair of the {name} corpus {corpus.source or ''}, {corpus.target} is left: "
             f"{statistics.empty} have an empty side, {statistics.too_long} are longer than "
             f"data.max_length={corpus.config.max_length} tokens"
+        )
+    if corpus.alignments and not statistics.aligned:
+        raise InputError(
+            f"{corpus.alignments}: no pair has links of the words that SentencePiece finds in it; "
+            "expected words that are separated by spaces"
         )
     dropped = ", ".join(
         f"{count:,} dropped as {reason}"
@@ -43,3 +48,5 @@ def report_corpus(name: str, corpus: ParallelText) -> None:
         f"; {statistics.source_tokens:,} source and" if corpus.source else ";",
         f"{statistics.target_tokens:,}",
     )
+    if corpus.alignments:
+        _log.info("word alignments: of %s pairs", f"{statistics.aligned:,}")

@@ -9,6 +9,7 @@ from tf_transformer.text.framing import append_end, shift_right
 from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
+from training.data.alignments import read_links
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.data.change_detection import ChangeDetector
 from training.data.noisy_tokens import tokenize_with_noise
@@ -28,6 +29,7 @@ class CorpusStatistics:
         too_long: number of pairs dropped because a side has more than `max_length` tokens.
         source_tokens: source tokens of the kept pairs, including end tokens.
         target_tokens: target tokens of the kept pairs, including end tokens.
+        aligned: number of kept pairs with links that can be used.
     """
 
     pairs: int
@@ -35,6 +37,7 @@ class CorpusStatistics:
     too_long: int
     source_tokens: int
     target_tokens: int
+    aligned: int = 0
 
     @property
     def kept(self) -> int:
@@ -49,7 +52,7 @@ class ParallelText:
     Every batch is `({"source": (batch, source_length), "target": (batch, target_length)},
     labels (batch, target_length))`, int32, padded with 0. Source and labels end with the end id;
     the target is the labels shifted right, beginning with the begin id. A batch for a language
-    model has no `"source"`.
+    model has no `"source"`. With alignments, there also are `"links"`, see `read_links`.
 
     Args:
         source: the source text; None for a language model.
@@ -59,6 +62,7 @@ class ParallelText:
         config: settings of the batches.
         change_detector: detector of the same texts. With it, an epoch with another number of pairs
             is an error, as when a text is truncated during training.
+        alignments: word alignments that `check_alignments` has checked; None without.
     """
 
     source: TextFile | None
@@ -67,6 +71,7 @@ class ParallelText:
     target_tokenizer: Tokenizer
     config: DataConfig
     change_detector: ChangeDetector | None = None
+    alignments: TextFile | None = None
 
     def training_batches(self, seed: int, first_step: int = 0) -> tf.data.Dataset:
         """Returns an endless stream of batches, which is a pure function of the seed.
@@ -112,7 +117,7 @@ class ParallelText:
     def statistics(self, label: str) -> CorpusStatistics:
         """Counts in one pass what the filter keeps and drops; `label` names the progress bar."""
         lines = self._lines()
-        pairs = empty = too_long = source_tokens = target_tokens = 0
+        pairs = empty = too_long = source_tokens = target_tokens = aligned = 0
         with tqdm.tqdm(
             total=self.change_detector and self.change_detector.num_pairs,
             desc=label,
@@ -120,7 +125,7 @@ class ParallelText:
             leave=False,
             disable=None,
         ) as progress:
-            for source, target in self._tokenized_chunks(lines):
+            for source, target, *links in self._tokenized_chunks(lines):
                 source = source.row_lengths() + 1
                 target = target.row_lengths() + 1
                 is_empty = tf.minimum(source, target) < 2
@@ -130,14 +135,22 @@ class ParallelText:
                 too_long += int(tf.math.count_nonzero(is_long))
                 source_tokens += int(tf.reduce_sum(source * keep)) if self.source else 0
                 target_tokens += int(tf.reduce_sum(target * keep))
+                if links:
+                    aligned += int(tf.math.count_nonzero(links[0].row_lengths() * keep))
                 pairs += int(tf.size(keep))
                 progress.update(int(tf.size(keep)))
-        return CorpusStatistics(pairs, empty, too_long, source_tokens, target_tokens)
+        return CorpusStatistics(pairs, empty, too_long, source_tokens, target_tokens, aligned)
 
     def _lines(self) -> tf.data.Dataset:
-        """Returns pairs of lines; without a source, the target takes its place in the pipeline."""
+        """Returns pairs of lines, with their alignments if there are any.
+
+        Without a source, the target takes its place in the pipeline.
+        """
         target = self.target.dataset()
-        pairs = tf.data.Dataset.zip(self.source.dataset() if self.source else target, target)
+        sides = [self.source.dataset() if self.source else target, target]
+        if self.alignments:
+            sides.append(self.alignments.dataset())
+        pairs = tf.data.Dataset.zip(*sides)
         if self.change_detector is None:
             return pairs
         num_pairs = self.change_detector.num_pairs
@@ -148,16 +161,23 @@ class ParallelText:
         return self._lines().enumerate().map(lambda line, pair: (*pair, line))
 
     def _tokenized_chunks(self, lines: tf.data.Dataset) -> tf.data.Dataset:
-        """Tokenizes pairs of lines; those with a key as third element get noise."""
+        """Tokenizes pairs of lines, whose third element is an alignment or the key of noise."""
 
-        def tokenize(source, target, keys=None):
+        def tokenize(source, target, third=None):
             if self.source_tokenizer is None or self.source is None:
                 target = self.target_tokenizer.tokenize(target)
                 return target, target
             tokenizers = (self.source_tokenizer, self.target_tokenizer)
-            if keys is not None:
-                return tokenize_with_noise(source, target, keys, tokenizers, self.config)
-            return tuple(map(Tokenizer.tokenize, tokenizers, (source, target)))
+            if third is not None and self.alignments is None:
+                return tokenize_with_noise(source, target, third, tokenizers, self.config)
+            source_ids, target_ids = map(Tokenizer.tokenize, tokenizers, (source, target))
+            if third is None:
+                return source_ids, target_ids
+            sides = (
+                (source, source_ids, self.source_tokenizer),
+                (target, target_ids, self.target_tokenizer),
+            )
+            return source_ids, target_ids, read_links(third, sides)
 
         return lines.batch(_CHUNK).map(tokenize, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -168,16 +188,18 @@ class ParallelText:
             boundaries, self.config.batch_tokens, self.config.batch_sentences
         )
 
-        def end_sentences(source, target):
-            return append_end(tf.identity(source)), append_end(tf.identity(target))
+        def end_sentences(source, target, *links):
+            ends = append_end(tf.identity(source)), append_end(tf.identity(target))
+            return *ends, *map(tf.identity, links)
 
-        def shift(source, labels):
+        def shift(source, labels, *links):
             inputs = {"source": source} if self.source else {}
+            inputs |= {"links": links[0]} if links else {}
             return inputs | {"target": shift_right(labels)}, labels
 
         pairs = self._tokenized_chunks(lines).unbatch().map(end_sentences)
         batches = pairs.filter(
-            lambda source, labels: (
+            lambda source, labels, *_: (
                 (_length(source, labels) <= max_length)
                 & (tf.minimum(tf.size(source), tf.size(labels)) > 1)
             )
@@ -189,5 +211,5 @@ class ParallelText:
         return batches.map(shift)
 
 
-def _length(source, labels):
+def _length(source, labels, *_):
     return tf.maximum(tf.size(source), tf.size(labels))

@@ -16,6 +16,7 @@ from babel.numbers import format_decimal
 from num2words import num2words
 
 from tf_transformer.errors import InputError
+from training.demo.alignment import alignment_of
 
 MAX_PAIRS = 100_000  # with more, templates with few slots would be exhausted, and become rare
 FIRST_DATE, NUM_DATES = datetime.date(1950, 1, 1), 36_525  # to the end of 2049
@@ -186,8 +187,12 @@ SLOTS = {
 }
 
 
-def _draw_pair(rng: random.Random) -> Pair:
-    """Draws a template and fills its slots, each with different words."""
+def _draw_pair(rng: random.Random) -> tuple[str, tuple]:
+    """Draws a template and fills its slots, each with different words.
+
+    Returns:
+        The English, and the German with the arguments of `alignment_of`.
+    """
     template = rng.choice(TEMPLATES)
     names = re.findall(r"{(\w+)}", template[0])
     drawn = {name: SLOTS[name.removesuffix("2")](rng) for name in names}
@@ -197,7 +202,7 @@ def _draw_pair(rng: random.Random) -> Pair:
     german = template[1].format(**{name: words[1] for name, words in drawn.items()})
     if template[0].endswith("."):
         english, german = english[0].upper() + english[1:], german[0].upper() + german[1:]
-    return english.replace("m..", "m."), german
+    return english.replace("m..", "m."), (german, template, drawn)
 
 
 def generate_pairs(num_pairs: int, seed: int) -> list[Pair]:
@@ -213,10 +218,31 @@ def generate_pairs(num_pairs: int, seed: int) -> list[Pair]:
     Raises:
         InputError: `num_pairs` is out of range.
     """
+    return [(english, german) for english, (german, *_) in _draw_pairs(num_pairs, seed)]
+
+
+def generate_aligned_pairs(num_pairs: int, seed: int) -> list[tuple[str, str, str]]:
+    """Draws the pairs of `generate_pairs`, each with its word alignment, see `alignment_of`.
+
+    Args:
+        num_pairs: see `generate_pairs`.
+        seed: see `generate_pairs`.
+
+    Raises:
+        InputError: as `generate_pairs`.
+    """
+    return [
+        (english, german, alignment_of(template, drawn))
+        for english, (german, template, drawn) in _draw_pairs(num_pairs, seed)
+    ]
+
+
+def _draw_pairs(num_pairs, seed):
+    """Returns distinct results of `_draw_pair`."""
     if not 1 <= num_pairs <= MAX_PAIRS:
         raise InputError(f"expected 1 <= `num_pairs` <= {MAX_PAIRS}. Received: {num_pairs=}")
     rng = random.Random(seed)
-    pairs: dict[str, str] = {}
+    pairs: dict[str, tuple] = {}
     while len(pairs) < num_pairs:
         pairs.update([_draw_pair(rng)])
     # Templates with few slots are exhausted, so late draws differ from early ones: shuffle them.
@@ -230,7 +256,9 @@ def write_demonstration(
     num_test: int = 500,
     seed: int = 1,
 ) -> None:
-    """Writes train, validation and test sets, each as `.en` and `.de`, without duplicates.
+    """Writes train, validation and test sets without duplicates.
+
+    Each is written as `.en` and `.de`, and its word alignments as `.align`, in Pharaoh's format.
 
     Args:
         directory: output folder, which is made if needed. Files are UTF-8, one sentence per line.
@@ -245,10 +273,10 @@ def write_demonstration(
     sizes = {"train": num_train, "validation": num_validation, "test": num_test}
     if min(sizes.values()) < 1:
         raise InputError(f"expected at least 1 sentence in each set. Received: {sizes}")
-    pairs = generate_pairs(sum(sizes.values()), seed)
+    pairs = generate_aligned_pairs(sum(sizes.values()), seed)
     directory.mkdir(parents=True, exist_ok=True)
     for name, size in sizes.items():
-        for side, language in enumerate(("en", "de")):
-            text = "".join(f"{pair[side]}\n" for pair in pairs[:size])
-            (directory / f"{name}.{language}").write_text(text, encoding="utf-8", newline="\n")
+        for part, suffix in enumerate(("en", "de", "align")):
+            text = "".join(f"{pair[part]}\n" for pair in pairs[:size])
+            (directory / f"{name}.{suffix}").write_text(text, encoding="utf-8", newline="\n")
         pairs = pairs[size:]

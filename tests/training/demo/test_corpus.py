@@ -210,7 +210,7 @@ def test_files_are_parallel_and_disjoint(tmp_path):
         assert [known[line] for line in english] == german
         seen += english
     assert len(set(seen)) == 350
-    assert len(list((tmp_path / "new").iterdir())) == 6
+    assert len(list((tmp_path / "new").iterdir())) == 9
 
 
 def test_empty_set_is_refused(tmp_path):

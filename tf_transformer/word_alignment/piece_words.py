@@ -1,0 +1,38 @@
+"""The word that each piece of a text belongs to.
+
+A piece belongs to the same word as the piece before it, unless it begins with SentencePiece's
+symbol for a space. So words are the same for any segmentation of a text, such as the random ones of
+`data.subword_dropout`. They are those that white space separates in the text, except where
+SentencePiece's normalization makes spaces of other characters, or of a single one: the number of
+words then differs, which tells such a text apart.
+"""
+
+import tensorflow as tf
+
+from tf_transformer.text.vocabulary import WORD_SEPARATORS, Vocabulary
+from tf_transformer.text.words import split_words
+
+
+def word_indices(ids: tf.RaggedTensor, vocabulary: Vocabulary) -> tf.RaggedTensor:
+    """Returns the index of each piece's word.
+
+    Args:
+        ids: ids of pieces without begin and end ids, ragged `(batch, (length))`.
+        vocabulary: their vocabulary.
+
+    Returns:
+        int32, ragged as `ids`, counted from 0.
+    """
+    begins = tf.cast(tf.gather(tf.constant(vocabulary.begins_word), ids.flat_values), tf.int32)
+    rows, starts = ids.value_rowids(), ids.row_starts()
+    is_first = tf.equal(tf.gather(starts, rows), tf.range(tf.size(rows, tf.int64)))
+    begins = tf.where(is_first, 1, begins)  # if the vocabulary has no space before a text
+    numbers = tf.cumsum(begins)
+    before_row = tf.gather(tf.concat([[0], numbers], axis=0), starts)
+    return ids.with_flat_values(numbers - 1 - tf.gather(before_row, rows))
+
+
+def count_words(text: tf.Tensor) -> tf.Tensor:
+    """Returns the number of words between white space: `(batch,)` strings to int32."""
+    words = split_words(text, WORD_SEPARATORS["white space"])
+    return tf.cast(words.row_lengths(), tf.int32)
