@@ -1,4 +1,4 @@
-"""The commands that use a trained model: translate, complete, export, web.
+"""The commands that use a trained model: translate, align, complete, export, web.
 
 TensorFlow is imported only after all arguments and files have been checked.
 """
@@ -13,6 +13,7 @@ import re
 import sys
 
 from export.commands import (
+    align_cli,
     complete_cli,
     convert_cli,
     import_cli,
@@ -56,6 +57,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     """Adds the parsers of this package's commands."""
     translate_cli.add_commands(commands)
     synthesis_cli.add_commands(commands)
+    align_cli.add_commands(commands)
     complete_cli.add_commands(commands)
     _add_export(commands)
     web_cli.add_commands(commands)

@@ -12,8 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from export.lines.line_results import ProcessLines, write_results
 from export.synthesis.synthetic_folder import begun, write_pairs
-from export.synthesis.translated_text import Translate, write_translated_text
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.sampler import sample_translations
@@ -92,9 +92,8 @@ def back_translate(
     text, counts = back_translation.text, {"blank": 0}
     with begun(folder, request):
         part = folder / _PART_NAME
-        write_translated_text(
-            text, part, lambda: _load(back_translation), request, "back-translating"
-        )
+        if not part.exists():
+            write_results(text, part, lambda: _load(back_translation), request, "back-translating")
 
         def pairs() -> Iterator[tuple[str, str]]:
             for source, target in zip(TextFile(part).lines(), text.lines(), strict=True):
@@ -106,7 +105,7 @@ def back_translate(
         return {"written": write_pairs(folder, pairs())} | counts
 
 
-def _load(back_translation: BackTranslation) -> Translate:
+def _load(back_translation: BackTranslation) -> ProcessLines:
     loaded = back_translation.models.load(back_translation.dtype)
     translator = Translator(*loaded, **back_translation.search)
     sampling = back_translation.sampling

@@ -11,8 +11,8 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from export.lines.line_results import ProcessLines, write_results
 from export.synthesis.synthetic_folder import begun, write_pairs
-from export.synthesis.translated_text import Translate, write_translated_text
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.trained_models import TrainedModels
@@ -101,7 +101,8 @@ def distill(distillation: Distillation, folder: pathlib.Path, corpus_digest: str
             path = folder / f"teacher-{number}.{'source' if teacher.is_reverse else 'target'}"
             load = _loader(distillation, teacher, other)
             own = request | {"teacher": number}
-            write_translated_text(side, path, load, own, f"teacher {number}")
+            if not path.exists():
+                write_results(side, path, load, own, f"teacher {number}")
             paths.append(path)
         counts: collections.Counter[str] = collections.Counter(duplicate=0, blank=0)
         counts["written"] = write_pairs(folder, _pairs(distillation, paths, counts))
@@ -110,7 +111,7 @@ def distill(distillation: Distillation, folder: pathlib.Path, corpus_digest: str
 
 def _loader(
     distillation: Distillation, teacher: Teacher, references: TextFile
-) -> Callable[[], Translate]:
+) -> Callable[[], ProcessLines]:
     """Returns what loads a teacher, and then translates lines and chooses a translation of each."""
 
     def load():

@@ -1,4 +1,4 @@
-"""A text translated line by line into a file, so that an interrupted run can be resumed."""
+"""A file of results, one for each line of a text, written so that a run can be resumed."""
 
 import itertools
 import pathlib
@@ -11,37 +11,35 @@ from export.lines.line_translations import write_translations
 from export.lines.resumption import open_batch_output
 from tf_transformer.text.text_file import TextFile
 
-# Lines that are translated and recorded together; sorted by length, they fill many batches.
+# Lines that are processed and recorded together; sorted by length, they fill many batches.
 _BATCH_SIZE = 1024
 
-# From lines that are not blank, and their numbers counted from 1, to a translation of each.
-Translate = Callable[[list[str], list[int]], Sequence[str]]
+# From lines that are not blank, and their numbers counted from 1, to a result of each.
+ProcessLines = Callable[[list[str], list[int]], Sequence[str]]
 
 
-def write_translated_text(
+def write_results(
     text: TextFile,
     output: pathlib.Path,
-    load: Callable[[], Translate],
+    load: Callable[[], ProcessLines],
     request: dict[str, Any],
     description: str,
 ) -> None:
-    """Translates a text into a file with as many lines, unless the file is complete already.
+    """Writes a file with a result for each line of a text, or resumes an interrupted call.
 
-    A blank line remains blank. The file appears under its name when it is complete.
+    The result of a blank line is empty. The file appears under its name when it is complete.
 
     Args:
         text: the text.
         output: the file to write.
-        load: loads the model, and returns what translates lines.
-        request: what the translation of a line depends on, as JSON values.
+        load: loads the model, and returns what computes the results of lines.
+        request: what the result of a line depends on, as JSON values.
         description: what is being done, for the progress bar.
 
     Raises:
         InputError: the output was begun with another request, or a line is invalid.
         OSError: a file cannot be read or written.
     """
-    if output.exists():
-        return
     with open_lines(str(text)) as lines:
         check_output(output, lines)
         with open_batch_output(output, request) as written:
@@ -49,14 +47,12 @@ def write_translated_text(
             first = next(batches, None)
             if first is None:
                 return
-            translate = load()
+            process = load()
 
-            def translate_bytes(batch, numbers):
-                for line in translate([line.decode() for line in batch], numbers):
+            def process_bytes(batch, numbers):
+                for result in process([line.decode() for line in batch], numbers):
                     # A sample of single bytes can contain a NUL, which no text may.
-                    yield [(line.replace("\0", ""), 0.0, False)]
+                    yield [(result.replace("\0", ""), 0.0, False)]
 
             all_batches = itertools.chain([first], batches)
-            write_translations(
-                lines, all_batches, translate_bytes, written, description=description
-            )
+            write_translations(lines, all_batches, process_bytes, written, description=description)
