@@ -103,6 +103,45 @@ WRONG = {
         "train --prepared {gone} --validation-target {text} --model-dir {new}",
         "shard-00000.tfrecord: no such file",
     ),
+    "train, alignments that are gone": (
+        "train {corpus} --alignments {none} --model-dir {new}",
+        "none: no such file",
+    ),
+    "train, alignments of a prepared corpus": (
+        "train --prepared {gone} --alignments {text} --validation-target {text} --model-dir {new}",
+        "a prepared folder cannot have any: leave out --alignments",
+    ),
+    "train, alignments that are text": (
+        "train --source {text} --target {text} --alignments {text} --validation-source {text} "
+        "--validation-target {text} --model-dir {new}",
+        "text:1: expected links of words such as 0-0 1-2, got ",
+    ),
+    "train, alignments of a language model": (
+        "train --target {text} --alignments {text} --validation-target {text} --model-dir {new}",
+        "a language model has no source to align with; leave out --alignments",
+    ),
+    "train, a head without alignments": (
+        "train {corpus} --model-dir {new} --set model.alignment_head=1",
+        "'model.alignment_head: 1' needs word alignments",
+    ),
+    "align, model": (
+        "align --model-dir {none} --source {text} --target {text} --output {new}",
+        "none is not a model directory",
+    ),
+    "align, symmetrization": (
+        "align --model-dir {model} --source {text} --target {text} --output {new} "
+        "--symmetrize union",
+        "--symmetrize is valid only with --reverse-model-dir",
+    ),
+    "align, reference": (
+        "align --model-dir {model} --source {text} --target {text} --output {new} "
+        "--reference {text}",
+        "text:1: expected links of words such as 0-0 1-2, got ",
+    ),
+    "align, output": (
+        "align --model-dir {model} --source {text} --target {text} --output {text}",
+        "text is an input file",
+    ),
     "train, no name": (
         "train --target {text} --validation-target {text} --model-dir=",
         "expected the name of a folder, got ''",

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tf_transformer import LanguageModel, Transformer, TransformerConfig
 from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
@@ -105,6 +106,75 @@ def test_passes_of_r_drop_have_different_dropout(decoder_only):
     )
     assert medium - small > 0.01
     assert large - medium == pytest.approx(medium - small, rel=1e-3)
+
+
+HEAD, WEIGHT = 1, 3.0
+
+
+def guided_batch():
+    """The batch, with random alignments of its real tokens; some have none, some several."""
+    inputs, labels = batch()
+    alignment = np.random.default_rng(2).random((*labels.shape, inputs["source"].shape[1])) < 0.4
+    alignment &= (labels != 0)[:, :, None] & (inputs["source"] != 0)[:, None]
+    return inputs | {"alignment": alignment}, labels
+
+
+def updates_of(model, inputs, labels):
+    model.compile(
+        optimizer=keras.optimizers.SGD(0.5),
+        loss=LabelSmoothedCrossEntropy(**SMOOTHING),
+        metrics=[SmoothedLoss(**SMOOTHING, name="smoothed")],
+        jit_compile=False,
+    )
+    before = model.get_weights()
+    history = model.fit(inputs, labels, batch_size=len(labels), shuffle=False, verbose=0).history
+    return [a - b for a, b in zip(model.get_weights(), before, strict=True)], history
+
+
+def plain_guided_updates(model, inputs, labels):
+    """Of the padded model's logits and attention weights, by automatic differentiation."""
+    alignment = inputs["alignment"].astype("float32")
+    shares = alignment / np.maximum(alignment.sum(axis=-1, keepdims=True), 1.0)
+    with tf.GradientTape() as tape:
+        states = model.states(inputs)
+        weights = tf.cast(states.decoder.cross_attention[0][:, HEAD], tf.float32)
+        alignment_loss = -tf.reduce_sum(shares * tf.math.log(weights + 1e-30))
+        loss = LabelSmoothedCrossEntropy(**SMOOTHING)(labels, states.logits)
+        loss += WEIGHT * alignment_loss / np.count_nonzero(labels)
+    gradients = tape.gradient(loss, [weight.value for weight in model.trainable_variables])
+    mean = float(alignment_loss) / np.count_nonzero(shares.sum(axis=-1))
+    return [-0.5 * np.asarray(tf.convert_to_tensor(gradient)) for gradient in gradients], mean
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_guided_step_is_that_of_the_plain_losses(dtype):
+    config = TransformerConfig(
+        **SIZES, source_vocab_size=VOCAB, tied_embeddings="none", alignment_head=HEAD
+    )
+    inputs, labels = guided_batch()
+    keras.utils.set_random_seed(1)
+    model = Transformer(config, dtype=dtype)
+    start = model.get_weights()
+    expected, mean = plain_guided_updates(model, inputs, labels)
+    # The reference takes the logarithm of weights that are rounded to 8 bits.
+    tolerance = 1e-5 if dtype == "float32" else 6e-2
+    for num_micro_batches, r_drop in ((1, 0.0), (2, 0.0), (2, 5.0)):
+        trained = TrainableTransformer(config, dtype=dtype)
+        trained.set_weights(start)
+        trained.num_micro_batches, trained.r_drop = num_micro_batches, r_drop
+        trained.alignment_weight = WEIGHT
+        found, history = updates_of(trained, inputs, labels)
+        for weight, ours, theirs in zip(trained.weights, found, expected, strict=True):
+            largest = max(np.abs(theirs).max(), 0.01)
+            np.testing.assert_allclose(ours, theirs, atol=tolerance * largest, err_msg=weight.path)
+        assert history["alignment_loss"][0] == pytest.approx(mean, rel=tolerance)
+    trained.alignment_weight = 0.0
+    trained.set_weights(start)
+    unguided, _ = updates_of(trained, inputs, labels)
+    queries = [weight.path.endswith("cross_attention/query/kernel") for weight in trained.weights]
+    (query,) = np.flatnonzero(queries)
+    assert np.abs(unguided[query] - expected[query]).max() > 0.1 * np.abs(expected[query]).max()
 
 
 def test_other_metrics_are_refused():

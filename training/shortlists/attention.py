@@ -46,7 +46,8 @@ def train_shortlist(
 
     In each decoder layer, a target piece is aligned with the source piece to which it attends most
     by the mean over the heads. The layers err differently, and together find more of the pieces
-    that the model produces than any of them alone.
+    that the model produces than any of them alone. A model that was trained with guided alignment
+    has a head for this purpose, which alone is used.
 
     Args:
         model_dir: directory of a translation model.
@@ -99,16 +100,18 @@ def train_shortlist(
 
 
 def _best_positions(model: Transformer, inputs):
-    """Returns the source position to which each target position attends most, in every layer.
+    """Returns the source position to which each target position attends most.
 
     Returns:
-        A list of `(batch, target_length)` int64.
+        A list of `(batch, target_length)` int64, one for every layer or for the alignment head.
     """
     is_piece = (inputs["source"] >= NUM_SPECIAL)[:, tf.newaxis]
-    return [
-        tf.argmax(tf.where(is_piece, tf.reduce_mean(weights, axis=1), -1.0), axis=2)
-        for weights in model.states(inputs).decoder.cross_attention
-    ]
+    if model.config.alignment_head is not None:
+        found = [model.alignment(inputs)]
+    else:
+        layers = model.states(inputs).decoder.cross_attention
+        found = [tf.reduce_mean(weights, axis=1) for weights in layers]
+    return [tf.argmax(tf.where(is_piece, weights, -1.0), axis=2) for weights in found]
 
 
 def _aligned(source, labels, positions):

@@ -58,7 +58,7 @@ def test_one_device_is_two_devices(results, name):
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
-@pytest.mark.parametrize("kind", ["micro_batches", "r_drop", "frozen"])
+@pytest.mark.parametrize("kind", ["micro_batches", "r_drop", "frozen", "guided"])
 def test_micro_batches_on_two_devices_are_one_batch_on_one(results, kind, name):
     comparison = results[kind][name]
     assert comparison["steps"] == [comparison["expected_steps"]] * 2

@@ -49,12 +49,17 @@ def make_rows(lengths):
     return {"source": source, "target": target}, labels
 
 
-def make_dataset(name):
+def make_dataset(name, is_guided=False):
     lengths, batch_size = LENGTHS[name]
-    return tf.data.Dataset.from_tensor_slices(make_rows(lengths)).batch(batch_size)
+    inputs, labels = make_rows(lengths)
+    if is_guided:
+        alignment = np.random.default_rng(2).random((*labels.shape, 9)) < 0.3
+        real = (labels != 0)[:, :, None] & (inputs["source"] != 0)[:, None]
+        inputs["alignment"] = alignment & real
+    return tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(batch_size)
 
 
-def make_model(optimizer, dropout_rate=0.0, model_class=Transformer):
+def make_model(optimizer, dropout_rate=0.0, model_class=Transformer, alignment_head=None):
     model = model_class(
         TransformerConfig(
             source_vocab_size=VOCAB,
@@ -65,6 +70,7 @@ def make_model(optimizer, dropout_rate=0.0, model_class=Transformer):
             d_ff=16,
             num_heads=2,
             dropout_rate=dropout_rate,
+            alignment_head=alignment_head,
         )
     )
     model.compile(
@@ -80,10 +86,12 @@ def fit_from_start(model, weights, name):
     """Updates of the weights, steps and metrics of one epoch of plain gradient descent."""
     model.set_weights(weights)
     done = int(model.optimizer.iterations.numpy())
-    history = model.fit(make_dataset(name), epochs=1, verbose=0).history
+    dataset = make_dataset(name, is_guided=getattr(model, "alignment_weight", 0.0) > 0)
+    history = model.fit(dataset, epochs=1, verbose=0).history
     updates = [new - old for new, old in zip(model.get_weights(), weights, strict=True)]
     steps = int(model.optimizer.iterations.numpy()) - done
-    return updates, steps, {key: history[key][0] for key in METRICS}
+    names = [*METRICS, "alignment_loss"] if "alignment_loss" in history else METRICS
+    return updates, steps, {key: history[key][0] for key in names}
 
 
 def compare(one, two, name):
@@ -129,6 +137,18 @@ def compare_micro_batches(strategy, r_drop=0.0, frozen=()):
         freeze(model, frozen)
     two.num_micro_batches = 3
     two.r_drop = r_drop
+    return {name: compare(one, two, name) for name in LENGTHS}
+
+
+def compare_guided(strategy):
+    """Guided alignment over whole batches on one device, and over parts of them on two."""
+    keras.utils.set_random_seed(1)
+    settings = dict(model_class=TrainableTransformer, alignment_head=1)
+    one = make_model(keras.optimizers.SGD(0.5), **settings)
+    with strategy.scope():
+        two = make_model(keras.optimizers.SGD(0.5), **settings)
+    one.alignment_weight = two.alignment_weight = 3.0
+    two.num_micro_batches = 3
     return {name: compare(one, two, name) for name in LENGTHS}
 
 
@@ -212,6 +232,7 @@ def main():
         "micro_batches": compare_micro_batches(strategy),
         "r_drop": compare_micro_batches(strategy, r_drop=5.0),
         "frozen": compare_micro_batches(strategy, frozen=["encoder/*", "*embedding*"]),
+        "guided": compare_guided(strategy),
         "adam": apply_adam(strategy),
         "evaluated": evaluated,
         "dropout": draw_dropout(strategy),

@@ -1,0 +1,132 @@
+"""The command `align`: its links by definition, both directions, the reference, and resuming."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from export.lines import line_results
+from tests.test_cli import fails
+from tf_transformer.__main__ import main
+from tf_transformer.inference import word_aligner
+from tf_transformer.inference.word_aligner import WordAligner
+from tf_transformer.storage.model_dir import load_model
+from tf_transformer.storage.trained_models import TrainedModels
+from tf_transformer.word_alignment.pharaoh import parse_links
+from tf_transformer.word_alignment.symmetrization import symmetrize
+
+NUM = 40
+
+
+@pytest.fixture
+def files(corpus, tmp_path):
+    """40 pairs; a blank one, one that is too long, and one that SentencePiece splits otherwise."""
+    paths = {}
+    for side in ("en", "de", "align"):
+        lines = (corpus.directory / f"test.{side}").read_text(encoding="utf-8").splitlines()[:NUM]
+        lines[3] = "" if side != "en" else lines[3]
+        lines[5] = {"en": "the " * 60, "de": lines[5], "align": "0-0"}[side]
+        lines[7] = {"en": "a´b c", "de": "ein", "align": "1-0"}[side]
+        paths[side] = tmp_path / f"text.{side}"
+        paths[side].write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return paths
+
+
+def align(files, output, *options):
+    texts = ["--source", str(files["en"]), "--target", str(files["de"]), "--output", str(output)]
+    return main(["align", *texts, *map(str, options)])
+
+
+def read(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def expected_links(model, source_tokenizer, target_tokenizer, source, target):
+    """Word by word, with the model's weights of this pair alone."""
+    ids = [tokenizer.encode([text])[0] for tokenizer, text in
+           ((source_tokenizer, source), (target_tokenizer, target))]  # fmt: skip
+    inputs = {"source": tf.constant([[*ids[0], 3]]), "target": tf.constant([[2, *ids[1]]])}
+    weights = model.alignment(inputs).numpy()[0]
+    words = [
+        [sum(vocabulary.pieces[i].startswith("▁") for i in side[: n + 1]) - 1
+         for n in range(len(side))]
+        for vocabulary, side in zip((source_tokenizer, target_tokenizer), ids, strict=True)
+    ]  # fmt: skip
+    table = np.zeros((words[1][-1] + 1, words[0][-1] + 1))
+    for j, target_word in enumerate(words[1]):
+        for i, source_word in enumerate(words[0]):
+            table[target_word, source_word] += weights[j, i]
+    return {(int(np.argmax(row)), j) for j, row in enumerate(table)}, table
+
+
+def test_links_by_definition(talkative, files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(word_aligner, "_MAX_PIECES", 100)  # several batches
+    output = tmp_path / "out"
+    assert align(files, output, "--model-dir", talkative, "--reference", files["align"]) == 0
+    printed = capsys.readouterr().out
+    assert "alignment error rate " in printed
+    found = read(output)
+    assert len(found) == NUM
+    assert found[3] == found[5] == found[7] == ""
+    unaligned = [number for number, line in enumerate(found) if not line]
+    assert f"{len(unaligned) - 1} pairs have none" in printed  # the blank one is not counted
+    model = load_model(talkative)
+    limit = model[0].config.max_length
+    for number, row in enumerate(zip(found, read(files["en"]), read(files["de"]), strict=True)):
+        if number in unaligned:
+            lengths = [len(model[side].encode([row[side]])[0]) for side in (1, 2)]
+            assert number in (3, 7) or max(lengths) >= limit
+            continue
+        links, table = expected_links(*model, *row[1:])
+        differing = parse_links(row[0], "") ^ links
+        for _, j in differing:  # batches round otherwise
+            best = np.sort(table[j])
+            assert best[-1] - best[-2] < 1e-4
+        assert len(differing) <= 2
+
+
+def test_ensembles_and_both_directions(talkative, trained, files, tmp_path):
+    """The reverse model's links are turned around; of an ensemble the weights are the mean."""
+    output, union = tmp_path / "out", tmp_path / "union"
+    both = ["--model-dir", talkative, trained]
+    assert align(files, output, *both) == 0
+    assert align(files, union, *both, "--reverse-model-dir", trained, "--symmetrize", "union") == 0
+    assert align(files, tmp_path / "default", *both, "--reverse-model-dir", trained) == 0
+    sources, targets = read(files["en"]), read(files["de"])
+    ensemble = WordAligner(*TrainedModels((talkative, trained)).load()).align(sources, targets)
+    reverse = WordAligner(*TrainedModels((trained,)).load()).align(targets, sources)
+    for lines, method in ((read(union), "union"), (read(tmp_path / "default"), None)):
+        for line, forward, back in zip(lines, ensemble, reverse, strict=True):
+            expected = set()
+            if forward is not None and back is not None:
+                turned = {(j, i) for i, j in back}
+                expected = symmetrize(forward, turned, method or "grow-diag-final-and")
+            assert parse_links(line, "") == expected
+    assert read(output) != read(union)
+
+
+def test_an_interrupted_run_resumes(talkative, files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(line_results, "_BATCH_SIZE", 10)
+    whole, output = tmp_path / "whole", tmp_path / "out"
+    assert align(files, whole, "--model-dir", talkative) == 0
+    original, calls = WordAligner.align, []
+
+    def interrupted(self, sources, targets):
+        calls.append(len(sources))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return original(self, sources, targets)
+
+    monkeypatch.setattr(WordAligner, "align", interrupted)
+    assert align(files, output, "--model-dir", talkative) == 130
+    assert not output.exists()
+    lines = read(files["de"])
+    files["de"].write_text("\n".join(["other", *lines[1:]]) + "\n", encoding="utf-8")
+    capsys.readouterr()
+    texts = ["--source", files["en"], "--target", files["de"], "--output", output]
+    assert "was begun with text digest blake2b" in fails(
+        capsys, "align", "--model-dir", talkative, *texts
+    )
+    files["de"].write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert align(files, output, "--model-dir", talkative) == 0
+    assert "resuming after 20 lines" in capsys.readouterr().err
+    assert read(output) == read(whole)
