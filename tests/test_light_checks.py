@@ -658,6 +658,10 @@ WRONG = {
         "web --server localhost:1 --max-sentences 0",
         "--max-sentences 0: expected at least 1",
     ),
+    "web, host": (
+        "web --server localhost:1 --allowed-hosts example.*",
+        "--allowed-hosts example.*: expected a name such as translate.example.com",
+    ),
     "web, language": (
         "web --server localhost:1 --target-languages d|e",
         "expected the name of a language, such as 'de'",

@@ -115,6 +115,7 @@ def test_metrics_of_tf_serving_are_on(services):
 def test_the_web_application_starts_as_composed(services):
     options = make_parser().parse_args(["web", *services["web"]["command"]])
     assert (options.server, options.protocol) == ("serving:8500", "grpc")
+    assert options.allowed_hosts == ["localhost", "127.0.0.1"]
     assert services["web"]["ports"][0].endswith(f":{options.port}")
     assert f":{options.port}/health" in services["web"]["healthcheck"]["test"][-1]
     jobs = read("prometheus/prometheus.yml")["scrape_configs"]

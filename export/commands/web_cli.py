@@ -39,6 +39,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="port of the page; 0 for any free one (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
+        "--allowed-hosts", type=text, nargs="+", metavar="H",
+        help="names by which browsers may request the page, such as translate.example.com "
+        "(default: localhost and --host; any if --host is every network)",
+    )  # fmt: skip
+    parser.add_argument(
         "--metrics-port", type=_port, metavar="P",
         help="port of the metrics, apart from the page (default: that of the page)",
     )  # fmt: skip
@@ -78,6 +83,7 @@ def _run_web(options):
         max_concurrent=options.max_concurrent,
         target_languages=tuple(options.target_languages),
         source_languages=tuple(options.source_languages),
+        allowed_hosts=tuple(options.allowed_hosts or _default_hosts(options.host)),
     )
     settings.check()
     logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
@@ -88,6 +94,12 @@ def _run_web(options):
         from export.web.server import run_server
 
         run_server(client, settings, options.host, options.port, options.metrics_port)
+
+
+def _default_hosts(host):
+    if host in ("0.0.0.0", "::", ""):
+        return ["*"]
+    return ["localhost", "127.0.0.1", "::1", "[::1]", host]
 
 
 def _check_packages():

@@ -10,6 +10,8 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
@@ -61,8 +63,12 @@ def create_application(
         *([Route("/metrics", api.show_metrics)] if shows_metrics else []),
         Mount("/", StaticFiles(directory=_PAGE, html=True)),
     ]
+    hosts = Middleware(
+        TrustedHostMiddleware, allowed_hosts=settings.allowed_hosts, www_redirect=False
+    )
     application = Starlette(
         routes=routes,
+        middleware=[hosts],
         exception_handlers={
             Refusal: show_refusal,
             HTTPException: show_http_error,

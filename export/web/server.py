@@ -52,10 +52,21 @@ def run_server(
             h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
             timeout_graceful_shutdown=_STOP_SECONDS,
         )
-        address = listener.getsockname()
-        name = f"[{address[0]}]" if ":" in address[0] else address[0]
-        print(f"Serving the page at http://{name}:{address[1]}/", flush=True)
-        uvicorn.Server(config).run([listener])
+        _Server(config).run([listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that prints its address as soon as it handles requests and signals.
+
+    Before, an exception that a signal raises could hit a callback in which Python ignores it.
+    """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            host, port, *_ = listener.getsockname()
+            name = f"[{host}]" if ":" in host else host
+            print(f"Serving the page at http://{name}:{port}/", flush=True)
 
 
 @contextlib.contextmanager

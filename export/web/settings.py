@@ -1,9 +1,12 @@
 """Settings of the web application."""
 
+import re
 from typing import NamedTuple
 
 from tf_transformer.errors import InputError
 from tf_transformer.text.language_tags import language_tag
+
+_HOST = re.compile(r"\*|(\*\.)?[A-Za-z0-9.-]+|\[?[0-9A-Fa-f:.]+\]?")
 
 
 class WebSettings(NamedTuple):
@@ -18,6 +21,9 @@ class WebSettings(NamedTuple):
         target_languages: languages to choose from, for a multilingual model, whose tags are added
             to every sentence; empty if the model needs no tags.
         source_languages: the same for a model that needs the tag of the source language, too.
+        allowed_hosts: names of this server in a request's header `Host`; `*` allows all. With
+            names, a page of another site cannot pass for this one by giving its own name this
+            address (DNS rebinding).
     """
 
     model: str = "translator"
@@ -26,6 +32,7 @@ class WebSettings(NamedTuple):
     max_concurrent: int = 8
     target_languages: tuple[str, ...] = ()
     source_languages: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ("*",)
 
     @property
     def max_body_bytes(self) -> int:
@@ -36,12 +43,18 @@ class WebSettings(NamedTuple):
         """Checks the ranges.
 
         Raises:
-            InputError: a number is below 1, or a language's name is not valid.
+            InputError: a number is below 1, or the name of a language or a host is not valid.
         """
         for name in ("max_sentences", "max_characters", "max_concurrent"):
             if (value := getattr(self, name)) < 1:
                 raise InputError(f"--{name.replace('_', '-')} {value}: expected at least 1")
         for language in (*self.target_languages, *self.source_languages):
             language_tag(language)
+        for host in self.allowed_hosts:
+            if not _HOST.fullmatch(host):
+                raise InputError(
+                    f"--allowed-hosts {host}: expected a name such as translate.example.com, "
+                    "*.example.com, an address, or * for any"
+                )
         if self.source_languages and not self.target_languages:
             raise InputError("--source-languages is valid only with --target-languages")

@@ -274,6 +274,24 @@ def test_other_sites_cannot_send_requests_through_a_browser(web, behaviour, cont
     assert behaviour.requests == []
 
 
+def test_other_names_for_this_server(make_web, behaviour):
+    """A page of another site, whose name its owner gives this address, is not of this one."""
+    web = make_web(allowed_hosts=("localhost", "[::1]", "*.example.com"))
+    for host, status in {
+        "localhost:8080": 200,
+        "LOCALHOST": 200,
+        "[::1]:8080": 200,
+        "translate.example.com": 200,
+        "evil.example": 400,
+        "localhost.evil.example": 400,
+        "": 400,
+    }.items():
+        body = {"lines": ["a"]}
+        response = web.post("/api/translate", json=body, headers={"Host": host})
+        assert response.status_code == status, host
+    assert len(behaviour.requests) == 4
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [

@@ -27,8 +27,9 @@ def protocol_name(request) -> str:
     return request.param
 
 
-def fetch(address, body=None):
-    request = urllib.request.Request(address, headers={"Content-Type": "application/json"})
+def fetch(address, body=None, **headers):
+    headers["Content-Type"] = "application/json"
+    request = urllib.request.Request(address, headers=headers)
     if body is not None:
         request.data = json.dumps(body).encode()
     with urllib.request.urlopen(request, timeout=60) as response:
@@ -56,6 +57,8 @@ def test_the_command_translates(protocol_name):
             assert 'tf_transformer_web_requests_total{outcome="translated"} 1.0' in metrics
             with pytest.raises(urllib.error.HTTPError, match="404"):
                 fetch(f"{address}metrics")
+            with pytest.raises(urllib.error.HTTPError, match="400"):
+                fetch(address, host="evil.example")
 
 
 @pytest.mark.slow
