@@ -23,7 +23,7 @@ from tests.conftest import Corpus, small_config
 from tf_transformer import Transformer, TransformerConfig, Translator
 from tf_transformer.decoding.search_shapes import default_shapes
 from tf_transformer.inference.compiling_translator import CompilingTranslator
-from tf_transformer.storage.model_dir import load_for_decoding, weights_digest
+from tf_transformer.storage.model_dir import load_for_decoding, load_model, weights_digest
 from tf_transformer.text.special_ids import BEGIN_ID
 from training.initial_model import build_model
 from training.trainer import train
@@ -156,11 +156,14 @@ def digests(folder, corpus):
     return found
 
 
-def weights(folder, corpus, num_devices):
-    """The weights after a short training on some devices."""
+def logits(folder, corpus, num_devices):
+    """The logits after a short training on some devices."""
     tf.config.experimental.enable_tensor_float_32_execution(False)
     config = small_config(
-        optimization__steps=6, optimization__checkpoint_every=6, model__dropout_rate=0.0
+        optimization__steps=6,
+        optimization__checkpoint_every=6,
+        optimization__learning_rate_factor=3.0,
+        model__dropout_rate=0.0,
     )
     model_dir = pathlib.Path(folder) / num_devices
     train(
@@ -169,8 +172,8 @@ def weights(folder, corpus, num_devices):
         model_dir=model_dir,
         num_devices=int(num_devices),
     )
-    model, *_ = load_for_decoding(model_dir)
-    return {weight.path: weight.numpy() for weight in model.weights}
+    model, *_ = load_model(model_dir)
+    return {"logits": model(make_batch(0)[0]).numpy()}
 
 
 def device():
@@ -178,7 +181,7 @@ def device():
     return tf.DeviceSpec.from_string((tf.ones((2, 2)) @ tf.ones((2, 2))).device).device_type
 
 
-FUNCTIONS = (steps, packed, translate, answers, digests, weights)
+FUNCTIONS = (steps, packed, translate, answers, digests, logits)
 
 if __name__ == "__main__":
     path, name, *arguments = sys.argv[1:]

@@ -52,12 +52,11 @@ def test_two_gpus_are_one(compute, corpus, tmp_path):
     if num_gpus() < 2:
         pytest.skip("there is one GPU alone")
     one, two = (
-        compute("gpu", "weights", tmp_path / "models", corpus.directory, number)
+        compute("gpu", "logits", tmp_path / "models", corpus.directory, number)["logits"]
         for number in (1, 2)
     )
-    assert one.keys() == two.keys() and one
-    for name, values in one.items():
-        np.testing.assert_allclose(two[name], values, atol=1e-4, err_msg=name)
+    assert np.abs(one).max() > 0.1
+    np.testing.assert_allclose(two, one, atol=1e-3)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
