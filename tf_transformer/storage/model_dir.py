@@ -362,5 +362,5 @@ def prepare_for_decoding(
 
     if dtype == "int8":
         quantize(model, input_ranges)
-    elif not has_gpu() if tiled is None else tiled:
+    elif tiled or (tiled is None and not has_gpu()):
         tile_weights(model)

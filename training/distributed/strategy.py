@@ -100,5 +100,5 @@ def _devices(num_devices):
 
 
 def _name_of(gpu):
-    """Returns the name of a card, such as "NVIDIA A100", or its number."""
+    """Returns the name of a card, such as "NVIDIA A100", or of its device if it has none."""
     return tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)
