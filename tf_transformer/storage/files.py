@@ -67,14 +67,6 @@ def sync_to_disk(path: pathlib.Path) -> None:
         os.fsync(file.fileno())
 
 
-def temporary_prefix() -> str:
-    """Returns a prefix for names of temporary files and folders of this process.
-
-    `remove_leftovers` removes them once the process has ended.
-    """
-    return f"{_PREFIX}{os.getpid()}."
-
-
 def link_or_copy(path: pathlib.Path, copy: pathlib.Path) -> None:
     """Makes a hard link to a file, or copies it if the file system does not support hard links.
 

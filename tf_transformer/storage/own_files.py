@@ -8,6 +8,7 @@ only read.
 import contextlib
 import os
 import pathlib
+import shutil
 import stat
 from collections.abc import Iterator
 
@@ -68,6 +69,23 @@ def make_own_folder(path: pathlib.Path) -> None:
     """
     _refuse_link(path)
     path.mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.contextmanager
+def temporary_own_folder(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Creates an empty folder and removes it at the end, and at the begin one that was left over.
+
+    Raises:
+        InputError: there is a symbolic link of that name.
+        OSError: it cannot be created.
+    """
+    _refuse_link(path)
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _refuse_link(path: pathlib.Path) -> None:

@@ -5,7 +5,6 @@ import hashlib
 import logging
 import pathlib
 import secrets
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from training.backup.manifest import (
 )
 from training.backup.object_store import ObjectStore
 from training.backup.restoring import restore
-from training.backup.snapshot import has_checkpoint, run_files, take_snapshot
+from training.backup.snapshot import has_checkpoint, remove_snapshot, run_files, take_snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +62,7 @@ class Backup:
             InputError: the manifest is damaged.
             OSError: the backup cannot be read or written.
         """
+        remove_snapshot(self._model_dir)
         manifest = read_manifest(self._store)
         write_manifest(self._store, Manifest(self._writer, manifest.files if manifest else {}))
 
@@ -130,7 +130,7 @@ class Backup:
         except BaseException as error:
             self._error = error
         finally:
-            shutil.rmtree(snapshot, ignore_errors=True)
+            remove_snapshot(self._model_dir)
 
     def _save(self, folder: pathlib.Path) -> None:
         began = time.monotonic()

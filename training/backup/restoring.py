@@ -5,15 +5,14 @@ import logging
 import os
 import pathlib
 import shutil
-import tempfile
 from typing import Any
 
 from tf_transformer.errors import InputError
 from tf_transformer.storage.checkpoint_names import CHECKPOINTS_NAME, checkpoint_steps
-from tf_transformer.storage.files import link_or_copy, temporary_prefix
+from tf_transformer.storage.files import link_or_copy
 from tf_transformer.storage.json_files import MAX_BYTES
 from tf_transformer.storage.model_dir import CONFIG_NAME
-from tf_transformer.storage.own_files import make_own_folder
+from tf_transformer.storage.own_files import make_own_folder, temporary_own_folder
 from training.backup.manifest import Manifest, StoredFile, object_name, read_manifest
 from training.backup.object_store import ObjectStore
 from training.checkpointing.checkpoint_files import checkpoint_directory
@@ -21,6 +20,9 @@ from training.checkpointing.run_metadata import check_no_other_run, check_record
 from training.recorded_config import TRAINING_NAME
 
 _log = logging.getLogger(__name__)
+
+# Folder in the model directory. Its name is fixed, so that the next call removes what a kill left.
+_DOWNLOAD_NAME = ".backup-download"
 
 
 def restore(store: ObjectStore, model_dir: pathlib.Path, run: dict[str, Any] | None) -> int | None:
@@ -46,8 +48,7 @@ def restore(store: ObjectStore, model_dir: pathlib.Path, run: dict[str, Any] | N
     if manifest is None or not manifest.files:
         return None
     model_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=temporary_prefix(), dir=model_dir) as name:
-        folder = pathlib.Path(name)
+    with temporary_own_folder(model_dir / _DOWNLOAD_NAME) as folder:
         _check_record(store, manifest, folder, run)
         if _newest_step(model_dir) >= manifest.newest_step:
             return None

@@ -3,14 +3,16 @@
 import os
 import pathlib
 import shutil
-import tempfile
 
 from tf_transformer.storage.checkpoint_names import checkpoint_steps
-from tf_transformer.storage.files import link_or_copy, temporary_prefix
+from tf_transformer.storage.files import link_or_copy
 from tf_transformer.storage.regular_files import regular_size
 from training.backup.manifest import belongs_to_run
 from training.checkpointing.checkpoint_files import checkpoint_directory
 from training.checkpointing.run_files import LOGS_NAME
+
+# Folder in the model directory. Its name is fixed, so that the next call removes what a kill left.
+_SNAPSHOT_NAME = ".backup-snapshot"
 
 
 def has_checkpoint(model_dir: pathlib.Path) -> bool:
@@ -33,20 +35,21 @@ def take_snapshot(model_dir: pathlib.Path) -> pathlib.Path:
     """Copies the files of a run, as hard links where the file system supports them.
 
     Training replaces and removes its files but does not change them, except for the logs, to which
-    it appends: these are copied. Call it between two saves.
+    it appends: these are copied. Call it between two saves, when there is no other snapshot.
 
     Args:
         model_dir: the model directory.
 
     Returns:
-        A new folder in the model directory, for the caller to remove. If the process is killed, the
-        next run removes it.
+        A new folder in the model directory, for `remove_snapshot`.
 
     Raises:
         InputError: one of the files is not regular.
         OSError: the disk is full or fails.
     """
-    folder = pathlib.Path(tempfile.mkdtemp(prefix=temporary_prefix(), dir=model_dir))
+    remove_snapshot(model_dir)
+    folder = model_dir / _SNAPSHOT_NAME
+    folder.mkdir()
     try:
         for name in run_files(model_dir):
             path, copy = model_dir / name, folder / name
@@ -57,6 +60,11 @@ def take_snapshot(model_dir: pathlib.Path) -> pathlib.Path:
             else:
                 link_or_copy(path, copy)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_snapshot(model_dir)
         raise
     return folder
+
+
+def remove_snapshot(model_dir: pathlib.Path) -> None:
+    """Removes the snapshot, also one that a killed process has left."""
+    shutil.rmtree(model_dir / _SNAPSHOT_NAME, ignore_errors=True)

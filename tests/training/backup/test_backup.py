@@ -255,7 +255,7 @@ def test_training_goes_on_during_an_upload(url, model_dir, tmp_path, run, monkey
     with backup.kept():
         pass
     assert restored(url, tmp_path / "second", run) == (20, kept(model_dir))
-    assert not list(model_dir.glob(".writing-*"))
+    assert not list(model_dir.glob(".*"))
 
 
 def test_a_failed_upload_is_made_up_for(url, model_dir, tmp_path, run, monkeypatch, caplog):
@@ -313,6 +313,20 @@ def test_without_hard_links(url, model_dir, tmp_path, run, monkeypatch):
     monkeypatch.setattr("os.link", refuse)
     save(url, model_dir)
     assert restored(url, tmp_path / "new", run) == (10, kept(model_dir))
+
+
+def test_what_a_kill_leaves_is_removed(url, model_dir, tmp_path, run):
+    """By the next process on the machine, whatever its number: that of containers is the same."""
+    for folder in (".backup-snapshot", ".backup-download"):
+        (model_dir / folder / "checkpoints").mkdir(parents=True)
+        (model_dir / folder / "checkpoints" / "step-5.index").write_text("old")
+    Backup(url, model_dir).claim()
+    assert not (model_dir / ".backup-snapshot").exists()
+    shutil.rmtree(model_dir / ".backup-download")
+    save(url, model_dir)
+    folder = tmp_path / "new"
+    shutil.copytree(model_dir, folder / ".backup-download")
+    assert restored(url, folder, run) == (10, kept(model_dir))
 
 
 def test_other_objects_are_left(url, model_dir):
