@@ -1,4 +1,7 @@
-"""The same with s3fs and a server of moto, which answers as S3 does, on this machine."""
+"""The same with s3fs and a server of moto, which answers as S3 does, on this machine.
+
+It needs `pip install s3fs 'aiobotocore[boto3]' 'moto[s3]' flask flask-cors`.
+"""
 
 import pytest
 
