@@ -217,6 +217,47 @@ WRONG = {
         "train --target {empty} --validation-target {text} --model-dir {new}",
         "empty is empty",
     ),
+    "train, LoRA of no model": (
+        "train {corpus} --model-dir {new} --lora 4",
+        "LoRA (--lora, lora.rank) adapts a trained model; give it as --init-from",
+    ),
+    "train, LoRA of no layer": (
+        "train {corpus} --model-dir {new} --init-from {model} --lora 4 --lora-targets encodr/*",
+        "'lora.targets': 'encodr/*' matches nothing of this model",
+    ),
+    "train, frozen": (
+        "train {corpus} --model-dir {new} --set optimization.frozen=[encodr/*]",
+        "'optimization.frozen': 'encodr/*' matches nothing of this model",
+    ),
+    "train, pieces of no model": (
+        "train {corpus} --model-dir {new} --add-pieces {text}",
+        "--add-pieces extends the vocabulary of a model; give it as --init-from",
+    ),
+    "train, pieces": (
+        "train {corpus} --model-dir {new} --init-from {model} --add-pieces {none}",
+        "none: no such file",
+    ),
+    "translate, adapter": (
+        "translate --model-dir {model} --adapter {none}",
+        "none: no such file",
+    ),
+    "evaluate, adapter": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --adapter {text}",
+        "text: damaged, or of another model",
+    ),
+    "evaluate, adapter as output": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --adapter {two} "
+        "--json {two}",
+        "two is an input file; give another one",
+    ),
+    "export, adapters": (
+        "export --model-dir {model} --output {new} --adapters a={none}",
+        "none: no such file",
+    ),
+    "export, signature of adapters": (
+        "export --model-dir {model} --output {new} --signatures adapted",
+        "Unknown signature",
+    ),
     "train, itself": (
         "train {corpus} --model-dir {model} --init-from {model}/../{model.name}",
         "is the --model-dir; give another --model-dir",

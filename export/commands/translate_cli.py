@@ -43,6 +43,7 @@ from tf_transformer.command_line.reranking_options import (
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
+from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.text.language_tags import add_tags, check_tag, written_tags
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
@@ -134,6 +135,8 @@ def _run_translate(options):
         checked = _check_models(options, given_models(options))
     with open_lines(options.input, options.shard) as lines, contextlib.ExitStack() as stack:
         check_output(options.output, lines, checked.directories())
+        if options.output and options.adapter:
+            check_output_file("--output", options.output, inputs=[options.adapter])
         request = None
         if is_resumable(options.output, lines):
             request = _request(options, checked)

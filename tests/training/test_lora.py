@@ -16,7 +16,13 @@ from tf_transformer import Transformer, TransformerConfig
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
-from tf_transformer.models.lora import base_weights, enable_lora, lora_variables, merged_values
+from tf_transformer.models.lora import (
+    PARTS,
+    base_weights,
+    enable_lora,
+    lora_variables,
+    merged_values,
+)
 from tf_transformer.storage.adapter_file import (
     ADAPTER_NAME,
     kernel_shapes,
@@ -237,7 +243,7 @@ OPTIMIZATION = {"checkpoint_every": 4, "learning_rate_factor": 1.0, "warmup_step
 def adapt(base, corpus, model_dir, steps=8, lora=None, **more):
     given = {"optimization": OPTIMIZATION | {"steps": steps} | more, "data": {"batch_tokens": 512}}
     given |= {
-        "validation": {"translate_every": 0},
+        "validation": {"translate_every": 1, "sentences": 2},
         "lora": {"rank": 3, "alpha": 6.0} | (lora or {}),
     }
     config = config_like(base, given)
@@ -354,7 +360,7 @@ def test_two_devices_are_one(talkative, corpus, tmp_path):
     one, two = (
         read_adapter(tmp_path / name / ADAPTER_NAME, read_config(talkative)) for name in "12"
     )
-    assert len(one.layers) == 5 and one.base_digest == two.base_digest
+    assert len(one.layers) == 7 and one.base_digest == two.base_digest
     for name, value in one.arrays.items():
         # Adam's first updates have the size of the learning rate whatever the gradient's.
         np.testing.assert_allclose(two.arrays[name], value, atol=2e-4)
@@ -390,6 +396,16 @@ def test_lora_needs_a_model(corpus, tmp_path, capsys):
     with pytest.raises(ValueError, match="give it as --init-from"):
         train(small_config(lora__rank=2), model_dir=tmp_path / "m", **corpus.arguments)
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.slow
+def test_saved_models_are_merged(tmp_path):
+    model = randomized(TrainableTransformer(CONFIG), alpha=3.0)
+    inputs, _ = batch()
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert type(loaded) is Transformer and len(loaded.weights) == len(base_weights(model))
+    np.testing.assert_allclose(loaded(inputs), model(inputs), rtol=1e-3, atol=1e-4)
 
 
 # ---- Files that are refused ----
@@ -430,6 +446,20 @@ def enlarge(file):
 def link(file):
     del file[f"{LAYER}/lora_kernel_a"]
     file[f"{LAYER}/lora_kernel_a"] = h5py.ExternalLink("/etc/hostname", "x")
+
+
+def test_large_weights_are_adapted_in_parts(base):
+    adapter = read_adapter(base, CONFIG)
+    kernel = np.random.default_rng(3).normal(size=(8, 16)).astype("float32")
+    a, b = (adapter.arrays[f"{LAYER}/{part}"] for part in PARTS)
+    expected = kernel + adapter.alpha / 2 * a @ b
+    parts = [kernel[:3], kernel[3:4], kernel[4:]]
+    found = np.concatenate(list(adapter.added_to(f"{LAYER}/kernel", iter(parts))))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(expected, kernel)
+    for name in (f"{LAYER}/bias", LAYER, "encoder/layer_0/feed_forward/outer/kernel"):
+        unchanged = np.concatenate(list(adapter.added_to(name, iter(parts))))
+        np.testing.assert_array_equal(unchanged, kernel)
 
 
 @pytest.mark.parametrize(

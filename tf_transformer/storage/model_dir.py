@@ -5,8 +5,8 @@
     target.spm         SentencePiece model of the target, equal to source.spm when joint
     model.weights.h5   the weights, by name
 
-Training adds other files to the directory. Every file is written atomically: under a temporary name
-and then renamed.
+Training adds other files to the directory; `adapter_file` describes `adapter.h5`. Every file is
+written atomically: under a temporary name and then renamed.
 """
 
 import contextlib

@@ -12,6 +12,7 @@ MODEL_FILES = (
     "source.spm",
     "target.spm",
     "model.weights.h5",
+    "adapter.h5",
     "training.json",
     "validation_scores.json",
     "scores.jsonl",

@@ -113,7 +113,8 @@ def _run_evaluate(options):
     systems = [TextFile.parse(name, default_column=2) for name in options.compare]
     calibrated = options.calibrate and TextFile.parse(options.calibrate)
     read = [source, reference, *systems, calibrated]
-    _check_outputs(options, [file.path for file in read if file])
+    inputs = [file.path for file in read if file]
+    _check_outputs(options, [*inputs, *([options.adapter] if options.adapter else [])])
     models = given_models(options)
     check_own_file(models.directories[0] / SCORES_NAME)
     _check_texts(source, reference, systems)

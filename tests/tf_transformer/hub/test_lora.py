@@ -295,6 +295,16 @@ def test_another_rank_is_refused(file):
         backbone.load_lora_weights(file)
 
 
+def test_adapters_of_training_are_refused(adapted, tmp_path):
+    """Their alpha need not be the rank, as it is here."""
+    from tf_transformer.storage.adapter_file import write_adapter
+
+    write_adapter(tmp_path / "a.lora.h5", adapted.transformer)
+    for backbone in (make_backbone(), adapted):
+        with pytest.raises(ValueError, match=r"a.lora.h5: .* attribute '.*' is unknown"):
+            backbone.load_lora_weights(tmp_path / "a.lora.h5")
+
+
 def test_names_of_files(tmp_path):
     backbone = make_backbone()
     with pytest.raises(ValueError, match=r"No layer has LoRA weights. Call `enable_lora"):
