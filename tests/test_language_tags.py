@@ -8,6 +8,7 @@ import tensorflow as tf
 from tests.conftest import SMALL_SETTINGS, small_config
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
+from tf_transformer.inference.scorer import score_pairs
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.model_dir import read_tokenizers
 from tf_transformer.text.language_tags import (
@@ -16,6 +17,7 @@ from tf_transformer.text.language_tags import (
     find_tags,
     language_tag,
     languages_of,
+    without_tags,
 )
 from tf_transformer.text.text_file import TextFile
 
@@ -49,6 +51,17 @@ def test_tags_of_both_sides():
     for source in (">>deu<< a", "a", "a >>deu<< >>eng<<", ">>deu<<", ">>deu<<>>eng<< a"):
         with pytest.raises(ValueError, match=r"f:1: a source .* target language and its own, two"):
             check_tags([source], languages, "f", 2)
+
+
+def test_removing_tags():
+    languages = ["de", "fr", ">>deu<<"]
+    assert without_tags("<2de> a dog", languages) == "a dog"
+    assert without_tags(" <2de>a dog", languages) == "a dog"
+    assert without_tags("<2de> <2fr> a", languages) == "<2fr> a"
+    assert without_tags(">>deu<< <2fr> a", languages, 2) == "a"
+    assert without_tags("a <2de>", languages, 2) == "a <2de>"
+    assert without_tags("<2it> a", languages) == "<2it> a"
+    assert without_tags("<2de> a", []) == "<2de> a"
 
 
 @pytest.mark.parametrize("name", ["plain", "columns.tsv:2"])
@@ -126,6 +139,33 @@ def test_tags_are_pieces_and_change_the_translation(model, tmp_path, capsys):
         ValueError, match="sentences:2: a source for this vocabulary must start with"
     ):
         translator(["<2de> ten horses", "the third of May"])
+
+
+@pytest.mark.slow
+def test_choosing_among_candidates(model, tmp_path, capsys):
+    """The sentence alone is scored by the reverse model, and candidates with its tag."""
+    (tmp_path / "in").write_text("ten horses\n\nthe third of May\n")
+    command = ["translate", "--model-dir", str(model), "--target-language", "de"]
+    command += ["--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")]
+    command += ["--length-penalty", "0", "--n-best", "4"]
+    reverse = ["--rerank-reverse", str(model), "--rerank-reverse-weight", "0.5"]
+    assert main([*command, *reverse, "--rerank-reverse-languages", "rev"]) == 0
+    rows = [row.split("\t") for row in (tmp_path / "out").read_text().splitlines()]
+    translator = Translator.load(model, num_best=4, length_penalty=0.0)
+    candidates = translator.n_best(["<2de> the third of May"])[0]
+    third = [row for row in rows if row[0] == "3"]
+    assert {row[2] for row in third} == {candidate.text for candidate in candidates}
+    for row in third:
+        pairs = [f"<2rev> {row[2]}"], ["the third of May"]
+        backwards = float(score_pairs(translator, *map(tf.constant, pairs)).log_prob[0])
+        score = max(found.score for found in candidates if found.text == row[2])
+        assert float(row[1]) == pytest.approx(score + 0.5 * backwards, abs=0.02)
+    for languages in ([], ["fr"], ["rev", "de"]):
+        given = ["--rerank-reverse-languages", *languages] if languages else []
+        assert main([*command, *reverse, *given]) == 2
+        assert "--rerank-reverse-languages: the model" in capsys.readouterr().err, languages
+    assert main([*command[:-2], "--mbr", "--mbr-samples", "4"]) == 0
+    assert (tmp_path / "out").read_text().split("\n")[1] == ""
 
 
 @pytest.mark.slow

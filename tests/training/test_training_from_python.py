@@ -11,6 +11,7 @@ import training
 from tests.conftest import small_config
 from tf_transformer.storage.model_dir import load_model
 from training.callbacks.callbacks import AGREE_EVERY, StopOnCallback, current_step
+from training.callbacks.user_callbacks import ScoreCallback
 from training.checkpointing.validation_history import read_validation_scores
 from training.distributed.workers import Workers
 
@@ -109,6 +110,36 @@ def test_a_callback_that_stops_saves_and_the_same_call_goes_on(
     again = training.train(config, model_dir=tmp_path, callbacks=[Stop(hook, step)], **names)
     assert again == training.TrainingResult(10, None, True)
     assert_equal_models(tmp_path, whole)
+
+
+class StopByScores(ScoreCallback):
+    """Stops training at a step, once, and notes the steps of all scores."""
+
+    def __init__(self, step=None):
+        super().__init__()
+        self.step, self.calls = step, []
+
+    def on_scores(self, scores):
+        self.calls.append([score["step"] for score in scores])
+        assert all(score["bleu"] >= 0 and score["loss"] > 0 for score in scores)
+        return "bad scores" if scores[-1]["step"] == self.step else None
+
+
+@pytest.mark.slow
+def test_a_callback_that_stops_by_all_scores(names, tmp_path):
+    """It sees BLEU of the newest checkpoint, too, and the former scores when a run resumes."""
+    config = small_config(**SETTINGS, validation__translate_every=1, validation__sentences=3)
+    arguments = dict(config=config, model_dir=tmp_path, **names)
+    stop = StopByScores(5)
+    result = training.train(**arguments, callbacks=[stop])
+    assert (result.step, result.early_stop) == (5, "bad scores")
+    assert stop.calls == [[5]]
+    # Decided as before, without another step.
+    assert training.train(**arguments, callbacks=[StopByScores(5)]).step == 5
+    watch = StopByScores()
+    result = training.train(**arguments, callbacks=[watch])
+    assert (result.step, result.early_stop) == (10, None)
+    assert watch.calls == [[5], [5, 10]]
 
 
 @pytest.mark.slow

@@ -189,6 +189,11 @@ def _prepare(options, space) -> _Tuning:
     config = load_config(options, settings, folders)
     if config.is_language_model and space.search:
         raise InputError(f"{options.space}: a language model has no search options")
+    if config.validation.keep_best < 1:
+        raise InputError(
+            "'validation.keep_best: 0': the best checkpoint of each trial is needed; expected at "
+            "least 1"
+        )
     if read_cluster(os.environ.get("TF_CONFIG", "")).addresses:
         raise InputError("TF_CONFIG: expected one worker; several cannot tune together")
     texts = text_files(options)

@@ -23,8 +23,9 @@ _FACTS = (*_SCORES, "best_step", "length_ratio", "model_dir", "failure")
 class Results:
     """Writes the results of a study to the files of its folder.
 
-    `NAME.json` and `NAME.csv` are replaced after each trial, best trial first. `logs/NAME-0003` is
-    the trial with the number 3 for TensorBoard, whose page HParams shows all trials.
+    `NAME.json` and `NAME.csv` are replaced after each trial, best trial first. `logs/NAME/0003` is
+    the trial with the number 3 for TensorBoard, whose page HParams shows all trials. It finds the
+    names of the values itself: several studies in one folder cannot each define their columns.
 
     Args:
         folder: an existing folder.
@@ -68,13 +69,8 @@ class Results:
     def _write_logs(self, records: Sequence[TrialRecord]) -> None:
         logs = self._folder / LOGS_NAME
         check_own_folder(logs)
-        if not (logs / self._name).exists():
-            columns = [hyper_parameters.HParam(name) for name in self._settings]
-            metrics = [hyper_parameters.Metric(f"tuning/{name}") for name in _SCORES]
-            with _writer(logs / self._name, 0):
-                hyper_parameters.hparams_config(columns, metrics)
         for record in records:
-            path = logs / f"{self._name}-{record.number:04}"
+            path = logs / self._name / f"{record.number:04}"
             if path.exists():
                 continue
             values = {
@@ -83,7 +79,7 @@ class Results:
             }
             step = record.facts.get("best_step", 0)
             with _writer(path, step):
-                hyper_parameters.hparams(values, trial_id=path.name)
+                hyper_parameters.hparams(values, trial_id=f"{self._name}/{path.name}")
                 for name in _SCORES:
                     if name in record.facts:
                         tf.summary.scalar(f"tuning/{name}", record.facts[name])

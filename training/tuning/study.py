@@ -101,7 +101,8 @@ class Study:
 
         Args:
             objective: runs one trial. If it raises an error, the trial counts as interrupted.
-            after_trial: called with all finished trials before the first and after each trial.
+            after_trial: called with all finished trials after each trial, and in the end, since
+                an interruption may have prevented it.
 
         Returns:
             The finished trials, in the order of their numbers.
@@ -117,7 +118,6 @@ class Study:
         num_trials = self.num_trials
         if combinations:
             num_trials = min(len(combinations), num_trials or len(combinations))
-        after_trial(_records(study))
         while (trial := self._next_trial(optuna, study, num_trials or 0)) is not None:
             params = {name: _suggest(trial, name, domain) for name, domain in self.domains.items()}
             _log.info("%s %d of %d: %s", self.name, trial.number + 1, num_trials, described(params))
@@ -130,7 +130,9 @@ class Study:
             trial.set_user_attr("value", repr(result.value))
             study.tell(trial, value, state[result.state])
             after_trial(_records(study))
-        return _records(study)
+        records = _records(study)
+        after_trial(records)
+        return records
 
     def _open(self, optuna) -> "optuna.Study":
         import sqlalchemy
@@ -171,7 +173,7 @@ class Study:
         states = optuna.trial.TrialState
         for trial in study.get_trials(states=(states.RUNNING,)):
             study.sampler = self._make_sampler(optuna, trial.number)
-            return optuna.Trial(study, trial._trial_id)
+            return optuna.Trial(study, trial._trial_id)  # no public name for it
         finished = study.get_trials(states=(states.COMPLETE, states.PRUNED, states.FAIL))
         if len(finished) >= num_trials:
             return None

@@ -14,6 +14,7 @@ from tf_transformer.printable import printable
 from training.callbacks.monitoring import DivergedError
 from training.callbacks.user_callbacks import ScoreCallback
 from training.checkpointing.best_checkpoints import best_checkpoint_paths
+from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths
 from training.checkpointing.validation_history import ValidationScores
 from training.checkpointing.written_weights import write_average
 from training.config import TrainingConfig
@@ -48,7 +49,7 @@ class PruneTrial(ScoreCallback):
         self.is_pruned = False
 
     def on_scores(self, scores: Sequence[dict[str, Any]]) -> str | None:
-        reported = self._trial.storage.get_trial(self._trial._trial_id).intermediate_values
+        reported = self._trial.study.trials[self._trial.number].intermediate_values
         for record in scores:
             value = record.get(self._best_by)
             if value is not None and record["step"] not in reported:
@@ -82,8 +83,8 @@ class TrainingTrials:
     def __call__(self, trial: "optuna.Trial", params: dict[str, Value]) -> Result:
         """Trains a model, or resumes its training.
 
-        Settings that contradict each other, a training that diverges, and too little memory make a
-        trial fail, and the study continues.
+        Settings that contradict each other or do not fit the corpus, a training that diverges, and
+        too little memory make a trial fail, and the study continues.
 
         Raises:
             StudyInterrupted: a signal has stopped the training.
@@ -100,6 +101,10 @@ class TrainingTrials:
                 config, model_dir=model_dir, callbacks=[prune], **self._arguments(config)
             )
         except (DivergedError, tf.errors.ResourceExhaustedError) as error:
+            return _failed(error)
+        except InputError as error:
+            if checkpoint_paths(checkpoint_directory(model_dir)):
+                raise  # not the settings' fault, such as a text that has changed
             return _failed(error)
         finally:
             keras.backend.clear_session()
@@ -124,7 +129,8 @@ class TrainingTrials:
         # Relative to the folder of the tuning, which may be moved.
         name = f"{FOLDER_NAME}/{model_dir.name}"
         facts = {"best_step": best["step"], "steps": result.step, "model_dir": name}
-        facts |= {name: best[name] for name in ("bleu", "chrf", "loss") if name in best}
+        scores = {name: best.get(name) for name in ("bleu", "chrf", "loss")}
+        facts |= {name: x for name, x in scores.items() if x is not None and math.isfinite(x)}
         if is_pruned and result.early_stop is not None:
             return Result(value, "pruned", facts)
         write_average(model_dir, best_checkpoint_paths(model_dir, 1))
