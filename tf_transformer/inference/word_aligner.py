@@ -59,6 +59,7 @@ class WordAligner:
         if source_tokenizer is None:
             raise InputError("a language model has no source to align")
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
+        self._tag_ids = frozenset(source_tokenizer.tag_ids)
         self._num_tags = model.config.num_target_tags
         self._max_length = model.config.max_length
         ids = tf.TensorSpec([None, None], tf.int32)
@@ -109,11 +110,10 @@ class WordAligner:
 
     def _pair(self, index, source, target, source_starts, target_starts) -> _Pair:
         ends = [*source_starts[1:], len(source)]
-        tag_ids = set(self._source_tokenizer.tag_ids)
         tag_words = [
             word
             for word, (start, end) in enumerate(zip(source_starts, ends, strict=True))
-            if not tag_ids.isdisjoint(source[start:end])
+            if not self._tag_ids.isdisjoint(source[start:end])
         ]
         num = self._num_tags
         return _Pair(

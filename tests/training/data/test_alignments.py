@@ -18,6 +18,7 @@ from training.data.corpus_report import report_corpus
 from training.data.pipeline import ParallelText
 from training.data.text_pair import TextPair
 from training.data.vocabulary import train_sentencepiece
+from training.loop import _tags_moved
 
 PAIRS = [
     ("the red house", "das rote Haus", "0-0 1-1 2-2"),
@@ -129,6 +130,10 @@ def test_tags_move(tokenizer):
     assert not moved[:, 0].any()
     for row, j, i in itertools.product(range(2), range(3), range(1, 4)):
         assert moved[row, j + 1, i - 1] == alignment[row, j, i]
+    inputs = {"source": source, "target": target, "alignment": alignment}
+    batches = tf.data.Dataset.from_tensors((inputs, labels))
+    ((of_training, _),) = _tags_moved(batches, 1)
+    np.testing.assert_array_equal(of_training["alignment"], moved)
 
 
 def test_changes_are_detected_and_in_the_digest(texts):
