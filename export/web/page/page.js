@@ -215,7 +215,7 @@ function makeTable(best, number) {
   const table = makeElement("table", "best");
   table.append(makeElement("caption", "", `The ${best.length} best translations of line ${number}`));
   const head = makeElement("tr");
-  for (const title of ["", "score", "tokens", "translation"]) {
+  for (const title of ["rank", "score", "tokens", "translation"]) {
     const cell = makeElement("th", "", title);
     cell.scope = "col";
     head.append(cell);
