@@ -128,8 +128,10 @@ def answers(saved_model, source):
     found = {}
     for name in ("serving_default", "nbest"):
         for output, values in loaded.signatures[name](text=tf.constant(lines)).items():
-            values = values.numpy()
-            found[f"{name}_{output}"] = values.astype(str) if values.dtype == object else values
+            array = values.numpy()
+            if values.dtype == tf.string:
+                array = np.array([text.decode() for text in array.flat]).reshape(array.shape)
+            found[f"{name}_{output}"] = array
     return found
 
 
