@@ -1,5 +1,6 @@
 """examples/tfx: `run_fn` with a stand-in for TFX's arguments, and with TFX's own executors."""
 
+import importlib
 import importlib.util
 import json
 import pathlib
@@ -141,10 +142,11 @@ def test_steps_of_tfx_override_the_settings():
 
 @pytest.fixture
 def pipeline(monkeypatch):
+    """The module: TFX looks for it by its name."""
     pytest.importorskip("tfx")
     monkeypatch.syspath_prepend(str(FOLDER))
-    yield load("pipeline")
-    for name in ("quality", "trainer"):
+    yield importlib.import_module("pipeline")
+    for name in ("pipeline", "validator", "quality", "trainer"):
         sys.modules.pop(name, None)
 
 

@@ -13,29 +13,12 @@ import sys
 
 from tfx import v1 as tfx
 
+from training.settings import read_settings
+
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE))  # for `quality` and `trainer`, which are no installed package
+sys.path.insert(0, str(HERE))  # for `validator` and `trainer`, which are no installed package
 
-from quality import bleu, write_verdict  # noqa: E402
-from trainer import read_pairs  # noqa: E402
-
-
-@tfx.dsl.components.component
-def BleuValidator(  # TFX names components as classes
-    examples: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.Examples],
-    model: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.Model],
-    blessing: tfx.dsl.components.OutputArtifact[tfx.types.standard_artifacts.ModelBlessing],
-    min_bleu: tfx.dsl.components.Parameter[float],
-) -> None:
-    """Blesses a model whose BLEU on the split `eval` is at least `min_bleu`."""
-    folder = os.path.join(examples.uri, "Split-eval", "*")
-    pairs = [(source.decode(), target.decode()) for source, target in read_pairs([folder])]
-    sources, references = map(list, zip(*pairs, strict=True))
-    score = bleu(os.path.join(model.uri, "Format-Serving"), sources, references)
-    is_blessed = score >= min_bleu
-    write_verdict(blessing.uri, is_blessed)
-    blessing.set_int_custom_property("blessed", int(is_blessed))
-    blessing.set_string_custom_property("bleu", f"{score:.2f}, at least {min_bleu:.2f} is needed")
+from validator import BleuValidator  # noqa: E402
 
 
 def make_pipeline(
@@ -93,13 +76,14 @@ def main() -> None:
     parser.add_argument("--output", required=True, metavar="DIR")
     parser.add_argument("--steps", type=int, default=8000, metavar="N")
     parser.add_argument("--min-bleu", type=float, default=30.0, metavar="X")
+    parser.add_argument("--config", type=pathlib.Path, metavar="F", help="YAML file of settings")
     options = parser.parse_args()
     pipeline = make_pipeline(
         options.data,
         options.output,
         steps=options.steps,
         min_bleu=options.min_bleu,
-        settings={"preset": "tiny"},
+        settings=read_settings(options.config),
     )
     tfx.orchestration.LocalDagRunner().run(pipeline)
 
