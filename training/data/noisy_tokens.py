@@ -8,6 +8,8 @@ from training.config import DataConfig
 from training.noise.noise import add_noise
 
 
+# Without branches on tensors, autograph would only take time.
+@tf.autograph.experimental.do_not_convert
 def tokenize_with_noise(
     source: tf.Tensor,
     target: tf.Tensor,
