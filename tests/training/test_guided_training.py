@@ -44,7 +44,7 @@ def test_guided_alignment_is_learned(guided, talkative, corpus, tmp_path, capsys
     """The same model and steps, with and without: fewer errors, and no worse translations."""
     without = error_rate(talkative, corpus, tmp_path / "without", capsys)
     with_it = error_rate(guided, corpus, tmp_path / "with", capsys)
-    assert with_it < 0.6 * without
+    assert with_it < 0.75 * without  # 0.53 was measured
     assert validation_loss(guided) < 1.03 * validation_loss(talkative)
     assert read_config(talkative).alignment_head is None
     assert read_config(guided).alignment_head == 0
