@@ -46,8 +46,8 @@ def train_shortlist(
 
     In each decoder layer, a target piece is aligned with the source piece to which it attends most
     by the mean over the heads. The layers err differently, and together find more of the pieces
-    that the model produces than any of them alone. A model that was trained with guided alignment
-    has a head for this purpose, which alone is used.
+    that the model produces than any of them alone, also of a model with an `alignment_head`, which
+    attends to all pieces of the aligned word alike.
 
     Args:
         model_dir: directory of a translation model.
@@ -100,18 +100,16 @@ def train_shortlist(
 
 
 def _best_positions(model: Transformer, inputs):
-    """Returns the source position to which each target position attends most.
+    """Returns the source position to which each target position attends most, in every layer.
 
     Returns:
-        A list of `(batch, target_length)` int64, one for every layer or for the alignment head.
+        A list of `(batch, target_length)` int64.
     """
     is_piece = (inputs["source"] >= NUM_SPECIAL)[:, tf.newaxis]
-    if model.config.alignment_head is not None:
-        found = [model.alignment(inputs)]
-    else:
-        layers = model.states(inputs).decoder.cross_attention
-        found = [tf.reduce_mean(weights, axis=1) for weights in layers]
-    return [tf.argmax(tf.where(is_piece, weights, -1.0), axis=2) for weights in found]
+    return [
+        tf.argmax(tf.where(is_piece, tf.reduce_mean(weights, axis=1), -1.0), axis=2)
+        for weights in model.states(inputs).decoder.cross_attention
+    ]
 
 
 def _aligned(source, labels, positions):
