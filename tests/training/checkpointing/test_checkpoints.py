@@ -105,7 +105,7 @@ def test_odd_names_are_no_checkpoints(tmp_path):
     for name in (*odd, "step-40", "step-0"):
         (directory / f"{name}.index").touch()
     assert checkpoint_paths(directory) == [f"{directory}/step-0", f"{directory}/step-40"]
-    assert training_facts(tmp_path, None) == {"training_steps": 40}
+    assert training_facts([tmp_path], None) == {"training_steps": 40}
 
 
 def test_average_of_the_last_is_the_trained_model(trained):
