@@ -98,12 +98,12 @@ def score_perturbed(
 def _copied(tokens: list[str], translations: list[str]) -> dict[str, float]:
     """Returns the shares of tokens that the translations contain."""
     kinds = kinds_of_copies(pair_keys(_SEED, tf.range(len(tokens), dtype=tf.int64))).numpy()
-    found: dict[str, list[bool]] = {}
+    found: dict[str, list[bool]] = {name: [] for name in ("all", *KINDS)}
     for token, translation, kind in zip(tokens, translations, kinds, strict=True):
         if token:
             for name in ("all", KINDS[kind]):
-                found.setdefault(name, []).append(token in translation)
-    return {name: sum(found[name]) / len(found[name]) for name in sorted(found)}
+                found[name].append(token in translation)
+    return {name: sum(copied) / len(copied) for name, copied in found.items() if copied}
 
 
 def robustness_table(results: Sequence[Robustness]) -> str:
