@@ -6,7 +6,7 @@ import shutil
 import pytest
 import sacrebleu
 
-from export.commands import line_translations
+from export.lines import line_translations
 from tests.conftest import SMALL_SETTINGS
 from tf_transformer.__main__ import main
 from tf_transformer.reranking.reranking_translator import RerankingTranslator

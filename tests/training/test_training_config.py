@@ -543,7 +543,8 @@ def test_a_wrong_setting_of_the_model_is_not_hidden(name, wrong, right, message)
         read_settings(None, {name: wrong}, {name: right})
     section, inner = name.rsplit(".", 1)
     assert inner in str(read_settings(None, {name: right}, {name: right}))
-    assert read_settings(None, {f"{section}.unknown": 1}, {f"{section}.unknown": 2})
+    with pytest.raises(ValueError, match=f"^unknown setting '{section}.unknown'"):
+        read_settings(None, {f"{section}.unknown": 1}, {f"{section}.unknown": 2})
 
 
 def test_a_right_value_is_replaced(load):

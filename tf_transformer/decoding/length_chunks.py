@@ -20,7 +20,7 @@ def map_chunks(
 
     Args:
         function: maps a nest of the rows of a chunk to a nest with the same number of rows.
-        rows: nest of tensors or ragged tensors that share their first axis.
+        rows: nest of tensors or ragged tensors that share their first axis; None stays None.
         lengths: `(rows,)` int32, the lengths to sort by.
         chunk_size: maximum number of rows per chunk.
         outputs: nest of `tf.TensorSpec` of the function's results, without the first axis.
@@ -42,12 +42,11 @@ def map_chunks(
 
 def _map_sorted(function, rows, lengths, chunk_size, num_chunks, outputs):
     order = tf.argsort(lengths, stable=True)
-    rows = tf.nest.map_structure(lambda x: tf.gather(x, order), rows)
+    rows = tf.nest.map_structure(lambda x: None if x is None else tf.gather(x, order), rows)
 
     def add_chunk(index, arrays):
-        chunk = tf.nest.map_structure(
-            lambda x: x[index * chunk_size : (index + 1) * chunk_size], rows
-        )
+        begin, end = index * chunk_size, (index + 1) * chunk_size
+        chunk = tf.nest.map_structure(lambda x: None if x is None else x[begin:end], rows)
         results = function(chunk)
         tf.nest.assert_same_structure(results, outputs)
         return index + 1, [

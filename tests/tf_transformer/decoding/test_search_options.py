@@ -21,7 +21,9 @@ def test_options_of_the_search():
 
 
 def test_options_of_sampling():
-    assert set(SamplingOptions._fields) == {o.name for o in SAMPLING_OPTIONS} | {"max_length"}
+    """Those of the signature `sample`, and others that only programs set."""
+    names = {option.name for option in SAMPLING_OPTIONS}
+    assert set(SamplingOptions._fields) == names | {"max_length", "epsilon"}
 
 
 @pytest.mark.parametrize("option", [*SEARCH_OPTIONS, *SAMPLING_OPTIONS], ids=lambda o: o.name)
