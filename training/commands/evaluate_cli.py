@@ -138,13 +138,17 @@ def _run_evaluate(options):
         target_language=options.target_language,
         source_language=options.source_language,
         xla=xla,
-        perturbations=perturbations,
     )
     if options.tune_weights:
         _print_weights(models, choice, arguments)
         return
     evaluation, translations = evaluate(
-        models, **arguments, calibration=calibration, systems=systems, choice=choice
+        models,
+        **arguments,
+        calibration=calibration,
+        systems=systems,
+        choice=choice,
+        perturbations=perturbations,
     )
     print(evaluation)
     if options.output:
@@ -181,7 +185,7 @@ def _check_tuning(options):
         raise InputError("--tune-weights is valid only with --rerank-reverse or --rerank-lm")
     for name in (
         *("rerank_reverse_weight", "rerank_lm_weight"),
-        *("output", "json", "compare", "calibrate"),
+        *("output", "json", "compare", "calibrate", "perturb"),
     ):
         if getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is not valid with --tune-weights")
