@@ -328,7 +328,7 @@ def _check_curriculum(folders, config):
     for folder in folders:
         if folder.weight != 1:
             raise InputError(
-                f"{folder.path}:{folder.weight:g} has a weight, and 'data.curriculum' has others; "
+                f"{folder.path}={folder.weight:g} has a weight, and 'data.curriculum' has others; "
                 "leave out one of them"
             )
 

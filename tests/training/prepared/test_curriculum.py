@@ -103,7 +103,7 @@ def test_invalid_settings(curriculum, message):
 def test_invalid_folders(directory):  # noqa: F811
     with pytest.raises(ValueError, match="a weight for each of 1 prepared folders"):
         text_of(directory, 1, curriculum=PHASES)
-    with pytest.raises(ValueError, match="second:2 has a weight, and 'data"):
+    with pytest.raises(ValueError, match="second=2 has a weight, and 'data"):
         text_of(directory, 1, 2, curriculum=PHASES)
 
 
