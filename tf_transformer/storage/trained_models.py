@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import pathlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.config import TransformerConfig
@@ -92,7 +93,7 @@ class TrainedModels:
         Raises:
             InputError: as the function `read_adapter`, or it adapts another model.
         """
-        return None if self.adapter is None else self._read_adapter(self.adapter)
+        return None if self.adapter is None else self._read_adapters([self.adapter])[0]
 
     def read_row_adapters(self) -> dict[str, Adapter]:
         """Returns the adapters to choose from, by name.
@@ -100,22 +101,31 @@ class TrainedModels:
         Raises:
             InputError: as `read_adapter`.
         """
-        return {name: self._read_adapter(path) for name, path in self.row_adapters}
+        adapters = self._read_adapters([path for _, path in self.row_adapters])
+        return {
+            name: adapter for (name, _), adapter in zip(self.row_adapters, adapters, strict=True)
+        }
 
-    def _read_adapter(self, path: pathlib.Path) -> Adapter:
+    def _read_adapters(self, paths: Sequence[pathlib.Path]) -> list[Adapter]:
+        """Reads adapters of the model, whose weights are read once to compute their digest."""
+        if not paths:
+            return []
         if self.is_ensemble:
             raise InputError(
-                f"{path}: an adapter belongs to one model; for an ensemble, give the model "
+                f"{paths[0]}: an adapter belongs to one model; for an ensemble, give the model "
                 "directories that `train --lora` has written"
             )
         (directory,) = self.directories
-        adapter = read_adapter(path, read_config(directory))
-        if (digest := weights_digest(directory)) != adapter.base_digest:
-            raise InputError(
-                f"{path}: adapts the model with the weights digest {adapter.base_digest}, "
-                f"{directory} has {digest}; give the model directory of its --init-from"
-            )
-        return adapter
+        config = read_config(directory)
+        adapters = [read_adapter(path, config) for path in paths]
+        digest = weights_digest(directory)
+        for path, adapter in zip(paths, adapters, strict=True):
+            if adapter.base_digest != digest:
+                raise InputError(
+                    f"{path}: adapts the model with the weights digest {adapter.base_digest}, "
+                    f"{directory} has {digest}; give the model directory of its --init-from"
+                )
+        return adapters
 
     def digests(self) -> list[str]:
         """Returns the `weights_digest` of each model.
