@@ -9,14 +9,13 @@ the model's structure.
 
 import contextlib
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from tf_transformer.decoding.argument_types import is_whole
 from tf_transformer.errors import InputError
-from tf_transformer.layers.dense import Projection
 from tf_transformer.models.lora import (
     PARTS,
     adapted_layers,
@@ -27,7 +26,7 @@ from tf_transformer.models.lora import (
 )
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.printable import shown
-from tf_transformer.storage.weight_shapes import Shapes
+from tf_transformer.storage.adapter_file import LARGEST_RANK, lora_shapes
 from tf_transformer.storage.weights_file import (
     check_arrays,
     check_finite,
@@ -39,7 +38,6 @@ from tf_transformer.storage.weights_file import (
 
 # Names of the layers that compute queries, keys and values.
 ATTENTION_INPUTS = ("query_key_value", "query", "key_value")
-_LARGEST_RANK = 2**16
 
 
 def has_lora(transformer: Transformer) -> bool:
@@ -53,9 +51,9 @@ def check_lora_arguments(transformer: Transformer, rank: Any, names: Any) -> Non
     Raises:
         InputError: one is invalid, or LoRA is enabled already.
     """
-    if not is_whole(rank) or not 1 <= rank <= _LARGEST_RANK:
+    if not is_whole(rank) or not 1 <= rank <= LARGEST_RANK:
         raise InputError(
-            f"`rank` must be an integer between 1 and {_LARGEST_RANK}. Received: rank={shown(rank)}"
+            f"`rank` must be an integer between 1 and {LARGEST_RANK}. Received: rank={shown(rank)}"
         )
     known = {layer.name for layer in projections(transformer).values()}
     if isinstance(names, str) or not names or not set(names) <= known:
@@ -120,11 +118,13 @@ def read_rank_and_layers(path: pathlib.Path, transformer: Transformer) -> tuple[
     shape = next((shape for name, shape in present.items() if name.endswith(PARTS[0])), ())
     rank = shape[1] if len(shape) == 2 else 0
     names = sorted({name.split("/")[-2] for name in present})
-    if not 1 <= rank <= _LARGEST_RANK:
+    if not 1 <= rank <= LARGEST_RANK:
         raise InputError(f"{path}: expected LoRA weights of this model, got a rank of {rank}")
-    chosen = {name: layer for name, layer in layers.items() if layer.name in names}
+    chosen = {
+        name: tuple(layer.kernel.shape) for name, layer in layers.items() if layer.name in names
+    }
     with _named(path):
-        check_arrays(path, _shapes(chosen, rank))
+        check_arrays(path, lora_shapes(chosen, rank))
     return rank, names
 
 
@@ -160,12 +160,3 @@ def _named(path: pathlib.Path) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
-
-
-def _shapes(layers: Mapping[str, Projection], rank: int) -> Shapes:
-    shapes: Shapes = {}
-    for name, layer in layers.items():
-        num_inputs, num_outputs = layer.kernel.shape
-        shapes[f"{name}/{PARTS[0]}"] = (num_inputs, rank)
-        shapes[f"{name}/{PARTS[1]}"] = (rank, num_outputs)
-    return shapes
