@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
@@ -22,13 +21,7 @@ from export.client import Client
 from export.client.daemon_threads import start_in_thread
 from export.web.metrics import WebMetrics
 from export.web.offered import Offered
-from export.web.refusals import (
-    Refusal,
-    refusal_of,
-    show_http_error,
-    show_internal_error,
-    show_refusal,
-)
+from export.web.refusals import HANDLERS, Refusal, refusal_of
 from export.web.security_headers import SecurityHeaders
 from export.web.served_model import ServedModel
 from export.web.settings import WebSettings
@@ -66,15 +59,7 @@ def create_application(
     hosts = Middleware(
         TrustedHostMiddleware, allowed_hosts=settings.allowed_hosts, www_redirect=False
     )
-    application = Starlette(
-        routes=routes,
-        middleware=[hosts],
-        exception_handlers={
-            Refusal: show_refusal,
-            HTTPException: show_http_error,
-            Exception: show_internal_error,
-        },
-    )
+    application = Starlette(routes=routes, middleware=[hosts], exception_handlers=HANDLERS)
     return SecurityHeaders(application)
 
 

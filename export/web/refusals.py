@@ -1,6 +1,8 @@
 """Failed requests of the web application: a status and one line, without internals."""
 
 import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -45,23 +47,28 @@ def refusal_of(error: InputError | OSError) -> Refusal:
     return Refusal(502, "failed", "the translation server failed; its operator finds the reason")
 
 
-async def show_refusal(request: Request, error: Exception) -> JSONResponse:
-    """Returns the response for a `Refusal`."""
-    assert isinstance(error, Refusal)
+async def _show_refusal(request: Request, error: Refusal) -> JSONResponse:
     headers = {"Retry-After": str(RETRY_SECONDS)} if error.status == 503 else None
     return _line(str(error), error.status, headers)
 
 
-async def show_http_error(request: Request, error: Exception) -> JSONResponse:
+async def _show_http_error(request: Request, error: HTTPException) -> JSONResponse:
     """Returns the response for errors that Starlette finds, such as an unknown path."""
-    assert isinstance(error, HTTPException)
     return _line(error.detail, error.status_code, dict(error.headers or {}))
 
 
-async def show_internal_error(request: Request, error: Exception) -> JSONResponse:
+async def _show_internal_error(request: Request, error: Exception) -> JSONResponse:
     """Returns the response for a bug, whose traceback the server logs."""
     return _line("internal error", 500, None)
 
 
 def _line(message, status, headers):
     return JSONResponse({"error": message}, status, headers)
+
+
+# The function that makes the response, by the class of the error.
+HANDLERS: dict[Any, Callable[..., Awaitable[JSONResponse]]] = {
+    Refusal: _show_refusal,
+    HTTPException: _show_http_error,
+    Exception: _show_internal_error,
+}

@@ -23,7 +23,7 @@ class ServedModel:
     def __init__(self, client: Client):
         self._client = client
         self._lock = asyncio.Lock()
-        self._found: Offered | Exception | None = None
+        self._found: Offered | Exception = LookupError("the server has not been asked")
         self._expires = 0.0
 
     def expire(self) -> None:
@@ -46,10 +46,9 @@ class ServedModel:
                     self._found = error
                 failed = isinstance(self._found, Exception)
                 self._expires = time.monotonic() + (_FRESH_FAILURE if failed else _FRESH)
-        if isinstance(self._found, Offered):
-            return self._found
-        assert self._found is not None
-        raise self._found
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
 
     def _ask(self):
         return find_offered(self._client.refresh_signatures())
