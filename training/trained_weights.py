@@ -85,7 +85,9 @@ def freeze(model: "keras.Model", patterns: Sequence[str]) -> None:
     Raises:
         InputError: a pattern matches nothing.
     """
-    weights = {weight.path.partition("/")[2]: weight for weight in model.weights}
+    from tf_transformer.models.lora import inner_name
+
+    weights = {inner_name(weight.path): weight for weight in model.weights}
     for name in matching(patterns, weights, "optimization.frozen"):
         weights[name].trainable = False
 

@@ -18,8 +18,6 @@ from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.text_file import TextFile
 
-KEPT = ("best", "bleu", "chrf")
-
 
 @dataclasses.dataclass(frozen=True)
 class Teacher:
