@@ -18,9 +18,9 @@ from typing import Any, BinaryIO, NamedTuple
 from export.lines.line_batches import Lines
 from export.lines.line_output import is_special, open_output, partial_path
 from tf_transformer.errors import InputError
-from tf_transformer.printable import shown
 from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import check_own_file, replacing_own
+from tf_transformer.storage.run_requests import check_same_request
 
 _FORMAT_VERSION = 1
 
@@ -196,11 +196,10 @@ def _read_progress(partial, request):
         raise InputError(f"{path}: damaged; remove it to start again") from error
     if not is_valid or partial.stat().st_size < progress.num_bytes:
         raise InputError(f"{path}: damaged, or {partial.name} is; remove it to start again")
-    for name in sorted(former.keys() | request.keys()):
-        if former.get(name) != request.get(name):
-            raise InputError(
-                f"{partial} was begun with {name.replace('_', ' ')} {shown(former.get(name))}, not "
-                f"{shown(request.get(name))}; give the same options to resume, or remove the file "
-                "to start again"
-            )
+    check_same_request(
+        partial,
+        former,
+        request,
+        "give the same options to resume, or remove the file to start again",
+    )
     return progress

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tf_transformer.errors import InputError
-from tf_transformer.printable import shown
 from tf_transformer.storage.files import locked, replacing
 from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import check_own_folder, replacing_own
+from tf_transformer.storage.run_requests import check_same_request
 
 SOURCE_NAME, TARGET_NAME, RECORD_NAME = "train.source", "train.target", "synthesis.json"
 _FORMAT_VERSION = 1
@@ -70,10 +70,5 @@ def _check_same(record, request):
         raise InputError(f"{record}: damaged; remove the folder to start again") from error
     if not is_known:
         raise InputError(f"{record}: expected format_version {_FORMAT_VERSION}")
-    for name in sorted(former.keys() | request.keys()):
-        if former.get(name) != request.get(name):
-            raise InputError(
-                f"{record.parent} was begun with {name.replace('_', ' ')} "
-                f"{shown(former.get(name))}, not {shown(request.get(name))}; give the same options "
-                "to resume, or another --output"
-            )
+    advice = "give the same options to resume, or another --output"
+    check_same_request(record.parent, former, request, advice)

@@ -4,10 +4,10 @@ import pathlib
 from typing import Any
 
 from tf_transformer.errors import InputError
-from tf_transformer.printable import shown
 from tf_transformer.storage.files import remove_leftovers
 from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import check_own_file, replacing_own
+from tf_transformer.storage.run_requests import check_same_request
 from training.settings import flatten
 
 REQUEST_NAME = "tuning.json"
@@ -41,10 +41,5 @@ def start_or_resume(folder: pathlib.Path, request: dict[str, Any]) -> None:
             raise InputError(f"format version {content['format_version']!r}")
     except (LookupError, TypeError, ValueError) as error:
         raise InputError(f"{path}: damaged; give another folder ({repr(error)[:200]})") from error
-    before, now = flatten(former), flatten(request)
-    for name in sorted(before.keys() | now.keys()):
-        if before.get(name) != now.get(name):
-            raise InputError(
-                f"{folder} was begun with {name}: {shown(before.get(name))}, not "
-                f"{shown(now.get(name))}; give the same to resume, or another folder"
-            )
+    advice = "give the same to resume, or another folder"
+    check_same_request(folder, flatten(former), flatten(request), advice)

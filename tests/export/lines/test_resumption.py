@@ -121,7 +121,7 @@ def test_other_options(server, text, tmp_path, monkeypatch, capsys, options):
     interrupted(monkeypatch, server, text, output)
     before = partial.read_bytes()
     assert translate(server, text, output, *options) == 2
-    name = options[0].removeprefix("--").replace("-", " ")
+    name = options[0].removeprefix("--").replace("-", "_")
     message = f"output.partial was begun with {name} None, not {options[1]!r}".replace("'2'", "2")
     assert message in capsys.readouterr().err
     assert partial.read_bytes() == before

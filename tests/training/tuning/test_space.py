@@ -105,9 +105,11 @@ def test_another_tuning_is_not_mixed_in(tmp_path):
     start_or_resume(tmp_path, request)
     (tmp_path / "study.db").touch()
     start_or_resume(tmp_path, request)
-    with pytest.raises(ValueError, match=r"begun with settings.model.d_model: 8, not 16"):
+    with pytest.raises(
+        ValueError, match=r"begun with settings.model.d_model 8, not 16; give the same"
+    ):
         start_or_resume(tmp_path, request | {"settings": {"model": {"d_model": 16}}})
-    with pytest.raises(ValueError, match=r"begun with seed: 1, not None"):
+    with pytest.raises(ValueError, match=r"begun with seed 1, not None"):
         start_or_resume(tmp_path, {"settings": request["settings"]})
     (tmp_path / "tuning.json").write_text("{}")
     with pytest.raises(ValueError, match=r"tuning.json: damaged"):
