@@ -258,6 +258,7 @@ TIERS = (
     {"storage"},
     {"apache_beam"},
     {"inference"},
+    {"documents"},
     {"reranking"},
     {"hub"},
     {"formats"},

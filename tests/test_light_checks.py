@@ -536,7 +536,7 @@ WRONG = {
     ),
     "export, signatures": (
         "export --model-dir {model} --output {new} --signatures bset",
-        "Unknown signature. Expected one of serving_default",
+        "Unknown signature. Expected one of all, serving_default",
     ),
     "export, bytes that are not UTF-8": (
         "export --model-dir {model} --output {new}/\udcff",

@@ -22,7 +22,16 @@ from tf_transformer.text.language_tags import add_tags, written_tags
 from tf_transformer.text.reading import COMPRESSED
 
 # Options of `translate` that are of no use for an exported model, or for a whole file.
-_EXCLUDED = ("n_best", "shard", "end_piece", "dtype", "shortlist", "xla", *RERANKING_OPTIONS)
+_EXCLUDED = (
+    "n_best",
+    "split_sentences",
+    "shard",
+    "end_piece",
+    "dtype",
+    "shortlist",
+    "xla",
+    *RERANKING_OPTIONS,
+)
 
 
 def add_bulk_options(

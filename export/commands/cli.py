@@ -28,7 +28,7 @@ from export.saved_model.model_card import (
     stored_scores,
     training_facts,
 )
-from export.saved_model.signature_names import check_signatures
+from export.saved_model.signature_names import ALL, OPTIONAL, expand_signatures
 from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
 from tf_transformer.command_line.command_options import (
     add_dtype,
@@ -79,8 +79,8 @@ def _add_export(commands):
     )  # fmt: skip
     parser.add_argument(
         "--signatures", type=text, nargs="+", metavar="NAME",
-        help="signatures to export; `tokens` alone is served without tensorflow-text "
-        "(default: all)",
+        help="signatures to export; `tokens` alone is served without tensorflow-text. `all` stands "
+        f"for all but {' and '.join(OPTIONAL)} (default: all)",
     )  # fmt: skip
     parser.add_argument(
         "--languages", type=text, metavar="FROM-TO",
@@ -123,7 +123,7 @@ def _run_export(options):
     if options.device == "gpu" and options.dtype == "int8":
         raise InputError("--device gpu: int8 needs the CPU; leave out --dtype int8")
     row_adapters = _row_adapters(options)
-    check_signatures(options.signatures or (), bool(row_adapters))
+    expand_signatures(options.signatures or [ALL], bool(row_adapters))
     check_export_folder(options.output)
     check_folder(options.output)
     models = dataclasses.replace(given_models(options), row_adapters=row_adapters)

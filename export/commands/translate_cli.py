@@ -108,6 +108,12 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="translate only the I-th of N parts of the input file, such as 3/8; the outputs, one "
         "after the other, are that of the whole file",
     )  # fmt: skip
+    parser.add_argument(
+        "--split-sentences", action="store_true",
+        help="lines may hold several sentences: each is translated apart, the white space between "
+        "them is kept, and sentences in capitals are translated in sentence case; with --server, "
+        "by the signature `document` or `document_options`",
+    )  # fmt: skip
     add_languages(parser)
     add_search_options(parser)
     add_end_pieces(parser)
@@ -174,7 +180,7 @@ def _request(options, checked: _Checked) -> dict[str, Any]:
     """Returns what the translations of a line depend on."""
     request = {
         name: value
-        for name in ("server", "model", "end_piece", "dtype", "n_best", *_TAGS)
+        for name in ("server", "model", "end_piece", "dtype", "n_best", "split_sentences", *_TAGS)
         if (value := getattr(options, name))
     }
     if options.shard is not None:
@@ -196,6 +202,8 @@ def _check_options(options):
     for name in given_client_options(options):
         if options.server is None:
             raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
+    if options.split_sentences and options.n_best:
+        raise InputError("--n-best is not valid with --split-sentences")
     given_xla(options)
     limit, name = given_search(options).get("beam_size", DEFAULT_BEAM_SIZE), "--beam-size"
     check_reranking(options)
@@ -234,6 +242,7 @@ def _server_tags(options) -> _Prepare:
 
 def _load(options, checked: _Checked) -> Translate:
     import_tensorflow(on_cpu=options.dtype == "int8")
+    from tf_transformer.documents.document_translator import DocumentTranslator
     from tf_transformer.inference.finite_scores import check_scores
     from tf_transformer.reranking.reranking_translator import make_translator
 
@@ -252,4 +261,10 @@ def _load(options, checked: _Checked) -> Translate:
         check_scores([best[0].score for best in translations])
         return translations
 
-    return translate
+    def translate_documents(lines, _):
+        return [[translation] for translation in documents.translate_batch(lines)]
+
+    if not options.split_sentences:
+        return translate
+    documents = DocumentTranslator(translator)
+    return translate_documents

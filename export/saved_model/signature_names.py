@@ -1,6 +1,6 @@
 """Names of the exported signatures; needs no TensorFlow."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from tf_transformer.errors import InputError
 
@@ -8,12 +8,16 @@ SIGNATURES = (
     *("serving_default", "translate_options", "nbest", "nbest_options", "align", "align_options"),
     *("complete", "complete_options", "tokens", "tokens_options", "score", "sample"),
 )
+# Exported only if they are named.
+OPTIONAL = ("document", "document_options")
 # Only of models with several adapters.
 ADAPTED = "adapted"
+# Stands for all that are exported without a choice.
+ALL = "all"
 
 
-def check_signatures(names: Iterable[str], has_adapters: bool = False) -> None:
-    """Checks that signatures of these names exist.
+def expand_signatures(names: Collection[str], has_adapters: bool = False) -> list[str]:
+    """Returns names of signatures, each once, with those that `all` stands for.
 
     Args:
         names: the names.
@@ -22,9 +26,12 @@ def check_signatures(names: Iterable[str], has_adapters: bool = False) -> None:
     Raises:
         InputError: one does not exist; the message lists all that do.
     """
-    known = (*SIGNATURES, ADAPTED) if has_adapters else SIGNATURES
+    default = (*SIGNATURES, ADAPTED) if has_adapters else SIGNATURES
+    known = (ALL, *default, *OPTIONAL)
     for name in names:
         if name not in known:
             raise InputError(
                 f"Unknown signature. Expected one of {', '.join(known)}. Received: {name!r}"
             )
+    expanded = [name for given in names for name in (default if given == ALL else [given])]
+    return list(dict.fromkeys(expanded))

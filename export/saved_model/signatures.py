@@ -12,10 +12,11 @@ from typing import Any
 import tensorflow as tf
 
 from export.saved_model.progress import with_progress
-from export.saved_model.signature_names import ADAPTED, check_signatures
+from export.saved_model.signature_names import ADAPTED, ALL, expand_signatures
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
 from tf_transformer.decoding.translation_options import TranslationOptions
+from tf_transformer.documents.document_translator import DocumentTranslator
 from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.sampler import sample_translations
 from tf_transformer.inference.scorer import score_pairs
@@ -41,8 +42,8 @@ class ServedTranslator(tf.Module):
 
     Args:
         translator: the translator to serve; `nbest` returns as many translations as its beam size.
-        names: the signatures to include, or None for all. A model with `tokens` alone has no
-            tokenizer and can be served without tensorflow-text.
+        names: the signatures to include; `all`, or None, stands for all but the optional ones. A
+            model with `tokens` alone has no tokenizer and can be served without tensorflow-text.
 
     Raises:
         InputError: a signature does not exist.
@@ -51,8 +52,7 @@ class ServedTranslator(tf.Module):
     def __init__(self, translator: Translator, names: list[str] | None = None):
         super().__init__(name="served_translator")
         definitions = _signature_definitions(translator)
-        names = list(definitions if names is None else dict.fromkeys(names))
-        check_signatures(names, ADAPTED in definitions)
+        names = expand_signatures([ALL] if names is None else names, ADAPTED in definitions)
         # As attributes of the module, the `tf.Variable`s are saved. The Keras variables around them
         # would be saved as copies, and in a session, which a server uses, the functions would then
         # read uninitialized variables.
@@ -112,6 +112,10 @@ def _signature_definitions(translator):
     pair = {"source": tf.string, "target": tf.string}
     definitions["score"] = (partial(_score, translator), pair)
     definitions["sample"] = (partial(_sample, translator), TEXT | SAMPLING)
+    document = partial(_translate_documents, DocumentTranslator(translator))
+    definitions["document"] = (document, TEXT)
+    inputs = TEXT | {"keep_capitals": tf.bool} | OPTIONS
+    definitions["document_options"] = (document, inputs)
     choice = row_choice(translator.model)
     if choice is not None:
         inputs = TEXT | {"adapter": tf.string} | OPTIONS
@@ -178,6 +182,19 @@ def _complete(translator, text, prefix, **options):
     return {
         "translation": found.text[:, 0],
         "score": found.scores[:, 0],
+        "truncated": found.truncated,
+    }
+
+
+def _translate_documents(documents, text, keep_capitals=None, **options):
+    """Returns the fields of `Documents`: translation, spans and scores of its sentences."""
+    found = documents.translate_in_graph(text, _options(options), keep_capitals)
+    return {
+        "translation": found.text,
+        "score": found.scores,
+        "source_spans": found.source_spans,
+        "target_spans": found.target_spans,
+        "sentence_scores": found.sentence_scores,
         "truncated": found.truncated,
     }
 

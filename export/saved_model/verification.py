@@ -142,6 +142,7 @@ def _sample_inputs(specs, texts, lengths, adapter_names=()):
         "target": np.roll(strings, 1),
         "adapter": np.array([adapters[row % len(adapters)].encode() for row in rows], object),
         "prefix": np.where(rows % 3 == 0, strings[-1], np.array(b"", object)),
+        "keep_capitals": rows % 2 == 0,
     }
     for option in (*SEARCH_OPTIONS, *SAMPLING_OPTIONS):
         choices[option.name] = np.resize(option.samples, len(texts))
@@ -201,7 +202,7 @@ def _compare(signature, output, first_row, actual, expected):
     actual = np.array(actual, expected.dtype).reshape(expected.shape)
     if expected.dtype.kind == "f":
         same = np.isclose(actual, expected, rtol=1e-4, atol=1e-4) | (actual == expected)
-    elif output == "soft_alignment":  # floats written as text
+    elif output in ("soft_alignment", "sentence_scores"):  # floats written as text
         same = np.array([_are_close(*pair) for pair in zip(actual, expected, strict=True)])
     else:
         same = actual == expected

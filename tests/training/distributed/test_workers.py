@@ -55,14 +55,15 @@ def variables(model_dir):
 
 
 @pytest.mark.slow
-def test_two_workers_train_like_one_process(corpus, tmp_path):
+@pytest.mark.parametrize("count", [2, 4])
+def test_workers_train_like_one_process(corpus, tmp_path, count):
     """Without dropout; the same batches, so the same losses; the updates: test_distribution.py."""
     changes = {"model__dropout_rate": 0.0, "optimization__steps": 10}
     alone, together = tmp_path / "alone", tmp_path / "together"
     subprocess.run(train_command(corpus, alone, **changes), check=True, capture_output=True)
-    local = [sys.executable, str(EXAMPLES / "local.py"), "2"]
+    local = [sys.executable, str(EXAMPLES / "local.py"), str(count)]
     command = [*local, *train_command(corpus, together, **changes)]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert finished.returncode == 0, finished.stderr[-2000:]
     assert finished.stdout.count("Trained for 10 steps") == 1  # the chief alone
     losses = [validation_loss(model_dir) for model_dir in (alone, together)]

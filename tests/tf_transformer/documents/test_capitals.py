@@ -1,0 +1,69 @@
+"""Sentences in capitals: found, written in sentence case, and capitalized again."""
+
+import pytest
+import tensorflow as tf
+
+from tf_transformer.documents.capitals import find_capitals, restore_capitals, sentence_case
+
+
+def find(text, is_wanted=True):
+    return find_capitals(tf.constant([text]), tf.constant([is_wanted]))
+
+
+@pytest.mark.parametrize(
+    ("text", "lowered", "restored"),
+    [
+        ("A MAN IS SLEEPING.", "A man is sleeping.", "EIN MANN SCHLÄFT AUF DER STRASSE."),
+        ("„ÜBER 3 ÄPFEL!“", "„Über 3 äpfel!“", "EIN MANN SCHLÄFT AUF DER STRASSE."),
+        ("ОН ИДЁТ ДОМОЙ", "Он идёт домой", "EIN MANN SCHLÄFT AUF DER STRASSE."),
+        ("A Man Is Sleeping", "A man is sleeping", "Ein Mann Schläft Auf Der Straße."),
+        ("A Woman Rides a Bike", "A woman rides a bike", "Ein Mann Schläft auf der Straße."),
+        ("Man bites BIG DOG today", "Man bites big dog today", None),
+        ("BIG DOG bites man", "Big dog bites man", None),
+        ("NATO", "NATO", None),
+        ("The NATO meets", "The NATO meets", None),
+        ("A man named John Smith", "A man named John Smith", None),
+        ("Today is Monday, 3 May", "Today is Monday, 3 May", None),
+        ("John Smith Speaks", "John Smith Speaks", None),
+        ("iPhone 5", "iPhone 5", None),
+        ("你好。", "你好。", None),
+        ("1 2 3", "1 2 3", None),
+        ("", "", None),
+        (" ", " ", None),
+    ],
+)
+def test_sentence_case_and_back(text, lowered, restored):
+    capitals = find(text)
+    assert sentence_case(tf.constant([text]), capitals)[0].numpy().decode() == lowered
+    translation = "Ein Mann schläft auf der Straße."
+    found = restore_capitals(tf.constant([translation]), capitals)[0].numpy().decode()
+    assert found == (restored or translation)
+
+
+def test_words_in_spans():
+    assert find("Man bites BIG DOG today").in_span.to_list() == [[False, False, True, True, False]]
+    assert not find("A MAN BITES").has_span.numpy()[0]  # the whole sentence
+    assert not find("He says I AM here", is_wanted=False).has_span.numpy()[0]
+
+
+def test_only_where_wanted():
+    text = "A MAN IS SLEEPING."
+    capitals = find(text, is_wanted=False)
+    assert sentence_case(tf.constant([text]), capitals)[0].numpy().decode() == text
+    assert restore_capitals(tf.constant(["Ein"]), capitals)[0].numpy() == b"Ein"
+
+
+def test_i_is_a_capital_in_english():
+    text = "MAY I COME, I'M HERE, SIR (I)"
+    capitals = find(text)
+    found = sentence_case(tf.constant([text]), capitals, is_english=True)[0].numpy().decode()
+    assert found == "May I come, I'm here, sir (I)"
+
+
+def test_rows_are_apart():
+    texts = ["A MAN SLEEPS.", "big BAD WOLF", "A Man Is Here", "nothing", ""]
+    together = find_capitals(tf.constant(texts), tf.fill([5], True))
+    lowered = sentence_case(tf.constant(texts), together).numpy().tolist()
+    alone = [sentence_case(tf.constant([text]), find(text))[0].numpy() for text in texts]
+    assert lowered == alone
+    assert together.in_span.to_list() == [find(text).in_span.to_list()[0] for text in texts]

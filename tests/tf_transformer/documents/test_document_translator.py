@@ -1,0 +1,195 @@
+"""Documents are translated sentence by sentence, and keep their layout."""
+
+import functools
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import Corpus
+from tf_transformer.decoding.translation_options import TranslationOptions
+from tf_transformer.documents.capital_spans import restore_spans
+from tf_transformer.documents.document_translator import DocumentTranslator
+from tf_transformer.inference.translator import Translator
+
+pytestmark = pytest.mark.slow
+
+FIELDS = ("text", "source_spans", "target_spans", "sentence_scores", "scores", "truncated")
+
+
+@pytest.fixture(scope="module")
+def translator(talkative):
+    return Translator.load(talkative, beam_size=2)
+
+
+@pytest.fixture(scope="module")
+def documents(translator):
+    return DocumentTranslator(translator, max_sentences=8, max_characters=300)
+
+
+@functools.cache
+def graph_of(documents):
+    return tf.function(documents.translate_in_graph, autograph=False, reduce_retracing=True)
+
+
+def translate(documents, texts, **arguments):
+    found = graph_of(documents)(tf.constant(texts, tf.string, [len(texts)]), **arguments)
+    return {name: getattr(found, name).numpy().tolist() for name in FIELDS}
+
+
+def flags(*rows):
+    return tf.cast(tf.ragged.constant(list(rows), tf.int32, ragged_rank=1), tf.bool)
+
+
+def spans(text):
+    return [tuple(map(int, span.split(b"-"))) for span in text.split()]
+
+
+def test_a_document_is_its_sentences(documents, translator):
+    """With the white space of the source, and positions in characters."""
+    sentences = ["Peter bought 3 lamps.", "Is it 5 o'clock?", "Today is Monday, 3 May."]
+    document = f"\n  {sentences[0]} {sentences[1]}\n\n\t{sentences[2]}\r\n"
+    expected = translator(sentences)
+    found = translate(documents, [document])
+    text = found["text"][0].decode()
+    assert text == f"\n  {expected[0]} {expected[1]}\n\n\t{expected[2]}\r\n"
+    assert [document[a:b] for a, b in spans(found["source_spans"][0])] == sentences
+    assert [text[a:b] for a, b in spans(found["target_spans"][0])] == expected
+    scores = [best[0].score for best in translator.n_best(sentences)]
+    found_scores = [float(score) for score in found["sentence_scores"][0].split()]
+    np.testing.assert_allclose(found_scores, scores, atol=1e-5)
+    np.testing.assert_allclose(found["scores"], np.mean(scores), atol=1e-5)
+    assert found["truncated"] == [False]
+    assert documents([document]) == [text]
+
+
+def test_rows_of_a_batch_are_apart(documents):
+    texts = [
+        "One day. Two weeks.",
+        "",
+        " \n ",
+        "Anna left.",
+        "ANNA WAS BORN ON MONDAY. Yes.\n",
+        "。",
+    ]
+    together = translate(documents, texts)
+    for row, text in enumerate(texts):
+        alone = translate(documents, [text])
+        for name in ("text", "source_spans", "target_spans", "truncated"):
+            assert alone[name] == together[name][row : row + 1]
+    assert documents([]) == []
+    assert together["text"][1:3] == [b"", b" \n "]
+
+
+def test_options_are_those_of_the_document(documents, translator):
+    texts = ["One day. Two weeks.", "Anna left. Paul left."]
+    options = TranslationOptions.defaults(2)._replace(max_length=tf.constant([0, 1]))
+    found = translate(documents, texts, options=options)
+    assert found["text"][0] == translate(documents, texts[:1])["text"][0]
+    first, second = (
+        text[a:b] for text in found["text"][1:] for a, b in spans(found["target_spans"][1])
+    )
+    short = translator.translate_in_graph(
+        tf.constant(["Anna left.", "Paul left."]),
+        TranslationOptions.defaults(2)._replace(max_length=tf.constant([1, 1])),
+    )
+    assert [first, second] == short.text[:, 0].numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_truncated"),
+    [("One. " * 8, False), ("One. " * 9, True), ("a " * 200, True), ("x" * 299, True)],
+)
+def test_a_cap_on_sentences_characters_and_tokens(documents, text, is_truncated):
+    found = translate(documents, [text, "One."])
+    assert found["truncated"] == [is_truncated, False]
+    assert len(found["source_spans"][0].split()) <= 8
+    assert max(end for _, end in spans(found["source_spans"][0])) <= 300
+
+
+def test_capitals_are_restored_on_request(documents, translator):
+    sentence = "Anna was born on Monday. "
+    upper = sentence.upper()
+    found = translate(
+        documents, [upper, upper, sentence], keep_capitals=tf.constant([False, True, False])
+    )
+    as_it_is = translator([upper.strip()])[0] + " "
+    in_sentence_case = translator([upper.strip().capitalize()])[0] + " "
+    assert [text.decode() for text in found["text"]] == [
+        in_sentence_case.upper(),
+        as_it_is,
+        translator([sentence.strip()])[0] + " ",
+    ]
+
+
+def test_odd_input_gets_an_answer(documents):
+    odd = [
+        b"\xff\xfe. A\x00",
+        "a\u200bb\u202e. \u2066Z".encode(),
+        "😀! 你好。A".encode(),
+        b"." * 300,
+    ]
+    found = translate(documents, [*odd, "One."])
+    assert len(found["text"]) == 5
+    assert found["text"][4] == translate(documents, ["One."])["text"][0]
+
+
+def test_no_spaces_between_wide_stops(translator):
+    """Chinese sentences have no space between them, and others need one."""
+    fake = types.SimpleNamespace(
+        source_tokenizer=translator.source_tokenizer,
+        model=translator.model,
+        translate_in_graph=lambda text, options: types.SimpleNamespace(
+            text=tf.strings.regex_replace(text, "X", "。")[:, tf.newaxis],
+            scores=tf.zeros((tf.size(text), 1)),
+            truncated=tf.zeros_like(text) != "",
+        ),
+    )
+    texts = tf.constant(["你好。好！", "aX. bX \n c. d"])
+    found = DocumentTranslator(fake).translate_in_graph(texts).text.numpy().tolist()
+    # The fake returns the sentences, with X as a full stop.
+    assert [text.decode() for text in found] == ["你好。好！", "a。. b。 \n c. d"]
+
+
+def test_spans_in_capitals_follow_the_alignment(translator):
+    """A model that aligns the i-th piece with the i-th, so that words keep their places."""
+    model = types.SimpleNamespace(
+        config=translator.model.config,
+        alignment=lambda inputs: tf.eye(
+            tf.shape(inputs["target"])[1],
+            tf.shape(inputs["source"])[1],
+            batch_shape=[tf.shape(inputs["target"])[0]],
+        ),
+    )
+    fake = types.SimpleNamespace(
+        model=model,
+        source_tokenizer=translator.source_tokenizer,
+        target_tokenizer=translator.source_tokenizer,
+        tokenize_source=translator.tokenize_source,
+        source_limit=translator.source_limit,
+        chunk_size=2,
+        search=translator.search,
+    )
+    texts = ["Anna was born on Monday", "The big dog", "Paul left", "Today is Monday", ""]
+    in_span = flags([0, 1, 1, 0, 0], [1, 1, 0], [0, 0], [0, 0, 1], [])
+    found = restore_spans(fake, tf.constant(texts), tf.constant(texts), in_span)
+    assert found.numpy().tolist() == [
+        b"Anna WAS BORN on Monday", b"THE BIG dog", b"Paul left", b"Today is MONDAY", b"",
+    ]  # fmt: skip
+    wrong = flags([1, 1, 1])  # not the number of words
+    assert restore_spans(fake, tf.constant(["a b"]), tf.constant(["a b"]), wrong).numpy() == [
+        b"a b"
+    ]
+
+
+@pytest.mark.parametrize("arguments", [{"max_sentences": 0}, {"max_characters": 2.5}])
+def test_arguments_out_of_range(translator, arguments):
+    (name,) = arguments
+    with pytest.raises(ValueError, match=f"`{name}` must be an integer from 1 to"):
+        DocumentTranslator(translator, **arguments)
+
+
+def test_a_single_string_is_no_list(documents: DocumentTranslator, corpus: Corpus):
+    with pytest.raises(ValueError, match="`documents` must be a list of strings"):
+        documents("One. Two.")

@@ -1,0 +1,122 @@
+"""Where sentences of a document end, by example, and what holds for any document."""
+
+import re
+import time
+
+import hypothesis
+import pytest
+import tensorflow as tf
+from hypothesis import strategies
+
+from tf_transformer.documents.abbreviations import LANGUAGES, find_abbreviations
+from tf_transformer.documents.sentence_boundaries import split_sentences
+
+SPLIT = tf.function(split_sentences, input_signature=[tf.TensorSpec([None], tf.string)])
+
+
+def sentences(document):
+    return [text.decode() for text in SPLIT([document]).text[0].numpy()]
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ["Mr. Smith went to Washington.", "He arrived at 3 p.m. on Monday, e.g. late!"],
+        ['"Really?" he asked.', '"Yes."', "She left."],
+        ["Well... and more.", "What?!", "No… it is not.", "OK"],
+        ["J. R. R. Tolkien and J.K. Rowling wrote books.", "So do I.", "He is taller than I."],
+        ["The U.S. Army left.", "We live in the U.S.", "He does not."],
+        ["It costs 3.14 euros.", "See Fig. 3 and No. 5.", "The answer is no.", "Why?"],
+        ["(He left.)", "[So did she!]", "‘Then.’", "“End.”", "Here."],
+        ["Es kam Dr. Müller, z. B. um 5 Uhr.", "Er ging bzw. lief."],
+        ["Sie sagte: „Gut.“", "Dann ging sie.", "»Das gilt.«", "U.a. Für Nr. 5."],
+        ["M. Dupont est parti.", "Où est-il ?", "«\xa0Là.\xa0»", "Merci !"],
+        ["Он приехал в 1990 г. из Москвы.", "Потом уехал."],
+        ["यह एक वाक्य है।", "यह दूसरा है।"],
+        ["Visit www.example.com now.", "Write to a.b@c.de, please."],
+    ],
+)
+def test_sentences_with_spaces(expected):
+    assert sentences(" ".join(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (
+            "你好。我是学生！你呢？“好的。”他说。",
+            ["你好。", "我是学生！", "你呢？", "“好的。”", "他说。"],
+        ),
+        ("「はい。」と彼は言った。終わり", ["「はい。」", "と彼は言った。", "終わり"]),
+        ("one\ntwo\r\n\r\nthree\u2028four\u3000", ["one", "two", "three", "four"]),
+        ("1. First item\n2. Second item", ["1. First item", "2. Second item"]),
+        ("", []),
+        (" \n\t ", [""]),
+        ("\x01\x05. A\x06", ["\x06\x06.", "A\x06"]),
+        ("a.b.c. D", ["a.b.c. D"]),
+    ],
+)
+def test_other_documents(document, expected):
+    assert sentences(document) == expected
+
+
+@hypothesis.settings(deadline=None, max_examples=60)
+@hypothesis.given(
+    strategies.lists(
+        strategies.text(
+            strategies.one_of(
+                strategies.sampled_from(' .!?…。！"“”)\n\r\t\u3000\xa0aBZ1\x01\x02\x03'),
+                strategies.characters(codec="utf-8"),
+            )
+        ),
+        max_size=4,
+    )
+)
+def test_nothing_is_lost(documents):
+    """The parts of a document make it, positions are those of Python, and rows are apart."""
+    documents = [re.sub("[\x01-\x05]", "\x06", document) for document in documents]
+    found = SPLIT(tf.constant(documents, tf.string, shape=[len(documents)]))
+    for row, document in enumerate(documents):
+        space, text, trailing, start, end = (part[row].numpy() for part in found)
+        parts = b"".join(
+            part for three in zip(space, text, trailing, strict=True) for part in three
+        )
+        assert parts.decode() == document
+        assert [document[a:b] for a, b in zip(start, end, strict=True)] == [
+            part.decode() for part in text
+        ]
+        assert all(part == part.strip(b" \t\n\r") for part in text)
+        assert not any(space[1:])
+        assert sentences(document) == [part.decode() for part in text]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "unit", [". ", "a. ", "...", " ", "\n", "。", ".”", "a" * 50 + " ", "A.B. "]
+)
+def test_time_is_linear(unit):
+    """Ten times the text takes far less than a hundred times as long, and not much memory."""
+    seconds = []
+    for size in (50_000, 500_000):
+        document = tf.constant([unit * (size // len(unit))])
+        SPLIT(document)
+        start = time.process_time()
+        SPLIT(document)
+        seconds.append(time.process_time() - start)
+    assert seconds[1] < 40 * max(seconds[0], 0.01)
+
+
+def test_abbreviations_are_those_of_the_languages():
+    assert "Nr" in find_abbreviations(["de"]).before_numbers.split()
+    assert find_abbreviations(["zh"]) == ("", "", False)
+    texts = tf.constant(["Am 3. Oktober. Es ist"])
+    assert split_sentences(texts, ["de"]).text.to_list() == [[b"Am 3. Oktober.", b"Es ist"]]
+    for languages in (["en"], LANGUAGES):
+        found = split_sentences(texts, languages).text.to_list()
+        assert found == [[b"Am 3.", b"Oktober.", b"Es ist"]]
+
+
+@pytest.mark.parametrize("code", ["", "German", "DE", 3, "d|e"])
+def test_a_language_is_a_code(code):
+    with pytest.raises(ValueError, match="expected the code of a document's language, such as"):
+        find_abbreviations([code])

@@ -1,0 +1,1 @@
+"""Documents: text of any length, with several sentences and line breaks."""

@@ -1,0 +1,131 @@
+"""Words before a period that ends no sentence, by language."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tf_transformer.errors import InputError
+
+
+class Abbreviations(NamedTuple):
+    """Abbreviations of a language, without their last period; upper and lower case differ.
+
+    Words that often end a sentence, such as "etc.", are in no list.
+
+    Attributes:
+        anywhere: words whose period never ends a sentence, such as titles.
+        before_numbers: words whose period ends no sentence if a digit follows, such as "No".
+        ordinals: whether a period after one or two digits is that of an ordinal number; of several
+            languages together, only if it is in all of them.
+    """
+
+    anywhere: str
+    before_numbers: str = ""
+    ordinals: bool = False
+
+
+_LISTS = {
+    "cs": Abbreviations(
+        "např tzv tj resp mj popř cca Ing Mgr Bc MUDr JUDr RNDr PhDr doc prof sv p pí",
+        "č čl str",
+        ordinals=True,
+    ),
+    "da": Abbreviations(
+        "bl.a bl f.eks fx ca dvs evt hhv mht mfl pga pr prof dr hr fr",
+        "nr s",
+        ordinals=True,
+    ),
+    "de": Abbreviations(
+        "bzw z.B z.b d.h u.a i.d.R o.ä u.ä s.o s.u v.a z.T z.Zt ca vgl evtl ggf sog bspw insb "
+        "inkl exkl zzgl Dr Prof Dipl Ing Hr Fr Frl St Hrsg geb gest ehem allg Bd Kap Mio Mrd "
+        "Tsd Std Min Abt Tel Str bes bezgl gem lt max min entspr einschl",
+        "Nr Art Abs S Ziff Abb Tab Aufl Rn",
+        ordinals=True,
+    ),
+    "en": Abbreviations(
+        "Mr Mrs Ms Messrs Dr Prof Rev Fr Sr Jr St Mt Ft Gen Col Maj Capt Lt Sgt Cpl Adm Cmdr "
+        "Gov Sen Rep Hon Pres Supt Det Insp e.g i.e cf vs viz approx ca esp incl resp assoc "
+        "dept est Dept Univ Assn Bros Ave Blvd Rd Jan Feb Apr Aug Sept Oct Nov Dec",
+        "No Nos no nos p pp Fig Figs fig figs vol vols Vol ch Ch sec Sec Art art Eq eq Ref "
+        "ref Tab para par Mar Jun Jul",
+    ),
+    "es": Abbreviations(
+        "Sr Sra Srta Sres Dr Dra Prof D Dña Ud Uds Vd Vds Lic Ing Arq Gral Cnel p.ej ej aprox "
+        "Excmo Ilmo Sto Sta Avda Pza",
+        "n núm pág págs art arts vol cap fig",
+    ),
+    "fi": Abbreviations(
+        "esim ym mm eli ts ns n noin prof tri toht vrt nk",
+        "nro s",
+        ordinals=True,
+    ),
+    "fr": Abbreviations(
+        "M MM Mme Mmes Mlle Mlles Dr Pr Me Mgr St Ste p.ex c.-à-d cf env av apr boul bd",
+        "n no p pp art vol chap fig",
+    ),
+    "it": Abbreviations(
+        "sig sigg sig.ra dott dott.ssa prof prof.ssa ing avv arch on geom rag Sig Dott Prof "
+        "Ing Avv Arch On p.es es cfr ecc.mo ca S",
+        "n nn p pp pag pagg art artt vol cap fig",
+    ),
+    "nl": Abbreviations(
+        "bijv bv d.w.z o.a m.b.t t.o.v i.v.m n.a.v a.u.b dhr mevr mw dr drs prof ir ing mr ds "
+        "ca resp incl excl",
+        "nr blz art",
+    ),
+    "no": Abbreviations(
+        "bl.a f.eks ca dvs evt hhv pga prof dr hr fr",
+        "nr s",
+        ordinals=True,
+    ),
+    "pl": Abbreviations(
+        "np tzn tzw m.in mgr inż dr hab prof ks św gen płk pt ok ul al os pl tj itp.d",
+        "nr s str ust art",
+        ordinals=True,
+    ),
+    "pt": Abbreviations(
+        "Sr Sra Srs Sras Dr Dra Prof Profa Eng Exmo Exma V.Exa p.ex aprox Av",
+        "n nº pág págs art vol cap fig",
+    ),
+    "ru": Abbreviations(
+        "т.е т.к т.н т.п т.д г гг ул пр пл им проф акад доц ред см ср напр англ нем фр лат св "
+        "тыс млн млрд руб",
+        "с стр рис табл ст п гл",
+    ),
+    "sv": Abbreviations(
+        "bl.a t.ex dvs d.v.s ca m.m s.k o.s.v prof dr hr fr",
+        "nr s",
+        ordinals=True,
+    ),
+    "tr": Abbreviations(
+        "Dr Prof Doç Av Sn Hz örn vb.g Bkz bkz",
+        "No s",
+        ordinals=True,
+    ),
+}
+
+LANGUAGES = tuple(_LISTS)
+"""Languages with a list; Chinese and Japanese need none."""
+
+
+def find_abbreviations(languages: Iterable[str]) -> Abbreviations:
+    """Returns the abbreviations of some languages together.
+
+    Args:
+        languages: codes of languages, such as "de"; those without a list add nothing.
+
+    Raises:
+        InputError: a code is not made of two or three lower-case letters.
+    """
+    languages = list(languages)
+    for code in languages:
+        if not (isinstance(code, str) and re.fullmatch("[a-z]{2,3}", code)):
+            raise InputError(
+                f"expected the code of a document's language, such as 'de'. Received: {code!r}"
+            )
+    lists = [_LISTS[code] for code in languages if code in _LISTS]
+    return Abbreviations(
+        " ".join(x.anywhere for x in lists),
+        " ".join(x.before_numbers for x in lists),
+        bool(lists) and all(x.ordinals for x in lists),
+    )

@@ -1,0 +1,132 @@
+"""Sentences in capitals: translated in sentence case, and capitalized again.
+
+A model that has not been trained on text in capitals sees it as rare pieces. So sentences IN
+CAPITALS, in Title Case, and with WORDS IN CAPITALS among others are translated in sentence case.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+_UPPER_WORD = r"[^\p{Ll}]*\p{Lu}[^\p{Ll}]*"
+_LONG_UPPER_WORD = rf"[^\p{{Ll}}]*\p{{Lu}}{_UPPER_WORD}"
+_TITLE_WORD = r"[^\p{L}]*[\p{Lu}\p{Lt}].*"
+_LONG_WORD = r"[^\p{L}]*\p{L}{4}.*"
+_LONG_TITLE_WORD = r"[^\p{L}]*[\p{Lu}\p{Lt}]\p{L}{3}.*"
+# Minimum number of words with a capital in a title, and their share of all words.
+_SHORTEST_TITLE, _TITLE_SHARE = 4, 0.7
+
+
+class Capitals(NamedTuple):
+    """How sentences are capitalized.
+
+    Attributes:
+        is_upper: `(batch,)` bool, all letters are capitals, in two words or more. A single word
+            may be an acronym.
+        is_title: `(batch,)` bool, the words start with capitals, but for short ones.
+        is_every_word: `(batch,)` bool, the short ones of a title, too.
+        in_span: bool, ragged `(batch, (words))`, the word is in capitals, and so is a neighbor,
+            but not the whole sentence; words are separated by white space.
+    """
+
+    is_upper: tf.Tensor
+    is_title: tf.Tensor
+    is_every_word: tf.Tensor
+    in_span: tf.RaggedTensor
+
+    @property
+    def has_span(self) -> tf.Tensor:
+        """`(batch,)` bool, whether a word is in a span."""
+        return tf.reduce_any(self.in_span, axis=1)
+
+
+def find_capitals(text: tf.Tensor, is_wanted: tf.Tensor) -> Capitals:
+    """Finds how sentences are capitalized.
+
+    Args:
+        text: `(batch,)` strings.
+        is_wanted: `(batch,)` bool; the capitals of other sentences are not looked at.
+    """
+    words = tf.strings.split(text)
+
+    def matches(pattern):
+        return words.with_flat_values(tf.strings.regex_full_match(words.flat_values, pattern))
+
+    is_upper, is_long_upper = matches(_UPPER_WORD), matches(_LONG_UPPER_WORD)
+    num_upper = _count(is_long_upper)
+    has_lower = tf.strings.regex_full_match(text, r"(?s).*\p{Ll}.*")
+    all_upper = is_wanted & ~has_lower & (num_upper >= 2)
+    starts_upper, has_letters = matches(_TITLE_WORD), matches(r".*\p{L}.*")
+    num_words, num_starts = _count(has_letters), _count(starts_upper)
+    num_long, num_long_starts = _count(matches(_LONG_WORD)), _count(matches(_LONG_TITLE_WORD))
+    share = tf.cast(num_starts, tf.float32) / tf.cast(tf.maximum(num_words, 1), tf.float32)
+    is_title = is_wanted & has_lower & (num_starts >= _SHORTEST_TITLE)
+    is_title &= (num_long_starts == num_long) & (share >= _TITLE_SHARE)
+    is_free = is_wanted & ~all_upper & ~is_title
+    in_span = _beside(is_upper, is_long_upper)
+    in_span = words.with_flat_values(in_span & tf.gather(is_free, words.value_rowids()))
+    return Capitals(all_upper, is_title, is_title & (num_starts == num_words), in_span)
+
+
+def sentence_case(text: tf.Tensor, capitals: Capitals, is_english: bool = False) -> tf.Tensor:
+    """Writes sentences in lower case with a capital at the start, and spans in lower case.
+
+    Args:
+        text: `(batch,)` strings.
+        capitals: those of the sentences.
+        is_english: whether the word "i" is written as "I".
+
+    Returns:
+        `(batch,)` strings; white space within sentences that change may change, too.
+    """
+    words = tf.strings.split(text)
+    lower = _lower(words.flat_values)
+    if is_english:
+        lower = tf.strings.regex_replace(lower, r"^([^\pL]*)i([^\pL].*)?$", r"\1I\2")
+    whole = capitals.is_upper | capitals.is_title
+    changes = tf.gather(whole, words.value_rowids()) | capitals.in_span.flat_values
+    changed = tf.strings.reduce_join(
+        words.with_flat_values(tf.where(changes, lower, words.flat_values)), axis=1, separator=" "
+    )
+    starts_upper = tf.strings.regex_full_match(text, rf"(?s){_TITLE_WORD}")
+    changed = tf.where(starts_upper, _with_capital(changed), changed)
+    return tf.where(whole | capitals.has_span, changed, text)
+
+
+def restore_capitals(translation: tf.Tensor, capitals: Capitals) -> tf.Tensor:
+    """Capitalizes the translations of sentences in capitals and of titles; spans are left.
+
+    Args:
+        translation: `(batch,)` strings, the translations of what `sentence_case` returned.
+        capitals: those of the sources.
+    """
+    words = tf.strings.split(translation)
+    is_long = tf.strings.regex_full_match(words.flat_values, _LONG_WORD)
+    every = tf.gather(capitals.is_every_word, words.value_rowids())
+    titled = tf.where(is_long | every, _with_capital(words.flat_values), words.flat_values)
+    title = tf.strings.reduce_join(words.with_flat_values(titled), axis=1, separator=" ")
+    title = _with_capital(title)
+    upper = tf.strings.upper(translation, encoding="utf-8")
+    return tf.where(capitals.is_upper, upper, tf.where(capitals.is_title, title, translation))
+
+
+def _beside(is_upper: tf.RaggedTensor, is_long: tf.RaggedTensor) -> tf.Tensor:
+    """Returns the words in capitals with such a word next to them, one of the two a long one."""
+    rows, upper, long = is_upper.value_rowids(), is_upper.flat_values, is_long.flat_values
+    pairs = (rows[1:] == rows[:-1]) & upper[1:] & upper[:-1] & (long[1:] | long[:-1])
+    return tf.pad(pairs, [[0, 1]])[: tf.size(rows)] | tf.pad(pairs, [[1, 0]])[: tf.size(rows)]
+
+
+def _count(flags: tf.RaggedTensor) -> tf.Tensor:
+    return tf.reduce_sum(tf.cast(flags, tf.int32), axis=1)
+
+
+def _lower(text: tf.Tensor) -> tf.Tensor:
+    return tf.strings.lower(text, encoding="utf-8")
+
+
+def _with_capital(text: tf.Tensor) -> tf.Tensor:
+    """Writes the first letter of strings as a capital."""
+    start = tf.strings.regex_replace(text, r"(?s)^([^\pL]*\pL)?.*$", r"\1")
+    rest = tf.strings.substr(text, tf.strings.length(start), tf.strings.length(text))
+    return tf.strings.join([tf.strings.upper(start, encoding="utf-8"), rest])

@@ -1,0 +1,254 @@
+"""Translation of documents: text of any length, with line breaks and several sentences."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.decoding.argument_types import is_whole
+from tf_transformer.decoding.translation_options import TranslationOptions
+from tf_transformer.documents.abbreviations import LANGUAGES
+from tf_transformer.documents.capital_spans import restore_spans
+from tf_transformer.documents.capitals import find_capitals, restore_capitals, sentence_case
+from tf_transformer.documents.sentence_boundaries import (
+    Sentences,
+    row_offsets,
+    split_sentences,
+)
+from tf_transformer.errors import InputError
+from tf_transformer.inference.finite_scores import check_scores
+from tf_transformer.inference.translator import Translation, Translator
+from tf_transformer.printable import shown
+from tf_transformer.text.language_tags import language_tag
+from tf_transformer.text.texts import list_of_texts
+
+MAX_SENTENCES, MAX_CHARACTERS = 1000, 200_000
+_LARGEST = 2**24
+
+# A translation after which Chinese and Japanese put no space.
+_ENDS_WIDE = r"(?s).*[\x{3002}\x{FF01}\x{FF1F}\x{FF61}][\p{Pe}\p{Pf}]*"
+
+
+class Documents(NamedTuple):
+    """Translations of documents, `(batch,)` each.
+
+    Attributes:
+        text: UTF-8 strings; white space at the start, at the end and between sentences is that of
+            the source, see `DocumentTranslator`.
+        source_spans: strings, `start-end` of each sentence of the source that is not blank, in
+            characters, separated by spaces. Characters are Unicode code points, as in Python.
+        target_spans: strings, `start-end` of the translation of each of these sentences.
+        sentence_scores: strings, the score of each of these sentences, see `Translations`.
+        scores: float32, their mean; 0 without sentences.
+        truncated: bool, whether the document has more than `max_sentences` sentences or
+            `max_characters` characters, which were not translated, or a sentence was truncated to
+            the model's limit.
+    """
+
+    text: tf.Tensor
+    source_spans: tf.Tensor
+    target_spans: tf.Tensor
+    sentence_scores: tf.Tensor
+    scores: tf.Tensor
+    truncated: tf.Tensor
+
+
+class DocumentTranslator(tf.Module):
+    """Translates documents sentence by sentence, all sentences of a batch together.
+
+        translator = DocumentTranslator(Translator.load("model"))
+        translator(["A man sleeps. A dog runs."])
+
+    Line breaks always end a sentence, see `split_sentences`. The white space between sentences is
+    kept, with two exceptions: a space is inserted between the translations of sentences that had
+    none between them, as in Chinese, and a single space is removed after a translation that ends
+    with a full-width stop.
+
+    A document for a multilingual model starts with the tags that each of its sentences needs.
+
+    Sentences and words in capitals are translated in sentence case, and their translations are
+    written in capitals, see `find_capitals`.
+
+    Args:
+        translator: translator of sentences.
+        languages: codes of languages whose abbreviations end no sentence; the default is all that
+            have a list.
+        max_sentences: maximum number of sentences of a document; the others are not translated.
+        max_characters: maximum number of characters of a document that are translated.
+
+    Raises:
+        InputError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        translator: Translator,
+        languages: Iterable[str] = LANGUAGES,
+        max_sentences: int = MAX_SENTENCES,
+        max_characters: int = MAX_CHARACTERS,
+    ):
+        super().__init__(name="document_translator")
+        for name, value in (("max_sentences", max_sentences), ("max_characters", max_characters)):
+            if not is_whole(value) or not 1 <= value <= _LARGEST:
+                raise InputError(
+                    f"`{name}` must be an integer from 1 to {_LARGEST}. "
+                    f"Received: {name}={shown(value)}"
+                )
+        self._translator = translator
+        self._languages = tuple(languages)
+        self._max_sentences = max_sentences
+        self._max_characters = max_characters
+        self._tags = _tags_pattern(translator)
+        self._function = tf.function(
+            self.translate_in_graph,
+            input_signature=[tf.TensorSpec([None], tf.string)],
+            autograph=False,
+        )
+
+    def __call__(self, documents: Iterable[str | bytes]) -> list[str]:
+        """Returns the translation of each document.
+
+        Args:
+            documents: strings, or their UTF-8 bytes.
+
+        Raises:
+            InputError: `documents` is no list of strings, a document lacks the language tags that
+                the model needs, or a score is not finite.
+        """
+        documents = list_of_texts(documents, "documents")
+        self._translator.check_tags(documents, "documents")
+        return [translation.text for translation in self.translate_batch(documents)]
+
+    def translate_batch(self, documents: Sequence[str | bytes]) -> list[Translation]:
+        """Translates documents in one batch, without a check of their tags.
+
+        Args:
+            documents: strings, or their UTF-8 bytes.
+
+        Raises:
+            InputError: as for a call.
+        """
+        documents = list_of_texts(documents, "documents")
+        found = self._function(tf.constant(documents, tf.string, shape=[len(documents)]))
+        check_scores(found.scores)
+        columns = (x.numpy().tolist() for x in (found.text, found.scores, found.truncated))
+        return [
+            Translation(text.decode(), score, truncated)
+            for text, score, truncated in zip(*columns, strict=True)
+        ]
+
+    def translate_in_graph(
+        self,
+        documents: tf.Tensor,
+        options: TranslationOptions | None = None,
+        keep_capitals: tf.Tensor | None = None,
+    ) -> Documents:
+        """Translates documents, as part of a graph.
+
+        Args:
+            documents: `(batch,)` strings. Invalid UTF-8 is replaced by U+FFFD.
+            options: per-document options; None means those of the translator.
+            keep_capitals: `(batch,)` bool, whether sentences in capitals are translated as they
+                are, as by a model that was trained on such text; None means of no document.
+        """
+        documents = tf.strings.unicode_transcode(
+            documents, "UTF-8", "UTF-8", replace_control_characters=False
+        )
+        given = tf.strings.substr(documents, 0, self._max_characters, unit="UTF8_CHAR")
+        tags, bodies = self._split_tags(given)
+        sentences = split_sentences(bodies, self._languages)
+        kept = Sentences(*(part[:, : self._max_sentences] for part in sentences))
+        rows = kept.text.value_rowids()
+        if options is not None:
+            options = TranslationOptions(*(tf.gather(value, rows) for value in options))
+        restores = tf.fill(tf.shape(rows), True)
+        if keep_capitals is not None:
+            restores = ~tf.gather(keep_capitals, rows)
+        texts, scores, is_long = self._translate_sentences(
+            kept.text.flat_values, tf.gather(tags, rows), options, restores
+        )
+        is_cut = sentences.text.row_lengths() > self._max_sentences
+        is_cut |= tf.strings.length(given) < tf.strings.length(documents)
+        is_cut |= tf.reduce_any(kept.text.with_flat_values(is_long), axis=1)
+        text, target_start = _join(kept, kept.text.with_flat_values(texts))
+        target_end = target_start + tf.strings.length(texts, unit="UTF8_CHAR")
+        offset = tf.gather(tf.strings.length(tags, unit="UTF8_CHAR"), rows)
+        is_real = kept.text != ""
+        return Documents(
+            text,
+            _spans(kept.start.flat_values + offset, kept.end.flat_values + offset, is_real),
+            _spans(target_start, target_end, is_real),
+            _words(tf.strings.as_string(scores, precision=6), is_real),
+            _mean(scores, is_real),
+            is_cut,
+        )
+
+    def _translate_sentences(self, sentences, tags, options, restores):
+        """Returns the translations of sentences, `(sentences,)` strings, scores and `truncated`."""
+        capitals = find_capitals(sentences, restores)
+        source = sentence_case(sentences, capitals, self._languages == ("en",))
+        source = tf.where(source == "", "", tf.strings.join([tags, source]))
+        found = self._translator.translate_in_graph(source, options)
+        text = restore_capitals(found.text[:, 0], capitals)
+        text = restore_spans(self._translator, source, text, capitals.in_span)
+        return text, found.scores[:, 0], found.truncated
+
+    def _split_tags(self, documents):
+        """Returns the language tags at the start of documents, and the rest."""
+        if not self._tags:
+            return tf.zeros_like(documents), documents
+        bodies = tf.strings.regex_replace(documents, self._tags, "", replace_global=False)
+        lengths = tf.strings.length(documents) - tf.strings.length(bodies)
+        return tf.strings.substr(documents, tf.zeros_like(lengths), lengths), bodies
+
+
+def _tags_pattern(translator: Translator) -> str:
+    """Returns a pattern of the tags that a source of the translator starts with, "" if none."""
+    languages = translator.source_tokenizer.languages
+    if not languages:
+        return ""
+    tags = "|".join(map(language_tag, languages))
+    return rf"\A(?: *(?:{tags}) *){{1,{1 + translator.model.config.num_target_tags}}}"
+
+
+def _join(sentences: Sentences, texts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Joins the translations of sentences to documents.
+
+    Args:
+        sentences: the sentences of the documents.
+        texts: their translations, ragged `(batch, (sentences))`.
+
+    Returns:
+        The documents, `(batch,)` strings, and the character at which each translation starts.
+    """
+    space, text = sentences.space.flat_values, texts.flat_values
+    rows = texts.value_rowids()
+    is_last = tf.concat([rows[1:] != rows[:-1], tf.ones_like(rows[:1], tf.bool)], axis=0)
+    is_wide = tf.strings.regex_full_match(text, _ENDS_WIDE)
+    trailing = sentences.trailing.flat_values
+    trailing = tf.where(is_wide & (trailing == " ") & ~is_last, "", trailing)
+    is_glued = (trailing == "") & (text != "") & ~is_wide & ~is_last
+    trailing = tf.where(is_glued, " ", trailing)
+    parts = texts.with_flat_values(tf.strings.join([space, text, trailing]))
+    lengths = tf.strings.length(parts.flat_values, unit="UTF8_CHAR")
+    starts = row_offsets(parts.with_flat_values(lengths))
+    starts += tf.strings.length(space, unit="UTF8_CHAR")
+    return tf.strings.reduce_join(parts, axis=1), starts
+
+
+def _spans(starts: tf.Tensor, ends: tf.Tensor, is_real: tf.RaggedTensor) -> tf.Tensor:
+    parts = [tf.strings.as_string(starts), tf.strings.as_string(ends)]
+    return _words(tf.strings.join(parts, "-"), is_real)
+
+
+def _mean(values: tf.Tensor, is_real: tf.RaggedTensor) -> tf.Tensor:
+    """Returns the mean of the values of sentences that are not blank, `(batch,)`."""
+    total = tf.reduce_sum(tf.where(is_real, is_real.with_flat_values(values), 0.0), axis=1)
+    count = tf.reduce_sum(tf.cast(is_real, tf.float32), axis=1)
+    return tf.math.divide_no_nan(total, count)
+
+
+def _words(values: tf.Tensor, is_real: tf.RaggedTensor) -> tf.Tensor:
+    """Joins strings of the sentences that are not blank, `(batch,)`."""
+    kept = tf.ragged.boolean_mask(is_real.with_flat_values(values), is_real)
+    return tf.strings.reduce_join(kept, axis=1, separator=" ")

@@ -1,0 +1,151 @@
+"""Sentences of a document, found by regular expressions that run in linear time in the graph.
+
+Periods that end no sentence are hidden first, as control characters. What remains of `.`, `!`, `?`
+and their relatives, before white space, ends a sentence; the full-width ones, as in Chinese and
+Japanese, do so without white space; a line break always does. The document is then split at these
+places, and what was hidden is shown again. (Cutting substrings out of the document would copy the
+document for each of them.)
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.documents.abbreviations import LANGUAGES, find_abbreviations
+
+# Character classes of RE2, inside brackets. `\s` alone is ASCII.
+_SPACE = r"\s\x{0B}\x{85}\p{Z}"
+_BREAK = r"\n\r\x{0B}\x{0C}\x{85}\x{2028}\x{2029}"
+_WIDE_CLOSING = r"\p{Pe}\p{Pf}\"'"
+# These also open quotations, and close them in German.
+_CLOSING = rf"{_WIDE_CLOSING}\x{{201C}}\x{{2018}}\x{{AB}}\x{{2039}}"
+_STOP = r".!?\x{2026}\x{203C}\x{2047}-\x{2049}\x{061F}\x{06D4}\x{0964}\x{0965}\x{1362}\x{17D4}"
+_WIDE_STOP = r"\x{3002}\x{FF01}\x{FF1F}\x{FF61}"
+
+_PERIOD, _EXCLAMATION, _QUESTION, _ELLIPSIS, _MARK = "\x01", "\x02", "\x03", "\x04", "\x05"
+_SHOWN = {_PERIOD: ".", _EXCLAMATION: "!", _QUESTION: "?", _ELLIPSIS: "\u2026"}
+_CONTROL, _OTHER_CONTROL = r"[\x01-\x05]", "\x06"
+# A word of at most so many letters before a period is an abbreviation if lower case follows.
+_LONGEST_ABBREVIATION = 4
+# Words that start a sentence after an abbreviation such as "U.S."
+_STARTERS = (
+    "The|A|An|He|She|It|They|We|You|I|This|That|These|Those|There|But|And|However|In|His|Her"
+)
+
+
+class Sentences(NamedTuple):
+    """The sentences of documents, ragged `(batch, (sentences))` each.
+
+    A document is the concatenation of `space`, `text` and `trailing` of all its sentences, except
+    that the control characters U+0001 to U+0005 have become U+0006.
+
+    Attributes:
+        space: strings, the white space before a sentence; empty except for the first.
+        text: strings, the sentences, without white space around them. Blank documents have one
+            empty sentence, empty ones none.
+        trailing: strings, the white space after a sentence.
+        start: int32, position of the first character, counted in characters of the document.
+        end: int32, position after the last character.
+    """
+
+    space: tf.RaggedTensor
+    text: tf.RaggedTensor
+    trailing: tf.RaggedTensor
+    start: tf.RaggedTensor
+    end: tf.RaggedTensor
+
+
+def split_sentences(documents: tf.Tensor, languages: Iterable[str] = LANGUAGES) -> Sentences:
+    """Splits documents into sentences.
+
+    Args:
+        documents: `(batch,)` strings in valid UTF-8.
+        languages: whose abbreviations are known, see `find_abbreviations`.
+
+    Raises:
+        InputError: a language is no code of a language.
+    """
+    marked = documents
+    for pattern, replacement in _rules(languages):
+        marked = tf.strings.regex_replace(marked, pattern, replacement)
+    pieces = tf.strings.split(marked, _MARK)
+    pieces = tf.ragged.boolean_mask(pieces, pieces != "")
+    own = pieces.flat_values
+    for hidden, shown in _SHOWN.items():
+        own = tf.strings.regex_replace(own, hidden, shown)
+    return _strip(pieces.with_flat_values(own))
+
+
+def _rules(languages):
+    """Yields patterns and replacements, which are applied one after the other."""
+    known = find_abbreviations(languages)
+    begin = r"(^|[^\pL\pN])"
+    yield _CONTROL, _OTHER_CONTROL
+    # 1. Abbreviations, "z.B." and initials; an "I" within a sentence is no initial.
+    if known.anywhere:
+        yield rf"{begin}({_alternatives(known.anywhere)})\.", rf"\1\2{_PERIOD}"
+    if known.before_numbers:
+        words = _alternatives(known.before_numbers)
+        yield rf"{begin}({words})\.([{_SPACE}]*\pN)", rf"\1\2{_PERIOD}\3"
+    yield r"(\pL\.\pL)\.", rf"\1{_PERIOD}"
+    yield rf"(\pL\.\pL){_PERIOD}([{_SPACE}]+(?:{_STARTERS})[{_SPACE}])", r"\1.\2"
+    yield rf"{begin}(\pL)\.", rf"\1\2{_PERIOD}"
+    yield rf"(\pL,?[{_SPACE}]+I){_PERIOD}", r"\1."
+    # 2. Numbers of lists and ordinal numbers.
+    yield r"(?m)(^[ \t]*\pN{1,3})\.([ \t])", rf"\1{_PERIOD}\2"
+    if known.ordinals:
+        yield rf"{begin}(\pN{{1,2}})\.( )", rf"\1\2{_PERIOD}\3"
+    # 3. Before lower case: other abbreviations, an ellipsis, the end of a quotation.
+    next_word = rf"[{_SPACE}]+\p{{Ll}}"
+    yield rf"{begin}(\pL{{1,{_LONGEST_ABBREVIATION}}})\.({next_word})", rf"\1\2{_PERIOD}\3"
+    yield rf"\.\.([{_CLOSING}]*{next_word})", rf".{_PERIOD}\1"
+    yield rf"\x{{2026}}([{_CLOSING}]*{next_word})", rf"{_ELLIPSIS}\1"
+    for hidden in (_PERIOD, _EXCLAMATION, _QUESTION):
+        yield rf"[{_SHOWN[hidden]}]([{_CLOSING}]+{next_word})", rf"{hidden}\1"
+    # 4. What is left ends sentences, and so do line breaks.
+    stop, space = f"[{_STOP}{_WIDE_STOP}]", f"[{_SPACE}]"
+    wide = f"{stop}*[{_WIDE_STOP}]{stop}*[{_WIDE_CLOSING}]*{space}*"
+    closing = rf"(?:[\x{{A0}}\x{{202F}}]\x{{BB}}|[{_CLOSING}])*"
+    yield f"{wide}|{stop}+{closing}{space}+", rf"\0{_MARK}"
+    yield f"{space}*[{_BREAK}]{space}*", rf"\0{_MARK}"
+
+
+def _alternatives(words):
+    """Returns a pattern of words; those with a period within may also start a sentence."""
+    patterns = []
+    for word in words.split():
+        pattern = re.escape(word)
+        if "." in word and word[0].islower():
+            pattern = f"(?i:{pattern[0]}){pattern[1:]}"
+        patterns.append(pattern)
+    return "|".join(patterns)
+
+
+def _strip(pieces):
+    """Separates white space from pieces of documents, ragged `(batch, (sentences))`."""
+    own = pieces.flat_values
+    left = tf.strings.regex_replace(own, rf"\A[{_SPACE}]+", "")
+    text = tf.strings.regex_replace(left, rf"[{_SPACE}]+\z", "")
+    num_space = tf.strings.length(own) - tf.strings.length(left)
+    num_text = tf.strings.length(text)
+    space = tf.strings.substr(own, tf.zeros_like(num_space), num_space)
+    trailing = tf.strings.substr(left, num_text, tf.strings.length(left) - num_text)
+    start = row_offsets(pieces.with_flat_values(tf.strings.length(own, unit="UTF8_CHAR")))
+    start += tf.strings.length(space, unit="UTF8_CHAR")
+    end = start + tf.strings.length(text, unit="UTF8_CHAR")
+    return Sentences(*map(pieces.with_flat_values, (space, text, trailing, start, end)))
+
+
+def row_offsets(lengths: tf.RaggedTensor) -> tf.Tensor:
+    """Returns where the parts of rows start, if they follow each other.
+
+    Args:
+        lengths: int32, ragged `(batch, (parts))`.
+
+    Returns:
+        int32, flat: 0 for the first part of a row.
+    """
+    ends = tf.concat([[0], tf.cumsum(lengths.flat_values)], axis=0)
+    return ends[:-1] - tf.gather(tf.gather(ends, lengths.row_starts()), lengths.value_rowids())
