@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_transformer.text.special_ids import UNKNOWN_ID
+from tf_transformer.text.tokenizer import Tokenizer
+
 _UPPER_WORD = r"[^\p{Ll}]*\p{Lu}[^\p{Ll}]*"
 _LONG_UPPER_WORD = rf"[^\p{{Ll}}]*\p{{Lu}}{_UPPER_WORD}"
 _TITLE_WORD = r"[^\p{L}]*[\p{Lu}\p{Lt}].*"
@@ -15,6 +18,8 @@ _LONG_WORD = r"[^\p{L}]*\p{L}{4}.*"
 _LONG_TITLE_WORD = r"[^\p{L}]*[\p{Lu}\p{Lt}]\p{L}{3}.*"
 # Minimum number of words with a capital in a title, and their share of all words.
 _SHORTEST_TITLE, _TITLE_SHARE = 4, 0.7
+# An unknown piece counts as so many others.
+_UNKNOWN_COST = 10
 
 
 class Capitals(NamedTuple):
@@ -68,26 +73,31 @@ def find_capitals(text: tf.Tensor, is_wanted: tf.Tensor) -> Capitals:
     return Capitals(all_upper, is_title, is_title & (num_starts == num_words), in_span)
 
 
-def sentence_case(text: tf.Tensor, capitals: Capitals, is_english: bool = False) -> tf.Tensor:
-    """Writes sentences in lower case with a capital at the start, and spans in lower case.
+def sentence_case(
+    text: tf.Tensor, capitals: Capitals, tokenizer: Tokenizer, is_english: bool = False
+) -> tf.Tensor:
+    """Writes sentences and spans in sentence case.
+
+    A word is written in lower case, with a capital or in capitals, whichever takes the fewest
+    pieces: the vocabulary has been learned from text in sentence case, so it has a piece for
+    "Monday", but none for "monday". The first of several is taken, and unknown pieces are avoided.
 
     Args:
         text: `(batch,)` strings.
         capitals: those of the sentences.
+        tokenizer: the tokenizer of the model.
         is_english: whether the word "i" is written as "I".
 
     Returns:
         `(batch,)` strings; white space within sentences that change may change, too.
     """
     words = tf.strings.split(text)
-    lower = _lower(words.flat_values)
-    if is_english:
-        lower = tf.strings.regex_replace(lower, r"^([^\pL]*)i([^\pL].*)?$", r"\1I\2")
     whole = capitals.is_upper | capitals.is_title
     changes = tf.gather(whole, words.value_rowids()) | capitals.in_span.flat_values
-    changed = tf.strings.reduce_join(
-        words.with_flat_values(tf.where(changes, lower, words.flat_values)), axis=1, separator=" "
-    )
+    indices = tf.where(changes)
+    usual = _usual_case(tf.gather_nd(words.flat_values, indices), tokenizer, is_english)
+    changed = tf.tensor_scatter_nd_update(words.flat_values, indices, usual)
+    changed = tf.strings.reduce_join(words.with_flat_values(changed), axis=1, separator=" ")
     starts_upper = tf.strings.regex_full_match(text, rf"(?s){_TITLE_WORD}")
     changed = tf.where(starts_upper, _with_capital(changed), changed)
     return tf.where(whole | capitals.has_span, changed, text)
@@ -117,12 +127,24 @@ def _beside(is_upper: tf.RaggedTensor, is_long: tf.RaggedTensor) -> tf.Tensor:
     return tf.pad(pairs, [[0, 1]])[: tf.size(rows)] | tf.pad(pairs, [[1, 0]])[: tf.size(rows)]
 
 
+def _usual_case(words: tf.Tensor, tokenizer: Tokenizer, is_english: bool) -> tf.Tensor:
+    """Returns the form of words that takes the fewest pieces, `(words,)` strings."""
+    lower = tf.strings.lower(words, encoding="utf-8")
+    forms = [lower, _with_capital(lower), words]
+    if is_english:
+        forms[0] = tf.strings.regex_replace(lower, r"^([^\pL]*)i([^\pL].*)?$", r"\1I\2")
+    costs = []
+    for form in forms:
+        ids = tokenizer.tokenize(form)
+        piece_costs = tf.where(ids.flat_values == UNKNOWN_ID, _UNKNOWN_COST, 1)
+        costs.append(tf.reduce_sum(ids.with_flat_values(piece_costs), axis=1))
+    return tf.gather(
+        tf.stack(forms, axis=1), tf.argmin(tf.stack(costs, axis=1), axis=1), batch_dims=1
+    )
+
+
 def _count(flags: tf.RaggedTensor) -> tf.Tensor:
     return tf.reduce_sum(tf.cast(flags, tf.int32), axis=1)
-
-
-def _lower(text: tf.Tensor) -> tf.Tensor:
-    return tf.strings.lower(text, encoding="utf-8")
 
 
 def _with_capital(text: tf.Tensor) -> tf.Tensor:

@@ -186,7 +186,8 @@ class DocumentTranslator(tf.Module):
     def _translate_sentences(self, sentences, tags, options, restores):
         """Returns the translations of sentences, `(sentences,)` strings, scores and `truncated`."""
         capitals = find_capitals(sentences, restores)
-        source = sentence_case(sentences, capitals, self._languages == ("en",))
+        tokenizer, is_english = self._translator.source_tokenizer, self._languages == ("en",)
+        source = sentence_case(sentences, capitals, tokenizer, is_english)
         source = tf.where(source == "", "", tf.strings.join([tags, source]))
         found = self._translator.translate_in_graph(source, options)
         text = restore_capitals(found.text[:, 0], capitals)

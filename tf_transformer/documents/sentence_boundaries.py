@@ -1,10 +1,10 @@
 """Sentences of a document, found by regular expressions that run in linear time in the graph.
 
 Periods that end no sentence are hidden first, as control characters. What remains of `.`, `!`, `?`
-and their relatives, before white space, ends a sentence; the full-width ones, as in Chinese and
-Japanese, do so without white space; a line break always does. The document is then split at these
-places, and what was hidden is shown again. (Cutting substrings out of the document would copy the
-document for each of them.)
+and their relatives, before white space, ends a sentence. In Chinese and Japanese, full-width ones
+do so without white space, as do `!` and `?`; a line break always does. The document is then split
+at these places, and what was hidden is shown again. (Cutting substrings out of the document would
+copy the document for each of them.)
 """
 
 import re
@@ -23,6 +23,8 @@ _WIDE_CLOSING = r"\p{Pe}\p{Pf}\"'"
 _CLOSING = rf"{_WIDE_CLOSING}\x{{201C}}\x{{2018}}\x{{AB}}\x{{2039}}"
 _STOP = r".!?\x{2026}\x{203C}\x{2047}-\x{2049}\x{061F}\x{06D4}\x{0964}\x{0965}\x{1362}\x{17D4}"
 _WIDE_STOP = r"\x{3002}\x{FF01}\x{FF1F}\x{FF61}"
+
+_UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 
 _PERIOD, _EXCLAMATION, _QUESTION, _ELLIPSIS, _MARK = "\x01", "\x02", "\x03", "\x04", "\x05"
 _SHOWN = {_PERIOD: ".", _EXCLAMATION: "!", _QUESTION: "?", _ELLIPSIS: "\u2026"}
@@ -106,7 +108,7 @@ def _rules(languages):
         yield rf"[{_SHOWN[hidden]}]([{_CLOSING}]+{next_word})", rf"{hidden}\1"
     # 4. What is left ends sentences, and so do line breaks.
     stop, space = f"[{_STOP}{_WIDE_STOP}]", f"[{_SPACE}]"
-    wide = f"{stop}*[{_WIDE_STOP}]{stop}*[{_WIDE_CLOSING}]*{space}*"
+    wide = f"(?:{stop}*[{_WIDE_STOP}]|{_UNSPACED}[!?]){stop}*[{_WIDE_CLOSING}]*{space}*"
     closing = rf"(?:[\x{{A0}}\x{{202F}}]\x{{BB}}|[{_CLOSING}])*"
     yield f"{wide}|{stop}+{closing}{space}+", rf"\0{_MARK}"
     yield f"{space}*[{_BREAK}]{space}*", rf"\0{_MARK}"

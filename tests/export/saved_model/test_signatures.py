@@ -83,7 +83,9 @@ def test_names(served):
 
 
 def test_unknown_names_are_refused(translator):
-    with pytest.raises(ValueError, match=r"Expected one of all, serving_default, .*Received: 'bset'"):
+    with pytest.raises(
+        ValueError, match=r"Expected one of all, serving_default, .*Received: 'bset'"
+    ):
         ServedTranslator(translator, ["bset"])
 
 

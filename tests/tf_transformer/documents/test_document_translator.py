@@ -10,6 +10,7 @@ import tensorflow as tf
 from tests.conftest import Corpus
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.documents.capital_spans import restore_spans
+from tf_transformer.documents.capitals import find_capitals, sentence_case
 from tf_transformer.documents.document_translator import DocumentTranslator
 from tf_transformer.inference.translator import Translator
 
@@ -115,7 +116,9 @@ def test_capitals_are_restored_on_request(documents, translator):
         documents, [upper, upper, sentence], keep_capitals=tf.constant([False, True, False])
     )
     as_it_is = translator([upper.strip()])[0] + " "
-    in_sentence_case = translator([upper.strip().capitalize()])[0] + " "
+    capitals = find_capitals(tf.constant([upper.strip()]), tf.constant([True]))
+    lowered = sentence_case(tf.constant([upper.strip()]), capitals, translator.source_tokenizer)
+    in_sentence_case = translator(lowered.numpy().tolist())[0] + " "
     assert [text.decode() for text in found["text"]] == [
         in_sentence_case.upper(),
         as_it_is,

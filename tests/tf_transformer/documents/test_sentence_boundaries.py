@@ -48,6 +48,7 @@ def test_sentences_with_spaces(expected):
             ["你好。", "我是学生！", "你呢？", "“好的。”", "他说。"],
         ),
         ("「はい。」と彼は言った。終わり", ["「はい。」", "と彼は言った。", "終わり"]),
+        ("你好吗?我很好!!  B", ["你好吗?", "我很好!!", "B"]),
         ("one\ntwo\r\n\r\nthree\u2028four\u3000", ["one", "two", "three", "four"]),
         ("1. First item\n2. Second item", ["1. First item", "2. Second item"]),
         ("", []),
