@@ -1,0 +1,116 @@
+"""The signatures for documents, and `translate --split-sentences`."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  registers the tokenizer's ops
+
+from export.saved_model.signature_names import expand_signatures
+from tests.serving_stub import SIGNATURES, Behaviour, serve
+from tf_transformer.__main__ import main
+from tf_transformer.decoding.search_options import SEARCH_OPTIONS
+from tf_transformer.documents.document_translator import DocumentTranslator
+from tf_transformer.inference.translator import Translator
+
+DOCUMENTS = [
+    "Peter bought 3 lamps. ANNA WAS BORN ON MONDAY!\n\n  One day.",
+    "",
+    " \n",
+    "\u200b\u202eTwo weeks.\x01\x00 你好。",
+    "Yes. " * 1100,
+]
+
+
+@pytest.fixture(scope="module")
+def folder(talkative, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("documents") / "served"
+    command = ["export", "--model-dir", str(talkative), "--output", str(folder)]
+    command += ["--beam-size", "2", "--signatures", "document", "document_options"]
+    assert main(command) == 0
+    return folder / "1"
+
+
+@pytest.fixture(scope="module")
+def documents(talkative):
+    return DocumentTranslator(Translator.load(talkative, beam_size=2))
+
+
+@pytest.mark.slow
+def test_a_saved_model_of_documents(folder, documents):
+    """The export has verified it; rows of a request are apart, and options are those of a row."""
+    assert json.loads((folder / "model.json").read_text())["signatures"] == [
+        "document",
+        "document_options",
+    ]
+    signatures = tf.saved_model.load(folder).signatures
+    found = signatures["document"](text=tf.constant(DOCUMENTS))
+    assert [text.decode() for text in found["translation"].numpy()] == documents(DOCUMENTS)
+    assert found["truncated"].numpy().tolist() == [False] * 4 + [True]
+    assert len(found["sentence_scores"].numpy()[4].split()) == 1000
+    defaults = {
+        option.name: tf.constant(np.full(len(DOCUMENTS), option.unset, option.dtype))
+        for option in SEARCH_OPTIONS
+    }
+    keep = tf.constant([True, True, True, False, False])
+    kept = signatures["document_options"](
+        text=tf.constant(DOCUMENTS), keep_capitals=keep, **defaults
+    )
+    assert kept["translation"].numpy()[0] != found["translation"].numpy()[0]
+    assert kept["translation"].numpy()[1:].tolist() == found["translation"].numpy()[1:].tolist()
+
+
+@pytest.mark.slow
+def test_lines_with_several_sentences(talkative, documents, tmp_path):
+    lines = ["Peter bought 3 lamps.  One day.", "", "ANNA LEFT TODAY. Yes."]
+    (tmp_path / "source").write_text("".join(f"{line}\n" for line in lines))
+    command = ["translate", "--model-dir", str(talkative), "--beam-size", "2", "--split-sentences"]
+    command += ["--input", str(tmp_path / "source"), "--output", str(tmp_path / "target")]
+    assert main(command) == 0
+    expected = [text.rstrip("\n") for text in documents(lines)]
+    assert (tmp_path / "target").read_text().splitlines() == expected
+
+
+@pytest.mark.parametrize("options", [[], ["--beam-size", "2"]])
+def test_lines_with_several_sentences_by_a_server(tmp_path, options):
+    """By the signature for documents, with its own inputs."""
+    inputs, outputs = SIGNATURES["translate_options"]
+    with_options = inputs | {"keep_capitals": ("DT_BOOL", ())}
+
+    def answer(text, keep_capitals=(), beam_size=(), length_penalty=()):
+        assert not any(keep_capitals)
+        assert len(keep_capitals) == len(beam_size) == (len(text) if options else 0)
+        scores = [-1.0 for _ in text]
+        return {"translation": text, "score": scores, "truncated": [False for _ in text]}
+
+    behaviour = Behaviour(
+        specs={
+            "document": SIGNATURES["serving_default"],
+            "document_options": (with_options, outputs),
+        },
+        answers={"document": answer, "document_options": answer},
+    )
+    (tmp_path / "source").write_text("One. Two.\n\nThree.\n")
+    with serve("rest", behaviour) as address:
+        command = ["translate", "--server", address, "--split-sentences", *options]
+        command += ["--input", str(tmp_path / "source"), "--output", str(tmp_path / "target")]
+        assert main(command) == 0
+    assert (tmp_path / "target").read_text() == "One. Two.\n\nThree.\n"
+
+
+def test_all_stands_for_those_that_are_not_optional():
+    assert "document" not in expand_signatures(["all"])
+    assert expand_signatures(["document", "all", "nbest"]) == [
+        "document",
+        *expand_signatures(["all"]),
+    ]
+    assert "adapted" in expand_signatures(["all"], has_adapters=True)
+    with pytest.raises(ValueError, match=r"Expected one of all, .*, document, document_options"):
+        expand_signatures(["adapted"])
+
+
+def test_options_that_do_not_go_together(capsys, trained):
+    command = ["translate", "--model-dir", str(trained), "--split-sentences", "--n-best", "2"]
+    assert main(command) == 2
+    assert "--n-best is not valid with --split-sentences" in capsys.readouterr().err
