@@ -259,6 +259,7 @@ TIERS = (
     {"apache_beam"},
     {"inference"},
     {"documents"},
+    {"confidence"},
     {"reranking"},
     {"hub"},
     {"formats"},

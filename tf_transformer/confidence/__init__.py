@@ -1,0 +1,1 @@
+"""Confidence: how probable it is that words of a translation are right."""
