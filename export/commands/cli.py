@@ -28,7 +28,13 @@ from export.saved_model.model_card import (
     stored_scores,
     training_facts,
 )
-from export.saved_model.signature_names import ALL, OPTIONAL, expand_signatures
+from export.saved_model.signature_names import (
+    ADAPTED,
+    ALL,
+    CONFIDENCE,
+    OPTIONAL,
+    expand_signatures,
+)
 from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
 from tf_transformer.command_line.command_options import (
     add_dtype,
@@ -46,6 +52,7 @@ from tf_transformer.command_line.command_options import (
 from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.command_line.processor import lacks_bfloat16
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.confidence.calibration import read_calibration
 from tf_transformer.decoding.search_shapes import DEFAULT_SHAPES, check_shapes, default_shapes
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
@@ -96,6 +103,11 @@ def _add_export(commands):
         help="adapters that `train --lora` has written for this model; the signature `adapted` has "
         "an input that names one for each sentence",
     )  # fmt: skip
+    parser.add_argument(
+        "--confidence", type=pathlib.Path, metavar="F",
+        help="a file that `train-confidence` has written for this model; the signature "
+        "`confidence` returns the confidence of each word",
+    )  # fmt: skip
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
@@ -123,7 +135,9 @@ def _run_export(options):
     if options.device == "gpu" and options.dtype == "int8":
         raise InputError("--device gpu: int8 needs the CPU; leave out --dtype int8")
     row_adapters = _row_adapters(options)
-    expand_signatures(options.signatures or [ALL], bool(row_adapters))
+    added = [ADAPTED] if row_adapters else []
+    added += [CONFIDENCE] if options.confidence else []
+    expand_signatures(options.signatures or [ALL], added)
     check_export_folder(options.output)
     check_folder(options.output)
     models = dataclasses.replace(given_models(options), row_adapters=row_adapters)
@@ -136,6 +150,7 @@ def _run_export(options):
     vocabularies = check_translator(models, options.end_piece)
     shortlist = given_shortlist(options, vocabularies)
     config = models.config()
+    confidence = options.confidence and read_calibration(options.confidence, models.digest())
     calibration = given_calibration(options, vocabularies[0], 1 + config.num_target_tags)
     shapes = _compiled_shapes(options, config.max_length)
     facts = training_facts(models.directories, options.languages)
@@ -153,6 +168,8 @@ def _run_export(options):
         facts["adapter_digest_blake2b"] = adapter.digest()
     if adapters := models.read_row_adapters():
         facts["adapters"] = {name: adapter.digest() for name, adapter in adapters.items()}
+    if confidence:
+        facts["confidence"] = {"scale": confidence.scale, "offset": confidence.offset}
     if calibration:
         facts["calibration"] = calibration.facts
     scores = scores or _scores_of(facts, options, models, shortlist)
@@ -163,7 +180,7 @@ def _run_export(options):
     from export.saved_model.deployment import describe_deployment
     from export.saved_model.saved_model import export_translator
 
-    version = export_translator(translator, options.output, options.signatures, facts)
+    version = export_translator(translator, options.output, options.signatures, facts, confidence)
     names = json.loads((version / "model.json").read_text())["signatures"]
     print(
         f"{version}: verified; moved and loaded in a fresh process, every signature returns what "

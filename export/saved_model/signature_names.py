@@ -12,21 +12,23 @@ SIGNATURES = (
 OPTIONAL = ("document", "document_options")
 # Only of models with several adapters.
 ADAPTED = "adapted"
+# Only with a calibration of confidences.
+CONFIDENCE = "confidence"
 # Stands for all that are exported without a choice.
 ALL = "all"
 
 
-def expand_signatures(names: Collection[str], has_adapters: bool = False) -> list[str]:
+def expand_signatures(names: Collection[str], added: Collection[str] = ()) -> list[str]:
     """Returns names of signatures, each once, with those that `all` stands for.
 
     Args:
         names: the names.
-        has_adapters: whether the model has adapters to choose from.
+        added: the signatures that adapters or other files add to those of every model.
 
     Raises:
         InputError: one does not exist; the message lists all that do.
     """
-    default = (*SIGNATURES, ADAPTED) if has_adapters else SIGNATURES
+    default = (*SIGNATURES, *added)
     known = (ALL, *default, *OPTIONAL)
     for name in names:
         if name not in known:

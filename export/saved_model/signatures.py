@@ -12,7 +12,16 @@ from typing import Any
 import tensorflow as tf
 
 from export.saved_model.progress import with_progress
-from export.saved_model.signature_names import ADAPTED, ALL, expand_signatures
+from export.saved_model.signature_names import (
+    ADAPTED,
+    ALL,
+    CONFIDENCE,
+    OPTIONAL,
+    SIGNATURES,
+    expand_signatures,
+)
+from tf_transformer.confidence.calibration import Calibration
+from tf_transformer.confidence.word_confidences import translate_with_confidence
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
 from tf_transformer.decoding.translation_options import TranslationOptions
@@ -44,15 +53,26 @@ class ServedTranslator(tf.Module):
         translator: the translator to serve; `nbest` returns as many translations as its beam size.
         names: the signatures to include; `all`, or None, stands for all but the optional ones. A
             model with `tokens` alone has no tokenizer and can be served without tensorflow-text.
+        calibration: that of the model's confidences, for the signature `confidence`; None: there
+            is no such signature.
 
     Raises:
         InputError: a signature does not exist.
     """
 
-    def __init__(self, translator: Translator, names: list[str] | None = None):
+    def __init__(
+        self,
+        translator: Translator,
+        names: list[str] | None = None,
+        calibration: Calibration | None = None,
+    ):
         super().__init__(name="served_translator")
         definitions = _signature_definitions(translator)
-        names = expand_signatures([ALL] if names is None else names, ADAPTED in definitions)
+        if calibration is not None:
+            confidence = partial(_translate_with_confidence, translator, calibration)
+            definitions[CONFIDENCE] = (confidence, TEXT | OPTIONS)
+        added = definitions.keys() - {*SIGNATURES, *OPTIONAL}
+        names = expand_signatures([ALL] if names is None else names, sorted(added))
         # As attributes of the module, the `tf.Variable`s are saved. The Keras variables around them
         # would be saved as copies, and in a session, which a server uses, the functions would then
         # read uninitialized variables.
@@ -195,6 +215,19 @@ def _translate_documents(documents, text, keep_capitals=None, **options):
         "source_spans": found.source_spans,
         "target_spans": found.target_spans,
         "sentence_scores": found.sentence_scores,
+        "truncated": found.truncated,
+    }
+
+
+def _translate_with_confidence(translator, calibration, text, **options):
+    """Returns `_translate` with the confidence of each word, and their mean."""
+    found = translate_with_confidence(translator, calibration, text, _options(options))
+    return {
+        "translation": found.text,
+        "score": found.scores,
+        "words": found.words,
+        "word_confidences": found.word_confidences,
+        "confidence": found.confidences,
         "truncated": found.truncated,
     }
 

@@ -38,6 +38,8 @@ _ODD_STRINGS = (
 # as the longest, so the very long text is sent alone.
 _BATCH_STARTS = (0, 6, 7, 15)
 
+_FLOATS_AS_TEXT = ("soft_alignment", "sentence_scores", "word_confidences")
+
 Inputs = dict[str, np.ndarray]
 
 
@@ -202,7 +204,7 @@ def _compare(signature, output, first_row, actual, expected):
     actual = np.array(actual, expected.dtype).reshape(expected.shape)
     if expected.dtype.kind == "f":
         same = np.isclose(actual, expected, rtol=1e-4, atol=1e-4) | (actual == expected)
-    elif output in ("soft_alignment", "sentence_scores"):  # floats written as text
+    elif output in _FLOATS_AS_TEXT:
         same = np.array([_are_close(*pair) for pair in zip(actual, expected, strict=True)])
     else:
         same = actual == expected
