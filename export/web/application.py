@@ -92,6 +92,7 @@ class _Api:
                 "translates": any(map(offered.has, ("translate", "nbest", "align"))),
                 "num_best": offered.num_best,
                 "alignment": offered.has("align"),
+                "confidence": offered.has("confidence"),
                 "options": [_describe_option(option) for option in offered.options],
                 "target_languages": settings.target_languages,
                 "source_languages": settings.source_languages,

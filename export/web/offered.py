@@ -6,11 +6,12 @@ from typing import NamedTuple
 from export.client.signature import Signature, TensorSpec
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS, RowOption
 
-# Task -> the signature with default options and the one with options.
+# Task -> the signature with default options, if there is such a one, and the one with options.
 _SIGNATURES = {
     "translate": ("serving_default", "translate_options"),
     "nbest": ("nbest", "nbest_options"),
     "align": ("align", "align_options"),
+    "confidence": (None, "confidence"),
 }
 # Task -> data types and ranks of the outputs that the page uses.
 _OUTPUTS = {
@@ -34,6 +35,14 @@ _OUTPUTS = {
         "soft_alignment": ("DT_STRING", 1),
         "truncated": ("DT_BOOL", 1),
     },
+    "confidence": {
+        "translation": ("DT_STRING", 1),
+        "score": ("DT_FLOAT", 1),
+        "words": ("DT_STRING", 1),
+        "word_confidences": ("DT_STRING", 1),
+        "confidence": ("DT_FLOAT", 1),
+        "truncated": ("DT_BOOL", 1),
+    },
 }
 _OPTIONS = {option.name: option for option in SEARCH_OPTIONS}
 _DATA_TYPES = {"int32": "DT_INT32", "float32": "DT_FLOAT"}
@@ -43,7 +52,8 @@ class Offered(NamedTuple):
     """What a served model can do for the page.
 
     Attributes:
-        plain: tasks (`translate`, `nbest`, `align`) with default options, and their signatures.
+        plain: tasks (`translate`, `nbest`, `align`, `confidence`) with default options, and their
+            signatures.
         with_options: tasks with search options, and their signatures.
         options: the search options that all of `with_options` have.
         num_best: largest number of translations per sentence.
@@ -70,7 +80,7 @@ def find_offered(signatures: Mapping[str, Signature]) -> Offered:
     """
     plain, with_options = {}, {}
     for task, (name, name_with_options) in _SIGNATURES.items():
-        if name in signatures and _is_valid(signatures[name], task, set()):
+        if name and name in signatures and _is_valid(signatures[name], task, set()):
             plain[task] = name
         found = signatures.get(name_with_options)
         if found and _is_valid(found, task, _OPTIONS.keys() & found.inputs.keys()):

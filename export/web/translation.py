@@ -6,6 +6,7 @@ from typing import Any
 
 from export.client import Client
 from export.web.alignment import parse_alignment
+from export.web.confidence import parse_confidence
 from export.web.offered import Offered
 from export.web.translation_request import TranslationRequest, tasks_of
 
@@ -16,7 +17,7 @@ _LEAST_SCORE = -1e8
 def translate(
     client: Client, offered: Offered, request: TranslationRequest
 ) -> list[dict[str, Any] | None]:
-    """Translates and, if requested, aligns the lines of a request.
+    """Translates the lines of a request.
 
     Args:
         client: the client of the server.
@@ -26,7 +27,8 @@ def translate(
     Returns:
         For each line None if it is blank, or `best`, a list of `text`, `score` and, for several
         translations, `num_tokens`, best first; `truncated`, whether the source exceeded the model's
-        limit; and `alignment` if requested, see `parse_alignment`.
+        limit; and, if requested, `alignment` and `confidence`, see `parse_alignment` and
+        `parse_confidence`.
 
     Raises:
         InputError: the server refuses the request, or its model has changed.
@@ -60,6 +62,11 @@ def _result(outputs, row, request):
     if request.alignment:
         names = ("source_pieces", "target_pieces", "hard_alignment", "soft_alignment")
         result["alignment"] = parse_alignment(*(outputs["align"][name][row] for name in names))
+    if request.confidence:
+        found = outputs["confidence"]
+        result["confidence"] = parse_confidence(
+            found["words"][row], found["word_confidences"][row], found["confidence"][row]
+        )
     return result
 
 

@@ -13,7 +13,8 @@ from tf_transformer.printable import shown
 from tf_transformer.text.language_tags import check_untagged, written_tags
 
 _LARGEST_INT32 = 2**31 - 1
-_NAMES = ("lines", "num_best", "alignment", "options", "target_language", "source_language")
+_FLAGS = ("alignment", "confidence")
+_NAMES = ("lines", "num_best", *_FLAGS, "options", "target_language", "source_language")
 
 
 class TranslationRequest(NamedTuple):
@@ -23,12 +24,14 @@ class TranslationRequest(NamedTuple):
         lines: the sentences, with their language tags; blank ones are not translated.
         num_best: number of translations per sentence.
         alignment: whether to align the best translation with the source.
+        confidence: whether to return how confident the model is in each word.
         options: the given search options by name.
     """
 
     lines: list[str]
     num_best: int
     alignment: bool
+    confidence: bool
     options: dict[str, int | float]
 
     @property
@@ -41,8 +44,8 @@ def parse_request(body: bytes, settings: WebSettings, offered: Offered) -> Trans
     """Parses and checks the body of a request.
 
     Args:
-        body: a JSON object with `lines` and, optionally, `num_best`, `alignment`, `options`,
-            `target_language` and `source_language`.
+        body: a JSON object with `lines` and, optionally, `num_best`, `alignment`, `confidence`,
+            `options`, `target_language` and `source_language`.
         settings: limits and languages.
         offered: what the model can do.
 
@@ -51,9 +54,10 @@ def parse_request(body: bytes, settings: WebSettings, offered: Offered) -> Trans
     """
     fields = _parse_object(body)
     lines = _lines(fields.get("lines"), settings)
-    alignment = fields.get("alignment", False)
-    if not isinstance(alignment, bool):
-        raise InputError(f"`alignment` must be true or false. Received: {shown(alignment)}")
+    flags = {name: fields.get(name, False) for name in _FLAGS}
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise InputError(f"`{name}` must be true or false. Received: {shown(flag)}")
     num_best = fields.get("num_best", 1)
     if not is_whole(num_best) or not 1 <= num_best <= offered.num_best:
         raise InputError(
@@ -63,8 +67,8 @@ def parse_request(body: bytes, settings: WebSettings, offered: Offered) -> Trans
     request = TranslationRequest(
         _with_tags(lines, fields, settings),
         num_best,
-        alignment,
-        _options(fields.get("options", {}), offered),
+        options=_options(fields.get("options", {}), offered),
+        **flags,
     )
     _check_tasks(request, offered)
     return request
@@ -161,6 +165,8 @@ def largest_value(option: RowOption) -> int | float:
 def _check_tasks(request, offered):
     if request.alignment and not offered.has("align"):
         raise InputError("the model offers no alignment")
+    if request.confidence and not offered.has("confidence"):
+        raise InputError("the model offers no confidence")
     for task in tasks_of(request, offered):
         if request.options and task not in offered.with_options:
             raise InputError(f"the model offers no search options for the signature {task!r}")
@@ -175,6 +181,8 @@ def tasks_of(request: TranslationRequest, offered: Offered) -> list[str]:
     tasks = ["nbest"] if request.num_best > 1 else []
     if request.alignment:
         tasks.append("align")
+    if request.confidence:
+        tasks.append("confidence")
     if not tasks:
         tasks = [task for task in ("translate", "nbest", "align") if offered.has(task)][:1]
     if not tasks:

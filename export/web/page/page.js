@@ -36,6 +36,7 @@ async function loadModel() {
   byId("num-best-choice").hidden = model.num_best < 2;
   byId("num-best").max = model.num_best;
   byId("alignment-choice").hidden = !model.alignment;
+  byId("confidence-choice").hidden = !model.confidence;
   fillLanguages("target-language", model.target_languages);
   fillLanguages("source-language", model.source_languages);
   byId("options-choice").hidden = model.options.length === 0;
@@ -113,6 +114,7 @@ function makeRequest() {
   const body = { lines: sourceLines() };
   if (model.num_best > 1) body.num_best = Number(byId("num-best").value || 1);
   if (model.alignment) body.alignment = byId("alignment").checked;
+  if (model.confidence) body.confidence = byId("confidence").checked;
   for (const name of ["target_language", "source_language"]) {
     const select = byId(name.replace("_", "-"));
     if (select.options.length) body[name] = select.value;
@@ -199,8 +201,13 @@ function makeResult(line, found, number) {
   const item = makeElement("li", "result");
   item.append(makeText("p", "source", line));
   const [best] = found.best;
-  item.append(makeText("p", "translation", best.text));
+  item.append(
+    found.confidence
+      ? makeConfidentText(found.confidence.words)
+      : makeText("p", "translation", best.text),
+  );
   const facts = makeElement("p", "facts", `score ${best.score.toFixed(3)}`);
+  if (found.confidence) facts.append(`, confidence ${percent(found.confidence.mean)}`);
   if (found.truncated) {
     facts.append(" ", makeElement("strong", "truncated", "truncated"));
     facts.append(" The sentence is longer than the model's limit; its end was not translated.");
@@ -209,6 +216,23 @@ function makeResult(line, found, number) {
   if (found.best.length > 1) item.append(makeTable(found.best, number));
   if (found.alignment) item.append(makeFigure(found.alignment, number));
   return item;
+}
+
+// Words that are probably wrong are underlined; the title of each says how probable it is right.
+function makeConfidentText(words) {
+  const paragraph = makeText("p", "translation");
+  words.forEach(([word, confidence], index) => {
+    const span = makeElement("span", "word", word);
+    span.title = `${percent(confidence)} confident`;
+    if (confidence < 0.5) span.classList.add("doubtful");
+    else if (confidence < 0.8) span.classList.add("uncertain");
+    paragraph.append(...(index ? [" ", span] : [span]));
+  });
+  return paragraph;
+}
+
+function percent(value) {
+  return `${Math.round(100 * value)} %`;
 }
 
 function makeTable(best, number) {

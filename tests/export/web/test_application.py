@@ -8,7 +8,7 @@ import re
 import pytest
 
 from export.client.client import Client
-from tests.export.web.translating import BEAM_SIZE, OPTIONS
+from tests.export.web.translating import BEAM_SIZE, OPTIONS, make_behaviour
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 
 FLOAT = functools.partial(pytest.approx, rel=1e-6)  # a float32
@@ -86,6 +86,38 @@ def test_n_best_and_alignment_together(web):
     assert found["alignment"]["hard"] == [[1, 0], [0, 1]]
 
 
+def test_confidence(web, behaviour):
+    confident = make_behaviour(is_confident=True)
+    behaviour.specs, behaviour.answers = confident.specs, confident.answers
+    assert web.get("/api/model").json()["confidence"]
+    (found,) = translations(post(web, lines=["a b c"], confidence=True))
+    assert found["best"] == [{"text": "A B C", "score": -0.5}]
+    assert found["confidence"] == {"mean": 0.625, "words": [["A", 0.4], ["B", 0.7], ["C", 1.0]]}
+
+
+def test_a_model_without_confidence(web):
+    assert "no confidence" in refused(post(web, lines=["a"], confidence=True), 400)
+
+
+WRONG_CONFIDENCES = [
+    ("0.5", 0.5),
+    ("0.5 x", 0.5),
+    ("0.5 1.1", 0.5),
+    ("0.5 nan", 0.5),
+    ("1 1", -0.1),
+]
+
+
+@pytest.mark.parametrize(("numbers", "mean"), WRONG_CONFIDENCES)
+def test_wrong_confidences(web, behaviour, numbers, mean):
+    confident = make_behaviour(is_confident=True)
+    behaviour.specs, behaviour.answers = confident.specs, confident.answers
+    answer = behaviour.answers["confidence"]
+    wrong = {"word_confidences": [numbers.encode()], "confidence": [mean]}
+    behaviour.answers["confidence"] = lambda **inputs: answer(**inputs) | wrong
+    assert "failed" in refused(post(web, lines=["a b"], confidence=True), 502)
+
+
 @pytest.mark.parametrize("others", [{}, {"num_best": 2}, {"alignment": True}])
 def test_options_are_sent_and_others_are_not_set(web, others):
     options = {"beam_size": 2, "length_penalty": 0, "coverage_penalty": 0.5}
@@ -124,6 +156,7 @@ def test_what_the_model_offers(make_web):
         "translates": True,
         "num_best": BEAM_SIZE,
         "alignment": True,
+        "confidence": False,
         "target_languages": [],
         "source_languages": [],
         "max_sentences": 7,
@@ -197,6 +230,7 @@ INVALID = {
     "a true best": ({"lines": ["a"], "num_best": True}, "`num_best` must be an integer"),
     "half a best": ({"lines": ["a"], "num_best": 1.5}, "`num_best` must be an integer"),
     "alignment": ({"lines": ["a"], "alignment": 1}, "`alignment` must be true or false"),
+    "confidence": ({"lines": ["a"], "confidence": 1}, "`confidence` must be true or false"),
     "options": ({"lines": ["a"], "options": []}, "`options` must be an object"),
     "unknown option": ({"lines": ["a"], "options": {"text": 1}}, "Received: 'text'"),
     "no number": (

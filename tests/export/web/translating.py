@@ -32,15 +32,23 @@ _OUTPUTS = {
         "soft_alignment": _STRING,
         "truncated": _BOOL,
     },
+    "confidence": {
+        "translation": _STRING,
+        "score": _FLOAT,
+        "words": _STRING,
+        "word_confidences": _STRING,
+        "confidence": _FLOAT,
+        "truncated": _BOOL,
+    },
 }
 
 
-def make_behaviour(**changes) -> Behaviour:
+def make_behaviour(*, is_confident=False, **changes) -> Behaviour:
     """Returns a server with `serving_default`, `nbest`, `align`, and these with options.
 
     A text is truncated after 100 bytes. The options that differ from "not given" are appended to
     the translation, as in `HELLO beam_size=2`. The pieces of the alignment are the words, the
-    first two of which change places.
+    first two of which change places. With `is_confident`, there is also `confidence`.
     """
     plain = {"serving_default": _translate, "nbest": _find_best, "align": _align}
     specs: dict[str, tuple[dict, dict]] = {}
@@ -50,6 +58,9 @@ def make_behaviour(**changes) -> Behaviour:
         specs[name] = (_TEXT, _OUTPUTS[name])
         specs[f"{prefix}_options"] = (_TEXT | OPTIONS, _OUTPUTS[name])
         answers[name] = answers[f"{prefix}_options"] = answer
+    if is_confident:
+        specs["confidence"] = (_TEXT | OPTIONS, _OUTPUTS["confidence"])
+        answers["confidence"] = _judge
     return Behaviour(specs=specs, answers=answers, **changes)
 
 
@@ -88,6 +99,18 @@ def _align(text, **options):
     names = ("source_pieces", "target_pieces", "hard_alignment", "soft_alignment")
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     return _translate(text, **options) | columns
+
+
+def _judge(text, **options):
+    """Confidences of 0.4, 0.7 and 1 in turn."""
+    found = _translate(text, **options)
+    counts = [len(best.split()) for best in found["translation"]]
+    shown = [" ".join(f"{0.4 + 0.3 * (j % 3):.3f}" for j in range(count)) for count in counts]
+    return found | {
+        "words": [b" ".join(best.split()) for best in found["translation"]],
+        "word_confidences": [numbers.encode() for numbers in shown],
+        "confidence": [0.625] * len(text),
+    }
 
 
 def _align_row(source, translation):
