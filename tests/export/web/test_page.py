@@ -38,7 +38,7 @@ def browser() -> Iterator:
 @pytest.fixture(scope="module")
 def running() -> Iterator[tuple[Behaviour, str]]:
     """The stand-in for TF Serving, and the address of the page."""
-    behaviour = make_behaviour()
+    behaviour = make_behaviour(is_confident=True)
     with serve("rest", behaviour) as server, run_web(server, "--max-sentences", "5") as web:
         yield behaviour, web.address
 
@@ -152,6 +152,19 @@ def test_options_are_sent(page):
     page.locator("#option-min_length").fill("0")
     translate(page, "a")
     expect(page.locator(".translation")).to_have_text("A beam_size=2 length_penalty=0.5")
+
+
+def test_doubtful_words_are_underlined(page):
+    page.get_by_label("Confidence", exact=True).check()
+    translate(page, "one two three")
+    expect(page.locator(".translation")).to_have_text("ONE TWO THREE")
+    words = page.locator(".translation .word")
+    expect(words).to_have_class(["word doubtful", "word uncertain", "word"])
+    titles = words.evaluate_all("words => words.map(word => word.title)")
+    assert titles == ["40 % confident", "70 % confident", "100 % confident"]
+    lines = words.evaluate_all("words => words.map(x => getComputedStyle(x).textDecorationLine)")
+    assert lines == ["underline", "underline", "none"]
+    expect(page.locator(".facts")).to_contain_text("confidence 63 %")
 
 
 def test_the_alignment_is_drawn_as_lines(page):
