@@ -261,6 +261,7 @@ TIERS = (
     {"reranking"},
     {"hub"},
     {"formats"},
+    {"language_id"},
     {"command_line"},
 )
 

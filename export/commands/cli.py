@@ -16,10 +16,16 @@ from export.commands import (
     align_cli,
     complete_cli,
     convert_cli,
+    identify_cli,
     import_cli,
     synthesis_cli,
     translate_cli,
     web_cli,
+)
+from export.commands.language_id_options import (
+    add_language_id,
+    given_classifier,
+    make_identifier,
 )
 from export.saved_model.export_folder import check_export_folder
 from export.saved_model.model_card import (
@@ -59,6 +65,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     synthesis_cli.add_commands(commands)
     align_cli.add_commands(commands)
     complete_cli.add_commands(commands)
+    identify_cli.add_commands(commands)
     _add_export(commands)
     web_cli.add_commands(commands)
     import_cli.add_commands(commands)
@@ -96,6 +103,7 @@ def _add_export(commands):
         help="adapters that `train --lora` has written for this model; the signature `adapted` has "
         "an input that names one for each sentence",
     )  # fmt: skip
+    add_language_id(parser)
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
@@ -123,7 +131,8 @@ def _run_export(options):
     if options.device == "gpu" and options.dtype == "int8":
         raise InputError("--device gpu: int8 needs the CPU; leave out --dtype int8")
     row_adapters = _row_adapters(options)
-    check_signatures(options.signatures or (), bool(row_adapters))
+    check_signatures(options.signatures or (), bool(row_adapters), options.language_id is not None)
+    classifier = given_classifier(options)
     check_export_folder(options.output)
     check_folder(options.output)
     models = dataclasses.replace(given_models(options), row_adapters=row_adapters)
@@ -155,6 +164,7 @@ def _run_export(options):
         facts["adapters"] = {name: adapter.digest() for name, adapter in adapters.items()}
     if calibration:
         facts["calibration"] = calibration.facts
+    identifier = make_identifier(classifier, facts)
     scores = scores or _scores_of(facts, options, models, shortlist)
     if scores:
         facts["scores"] = scores
@@ -163,7 +173,7 @@ def _run_export(options):
     from export.saved_model.deployment import describe_deployment
     from export.saved_model.saved_model import export_translator
 
-    version = export_translator(translator, options.output, options.signatures, facts)
+    version = export_translator(translator, options.output, options.signatures, facts, identifier)
     names = json.loads((version / "model.json").read_text())["signatures"]
     print(
         f"{version}: verified; moved and loaded in a fresh process, every signature returns what "

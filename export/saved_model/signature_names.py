@@ -10,19 +10,26 @@ SIGNATURES = (
 )
 # Only of models with several adapters.
 ADAPTED = "adapted"
+# Only with a classifier of languages.
+LANGUAGE = "language"
 
 
-def check_signatures(names: Iterable[str], has_adapters: bool = False) -> None:
+def check_signatures(
+    names: Iterable[str], has_adapters: bool = False, has_language_id: bool = False
+) -> None:
     """Checks that signatures of these names exist.
 
     Args:
         names: the names.
         has_adapters: whether the model has adapters to choose from.
+        has_language_id: whether there is a classifier of languages.
 
     Raises:
         InputError: one does not exist; the message lists all that do.
     """
     known = (*SIGNATURES, ADAPTED) if has_adapters else SIGNATURES
+    if has_language_id:
+        known = (*known, LANGUAGE)
     for name in names:
         if name not in known:
             raise InputError(

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from export.saved_model.progress import with_progress
-from export.saved_model.signature_names import ADAPTED, check_signatures
+from export.saved_model.signature_names import ADAPTED, LANGUAGE, check_signatures
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
 from tf_transformer.decoding.translation_options import TranslationOptions
@@ -20,6 +20,7 @@ from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.sampler import sample_translations
 from tf_transformer.inference.scorer import score_pairs
 from tf_transformer.inference.translator import Translator
+from tf_transformer.language_id.identifier import LanguageIdentifier
 from tf_transformer.models.row_adapters import row_choice
 from tf_transformer.text.special_ids import PAD_ID, UNKNOWN_ID
 
@@ -43,22 +44,32 @@ class ServedTranslator(tf.Module):
         translator: the translator to serve; `nbest` returns as many translations as its beam size.
         names: the signatures to include, or None for all. A model with `tokens` alone has no
             tokenizer and can be served without tensorflow-text.
+        identifier: identifies languages, for the signature `language`; None: there is none.
 
     Raises:
         InputError: a signature does not exist.
     """
 
-    def __init__(self, translator: Translator, names: list[str] | None = None):
+    def __init__(
+        self,
+        translator: Translator,
+        names: list[str] | None = None,
+        identifier: LanguageIdentifier | None = None,
+    ):
         super().__init__(name="served_translator")
         definitions = _signature_definitions(translator)
+        if identifier is not None:
+            definitions[LANGUAGE] = (partial(_identify, identifier), TEXT)
         names = list(definitions if names is None else dict.fromkeys(names))
-        check_signatures(names, ADAPTED in definitions)
+        check_signatures(names, ADAPTED in definitions, LANGUAGE in definitions)
         # As attributes of the module, the `tf.Variable`s are saved. The Keras variables around them
         # would be saved as copies, and in a session, which a server uses, the functions would then
         # read uninitialized variables.
         self.weights = [weight.value for weight in translator.search.model.weights]
         if translator.search.shortlist is not None:
             self.weights.append(translator.search.shortlist.by_source)
+        if identifier is not None and LANGUAGE in names:
+            self.weights.append(identifier.weights)
         choice = row_choice(translator.model)
         self.adapter_names = [] if choice is None else list(choice.names)
         self.tokenizers = []
@@ -196,6 +207,12 @@ def _sample(translator, text, temperature, top_k, top_p, seed):
         "log_prob": found.log_probs,
         "truncated": found.truncated,
     }
+
+
+def _identify(identifier, text):
+    """Returns the most probable language, or `und`, and its probability."""
+    found = identifier.identify(text)
+    return {"language": found.languages, "probability": found.probabilities}
 
 
 def _translate_tokens(translator, ids, **options):

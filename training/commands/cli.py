@@ -12,6 +12,7 @@ from training.commands import (
     restore_cli,
     runs_cli,
     train_cli,
+    train_language_id_cli,
     train_shortlist_cli,
     tune_cli,
 )
@@ -22,6 +23,7 @@ _MODULES = (
     restore_cli,
     average_cli,
     train_shortlist_cli,
+    train_language_id_cli,
     evaluate_cli,
     prepare_cli,
     plan_cli,
