@@ -14,6 +14,7 @@ import numpy as np
 
 from tf_transformer.errors import InputError
 from tf_transformer.formats.tensors.opening import open_tensors
+from tf_transformer.formats.tensors.tensor_file import TensorFile
 from tf_transformer.formats.writers.safetensors_writer import write_safetensors
 from tf_transformer.language_id.classifier import (
     LanguageClassifier,
@@ -38,7 +39,7 @@ def write_classifier(path: pathlib.Path, classifier: LanguageClassifier) -> None
     Raises:
         OSError: the file cannot be written.
     """
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         "format_version": np.array(FORMAT_VERSION, np.int16),
         "threshold": np.array(classifier.threshold, np.float32),
         "scale": np.array(classifier.scale, np.float32),
@@ -78,7 +79,7 @@ def read_classifier(path: pathlib.Path) -> LanguageClassifier:
             raise InputError(f"{path}: {error}") from error
 
 
-def _read(file) -> LanguageClassifier:
+def _read(file: TensorFile) -> LanguageClassifier:
     languages = tuple(
         name.removeprefix(_PREFIX) for name in file.shapes if name.startswith(_PREFIX)
     )
@@ -101,7 +102,7 @@ def _read(file) -> LanguageClassifier:
     return LanguageClassifier(languages, weights, scale, threshold)
 
 
-def _check_scalars(file) -> None:
+def _check_scalars(file: TensorFile) -> None:
     """Checks that a file has the scalars of a classifier, and nothing unknown."""
     for name in file.shapes:
         if name not in _SCALARS and not name.startswith(_PREFIX):

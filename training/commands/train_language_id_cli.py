@@ -69,7 +69,7 @@ def _run(options):
         value = getattr(options, name)
         if not 1 <= value <= most:
             raise InputError(f"--{name.replace('_', '-')} {value}: expected 1 to {most}")
-    corpora = {language: [] for language in languages}
+    corpora: dict[str, list[TextFile]] = {language: [] for language in languages}
     for language, name in options.corpus:
         corpora[language].append(TextFile.parse(name, 1))
     check_writable(options.output)

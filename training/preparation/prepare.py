@@ -92,7 +92,9 @@ def prepare(
         _write_vocabulary(output, files, counts, settings, models)
         models = read_models(output)
         shards = plan_shards(files, counts, shard_pairs, output)
-        stored_filter = language_filter and StoredFilter.write(language_filter, output)
+        stored_filter = None
+        if language_filter is not None:
+            stored_filter = StoredFilter.write(language_filter, output)
         make_tokenizer = functools.partial(
             ShardTokenizer, output, settings.languages, config.data.max_length, stored_filter
         )

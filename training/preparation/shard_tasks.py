@@ -67,7 +67,7 @@ class ShardTokenizer:
         self._languages = languages
         self._tags = tuple(language_tag(language) for language in languages)
         self._max_length = max_length
-        self._language_filter = stored_filter and stored_filter.read()
+        self._language_filter = None if stored_filter is None else stored_filter.read()
 
     def make_shard(self, shard: Shard, sides: list[bytes | None]) -> None:
         """Tokenizes the lines of a shard, and writes the valid pairs and their metadata.

@@ -25,7 +25,7 @@ def translator(talkative):
 
 
 def test_an_optional_signature(translator):
-    with pytest.raises(ValueError, match="Unknown signature.*Received: 'language'"):
+    with pytest.raises(ValueError, match=r"Unknown signature.*Received: 'language'"):
         ServedTranslator(translator, [LANGUAGE])
     assert LANGUAGE not in SIGNATURES
     served = ServedTranslator(translator, [LANGUAGE], LanguageIdentifier(CLASSIFIER))

@@ -109,5 +109,5 @@ def test_the_digest_follows_the_content():
 
 def test_an_unknown_language():
     assert random_classifier().index("l1", "--to") == 1
-    with pytest.raises(InputError, match="--to 'fr': expected a language .* one of l0, l1, l2"):
+    with pytest.raises(InputError, match=r"--to 'fr': expected a language .* one of l0, l1, l2"):
         random_classifier().index("fr", "--to")

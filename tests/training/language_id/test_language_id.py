@@ -134,7 +134,7 @@ def test_held_out_texts_are_no_training_texts(tmp_path):
     for name in ("en", "de"):
         assert len(found.held_out[name]) == 2 and len(found.training[name]) == 48
         assert {*found.training[name], *found.held_out[name]} == {*lines}
-    with pytest.raises(InputError, match="f: expected at least 20 different lines .* en, got 1"):
+    with pytest.raises(InputError, match=r"f: expected at least 20 different lines .* en, got 1"):
         read_known_texts({"en": files}, 1, seed=1)
 
 

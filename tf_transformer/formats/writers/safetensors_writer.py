@@ -10,8 +10,9 @@ import numpy as np
 from tf_transformer.storage.files import replacing
 from tf_transformer.storage.weight_shapes import Shapes
 
-# Name of a type in the format, and its layout.
-_TYPES = {"float32": ("F32", np.dtype("<f4")), "int16": ("I16", np.dtype("<i2"))}
+# Name of each type in the format, and its layout.
+_CODES = {"float32": "F32", "int16": "I16"}
+_LAYOUTS = {"float32": np.dtype("<f4"), "int16": np.dtype("<i2")}
 # The header's length is stored in 8 bytes, and the header is padded with spaces to a multiple of 8.
 _ALIGNMENT = 8
 
@@ -34,12 +35,12 @@ def write_safetensors(
         RuntimeError: `arrays` are not those of `shapes`.
     """
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
-    types = {name: _TYPES[dtypes[name] if dtypes else "float32"] for name in shapes}
+    dtypes = dtypes or dict.fromkeys(shapes, "float32")
     begin = 0
     for name, shape in shapes.items():
-        code, dtype = types[name]
-        end = begin + dtype.itemsize * math.prod(shape)
-        header[name] = {"dtype": code, "shape": list(shape), "data_offsets": [begin, end]}
+        dtype = dtypes[name]
+        end = begin + _LAYOUTS[dtype].itemsize * math.prod(shape)
+        header[name] = {"dtype": _CODES[dtype], "shape": list(shape), "data_offsets": [begin, end]}
         begin = end
     content = json.dumps(header).encode()
     content += b" " * (-len(content) % _ALIGNMENT)
@@ -49,4 +50,4 @@ def write_safetensors(
         for (name, array), expected in zip(arrays, shapes.items(), strict=True):
             if (name, array.shape) != expected:
                 raise RuntimeError(f"expected {expected}, got {(name, array.shape)}")
-            file.write(np.ascontiguousarray(array, types[name][1]).data)
+            file.write(np.ascontiguousarray(array, _LAYOUTS[dtypes[name]]).data)
