@@ -70,8 +70,8 @@ def find_ngrams(texts: Sequence[bytes], num_buckets: int) -> Iterator[Ngrams]:
     num_bytes = np.array([len(text) for text in padded], np.int64)
     longest = max(SIZES)
     # After the last text follow bytes of no text, so that an n-gram begins at each byte.
-    content = np.frombuffer(b"".join(padded) + b" " * (longest - 1), np.uint8)
-    content = NORMALIZED[content]
+    joined = b"".join(padded) + b" " * (longest - 1)
+    content = NORMALIZED[np.frombuffer(joined, np.uint8)]
     rows = np.repeat(np.arange(len(texts) + 1), [*num_bytes, longest - 1])
     total = len(content) - (longest - 1)
     is_letter = content != SPACE

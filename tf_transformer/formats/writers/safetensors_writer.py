@@ -12,7 +12,7 @@ from tf_transformer.storage.weight_shapes import Shapes
 
 # Name of each type in the format, and its layout.
 _CODES = {"float32": "F32", "int16": "I16"}
-_LAYOUTS = {"float32": np.dtype("<f4"), "int16": np.dtype("<i2")}
+_LAYOUTS: dict[str, np.dtype] = {"float32": np.dtype("<f4"), "int16": np.dtype("<i2")}
 # The header's length is stored in 8 bytes, and the header is padded with spaces to a multiple of 8.
 _ALIGNMENT = 8
 
