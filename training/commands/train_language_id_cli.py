@@ -42,7 +42,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="number of lines to sample from a language that has more (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--epochs", type=int, default=5, metavar="N",
+        "--epochs", type=int, default=10, metavar="N",
         help="how often each line is seen (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(

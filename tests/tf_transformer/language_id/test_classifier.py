@@ -24,6 +24,7 @@ def test_scores(num_languages):
     np.testing.assert_allclose(found.log_probs[:4], -np.log(num_languages))
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=60) | st.sampled_from(ODD), max_size=6))
 def test_a_text_does_not_depend_on_the_others(texts):
     """Bit by bit, also across the parts into which many texts are divided."""

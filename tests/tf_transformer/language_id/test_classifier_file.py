@@ -99,6 +99,7 @@ def content(tmp_path_factory):
     return path, path.read_bytes()
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_damaged_files(content, data):

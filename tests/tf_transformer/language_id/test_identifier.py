@@ -60,6 +60,7 @@ def test_odd_texts(ask):
     assert {*ask(ODD)[0]} == {b"l0", b"l1", b"l2", b"und"}
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=80) | st.text(max_size=40).map(str.encode), max_size=5))
 def test_any_bytes(ask, texts):

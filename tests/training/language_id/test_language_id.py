@@ -168,6 +168,7 @@ def test_identify_command(trained, tmp_path, monkeypatch, capfdbinary):
     assert [line.split("\t")[1] for line in found] == [f"{value:.4f}" for value in expected]
 
 
+@pytest.mark.slow
 def test_identify_needs_no_tensorflow(trained, tmp_path):
     (tmp_path / "f").write_text("the house\n")
     command = ["identify", "--language-id", str(trained), "--input", f"{tmp_path}/f"]
