@@ -16,6 +16,7 @@ import collections
 import os
 import pathlib
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -52,6 +53,7 @@ def main() -> None:
     parser.add_argument("--pairs", metavar="L-L=F,F", help="a parallel corpus for the filter")
     parser.add_argument("--swapped", type=float, default=0.05, help="share of exchanged pairs")
     parser.add_argument("--library", nargs="*", default=[], choices=list(_LIBRARIES))
+    parser.add_argument("--no-speed", action="store_true", help="do not measure texts per second")
     options = parser.parse_args()
     # One core for everything: speeds are those of one core.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -68,7 +70,8 @@ def main() -> None:
     for name in options.library:
         systems[name] = _LIBRARIES[name](classifier.languages)
     print_accuracy(classifier.languages, texts, systems)
-    print_speed([text for lines in texts.values() for text in lines], systems, classifier)
+    if not options.no_speed:
+        print_speed([text for lines in texts.values() for text in lines], systems, classifier)
     if options.pairs:
         print_filter(options, path)
 
@@ -86,11 +89,10 @@ def _by_numpy(classifier: "LanguageClassifier") -> Identify:
 
 
 def _by_py3langid(languages: Sequence[str]) -> Identify:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    import py3langid
 
-    identifier = LanguageIdentifier.from_pickled_model(MODEL_FILE)
-    identifier.set_languages(list(languages))
-    return lambda texts: [identifier.classify(text)[0] for text in texts]
+    py3langid.set_languages(list(languages))
+    return lambda texts: [py3langid.classify(text)[0] for text in texts]
 
 
 def _by_lingua(languages: Sequence[str]) -> Identify:
@@ -136,7 +138,7 @@ def print_accuracy(
 def print_speed(
     texts: list[str], systems: dict[str, Identify], classifier: "LanguageClassifier"
 ) -> None:
-    """Prints texts per second on one core, by turns, as the median of several rounds."""
+    """Prints texts per second of one core's time, by turns, the median of several rounds."""
     random.Random(1).shuffle(texts)
     systems = systems | {
         f"TensorFlow graph, batches of {rows}": _by_graph(classifier, rows) for rows in (1, 32, 256)
@@ -144,10 +146,10 @@ def print_speed(
     seconds = collections.defaultdict(list)
     for number in range(_ROUNDS + 1):
         for name, identify in systems.items():
-            begin = time.perf_counter()
+            begin = time.process_time()
             identify(texts)
             if number:  # the first round warms up
-                seconds[name].append(time.perf_counter() - begin)
+                seconds[name].append(time.process_time() - begin)
     num_bytes = np.mean([len(text.encode()) for text in texts])
     print(f"\n| one core, {len(texts):,} texts of {num_bytes:.0f} bytes | texts per second |")
     print("|---|---|")
@@ -188,7 +190,7 @@ def print_filter(options: argparse.Namespace, path: pathlib.Path) -> None:
         texts.append(options.directory / f"mixed.{language}")
         texts[-1].write_text("".join(f"{pair[side]}\n" for pair in mixed), encoding="utf-8")
     print(f"\n{len(pairs):,} pairs, of which {len(swapped):,} are exchanged:\n")
-    print("| threshold | dropped | precision | recall | seconds |\n|---|---|---|---|---|")
+    print("| threshold | dropped | precision | recall | CPU seconds |\n|---|---|---|---|---|")
     vocabulary = _prepare(options.directory, texts, "--vocab-size", "8000")[0]
     common = ["--vocabulary", str(vocabulary)]
     output, seconds = _prepare(options.directory, texts, *common)
@@ -211,13 +213,14 @@ def print_filter(options: argparse.Namespace, path: pathlib.Path) -> None:
 def _prepare(
     directory: pathlib.Path, texts: list[pathlib.Path], *words: str
 ) -> tuple[pathlib.Path, float]:
-    """Prepares a parallel corpus; returns the folder and the seconds that it took."""
+    """Prepares a parallel corpus; returns the folder and the CPU time in seconds."""
     output = directory / f"prepared-{time.time_ns()}"
     command = [sys.executable, "-m", "tf_transformer", "prepare", "--output", str(output)]
     command += ["--source", str(texts[0]), "--target", str(texts[1]), "--processes", "1", *words]
-    begin = time.perf_counter()
+    begin = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return output, time.perf_counter() - begin
+    end = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return output, end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
 
 
 def _records(output: pathlib.Path) -> set[bytes]:

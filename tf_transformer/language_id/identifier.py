@@ -81,30 +81,34 @@ class LanguageIdentifier(tf.Module):
         total = tf.size(values)
         # After the last text follow bytes of no text, so that an n-gram begins at each byte.
         longest = max(SIZES)
-        rows = tf.pad(tf.cast(rows, tf.int32), [[0, longest - 1]], constant_values=-1)
+        rows = tf.pad(rows, [[0, longest - 1]], constant_values=-1)
         content = tf.gather(tf.constant(NORMALIZED), tf.cast(values, tf.int32))
         content = tf.pad(content, [[0, longest - 1]], constant_values=SPACE)
         is_letter = tf.not_equal(content, SPACE)
-        code, has_letter = tf.zeros([total], tf.int64), tf.zeros([total], tf.bool)
-        sums = tf.zeros([num_rows, len(self._languages)], tf.int32)
-        num_ngrams = tf.zeros([num_rows], tf.int32)
+        codes, selected = [tf.zeros([total], tf.int64)], []
+        has_letter = tf.zeros([total], tf.bool)
         for size in SIZES:
             end = total + size - 1
-            code = code * 256 + content[size - 1 : end]
+            codes.append(codes[-1] * 256 + content[size - 1 : end])
             has_letter = has_letter | is_letter[size - 1 : end]
-            is_ngram = has_letter & tf.equal(rows[size - 1 : end], rows[:total])
-            owners = tf.boolean_mask(rows[:total], is_ngram)
-            buckets = self._buckets(tf.boolean_mask(code, is_ngram), size)
-            found = tf.gather(self.weights, buckets)
-            sums += tf.math.unsorted_segment_sum(found, owners, num_rows)
-            num_ngrams += tf.math.unsorted_segment_sum(tf.ones_like(owners), owners, num_rows)
+            selected.append(has_letter & tf.equal(rows[size - 1 : end], rows[:total]))
+        # All sizes at once, since the time of a small batch is that of the number of operations.
+        places = tf.where(tf.stack(selected))
+        buckets = tf.gather_nd(self._buckets(tf.stack(codes[1:])), places)
+        owners = tf.gather(rows, places[:, 1])
+        sums = tf.math.unsorted_segment_sum(tf.gather(self.weights, buckets), owners, num_rows)
+        num_ngrams = tf.math.unsorted_segment_sum(tf.ones_like(owners), owners, num_rows)
         counts = tf.cast(tf.maximum(num_ngrams, 1), tf.float32)
         return tf.cast(sums, tf.float32) * (self._scale / counts)[:, tf.newaxis], num_ngrams
 
-    def _buckets(self, code: tf.Tensor, size: int) -> tf.Tensor:
-        """Hashes n-grams of one size, as `ngrams` does."""
+    def _buckets(self, codes: tf.Tensor) -> tf.Tensor:
+        """Hashes n-grams as `ngrams` does.
+
+        Args:
+            codes: `(sizes, bytes)` int64, the n-grams of each size that begin at each byte.
+        """
         right_shift, bitwise_and = tf.bitwise.right_shift, tf.bitwise.bitwise_and
-        mixed = bitwise_and(code * FACTORS[size - 1], BITS_32)
+        mixed = bitwise_and(codes * tf.constant(FACTORS, tf.int64)[:, tf.newaxis], BITS_32)
         mixed = tf.bitwise.bitwise_xor(mixed, right_shift(mixed, MIX_SHIFT))
         mixed = bitwise_and(mixed * MIXER, BITS_32)
         num_bits = self.weights.shape[0].bit_length() - 1
