@@ -123,7 +123,7 @@ def print_accuracy(
     """Prints the share of correct, undetermined and wrong answers for whole and short texts."""
     print("\n| text in | texts | system | correct | undetermined | wrong |")
     print("|---|---|---|---|---|---|")
-    for language in languages:
+    for language in filter(texts.get, languages):
         for kind, change in (("whole", str), ("short", first_words)):
             parts = [change(text) for text in texts[language]]
             for name, identify in systems.items():

@@ -64,7 +64,8 @@ class LanguageClassifier:
     """A classifier of languages.
 
     Args:
-        languages: names of the languages.
+        languages: names of the languages; the last one may be `UNDETERMINED`, a class of its own
+            for text in none of the others.
         weights: `(buckets, languages)` int16, W divided by `scale`.
         scale: positive factor of the weights.
         threshold: a text whose most probable language is less probable is undetermined.
@@ -149,10 +150,11 @@ class LanguageClassifier:
         Raises:
             InputError: the classifier does not know it.
         """
-        if language not in self.languages:
+        known = [name for name in self.languages if name != UNDETERMINED]
+        if language not in known:
             raise InputError(
                 f"{option} {shown(language)}: expected a language of the classifier, one of "
-                f"{', '.join(self.languages)}"
+                f"{', '.join(known)}"
             )
         return self.languages.index(language)
 
@@ -169,12 +171,14 @@ def _parts(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 def check_languages(languages: Sequence[str]) -> None:
-    """Checks the names of languages.
+    """Checks the names of languages, of which the last one may be `UNDETERMINED`.
 
     Raises:
         InputError: there are fewer than two or more than `MAX_LANGUAGES`, or a name is not valid or
             repeated.
     """
+    if languages and languages[-1] == UNDETERMINED:
+        languages = languages[:-1]
     if not 2 <= len(languages) <= MAX_LANGUAGES:
         raise InputError(f"expected 2 to {MAX_LANGUAGES} languages, got {len(languages)}")
     for language in languages:

@@ -55,6 +55,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 def _run(options):
     from tf_transformer.language_id.classifier import (
+        UNDETERMINED,
         check_languages,
         check_num_buckets,
         check_threshold,
@@ -62,8 +63,8 @@ def _run(options):
     from tf_transformer.text.text_file import TextFile
 
     languages = tuple(dict.fromkeys(language for language, _ in options.corpus))
-    check_languages(languages)
-    check_num_buckets(options.buckets, len(languages))
+    check_languages((*languages, UNDETERMINED))
+    check_num_buckets(options.buckets, len(languages) + 1)
     check_threshold(options.threshold)
     for name, most in (("epochs", _MAX_EPOCHS), ("max_lines", _MAX_LINES)):
         value = getattr(options, name)

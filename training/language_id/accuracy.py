@@ -13,13 +13,13 @@ def confusion(classifier: LanguageClassifier, texts: Mapping[str, Sequence[str]]
 
     Args:
         classifier: the classifier.
-        texts: texts by their language, which is one of the classifier's.
+        texts: texts by their language, in the order of the classifier's.
 
     Returns:
         `(languages, languages + 1)` counts: a row for each language of `texts`, a column for each
         answer; the last one is `UNDETERMINED`.
     """
-    answers = [*classifier.languages, UNDETERMINED]
+    answers = [*texts, UNDETERMINED]
     rows = []
     for lines in texts.values():
         found = classifier.identify([line.encode() for line in lines]).languages

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tqdm
 
-from tf_transformer.language_id.classifier import LanguageClassifier
+from tf_transformer.language_id.classifier import UNDETERMINED, LanguageClassifier
 from tf_transformer.language_id.ngrams import find_ngrams
 from training.language_id.known_texts import random_part
+from training.language_id.unknown_texts import make_unknown_texts
 
 _BATCH = 256
 _LEARNING_RATE = 1.0
@@ -31,6 +32,9 @@ def fit_classifier(
     they have. The optimizer is Adagrad (Duchi et al., 2011), which makes large steps for rare
     n-grams. The result depends on the texts and the seed only.
 
+    Besides the languages there is the class `UNDETERMINED`, of random text in scripts of which the
+    texts have none.
+
     Args:
         texts: texts by their language.
         num_buckets: number of buckets of n-grams, a power of two.
@@ -38,8 +42,11 @@ def fit_classifier(
         threshold: see `LanguageClassifier`.
         seed: seed of the order and the parts of the texts.
     """
-    languages = tuple(texts)
     draw = random.Random(seed)
+    unknown = make_unknown_texts(texts, draw)
+    if unknown:
+        texts = {**texts, UNDETERMINED: unknown}
+    languages = tuple(texts)
     examples = [
         (text, index) for index, language in enumerate(languages) for text in texts[language]
     ]

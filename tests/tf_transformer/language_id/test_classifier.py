@@ -75,7 +75,8 @@ def test_extreme_weights_do_not_overflow():
     [
         (dict(languages=("en",)), "expected 2 to 256 languages, got 1"),
         (dict(languages=("en", "en", "de")), "the language en is given twice"),
-        (dict(languages=("en", "de", "und")), "expected the name of a language, .* got 'und'"),
+        (dict(languages=("en", "und")), "expected 2 to 256 languages, got 1"),
+        (dict(languages=("en", "und", "de")), "expected the name of a language, .* got 'und'"),
         (dict(languages=("en", "de", "a\nb")), r"expected the name of a language, .* got 'a\\nb'"),
         (dict(languages=("en", "de")), r"expected weights of all languages, got \(1024, 3\)"),
         (dict(weights=np.zeros((1000, 3), np.int16)), "expected a power of two from 256 to"),
@@ -106,6 +107,14 @@ def test_the_digest_follows_the_content():
         dict(threshold=0.5),
     ):
         assert dataclasses.replace(classifier, **changes).digest != classifier.digest
+
+
+def test_undetermined_texts_can_have_a_class():
+    classifier = random_classifier()
+    found = dataclasses.replace(classifier, languages=("en", "de", UNDETERMINED)).identify(ODD)
+    expected = [{"l0": "en", "l1": "de", "l2": "und"}.get(name, name)
+                for name in classifier.identify(ODD).languages]  # fmt: skip
+    assert found.languages == expected
 
 
 def test_an_unknown_language():

@@ -4,6 +4,7 @@ import collections
 import gzip
 import random
 import re
+import unicodedata
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tf_transformer.text.text_file import TextFile
 from training.language_id.accuracy import accuracy_table, confusion
 from training.language_id.fitting import _gradient, fit_classifier
 from training.language_id.known_texts import random_part, read_known_texts, sample_lines
+from training.language_id.unknown_texts import make_unknown_texts
 
 WORDS = {
     "en": "the of and house garden with a green window three people walk through their street",
@@ -53,7 +55,7 @@ def trained(files, tmp_path_factory):
 
 def test_the_languages_are_told_apart(trained):
     classifier = read_classifier(trained)
-    assert classifier.languages == ("en", "de", "zh")
+    assert classifier.languages == ("en", "de", "zh", "und")
     texts = {name: sentences(name, 50, seed=1) for name in WORDS}
     counts = confusion(classifier, texts)
     np.testing.assert_array_equal(counts, np.diag([50, 50, 50]) @ np.eye(3, 4, dtype=int))
@@ -112,7 +114,30 @@ def test_a_language_with_more_text_is_not_preferred():
     texts = {"a": [*common * 9, "alpha beta"], "b": [*common, "gamma delta"]}
     classifier = fit_classifier(texts, num_buckets=2**12, epochs=30, threshold=0.7, seed=1)
     probabilities = np.exp(classifier.score([line.encode() for line in common]).log_probs)
-    assert (np.abs(probabilities - 0.5) < 0.2).all()
+    assert (np.abs(probabilities[:, :2] - 0.5) < 0.2).all()
+
+
+def test_other_scripts_are_undetermined(trained):
+    texts = ["Привет, как дела?", "Καλημέρα κόσμε", "مرحبا بالعالم", "नमस्ते", "안녕하세요", "שלום"]
+    found = read_classifier(trained).score([text.encode() for text in texts])
+    assert found.log_probs.argmax(axis=1).tolist() == [3] * len(texts)
+
+
+def test_unknown_texts():
+    """They have no script of the known ones, however rare its characters."""
+    known = {"de": ["Größe äöü"] * 40, "el": ["αβγ"] * 40, "zh": ["你好吗"] * 40}
+    found = make_unknown_texts(known, random.Random(1))
+    assert len(found) == 11
+    found = "".join(make_unknown_texts({"de": known["de"] * 200, "el": ["αβγ"]}, random.Random(1)))
+    names = {unicodedata.name(char, "?").split()[0] for char in found}
+    assert {"CYRILLIC", "HANGUL", "CJK"} <= names
+    assert not set(found) & {chr(code) for code in (*range(0x80, 0x100), *range(0x380, 0x400))}
+    assert all(unicodedata.category(char)[0] in "LMNPSZ" for char in found)
+    everything = "".join(map(chr, [*range(0x80, 0xD800), *range(0xE000, 0x20000)]))
+    assert make_unknown_texts({"all": [everything]}, random.Random(1)) == []
+    texts = {"a": [everything, "alpha"] * 3, "b": ["beta", "gamma"]}
+    classifier = fit_classifier(texts, num_buckets=2**8, epochs=1, threshold=0.7, seed=1)
+    assert classifier.languages == ("a", "b")
 
 
 def test_samples():

@@ -130,6 +130,7 @@ def test_options_that_are_refused(corpus, tmp_path, capsys):
         ([*common, "--language-threshold", "0.1"], "are valid only with --language-id"),
         ([*common, *classifier], "needs --source-language, --target-language, or both"),
         ([*common, *classifier, "--source-language", "fr"], "--source-language 'fr': expected a"),
+        ([*common, *classifier, "--target-language", "und"], "--target-language 'und': expected"),
         ([*common, *classifier, *LANGUAGES, "--language-threshold", "2"], "from 0 to 1"),
         ([*common, "--language-id", source, *LANGUAGES], f"{source}: "),
         ([*common[2:], *classifier, *LANGUAGES], "a corpus for a language model has no source"),
