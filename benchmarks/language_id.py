@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.language_id.classifier import UNDETERMINED
 from tf_transformer.language_id.classifier_file import read_classifier
 from tf_transformer.text.special_ids import END_ID
 from tf_transformer.text.text_file import TextFile
@@ -67,9 +68,10 @@ def main() -> None:
         language, _, name = test.partition("=")
         texts[language] += TextFile.parse(name).lines()
     systems = {"NumPy (`identify`)": _by_numpy(classifier)}
+    languages = [name for name in classifier.languages if name != UNDETERMINED]
     for name in options.library:
-        systems[name] = _LIBRARIES[name](classifier.languages)
-    print_accuracy(classifier.languages, texts, systems)
+        systems[name] = _LIBRARIES[name](languages)
+    print_accuracy(languages, texts, systems)
     if not options.no_speed:
         print_speed([text for lines in texts.values() for text in lines], systems, classifier)
     if options.pairs:
@@ -128,7 +130,7 @@ def print_accuracy(
             parts = [change(text) for text in texts[language]]
             for name, identify in systems.items():
                 found = collections.Counter(identify(parts))
-                correct, undetermined = found[language], found["und"]
+                correct, undetermined = found[language], found[UNDETERMINED]
                 wrong = len(parts) - correct - undetermined
                 shares = (f"{100 * x / len(parts):.2f} %" for x in (correct, undetermined, wrong))
                 cells = [language, f"{len(parts):,} {kind}", name, *shares]

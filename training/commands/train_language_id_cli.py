@@ -22,7 +22,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         description="Trains a classifier over the n-grams of bytes, and prints how often it is "
         "right on lines that are held out. `identify` and `export --language-id` use it, and "
         "`prepare --language-id` drops pairs in other languages. Give text of each language that "
-        "may occur: others are often taken for one of these.",
+        "may occur: another one in the same script is often taken for one of these.",
     )
     parser.add_argument(
         "--corpus", type=_named_text, action="append", required=True, metavar="L=F",

@@ -1,4 +1,4 @@
-"""Random text in scripts that no known text is in."""
+"""Random text in scripts that no known text is in, by the Unicode tables of Python."""
 
 import random
 import unicodedata
