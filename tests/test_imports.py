@@ -263,6 +263,7 @@ TIERS = (
     {"reranking"},
     {"hub"},
     {"formats"},
+    {"language_id"},
     {"command_line"},
 )
 

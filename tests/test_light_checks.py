@@ -672,6 +672,34 @@ WRONG = {
         "train-shortlist --model-dir {model} --source {text} --target {text} --output {text}",
         "is an input file",
     ),
+    "train-language-id, corpus": (
+        "train-language-id --corpus en={text} --corpus de={none} --output {new}",
+        "none: no such file",
+    ),
+    "train-language-id, one language": (
+        "train-language-id --corpus en={text} --corpus en={two} --output {new}",
+        "expected 2 to 256 languages, got 1",
+    ),
+    "train-language-id, output": (
+        "train-language-id --corpus en={text} --corpus de={two} --output {two}",
+        "is an input file",
+    ),
+    "identify, classifier": (
+        "identify --language-id {none} --input {text}",
+        "none: no such file; expected a classifier, as `train-language-id` writes it",
+    ),
+    "prepare, language alone": (
+        "prepare --target {text} --output {new} --target-language de",
+        "are valid only with --language-id",
+    ),
+    "prepare, classifier": (
+        "prepare --target {text} --output {new} --target-language de --language-id {text}",
+        "expected safetensors",
+    ),
+    "export, classifier": (
+        "export --model-dir {model} --output {new} --language-id {text}",
+        "expected safetensors",
+    ),
     "translate, shortlist": (
         "translate --model-dir {model} --input {text} --shortlist {empty}",
         "empty: empty; expected a shortlist",

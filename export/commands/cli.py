@@ -16,10 +16,16 @@ from export.commands import (
     align_cli,
     complete_cli,
     convert_cli,
+    identify_cli,
     import_cli,
     synthesis_cli,
     translate_cli,
     web_cli,
+)
+from export.commands.language_id_options import (
+    add_language_id,
+    given_classifier,
+    make_identifier,
 )
 from export.saved_model.export_folder import check_export_folder
 from export.saved_model.model_card import (
@@ -32,6 +38,7 @@ from export.saved_model.signature_names import (
     ADAPTED,
     ALL,
     CONFIDENCE,
+    LANGUAGE,
     OPTIONAL,
     expand_signatures,
 )
@@ -66,6 +73,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     synthesis_cli.add_commands(commands)
     align_cli.add_commands(commands)
     complete_cli.add_commands(commands)
+    identify_cli.add_commands(commands)
     _add_export(commands)
     web_cli.add_commands(commands)
     import_cli.add_commands(commands)
@@ -108,6 +116,7 @@ def _add_export(commands):
         help="a file that `train-confidence` has written for this model; the signature "
         "`confidence` returns the confidence of each word",
     )  # fmt: skip
+    add_language_id(parser)
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
@@ -135,9 +144,8 @@ def _run_export(options):
     if options.device == "gpu" and options.dtype == "int8":
         raise InputError("--device gpu: int8 needs the CPU; leave out --dtype int8")
     row_adapters = _row_adapters(options)
-    added = [ADAPTED] if row_adapters else []
-    added += [CONFIDENCE] if options.confidence else []
-    expand_signatures(options.signatures or [ALL], added)
+    _check_signatures(options)
+    classifier = given_classifier(options)
     check_export_folder(options.output)
     check_folder(options.output)
     models = dataclasses.replace(given_models(options), row_adapters=row_adapters)
@@ -172,6 +180,7 @@ def _run_export(options):
         facts["confidence"] = {"scale": confidence.scale, "offset": confidence.offset}
     if calibration:
         facts["calibration"] = calibration.facts
+    identifier = make_identifier(classifier, facts)
     scores = scores or _scores_of(facts, options, models, shortlist)
     if scores:
         facts["scores"] = scores
@@ -180,7 +189,9 @@ def _run_export(options):
     from export.saved_model.deployment import describe_deployment
     from export.saved_model.saved_model import export_translator
 
-    version = export_translator(translator, options.output, options.signatures, facts, confidence)
+    version = export_translator(
+        translator, options.output, options.signatures, facts, confidence, identifier
+    )
     names = json.loads((version / "model.json").read_text())["signatures"]
     print(
         f"{version}: verified; moved and loaded in a fresh process, every signature returns what "
@@ -188,6 +199,23 @@ def _run_export(options):
     )
     for line in describe_deployment(options.output):
         print(line)
+
+
+def _check_signatures(options):
+    """Checks that the signatures exist, and that those that files are for are exported."""
+    files = {
+        "adapters": ADAPTED,
+        "confidence": CONFIDENCE,
+        "language_id": LANGUAGE,
+    }
+    added = {name: signature for name, signature in files.items() if getattr(options, name)}
+    names = expand_signatures(options.signatures or [ALL], list(added.values()))
+    for name, signature in added.items():
+        if signature not in names:
+            raise InputError(
+                f"--{name.replace('_', '-')} is for the signature `{signature}`, which "
+                "--signatures leaves out"
+            )
 
 
 def _named_file(value):

@@ -26,6 +26,7 @@ from export.saved_model.verification import (
 from export.saved_model.warm_up import write_warm_up
 from tf_transformer.confidence.calibration import Calibration
 from tf_transformer.inference.translator import Translator
+from tf_transformer.language_id.identifier import LanguageIdentifier
 from tf_transformer.storage.files import locked, remove_leftovers, sync_to_disk
 from tf_transformer.storage.saved_model import write_saved_model
 
@@ -45,6 +46,7 @@ def export_translator(
     signatures: list[str] | None = None,
     facts: dict | None = None,
     calibration: Calibration | None = None,
+    identifier: LanguageIdentifier | None = None,
 ) -> pathlib.Path:
     """Writes the translator as the next numbered version in a directory that TF Serving watches.
 
@@ -58,6 +60,7 @@ def export_translator(
         signatures: names of the signatures to export, or None for all, see `ServedTranslator`.
         facts: further entries of the model card.
         calibration: that of the model's confidences, for the signature `confidence`, if any.
+        identifier: identifies languages, for the signature `language`, if any.
 
     Returns:
         The new version's folder.
@@ -69,7 +72,7 @@ def export_translator(
     """
     check_export_folder(directory)
     _log.info("Tracing the signatures")
-    served = ServedTranslator(translator, signatures, calibration)
+    served = ServedTranslator(translator, signatures, calibration, identifier)
     directory.mkdir(parents=True, exist_ok=True)
     with (
         locked(directory, "exporting to it; waiting for its end", _log.info) as is_locked,

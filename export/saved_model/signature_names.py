@@ -14,6 +14,8 @@ OPTIONAL = ("document", "document_options")
 ADAPTED = "adapted"
 # Only with a calibration of confidences.
 CONFIDENCE = "confidence"
+# Only with a classifier of languages.
+LANGUAGE = "language"
 # Stands for all that are exported without a choice.
 ALL = "all"
 

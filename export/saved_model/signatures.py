@@ -16,6 +16,7 @@ from export.saved_model.signature_names import (
     ADAPTED,
     ALL,
     CONFIDENCE,
+    LANGUAGE,
     OPTIONAL,
     SIGNATURES,
     expand_signatures,
@@ -30,6 +31,7 @@ from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.sampler import sample_translations
 from tf_transformer.inference.scorer import score_pairs
 from tf_transformer.inference.translator import Translator
+from tf_transformer.language_id.identifier import LanguageIdentifier
 from tf_transformer.models.row_adapters import row_choice
 from tf_transformer.text.special_ids import PAD_ID, UNKNOWN_ID
 
@@ -55,6 +57,7 @@ class ServedTranslator(tf.Module):
             model with `tokens` alone has no tokenizer and can be served without tensorflow-text.
         calibration: that of the model's confidences, for the signature `confidence`; None: there
             is no such signature.
+        identifier: identifies languages, for the signature `language`; None: there is none.
 
     Raises:
         InputError: a signature does not exist.
@@ -65,12 +68,15 @@ class ServedTranslator(tf.Module):
         translator: Translator,
         names: list[str] | None = None,
         calibration: Calibration | None = None,
+        identifier: LanguageIdentifier | None = None,
     ):
         super().__init__(name="served_translator")
         definitions = _signature_definitions(translator)
         if calibration is not None:
             confidence = partial(_translate_with_confidence, translator, calibration)
             definitions[CONFIDENCE] = (confidence, TEXT | OPTIONS)
+        if identifier is not None:
+            definitions[LANGUAGE] = (partial(_identify, identifier), TEXT)
         added = definitions.keys() - {*SIGNATURES, *OPTIONAL}
         names = expand_signatures([ALL] if names is None else names, sorted(added))
         # As attributes of the module, the `tf.Variable`s are saved. The Keras variables around them
@@ -79,6 +85,8 @@ class ServedTranslator(tf.Module):
         self.weights = [weight.value for weight in translator.search.model.weights]
         if translator.search.shortlist is not None:
             self.weights.append(translator.search.shortlist.by_source)
+        if identifier is not None and LANGUAGE in names:
+            self.weights.append(identifier.weights)
         choice = row_choice(translator.model)
         self.adapter_names = [] if choice is None else list(choice.names)
         self.tokenizers = []
@@ -246,6 +254,12 @@ def _sample(translator, text, temperature, top_k, top_p, seed):
         "log_prob": found.log_probs,
         "truncated": found.truncated,
     }
+
+
+def _identify(identifier, text):
+    """Returns the most probable language, or `und`, and its probability."""
+    found = identifier.identify(text)
+    return {"language": found.languages, "probability": found.probabilities}
 
 
 def _translate_tokens(translator, ids, **options):

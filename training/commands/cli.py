@@ -13,6 +13,7 @@ from training.commands import (
     runs_cli,
     train_cli,
     train_confidence_cli,
+    train_language_id_cli,
     train_shortlist_cli,
     tune_cli,
 )
@@ -24,6 +25,7 @@ _MODULES = (
     average_cli,
     train_shortlist_cli,
     train_confidence_cli,
+    train_language_id_cli,
     evaluate_cli,
     prepare_cli,
     plan_cli,

@@ -10,10 +10,13 @@ from tf_transformer.apache_beam.runner_options import (
     check_runner,
     pipeline_options,
 )
+from tf_transformer.command_line.command_options import text
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 from tf_transformer.storage.files import check_folder
+
+_LANGUAGE_THRESHOLD = 0.1
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -68,8 +71,28 @@ def _add_prepare(commands):
         "--shuffle", type=int, metavar="SEED",
         help="shuffle all pairs, over all shards; needs --runner (default: the order of the text)",
     )  # fmt: skip
+    _add_language_filter(parser)
     add_runner_options(parser)
     parser.set_defaults(run=_run_prepare)
+
+
+def _add_language_filter(parser):
+    parser.add_argument(
+        "--language-id", type=pathlib.Path, metavar="F",
+        help="a classifier of `train-language-id`; drops pairs of which a side is in another "
+        "language than --source-language or --target-language says",
+    )  # fmt: skip
+    parser.add_argument(
+        "--source-language", type=text, metavar="L", help="with --language-id, that of the sources"
+    )
+    parser.add_argument(
+        "--target-language", type=text, metavar="L", help="with --language-id, that of the targets"
+    )
+    parser.add_argument(
+        "--language-threshold", type=float, metavar="P",
+        help="with --language-id, drop a pair if the probability of a side's language is below "
+        f"this (default: {_LANGUAGE_THRESHOLD})",
+    )  # fmt: skip
 
 
 def _run_prepare(options):
@@ -102,6 +125,7 @@ def _run_prepare(options):
         (source and TextFile.parse(source, 1), TextFile.parse(target, 2))
         for source, target in zip(sources, options.target, strict=True)
     ]
+    language_filter = _language_filter(options)
     check_folder(options.output)
     description = prepare(
         make_config(settings),
@@ -111,9 +135,33 @@ def _run_prepare(options):
         vocabulary=options.vocabulary,
         shard_pairs=options.shard_pairs,
         keep_duplicates=options.keep_duplicates,
+        language_filter=language_filter,
     )
     print(_report(description))
     print(f"Prepared: {options.output}")
+
+
+def _language_filter(options):
+    """Returns the filter that the options describe, or None."""
+    languages = (options.source_language, options.target_language)
+    if options.language_id is None:
+        if languages != (None, None) or options.language_threshold is not None:
+            raise InputError(
+                "--source-language, --target-language and --language-threshold are valid only with "
+                "--language-id"
+            )
+        return None
+    if languages == (None, None):
+        raise InputError("--language-id needs --source-language, --target-language, or both")
+    if options.source_language is not None and options.source is None:
+        raise InputError("--source-language: a corpus for a language model has no source")
+    from tf_transformer.language_id.classifier_file import read_classifier
+    from training.preparation.language_filter import LanguageFilter
+
+    threshold = options.language_threshold
+    if threshold is None:
+        threshold = _LANGUAGE_THRESHOLD
+    return LanguageFilter(read_classifier(options.language_id), languages, threshold)
 
 
 def _runner(options):

@@ -22,6 +22,7 @@ from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import replacing_own
 from training.config import TrainingConfig
 from training.preparation.file_counts import count_files
+from training.preparation.language_filter import OTHER_LANGUAGE, LanguageFilter, StoredFilter
 from training.preparation.request import locked_output, start_or_resume
 from training.preparation.runner import Runner
 from training.preparation.sampled_vocabulary import train_on_sample
@@ -48,6 +49,7 @@ def prepare(
     vocabulary: pathlib.Path | None = None,
     shard_pairs: int = 50_000,
     keep_duplicates: bool = False,
+    language_filter: LanguageFilter | None = None,
 ) -> dict[str, Any]:
     """Prepares a corpus, or resumes an interrupted call with the same arguments.
 
@@ -60,6 +62,7 @@ def prepare(
         vocabulary: path of an existing vocabulary, see `read_vocabulary`; None trains one.
         shard_pairs: number of lines per shard.
         keep_duplicates: whether to keep pairs that equal an earlier one.
+        language_filter: finds pairs to drop because a side is in another language; None keeps all.
 
     Returns:
         The content of `prepared.json`.
@@ -78,9 +81,8 @@ def prepare(
         "max_length": config.data.max_length,
         "shard_pairs": shard_pairs,
         "keep_duplicates": keep_duplicates,
+        **_optional_request(runner.shuffle_seed, language_filter),
     }
-    if runner.shuffle_seed is not None:
-        request["shuffle"] = runner.shuffle_seed
     with locked_output(output) as work:
         counts = count_files(files, work, shard_pairs, runner)
         request["files"] = _describe_files(files, counts)
@@ -90,13 +92,28 @@ def prepare(
         _write_vocabulary(output, files, counts, settings, models)
         models = read_models(output)
         shards = plan_shards(files, counts, shard_pairs, output)
+        stored_filter = None
+        if language_filter is not None:
+            stored_filter = StoredFilter.write(language_filter, output)
         make_tokenizer = functools.partial(
-            ShardTokenizer, output, settings.languages, config.data.max_length
+            ShardTokenizer, output, settings.languages, config.data.max_length, stored_filter
         )
         runner.make_shards(shards, counts, make_tokenizer)
-        statistics = _statistics(shards)
+        statistics = _statistics(shards, has_filter=language_filter is not None)
         runner.finish_shards(shards, work, keep_duplicates)
         return _write_description(output, request, models, statistics, shards)
+
+
+def _optional_request(
+    shuffle_seed: int | None, language_filter: LanguageFilter | None
+) -> dict[str, Any]:
+    """Returns what a request contains only if it is given."""
+    request: dict[str, Any] = {}
+    if shuffle_seed is not None:
+        request["shuffle"] = shuffle_seed
+    if language_filter is not None:
+        request["language_filter"] = language_filter.facts()
+    return request
 
 
 def _digests(models: SentencePieceModels) -> list[str | None]:
@@ -129,9 +146,9 @@ def _write_vocabulary(output, files, counts, config, models: SentencePieceModels
             path.write_bytes(model)
 
 
-def _statistics(shards: Sequence[Shard]) -> dict[str, Any]:
+def _statistics(shards: Sequence[Shard], *, has_filter: bool) -> dict[str, Any]:
     """Returns counts of lines and dropped pairs of all shards, with examples of dropped ones."""
-    faults = dict.fromkeys(FAULTS, 0)
+    faults = dict.fromkeys((*FAULTS, OTHER_LANGUAGE) if has_filter else FAULTS, 0)
     examples: dict[str, list[str]] = {}
     pairs = 0
     for shard in shards:

@@ -17,8 +17,11 @@ from training.prepared.prepared_folder import (
     read_description,
 )
 
-# What a request contains only if it is given.
-_OPTIONAL = ("shuffle",)
+# What a request contains only if it is given, and what differs then.
+_OPTIONAL = {
+    "shuffle": "another order of the pairs (--shuffle)",
+    "language_filter": "another filter of languages (--language-id)",
+}
 
 
 @contextlib.contextmanager
@@ -79,7 +82,7 @@ def _difference(before: dict, now: dict) -> str | None:
         if before[name] == value:
             continue
         if name in _OPTIONAL:
-            return "another order of the pairs (--shuffle)"
+            return _OPTIONAL[name]
         if isinstance(value, int):
             return f"{label} {before[name]}, not {value}"
         if name == "vocabulary":

@@ -12,12 +12,13 @@ import numpy as np
 from tf_transformer.errors import InputError
 from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.own_files import replacing_own
-from tf_transformer.text.language_tags import lacks_tag, language_tag
+from tf_transformer.text.language_tags import lacks_tag, language_tag, without_tags
 from tf_transformer.text.line_count import split_lines
 from tf_transformer.text.reading import NotTextError
 from tf_transformer.text.special_ids import END_ID
 from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.vocabulary import Vocabulary
+from training.preparation.language_filter import OTHER_LANGUAGE, StoredFilter
 from training.preparation.shards import (
     Shard,
     ShardFiles,
@@ -50,14 +51,23 @@ class ShardTokenizer:
         languages: languages whose tags the source must begin with; empty requires none.
         max_length: maximum number of tokens of a side, including the end token; longer pairs are
             dropped.
+        stored_filter: finds pairs to drop because a side is in another language; None keeps all.
     """
 
-    def __init__(self, folder: pathlib.Path, languages: Sequence[str], max_length: int):
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        languages: Sequence[str],
+        max_length: int,
+        stored_filter: StoredFilter | None = None,
+    ):
         source, target = read_models(folder)
         # The source of a language model is not used.
         self._vocabularies = [Vocabulary(model) for model in (source or target, target)]
+        self._languages = languages
         self._tags = tuple(language_tag(language) for language in languages)
         self._max_length = max_length
+        self._language_filter = None if stored_filter is None else stored_filter.read()
 
     def make_shard(self, shard: Shard, sides: list[bytes | None]) -> None:
         """Tokenizes the lines of a shard, and writes the valid pairs and their metadata.
@@ -75,6 +85,7 @@ class ShardTokenizer:
             for chunk in _chunks(_readable_pairs(shard, sides, self._tags, drops)):
                 digest = b"".join(_pair_digest(*pair) for _, *pair in chunk)
                 ids = [self._encode(side, [pair[1 + side] for pair in chunk]) for side in (0, 1)]
+                is_other = self._in_other_language(chunk)
                 kept = []
                 for index, (line, source, target) in enumerate(
                     zip((line for line, *_ in chunk), *ids, strict=True)
@@ -83,6 +94,8 @@ class ShardTokenizer:
                         drops.add(FAULTS[2], shard.target, line)
                     elif max(len(source), len(target)) > self._max_length:
                         drops.add(FAULTS[3], shard.target, line)
+                    elif is_other[index]:
+                        drops.add(OTHER_LANGUAGE, shard.target, line)
                     else:
                         kept.append(index)
                         lengths.append((len(source) if shard.source else 0, len(target)))
@@ -103,6 +116,12 @@ class ShardTokenizer:
         for sentence in ids:
             sentence.append(END_ID)
         return ids
+
+    def _in_other_language(self, chunk: list[tuple[int, str, str]]) -> Sequence[bool]:
+        if self._language_filter is None:
+            return [False] * len(chunk)
+        pairs = [(without_tags(source, self._languages), target) for _, source, target in chunk]
+        return self._language_filter.in_other_language(pairs).tolist()
 
 
 class _Drops:

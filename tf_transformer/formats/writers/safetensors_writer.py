@@ -3,36 +3,44 @@
 import json
 import math
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from tf_transformer.storage.files import replacing
 from tf_transformer.storage.weight_shapes import Shapes
 
-_DTYPE = np.dtype("<f4")
+# Name of each type in the format, and its layout.
+_CODES = {"float32": "F32", "int16": "I16"}
+_LAYOUTS: dict[str, np.dtype] = {"float32": np.dtype("<f4"), "int16": np.dtype("<i2")}
 # The header's length is stored in 8 bytes, and the header is padded with spaces to a multiple of 8.
 _ALIGNMENT = 8
 
 
 def write_safetensors(
-    path: pathlib.Path, shapes: Shapes, arrays: Iterable[tuple[str, np.ndarray]]
+    path: pathlib.Path,
+    shapes: Shapes,
+    arrays: Iterable[tuple[str, np.ndarray]],
+    dtypes: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes float32 arrays, and replaces an existing file.
+    """Writes arrays, and replaces an existing file.
 
     Args:
         path: the file.
         shapes: shape of each array by name, in the order of `arrays`.
         arrays: name and value of each array.
+        dtypes: "float32" or "int16" for each array; None for float32.
 
     Raises:
         RuntimeError: `arrays` are not those of `shapes`.
     """
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    dtypes = dtypes or dict.fromkeys(shapes, "float32")
     begin = 0
     for name, shape in shapes.items():
-        end = begin + _DTYPE.itemsize * math.prod(shape)
-        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [begin, end]}
+        dtype = dtypes[name]
+        end = begin + _LAYOUTS[dtype].itemsize * math.prod(shape)
+        header[name] = {"dtype": _CODES[dtype], "shape": list(shape), "data_offsets": [begin, end]}
         begin = end
     content = json.dumps(header).encode()
     content += b" " * (-len(content) % _ALIGNMENT)
@@ -42,4 +50,4 @@ def write_safetensors(
         for (name, array), expected in zip(arrays, shapes.items(), strict=True):
             if (name, array.shape) != expected:
                 raise RuntimeError(f"expected {expected}, got {(name, array.shape)}")
-            file.write(np.ascontiguousarray(array, _DTYPE).data)
+            file.write(np.ascontiguousarray(array, _LAYOUTS[dtypes[name]]).data)

@@ -1,0 +1,1 @@
+"""Identification of the language of a text, by the n-grams of its bytes."""

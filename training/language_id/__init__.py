@@ -1,0 +1,1 @@
+"""Training of language classifiers from text in known languages."""
