@@ -79,8 +79,8 @@ def _add_export(commands):
     )  # fmt: skip
     parser.add_argument(
         "--signatures", type=text, nargs="+", metavar="NAME",
-        help="signatures to export; `tokens` alone is served without tensorflow-text "
-        "(default: all)",
+        help="signatures to export; `tokens` alone is served without tensorflow-text, and `terms` "
+        "must be named (default: all others)",
     )  # fmt: skip
     parser.add_argument(
         "--languages", type=text, metavar="FROM-TO",

@@ -8,6 +8,8 @@ SIGNATURES = (
     *("serving_default", "translate_options", "nbest", "nbest_options", "align", "align_options"),
     *("complete", "complete_options", "tokens", "tokens_options", "score", "sample"),
 )
+# Only on request.
+TERMS = "terms"
 # Only of models with several adapters.
 ADAPTED = "adapted"
 
@@ -22,7 +24,7 @@ def check_signatures(names: Iterable[str], has_adapters: bool = False) -> None:
     Raises:
         InputError: one does not exist; the message lists all that do.
     """
-    known = (*SIGNATURES, ADAPTED) if has_adapters else SIGNATURES
+    known = (*SIGNATURES, TERMS, *((ADAPTED,) if has_adapters else ()))
     for name in names:
         if name not in known:
             raise InputError(

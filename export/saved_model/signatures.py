@@ -12,13 +12,14 @@ from typing import Any
 import tensorflow as tf
 
 from export.saved_model.progress import with_progress
-from export.saved_model.signature_names import ADAPTED, check_signatures
+from export.saved_model.signature_names import ADAPTED, TERMS, check_signatures
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.sampler import sample_translations
 from tf_transformer.inference.scorer import score_pairs
+from tf_transformer.inference.term_translator import TermTranslator
 from tf_transformer.inference.translator import Translator
 from tf_transformer.models.row_adapters import row_choice
 from tf_transformer.text.special_ids import PAD_ID, UNKNOWN_ID
@@ -41,8 +42,8 @@ class ServedTranslator(tf.Module):
 
     Args:
         translator: the translator to serve; `nbest` returns as many translations as its beam size.
-        names: the signatures to include, or None for all. A model with `tokens` alone has no
-            tokenizer and can be served without tensorflow-text.
+        names: the signatures to include, or None for all but `terms`. A model with `tokens` alone
+            has no tokenizer and can be served without tensorflow-text.
 
     Raises:
         InputError: a signature does not exist.
@@ -53,6 +54,11 @@ class ServedTranslator(tf.Module):
         definitions = _signature_definitions(translator)
         names = list(definitions if names is None else dict.fromkeys(names))
         check_signatures(names, ADAPTED in definitions)
+        self.term_translator = None
+        if TERMS in names:
+            self.term_translator = TermTranslator(translator)
+            inputs = TEXT | {"terms": tf.string, "protect": tf.int32} | OPTIONS
+            definitions[TERMS] = (partial(_translate_terms, self.term_translator), inputs)
         # As attributes of the module, the `tf.Variable`s are saved. The Keras variables around them
         # would be saved as copies, and in a session, which a server uses, the functions would then
         # read uninitialized variables.
@@ -142,6 +148,19 @@ def _translate_adapted(translator, choice, text, adapter, **options):
         "score": found.scores[:, 0],
         "truncated": found.truncated,
         "adapter": tf.gather(tf.constant(["", *choice.names]), indices),
+    }
+
+
+def _translate_terms(translator, text, terms, protect, **options):
+    """Returns `_translate` with each row's terms, and which of them the translation contains."""
+    found = translator.translate_in_graph(text, terms, protect, TranslationOptions(**options))
+    return {
+        "translation": found.text,
+        "score": found.scores,
+        "truncated": found.truncated,
+        "terms_met": found.met,
+        "terms_unmet": found.unmet,
+        "terms_ignored": found.num_ignored,
     }
 
 
