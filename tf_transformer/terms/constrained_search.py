@@ -86,8 +86,9 @@ class ConstrainedSearch(Search):
 
     A hypothesis ends only when it has all phrases. At the length limit the live hypotheses end
     that lack the fewest occurrences, unless one with all phrases has ended before. Hypotheses that
-    can no longer write what they lack within the limit are given up, as long as others can. The
-    hypotheses of a row without phrases are those of `Search`.
+    can no longer write what they lack within the limit are given up, as long as others can. As the
+    bank with the fewest missing tokens always has a slot, phrases that fit into the limit one after
+    the other are always found. The hypotheses of a row without phrases are those of `Search`.
     """
 
     def candidate_tokens(self, logits, count, state):
@@ -108,33 +109,37 @@ class ConstrainedSearch(Search):
         token_ids, token_log_probs = self.best_tokens(logits, rows, step, state)
         extensions = rows.log_probs[:, :, tf.newaxis] + token_log_probs  # (rows, beam, n)
         progress = state.tracker.extend(token_ids, self.model.tables)
-        missing, num_unmet = state.tracker.missing(progress)
-        extensions = self._without_early_ends(extensions, token_ids, num_unmet, rows, step)
-        extensions = self._within_limit(extensions, token_ids, missing, rows, step)
+        missing = state.tracker.missing(progress)
+        is_end = token_ids == self.end_ids[0]
+        extensions = _without_early_ends(extensions, is_end, missing, rows, step)
+        extensions = _within_limit(extensions, is_end, missing, rows, step)
         n = tf.shape(token_ids)[2]
-        extensions, missing, token_ids = (
-            tf.reshape(x, (-1, self.beam_size * n)) for x in (extensions, missing, token_ids)
+        extensions, banks, token_ids = (
+            tf.reshape(x, (-1, self.beam_size * n))
+            for x in (extensions, missing.num_tokens, token_ids)
         )
-        chosen = _choose_from_banks(extensions, missing, self.beam_size)
+        chosen = _choose_from_banks(extensions, banks, self.beam_size)
         log_probs = tf.gather(extensions, chosen, batch_dims=1)
         log_probs = tf.where(self.is_within_beam(rows), log_probs, IMPOSSIBLE)
         return log_probs, chosen // n, tf.gather(token_ids, chosen, batch_dims=1)
 
-    def _without_early_ends(self, extensions, token_ids, num_unmet, rows, step):
-        """Sets ends of hypotheses that lack phrases to -inf; at the limit, all but the best."""
-        is_end = token_ids == self.end_ids[0]
-        unmet = tf.where(extensions > IMPOSSIBLE, num_unmet, tf.int32.max)
-        is_least = unmet == tf.reduce_min(unmet, axis=(1, 2), keepdims=True)
-        is_last = (step >= rows.options.max_length) & ~_has_finished(rows)
-        may_end = (num_unmet == 0) | (is_least & is_last[:, tf.newaxis, tf.newaxis])
-        return tf.where(is_end & ~may_end, IMPOSSIBLE, extensions)
 
-    def _within_limit(self, extensions, token_ids, missing, rows, step):
-        """Sets extensions to -inf that cannot be completed, if another one can."""
-        left = (rows.options.max_length - step - 1)[:, tf.newaxis, tf.newaxis]
-        fits = (missing <= left) | (token_ids == self.end_ids[0])
-        can_fit = tf.reduce_any(fits & (extensions > IMPOSSIBLE), axis=(1, 2)) | _has_finished(rows)
-        return tf.where(fits | ~can_fit[:, tf.newaxis, tf.newaxis], extensions, IMPOSSIBLE)
+def _without_early_ends(extensions, is_end, missing, rows, step):
+    """Sets ends of hypotheses that lack phrases to -inf; at the limit, all but the best."""
+    unmet = tf.where(extensions > IMPOSSIBLE, missing.num_occurrences, tf.int32.max)
+    is_least = unmet == tf.reduce_min(unmet, axis=(1, 2), keepdims=True)
+    is_last = (step >= rows.options.max_length) & ~_has_finished(rows)
+    may_end = (missing.num_occurrences == 0) | (is_least & is_last[:, tf.newaxis, tf.newaxis])
+    return tf.where(is_end & ~may_end, IMPOSSIBLE, extensions)
+
+
+def _within_limit(extensions, is_end, missing, rows, step):
+    """Sets extensions to -inf that cannot be completed, if it is certain that another one can."""
+    left = (rows.options.max_length - step - 1)[:, tf.newaxis, tf.newaxis]
+    suffices = (missing.num_tokens <= left) & ~is_end & (extensions > IMPOSSIBLE)
+    is_certain = tf.reduce_any(suffices, axis=(1, 2)) | _has_finished(rows)
+    is_possible = (missing.least_tokens <= left) | is_end
+    return tf.where(is_possible | ~is_certain[:, tf.newaxis, tf.newaxis], extensions, IMPOSSIBLE)
 
 
 def _has_finished(rows):

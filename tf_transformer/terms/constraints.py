@@ -68,6 +68,22 @@ class Progress(NamedTuple):
     in_word: tf.Tensor
 
 
+class Missing(NamedTuple):
+    """What is missing from hypotheses, `(rows, beam, alternatives)` int32 each.
+
+    Attributes:
+        num_tokens: a number of tokens that suffices: the rest of the phrase that has progressed
+            most, and all others in full. Continuing that phrase always reduces it by at least one.
+        least_tokens: a number of tokens without which it is impossible: the longest rest of any
+            phrase. Less than `num_tokens`, as phrases may overlap.
+        num_occurrences: number of occurrences.
+    """
+
+    num_tokens: tf.Tensor
+    least_tokens: tf.Tensor
+    num_occurrences: tf.Tensor
+
+
 class PhraseTracker(NamedTuple):
     """The phrases of the rows, prepared for a search, and the progress of their hypotheses.
 
@@ -171,26 +187,28 @@ class PhraseTracker(NamedTuple):
         rows, beam, phrases, spellings = tf.unstack(tf.shape(tokens))
         return tf.reshape(tokens, (rows, beam, phrases * spellings))
 
-    def missing(self, progress: Progress) -> tuple[tf.Tensor, tf.Tensor]:
+    def missing(self, progress: Progress) -> Missing:
         """Returns what is missing from hypotheses.
-
-        The number of tokens is one that suffices: the rest of the phrase that takes the fewest more
-        tokens than it has, and all others in full. Continuing that phrase always reduces it by one.
 
         Args:
             progress: of hypotheses of `(rows, beam, alternatives)`.
-
-        Returns:
-            The number of tokens, and of occurrences, both `(rows, beam, alternatives)` int32.
         """
         needed = self.constraints.needed[:, tf.newaxis, tf.newaxis]
         full = self.constraints.full_lengths()[:, tf.newaxis, tf.newaxis]
         lengths = self.constraints.lengths()[:, tf.newaxis, tf.newaxis]
-        unmet = tf.maximum(needed - progress.found, 0)  # (rows, beam, alternatives, phrases)
-        done = full[..., tf.newaxis] - lengths + progress.matched
-        done = tf.reduce_max(tf.where(progress.matched > 0, done, 0), axis=4)
-        done = tf.reduce_max(tf.where(unmet > 0, done, 0), axis=3)
-        return tf.reduce_sum(unmet * full, axis=3) - done, tf.reduce_sum(unmet, axis=3)
+        # By phrase, (rows, beam, alternatives, phrases).
+        unmet = tf.maximum(needed - progress.found, 0)
+        left = tf.where(lengths > 0, lengths - progress.matched, tf.int32.max)
+        left = tf.where(unmet > 0, tf.reduce_min(left, axis=4), 0)
+        has_begun = tf.where(
+            progress.matched > 0, lengths - progress.matched, full[..., tf.newaxis]
+        )
+        done = tf.where(unmet > 0, full - tf.reduce_min(has_begun, axis=4), 0)
+        return Missing(
+            num_tokens=tf.reduce_sum(unmet * full, axis=3) - tf.reduce_max(done, axis=3),
+            least_tokens=tf.reduce_max(left, axis=3),
+            num_occurrences=tf.reduce_sum(unmet, axis=3),
+        )
 
     def _may_start(self):
         """Returns whether a spelling may begin now, `(rows, beam, phrases, spellings)` bool."""
@@ -241,4 +259,6 @@ def _borders(constraints: Constraints, tables: TokenTables) -> tf.Tensor:
     ends = tf.gather(tables.ends_in_word, ids)
     ends_before = tf.gather(ends, tf.maximum(states - counts - 1, 0), axis=3)
     starts_in_word = constraints.starts_in_word[..., tf.newaxis, tf.newaxis]
-    return is_border & (starts_in_word | ~ends_before | (counts == states) | (counts == 0))
+    may_begin = starts_in_word | ~ends_before | (counts == states) | (counts == 0)
+    # No token follows the last one, not even padding.
+    return is_border & may_begin & (ids != 0)[:, :, :, tf.newaxis]

@@ -82,7 +82,7 @@ def applicable_phrases(entries: Entries, text: tf.Tensor) -> tf.RaggedTensor:
     """
     words = _words(text)[:, :MAX_SOURCE_WORDS].to_tensor(-1)
     phrases = _words(entries.source).to_tensor(-1)
-    lengths = tf.math.count_nonzero(phrases >= 0, axis=1)[:, tf.newaxis]
+    lengths = tf.math.count_nonzero(phrases >= 0, axis=1, dtype=tf.int32)[:, tf.newaxis]
     num_words = tf.shape(words)[1]
     # The window of a phrase may exceed the source.
     words = tf.pad(words, [[0, 0], [0, tf.shape(phrases)[1] + 1]], constant_values=-1)

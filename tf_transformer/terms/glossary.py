@@ -117,7 +117,7 @@ def _without_spaces(text: str) -> str:
 
 
 def _check_pair(pair: Any, where: str):
-    is_pair = isinstance(pair, Sequence) and len(pair) == 2
+    is_pair = isinstance(pair, tuple | list) and len(pair) == 2
     if not is_pair or not all(isinstance(phrase, str) for phrase in pair):
         raise InputError(
             f"{where}: expected a pair of a source phrase and a target phrase, got {shown(pair)}"

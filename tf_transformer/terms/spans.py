@@ -35,7 +35,7 @@ def find_spans(text: tf.Tensor, protect: tf.Tensor) -> tf.RaggedTensor:
             mean nothing.
 
     Returns:
-        `(rows, (spans))` strings, as often as they occur; those of a kind in the order of the text.
+        `(rows, (spans))` strings, as often as they occur, in the order of the text.
     """
     text = tf.strings.regex_replace(valid_text(text), f"[{_FOUND}{_NEW}]", " ")
     for kind, bit in SPAN_BITS.items():
