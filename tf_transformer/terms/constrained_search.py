@@ -93,7 +93,9 @@ class ConstrainedSearch(Search):
 
     def candidate_tokens(self, logits, count, state):
         """Returns the best tokens, and the next ones of all phrases, see `Search`."""
-        best, ids = super().candidate_tokens(logits, count + 1, state)  # the end may be too early
+        # The end may be too early; an unknown vocabulary may have only `count` tokens.
+        count += logits.shape[2] is not None
+        best, ids = super().candidate_tokens(logits, count, state)
         extra = state.tracker.next_tokens()
         extra_logits = tf.gather(logits, extra, axis=2, batch_dims=2)
         # Each token once.
@@ -125,11 +127,15 @@ class ConstrainedSearch(Search):
 
 
 def _without_early_ends(extensions, is_end, missing, rows, step):
-    """Sets ends of hypotheses that lack phrases to -inf; at the limit, all but the best."""
+    """Sets ends of hypotheses that lack phrases to -inf; where all must end, all but the best.
+
+    All must end at the limit, and if no other token is allowed, as where none may be repeated.
+    """
+    can_continue = tf.reduce_any((extensions > IMPOSSIBLE) & ~is_end, axis=(1, 2))
     unmet = tf.where(extensions > IMPOSSIBLE, missing.num_occurrences, tf.int32.max)
     is_least = unmet == tf.reduce_min(unmet, axis=(1, 2), keepdims=True)
-    is_last = (step >= rows.options.max_length) & ~_has_finished(rows)
-    may_end = (missing.num_occurrences == 0) | (is_least & is_last[:, tf.newaxis, tf.newaxis])
+    must_end = ((step >= rows.options.max_length) | ~can_continue) & ~_has_finished(rows)
+    may_end = (missing.num_occurrences == 0) | (is_least & must_end[:, tf.newaxis, tf.newaxis])
     return tf.where(is_end & ~may_end, IMPOSSIBLE, extensions)
 
 
