@@ -54,11 +54,11 @@ class ServedTranslator(tf.Module):
         definitions = _signature_definitions(translator)
         names = list(definitions if names is None else dict.fromkeys(names))
         check_signatures(names, ADAPTED in definitions)
-        self.term_translator = None
+        terms = None
         if TERMS in names:
-            self.term_translator = TermTranslator(translator)
+            terms = TermTranslator(translator)
             inputs = TEXT | {"terms": tf.string, "protect": tf.int32} | OPTIONS
-            definitions[TERMS] = (partial(_translate_terms, self.term_translator), inputs)
+            definitions[TERMS] = (partial(_translate_terms, terms), inputs)
         # As attributes of the module, the `tf.Variable`s are saved. The Keras variables around them
         # would be saved as copies, and in a session, which a server uses, the functions would then
         # read uninitialized variables.
@@ -70,6 +70,8 @@ class ServedTranslator(tf.Module):
         self.tokenizers = []
         if not _read_no_text(names):
             self.tokenizers = [translator.source_tokenizer, translator.target_tokenizer]
+        if terms is not None:
+            self.tokenizers += terms.speller.tokenizers
         self.functions = {
             name: _make_function(*definitions[name]) for name in with_progress(names, "tracing")
         }

@@ -13,11 +13,14 @@ from export.saved_model.signature_names import SIGNATURES
 from export.saved_model.signatures import ServedTranslator
 from tests.export.saved_model.test_signatures import DEFAULTS
 from tests.serving_stub import Behaviour, serve
+from tests.tf_transformer.text.test_tokenizer import make_tokenizer
 from tf_transformer.__main__ import main
 from tf_transformer.inference.term_translator import TermTranslator
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.model_dir import load_model
 from tf_transformer.terms.limits import MAX_PHRASES
+from tf_transformer.terms.phrases import PhraseSpeller, merge_phrases
+from tf_transformer.text.special_ids import END_ID
 
 OUTPUTS = {
     *("translation", "score", "truncated"),
@@ -64,7 +67,7 @@ def ask(signatures, text, terms=None, protect=0, name="terms", **options):
 def test_it_is_only_exported_on_request(translator):
     assert "terms" not in SIGNATURES
     served = ServedTranslator(translator, ["serving_default"])
-    assert served.term_translator is None
+    assert list(served.functions) == ["serving_default"] and len(served.tokenizers) == 2
 
 
 @pytest.mark.slow
@@ -125,6 +128,26 @@ def test_protected_spans_are_copied(signatures):
     assert plain["terms_met"] == plain["terms_unmet"] == [""] * 3
 
 
+def test_without_bytes_unknown_pieces_are_reported():
+    tokenizer = make_tokenizer(byte_fallback=False, size=80)
+    wanted = merge_phrases(
+        tf.ragged.constant([["中文", "the", "the", "中"], []]),
+        tf.ragged.constant([[], ["the"] * 3]),
+    )
+    assert wanted.text.numpy().tolist() == [["中文".encode(), b"the", "中".encode(), b""],
+                                            [b"the", b"", b"", b""]]  # fmt: skip
+    assert wanted.count.numpy().tolist() == [[1, 1, 1, 0], [3, 0, 0, 0]]
+    constraints, is_writable = PhraseSpeller(tokenizer, [END_ID]).constraints(wanted)
+    assert is_writable.numpy().tolist() == [[False, True, False, False], [True] + [False] * 3]
+    assert constraints.needed.numpy().tolist() == [[0, 1, 0, 0], [3, 0, 0, 0]]
+    assert constraints.is_closed.numpy().tolist() == [[False] * 4, [True] + [False] * 3]
+    for spelling in (0, 1):
+        ids = constraints.ids[0, 1, spelling]
+        assert tokenizer.detokenize(ids[tf.newaxis]).numpy().tolist() == [b"the"]
+    begins = [tokenizer.pieces[constraints.ids[0, 1, spelling, 0]][0] for spelling in (0, 1)]
+    assert begins == ["\u2581", "t"]
+
+
 def test_source_phrases(signatures):
     text = ["The lamp costs 3 euros.", "The lamps cost 3 euros.", "", "lamp"]
     found = ask(signatures, text, ["lamp\tStuhl"] * 4)
@@ -150,11 +173,14 @@ def test_terms_that_exceed_the_limit_are_reported(signatures, translator):
 
 
 def test_what_the_vocabulary_cannot_write_is_reported(signatures):
-    terms = ["\t中文", "\t\u202eabc", "\ta\u200bb", "\tHaus\n\t中文", "\t⁇"]
-    found = ask(signatures, ["3 eggs"] * 5, terms)
-    assert found["terms_unmet"] == ["中文", "\u202eabc", "a\u200bb", "中文", "⁇"]
-    assert found["terms_met"] == ["", "", "", "Haus", ""]
-    assert "Haus" in found["translation"][3]
+    """The vocabulary has bytes, but its normalization changes some characters."""
+    phrases = ["中文", "\u202eabc", "a\u200bb", "ﬁ", "e\u0301", "\ufffd"]
+    found = ask(signatures, ["3 eggs"] * 6, [f"\tHaus\n\t{phrase}" for phrase in phrases])
+    assert [x != "" for x in found["terms_unmet"]] == [False, False, True, True, True, True]
+    for row, phrase in enumerate(phrases):
+        met = ["Haus"] if found["terms_unmet"][row] == phrase else ["Haus", phrase]
+        assert found["terms_met"][row].split("\n") == met
+        assert all(phrase in found["translation"][row] for phrase in met)
 
 
 WORD = st.sampled_from(["Haus", "ein", "Lampe", "3", "am 5. Mai", "z", "in Köln", "aus Haus"])
@@ -253,7 +279,7 @@ def test_hostile_terms_through_the_client(signatures, protocol):
         found = client.predict(rows, "terms")
     assert found.keys() == OUTPUTS
     assert all(len(column) == len(HOSTILE) for column in found.values())
-    assert found["terms_ignored"][0] == 10_000 - MAX_PHRASES
+    assert found["terms_ignored"][0] == 10_000 - MAX_PHRASES + 1  # and a number
     assert found["terms_met"][1] == "Eier\nHaus"
     for phrases, translation in zip(found["terms_met"], found["translation"], strict=True):
         assert all(phrase in translation for phrase in phrases.split("\n"))
@@ -269,7 +295,7 @@ def test_commands(talkative, signatures, tmp_path, capsys):
     warm_up = tmp_path / "served" / "1" / "assets.extra" / "tf_serving_warmup_requests"
     assert b"protect" in warm_up.read_bytes()
     (tmp_path / "in").write_text("The lamp costs 3 euros.\n\n{name} is 5\n")
-    (tmp_path / "terms").write_text("lamp\tStuhl\nis\t中\n")
+    (tmp_path / "terms").write_text("lamp\tStuhl\nis\ta\u200bb\n")
     options = ["--input", str(tmp_path / "in"), "--terms", str(tmp_path / "terms")]
     options += ["--protect", "placeholders", "numbers", "--output"]
     capsys.readouterr()

@@ -15,7 +15,6 @@ from tf_transformer.terms.limits import MAX_ENTRIES, MAX_PHRASE_BYTES
 from tf_transformer.terms.spans import find_spans
 from tf_transformer.terms.word_characters import is_word_character
 
-
 STRINGS, INTEGERS = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
 
 
