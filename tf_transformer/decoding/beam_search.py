@@ -379,7 +379,7 @@ class Search:
         log_probs, chosen = tf.math.top_k(
             tf.reshape(extensions, (-1, self.beam_size * k)), self.beam_size
         )
-        log_probs = tf.where(self.is_within_beam(rows), log_probs, IMPOSSIBLE)
+        log_probs = tf.where(self.is_within_beam(rows, state), log_probs, IMPOSSIBLE)
         parents = chosen // k
         newest = tf.gather(tf.reshape(token_ids, (-1, self.beam_size * k)), chosen, batch_dims=1)
         return log_probs, parents, newest
@@ -399,8 +399,13 @@ class Search:
         live = tf.concat([live, newest[:, :, tf.newaxis]], axis=2)
         return live, tf.pad(finished, [[0, 0], [0, 0], [0, 1]])
 
-    def is_within_beam(self, rows):
-        """Returns `(rows, beam)` bool, True for as many hypotheses as may be live in each row."""
+    def is_within_beam(self, rows, state):
+        """Returns `(rows, beam)` bool, True for as many hypotheses as may be live in each row.
+
+        Args:
+            rows: the `SearchRows` in the batch.
+            state: the model's state after the step.
+        """
         width = self.beam_size
         if _is_given(rows.options.beam_size):
             width = rows.options.beam_size[:, tf.newaxis]

@@ -3,8 +3,9 @@
 Hokamp and Liu, 2017, "Lexically Constrained Decoding for Sequence Generation Using Grid Beam
 Search"; Post and Vilar, 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for
 Neural Machine Translation". Deviations: a hypothesis counts the progress of all phrases at once, so
-that one token can serve two of them; a phrase may have several spellings; and the slots of the beam
-are dealt to the banks in turns, the bank with the fewest missing tokens first.
+that one token can serve two of them; a phrase may have several spellings; the slots of the beam are
+dealt to the banks in turns; and finished hypotheses do not narrow the beam, as those that wrote a
+phrase too early finish first.
 """
 
 import dataclasses
@@ -106,6 +107,18 @@ class ConstrainedSearch(Search):
         extra_logits = tf.where(is_known | (extra == 0), IMPOSSIBLE, extra_logits)
         return tf.concat([best, extra_logits], axis=2), tf.concat([ids, extra], axis=2)
 
+    def is_within_beam(self, rows, state):
+        """Returns whether hypotheses may be live: in rows with phrases as many as may be at first.
+
+        Args:
+            rows: the `SearchRows` in the batch.
+            state: the model's state.
+        """
+        has_phrases = tf.reduce_any(state.tracker.constraints.needed > 0, axis=1, keepdims=True)
+        no_finished = rows.finished._replace(scores=tf.fill(tf.shape(rows.log_probs), IMPOSSIBLE))
+        at_first = super().is_within_beam(rows._replace(finished=no_finished), state)
+        return tf.where(has_phrases, at_first, super().is_within_beam(rows, state))
+
     def choose_extensions(self, logits, rows, step, state):
         """Chooses extensions from all banks in turn, see `Search.choose_extensions`."""
         token_ids, token_log_probs = self.best_tokens(logits, rows, step, state)
@@ -122,7 +135,7 @@ class ConstrainedSearch(Search):
         )
         chosen = _choose_from_banks(extensions, banks, self.beam_size)
         log_probs = tf.gather(extensions, chosen, batch_dims=1)
-        log_probs = tf.where(self.is_within_beam(rows), log_probs, IMPOSSIBLE)
+        log_probs = tf.where(self.is_within_beam(rows, state), log_probs, IMPOSSIBLE)
         return log_probs, chosen // n, tf.gather(token_ids, chosen, batch_dims=1)
 
 
@@ -154,9 +167,10 @@ def _has_finished(rows):
 
 
 def _choose_from_banks(scores: tf.Tensor, banks: tf.Tensor, count: int) -> tf.Tensor:
-    """Chooses the best of every bank, then the second best of every bank, and so on.
+    """Chooses the best of the lowest bank, then the best of every bank, the second best, and so on.
 
-    Of equally ranked ones, those of the lower banks come first. With one bank these are the best.
+    Where there are more banks than slots, those with the best scores get one: the hypotheses that
+    have begun no phrase yet keep theirs. With one bank the best are chosen.
 
     Args:
         scores: `(rows, candidates)` float32; those with -inf come last.
@@ -170,13 +184,13 @@ def _choose_from_banks(scores: tf.Tensor, banks: tf.Tensor, count: int) -> tf.Te
     sorted_scores, by_score = tf.math.top_k(scores, num_candidates)
     banks = tf.gather(banks, by_score, batch_dims=1)
     # Impossible candidates in a bank of their own, behind all others.
-    banks = tf.where(sorted_scores > IMPOSSIBLE, banks, tf.reduce_max(banks) + 1)
+    banks = tf.where(sorted_scores > IMPOSSIBLE, banks, tf.int32.max)
     by_bank = tf.argsort(banks, axis=1, stable=True)
     banks = tf.gather(banks, by_bank, batch_dims=1)
-    ranks = tf.range(num_candidates) - tf.searchsorted(banks, banks)
-    is_possible = tf.gather(sorted_scores, by_bank, batch_dims=1) > IMPOSSIBLE
-    ranks = tf.where(is_possible, ranks, num_candidates)
-    keys = ranks * (tf.reduce_max(banks) + 1) + banks
+    ranks = tf.cast(tf.range(num_candidates) - tf.searchsorted(banks, banks), tf.int64)
+    ranks = tf.where(banks == tf.int32.max, tf.cast(num_candidates, tf.int64), ranks)
+    keys = ranks * tf.cast(num_candidates, tf.int64) + tf.cast(by_bank, tf.int64)
+    keys = tf.where(tf.range(num_candidates) == 0, tf.int64.min + 1, keys)
     _, chosen = tf.math.top_k(-keys, count)
     chosen = tf.gather(by_bank, chosen, batch_dims=1)
     return tf.gather(by_score, chosen, batch_dims=1)

@@ -280,7 +280,7 @@ def test_hostile_terms_through_the_client(signatures, protocol):
     assert found.keys() == OUTPUTS
     assert all(len(column) == len(HOSTILE) for column in found.values())
     assert found["terms_ignored"][0] == 10_000 - MAX_PHRASES + 1  # and a number
-    assert found["terms_met"][1] == "Eier\nHaus"
+    assert found["terms_met"][1] == "Eier\nHaus\n3"
     for phrases, translation in zip(found["terms_met"], found["translation"], strict=True):
         assert all(phrase in translation for phrase in phrases.split("\n"))
 
