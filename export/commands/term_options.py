@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from export.client.signature import TensorSpec
 from export.commands.client_options import given_client_options
 from export.lines.line_batches import BATCH_SIZE
 from export.lines.line_translations import Translate
@@ -163,6 +162,8 @@ def connect_with_terms(
 
 def _check_signature(signature, server):
     """Returns the inputs of the server's signature `terms`, after a check of its outputs."""
+    from export.client.signature import TensorSpec
+
     if signature is None:
         raise InputError(
             f"{server}: the model has no signature {TERMS!r}, which --terms and --protect need; "
