@@ -134,7 +134,7 @@ class TermTranslator(tf.Module):
         sentences = list_of_texts(sentences, "sentences")
         self.translator.check_tags(sentences, "sentences")
         glossary, bits = Glossary(terms), protection(protect)
-        rows = {
+        rows: dict[str, list] = {
             "text": sentences,
             "terms": [glossary.entries_for(sentence) for sentence in sentences],
             "protect": [bits] * len(sentences),

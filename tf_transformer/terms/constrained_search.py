@@ -25,7 +25,6 @@ class TrackedState(NamedTuple):
     tracker: PhraseTracker
 
 
-@dataclasses.dataclass
 class TrackedModel:
     """A `StepModel` that also tracks the phrases of the hypotheses.
 
@@ -34,13 +33,10 @@ class TrackedModel:
         tables: characters of the tokens.
     """
 
-    model: StepModel
-    tables: TokenTables
-
-    @property
-    def compaction_interval(self) -> int:
-        """See `StepModel`."""
-        return self.model.compaction_interval
+    def __init__(self, model: StepModel, tables: TokenTables):
+        self.model = model
+        self.tables = tables
+        self.compaction_interval = model.compaction_interval
 
     def start(self, state: Any, constraints: Constraints, beam_size: int) -> TrackedState:
         """Returns the state before the first token.
@@ -82,6 +78,7 @@ class TrackedModel:
         )
 
 
+@dataclasses.dataclass
 class ConstrainedSearch(Search):
     """A `Search` with a `TrackedModel`, whose outputs contain the phrases of their rows.
 
@@ -91,6 +88,8 @@ class ConstrainedSearch(Search):
     bank with the fewest missing tokens always has a slot, phrases that fit into the limit one after
     the other are always found. The hypotheses of a row without phrases are those of `Search`.
     """
+
+    model: TrackedModel
 
     def candidate_tokens(self, logits, count, state):
         """Returns the best tokens, and the next ones of all phrases, see `Search`."""

@@ -63,8 +63,8 @@ class Glossary:
                         f"{path}:{number}: expected two phrases separated by a tab, got "
                         f"{len(fields) - 1} tabs"
                     )
-                _check_pair(tuple(fields), f"{path}:{number}")
-                glossary._add(*fields, str(path))
+                _check_pair(fields, f"{path}:{number}")
+                glossary._add(fields[0], fields[1], str(path))
         return glossary
 
     def _add(self, source, target, where):

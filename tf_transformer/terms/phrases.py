@@ -59,7 +59,8 @@ def merge_phrases(terms: tf.RaggedTensor, spans: tf.RaggedTensor) -> WantedPhras
         for x, pad in zip(columns, ("", 0, False), strict=True)
     ]
     num_ignored = tf.maximum(num_given - _MAX_GIVEN, 0) + tf.maximum(num_distinct - MAX_PHRASES, 0)
-    return WantedPhrases(*padded, num_ignored)
+    text, count, is_span = padded
+    return WantedPhrases(text, count, is_span, num_ignored)
 
 
 class PhraseSpeller(tf.Module):
