@@ -255,6 +255,7 @@ TIERS = (
     {"losses", "models"},
     {"shortlists"},
     {"decoding", "quantization"},
+    {"terms"},
     {"storage"},
     {"apache_beam"},
     {"inference"},

@@ -467,6 +467,26 @@ WRONG = {
         "translate --model-dir {model} --rerank-lm {model} --rerank-lm-weight 1",
         "expected a language model",
     ),
+    "translate, no terms": (
+        "translate --model-dir {model} --terms {none}",
+        "none: no such file",
+    ),
+    "translate, terms without tabs": (
+        "translate --model-dir {model} --terms {two}",
+        "two:1: expected two phrases separated by a tab, got 0 tabs",
+    ),
+    "translate, protected": (
+        "translate --model-dir {model} --protect dates",
+        "invalid choice: 'dates'",
+    ),
+    "translate, terms and several translations": (
+        "translate --model-dir {model} --protect urls --n-best 2",
+        "--n-best is not valid with --protect",
+    ),
+    "translate, terms and XLA": (
+        "translate --model-dir {model} --protect urls --xla on",
+        "--xla on is not valid with --protect",
+    ),
     "translate, server and MBR": (
         "translate --server localhost:1 --mbr",
         "--mbr is valid only with --model-dir",

@@ -95,7 +95,7 @@ def _add_export(commands):
     parser.add_argument(
         "--signatures", type=text, nargs="+", metavar="NAME",
         help="signatures to export; `tokens` alone is served without tensorflow-text. `all` stands "
-        f"for all but {' and '.join(OPTIONAL)} (default: all)",
+        f"for all but {', '.join(OPTIONAL)} (default: all)",
     )  # fmt: skip
     parser.add_argument(
         "--languages", type=text, metavar="FROM-TO",

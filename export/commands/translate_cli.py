@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from export.commands.bulk_cli import add_bulk_options, is_bulk, run_bulk
 from export.commands.client_options import add_client_options, given_client_options
 from export.commands.server_lines import connect
+from export.commands.term_options import (
+    TermLines,
+    add_term_options,
+    connect_with_terms,
+    given_terms,
+)
 from export.lines.line_batches import open_lines, unless_empty
 from export.lines.line_output import check_output, output_path
 from export.lines.line_translations import Translate, write_translations
@@ -64,12 +70,14 @@ class _Checked(NamedTuple):
         models: the model or the ensemble; None for a server.
         shortlist: the shortlist, if there is one.
         choice: how to choose among candidates; None for the translations of the search.
+        terms: terms and protected spans, if there are any.
     """
 
     prepare: _Prepare
     models: "TrainedModels | None" = None
     shortlist: "ShortlistTable | None" = None
     choice: "Choice | None" = None
+    terms: TermLines | None = None
 
     def directories(self):
         """Returns the model directories that are read."""
@@ -121,6 +129,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_shortlist(parser)
     add_xla(parser)
     add_reranking(parser)
+    add_term_options(parser)
     parser.add_argument(
         "--n-best", type=int, metavar="N",
         help="write the N best translations of each sentence, tab-separated: line number, score, "
@@ -132,13 +141,14 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 def _run_translate(options):
     _check_options(options)
+    terms = given_terms(options)
     if is_bulk(options):
         run_bulk(options)
         return
     if options.server is not None:
-        checked = _Checked(_server_tags(options))
+        checked = _Checked(_server_tags(options), terms=terms)
     else:
-        checked = _check_models(options, given_models(options))
+        checked = _check_models(options, given_models(options))._replace(terms=terms)
     with open_lines(options.input, options.shard) as lines, contextlib.ExitStack() as stack:
         check_output(options.output, lines, checked.directories())
         if options.output and options.adapter:
@@ -150,7 +160,8 @@ def _run_translate(options):
         translate: Translate
         batches: Iterator[list[bytes]] | None
         if checked.models is None:
-            translate, batch_size = stack.enter_context(connect(options))
+            connected = connect_with_terms(options, terms) if terms else connect(options)
+            translate, batch_size = stack.enter_context(connected)
             batches = lines.batches(checked.prepare, batch_size)
         else:
             batches = unless_empty(lines, lines.batches(checked.prepare))
@@ -158,6 +169,8 @@ def _run_translate(options):
         with open_batch_output(options.output, request) as output:
             write_translations(lines, batches or iter(()), translate, output, options.n_best)
             num_truncated = output.num_truncated
+    if terms:
+        terms.report()
     if num_truncated:
         print(
             "tf-transformer: sentences that exceeded the model's length limit and were truncated: "
@@ -190,6 +203,8 @@ def _request(options, checked: _Checked) -> dict[str, Any]:
         request["shortlist"] = checked.shortlist and checked.shortlist.digest
     if checked.choice is not None:
         request |= checked.choice.facts()
+    if checked.terms is not None:
+        request |= checked.terms.terms.facts()
     return request | given_search(options)
 
 
@@ -255,6 +270,11 @@ def _load(options, checked: _Checked) -> Translate:
         shortlist=checked.shortlist,
         xla=given_xla(options),
     )
+
+    if checked.terms is not None:
+        from tf_transformer.inference.term_translator import TermTranslator
+
+        return checked.terms.translating(TermTranslator(translator).translate_rows)
 
     def translate(lines, _):
         translations = translator.translate_batch(lines)

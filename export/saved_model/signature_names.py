@@ -9,7 +9,8 @@ SIGNATURES = (
     *("complete", "complete_options", "tokens", "tokens_options", "score", "sample"),
 )
 # Exported only if they are named.
-OPTIONAL = ("document", "document_options")
+TERMS = "terms"
+OPTIONAL = ("document", "document_options", TERMS)
 # Only of models with several adapters.
 ADAPTED = "adapted"
 # Only with a calibration of confidences.

@@ -11,6 +11,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from export.saved_model.more_signatures import (
+    given_options,
+    identify_language,
+    translate_adapted,
+    translate_confidently,
+    translate_documents,
+    translate_with_terms,
+)
 from export.saved_model.progress import with_progress
 from export.saved_model.signature_names import (
     ADAPTED,
@@ -19,17 +27,17 @@ from export.saved_model.signature_names import (
     LANGUAGE,
     OPTIONAL,
     SIGNATURES,
+    TERMS,
     expand_signatures,
 )
 from tf_transformer.confidence.calibration import Calibration
-from tf_transformer.confidence.word_confidences import translate_with_confidence
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
-from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.documents.document_translator import DocumentTranslator
 from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.sampler import sample_translations
 from tf_transformer.inference.scorer import score_pairs
+from tf_transformer.inference.term_translator import TermTranslator
 from tf_transformer.inference.translator import Translator
 from tf_transformer.language_id.identifier import LanguageIdentifier
 from tf_transformer.models.row_adapters import row_choice
@@ -73,12 +81,17 @@ class ServedTranslator(tf.Module):
         super().__init__(name="served_translator")
         definitions = _signature_definitions(translator)
         if calibration is not None:
-            confidence = partial(_translate_with_confidence, translator, calibration)
+            confidence = partial(translate_confidently, translator, calibration)
             definitions[CONFIDENCE] = (confidence, TEXT | OPTIONS)
         if identifier is not None:
-            definitions[LANGUAGE] = (partial(_identify, identifier), TEXT)
+            definitions[LANGUAGE] = (partial(identify_language, identifier), TEXT)
         added = definitions.keys() - {*SIGNATURES, *OPTIONAL}
         names = expand_signatures([ALL] if names is None else names, sorted(added))
+        terms = None
+        if TERMS in names:
+            terms = TermTranslator(translator)
+            inputs = TEXT | {"terms": tf.string, "protect": tf.int32} | OPTIONS
+            definitions[TERMS] = (partial(translate_with_terms, terms), inputs)
         # As attributes of the module, the `tf.Variable`s are saved. The Keras variables around them
         # would be saved as copies, and in a session, which a server uses, the functions would then
         # read uninitialized variables.
@@ -92,6 +105,8 @@ class ServedTranslator(tf.Module):
         self.tokenizers = []
         if not _read_no_text(names):
             self.tokenizers = [translator.source_tokenizer, translator.target_tokenizer]
+        if terms is not None:
+            self.tokenizers += terms.speller.tokenizers
         self.functions = {
             name: _make_function(*definitions[name]) for name in with_progress(names, "tracing")
         }
@@ -140,47 +155,31 @@ def _signature_definitions(translator):
     pair = {"source": tf.string, "target": tf.string}
     definitions["score"] = (partial(_score, translator), pair)
     definitions["sample"] = (partial(_sample, translator), TEXT | SAMPLING)
-    document = partial(_translate_documents, DocumentTranslator(translator))
+    document = partial(translate_documents, DocumentTranslator(translator))
     definitions["document"] = (document, TEXT)
     inputs = TEXT | {"keep_capitals": tf.bool} | OPTIONS
     definitions["document_options"] = (document, inputs)
     choice = row_choice(translator.model)
     if choice is not None:
         inputs = TEXT | {"adapter": tf.string} | OPTIONS
-        definitions[ADAPTED] = (partial(_translate_adapted, translator, choice), inputs)
+        definitions[ADAPTED] = (partial(translate_adapted, translator, choice), inputs)
     return definitions
-
-
-def _options(values):
-    return TranslationOptions(**values) if values else None
 
 
 def _translate(translator, text, **options):
     """Returns the best translation and its score, and whether the source was truncated."""
-    found = translator.translate_in_graph(text, _options(options))
+    found = translator.translate_in_graph(text, given_options(options))
     return {
         "translation": found.text[:, 0],
         "score": found.scores[:, 0],
         "truncated": found.truncated,
-    }
-
-
-def _translate_adapted(translator, choice, text, adapter, **options):
-    """Returns `_translate` with each row's adapter, and its name; "" is none, as unknown ones."""
-    indices = choice.find(adapter)
-    found = translator.translate_in_graph(text, _options(options), adapters=indices)
-    return {
-        "translation": found.text[:, 0],
-        "score": found.scores[:, 0],
-        "truncated": found.truncated,
-        "adapter": tf.gather(tf.constant(["", *choice.names]), indices),
     }
 
 
 def _find_best(translator, text, **options):
     """Returns `(batch, beam_size)` translations, best first; empty entries score `NO_SCORE`."""
     found = translator.translate_in_graph(
-        text, _options(options), num_best=translator.search.beam_size
+        text, given_options(options), num_best=translator.search.beam_size
     )
     return {
         "translations": found.text,
@@ -192,7 +191,7 @@ def _find_best(translator, text, **options):
 
 def _align(aligner, text, **options):
     """Returns the fields of `Alignments`: translation, pieces, hard and soft alignment."""
-    found = aligner.align(text, _options(options))
+    found = aligner.align(text, given_options(options))
     return {
         "translation": found.text,
         "score": found.scores,
@@ -206,36 +205,10 @@ def _align(aligner, text, **options):
 
 def _complete(translator, text, prefix, **options):
     """Returns the best translation that begins with the prefix, and the score of what follows."""
-    found = translator.translate_in_graph(text, _options(options), prefix)
+    found = translator.translate_in_graph(text, given_options(options), prefix)
     return {
         "translation": found.text[:, 0],
         "score": found.scores[:, 0],
-        "truncated": found.truncated,
-    }
-
-
-def _translate_documents(documents, text, keep_capitals=None, **options):
-    """Returns the fields of `Documents`: translation, spans and scores of its sentences."""
-    found = documents.translate_in_graph(text, _options(options), keep_capitals)
-    return {
-        "translation": found.text,
-        "score": found.scores,
-        "source_spans": found.source_spans,
-        "target_spans": found.target_spans,
-        "sentence_scores": found.sentence_scores,
-        "truncated": found.truncated,
-    }
-
-
-def _translate_with_confidence(translator, calibration, text, **options):
-    """Returns `_translate` with the confidence of each word, and their mean."""
-    found = translate_with_confidence(translator, calibration, text, _options(options))
-    return {
-        "translation": found.text,
-        "score": found.scores,
-        "words": found.words,
-        "word_confidences": found.word_confidences,
-        "confidence": found.confidences,
         "truncated": found.truncated,
     }
 
@@ -256,12 +229,6 @@ def _sample(translator, text, temperature, top_k, top_p, seed):
     }
 
 
-def _identify(identifier, text):
-    """Returns the most probable language, or `und`, and its probability."""
-    found = identifier.identify(text)
-    return {"language": found.languages, "probability": found.probabilities}
-
-
 def _translate_tokens(translator, ids, **options):
     """Translates token ids.
 
@@ -279,5 +246,5 @@ def _translate_tokens(translator, ids, **options):
     lengths = tf.reduce_sum(is_real, axis=1)
     is_known = (ids >= 0) & (ids < search.model.config.source_vocab_size)
     source = tf.RaggedTensor.from_tensor(tf.where(is_known, ids, UNKNOWN_ID), lengths)
-    found = search.run_chunks(source, _options(options), translator.chunk_size)
+    found = search.run_chunks(source, given_options(options), translator.chunk_size)
     return {"ids": found.ids, "num_tokens": found.lengths, "score": found.scores}

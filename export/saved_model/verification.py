@@ -143,6 +143,8 @@ def _sample_inputs(specs, texts, lengths, adapter_names=()):
         "source": strings,
         "target": np.roll(strings, 1),
         "adapter": np.array([adapters[row % len(adapters)].encode() for row in rows], object),
+        "terms": np.array([_sample_terms(row, texts) for row in rows], object),
+        "protect": rows % 16,
         "prefix": np.where(rows % 3 == 0, strings[-1], np.array(b"", object)),
         "keep_capitals": rows % 2 == 0,
     }
@@ -153,6 +155,12 @@ def _sample_inputs(specs, texts, lengths, adapter_names=()):
             is_real = np.arange(spec.shape[1]) < lengths[:, None]
             choices["ids"] = np.where(is_real, 4 + rows[:, None] * 7 % 90, 0)
     return {spec.name: choices[spec.name].astype(spec.dtype.as_numpy_dtype) for spec in specs}
+
+
+def _sample_terms(row, texts):
+    """Returns up to 2 entries that apply to every source, with the first words of other texts."""
+    others = [texts[(row + number) % len(texts)] for number in range(1, 1 + row % 3)]
+    return b"\n".join(b"\t" + b" ".join(text.split()[:2]) for text in others)
 
 
 def run_in_fresh_process(

@@ -334,17 +334,8 @@ class Search:
         logits, attention, state = self.model.decode_step(
             rows.newest, rows.parents, step, state, return_attention=with_coverage
         )
-        # 3. The best k next tokens of every hypothesis, (rows, beam, k), and the best extensions of
-        #    a row, as many as its beam is wide now, (rows, beam).
-        token_ids, token_log_probs = self._best_tokens(logits, rows, step)
-        extensions = rows.log_probs[:, :, tf.newaxis] + token_log_probs
-        k = token_ids.shape[2]
-        log_probs, chosen = tf.math.top_k(
-            tf.reshape(extensions, (-1, self.beam_size * k)), self.beam_size
-        )
-        log_probs = tf.where(self._is_within_beam(rows), log_probs, IMPOSSIBLE)
-        parents = chosen // k
-        newest = tf.gather(tf.reshape(token_ids, (-1, self.beam_size * k)), chosen, batch_dims=1)
+        # 3. The best extensions of a row, as many as its beam is wide now, (rows, beam).
+        log_probs, parents, newest = self.choose_extensions(logits, rows, step, state)
         # 4. The beam is reordered: ids (rows, beam, step), coverage (rows, beam, source_length).
         ids = tf.gather(rows.ids, parents, batch_dims=1)
         coverage = rows.coverage
@@ -368,6 +359,31 @@ class Search:
         )
         return rows, state
 
+    def choose_extensions(self, logits, rows, step, state):
+        """Chooses the extensions of each row that stay in its beam.
+
+        Args:
+            logits: `(rows, beam, vocab)` of the next tokens.
+            rows: the `SearchRows` in the batch.
+            step: `()` int32, number of tokens of every live hypothesis.
+            state: the model's state after the step.
+
+        Returns:
+            Their log-probabilities, the indices of the hypotheses that they extend, and their
+            newest tokens, `(rows, beam)` each; -inf for hypotheses that are not live.
+        """
+        # The best k next tokens of every hypothesis, (rows, beam, k).
+        token_ids, token_log_probs = self.best_tokens(logits, rows, step, state)
+        extensions = rows.log_probs[:, :, tf.newaxis] + token_log_probs
+        k = token_ids.shape[2]
+        log_probs, chosen = tf.math.top_k(
+            tf.reshape(extensions, (-1, self.beam_size * k)), self.beam_size
+        )
+        log_probs = tf.where(self.is_within_beam(rows, state), log_probs, IMPOSSIBLE)
+        parents = chosen // k
+        newest = tf.gather(tf.reshape(token_ids, (-1, self.beam_size * k)), chosen, batch_dims=1)
+        return log_probs, parents, newest
+
     def with_column(self, live, newest, finished, step):
         """Appends the newest tokens, of live hypotheses, and padding, of finished ones.
 
@@ -383,8 +399,13 @@ class Search:
         live = tf.concat([live, newest[:, :, tf.newaxis]], axis=2)
         return live, tf.pad(finished, [[0, 0], [0, 0], [0, 1]])
 
-    def _is_within_beam(self, rows):
-        """Returns `(rows, beam)` bool, True for as many hypotheses as may be live in each row."""
+    def is_within_beam(self, rows, state):
+        """Returns `(rows, beam)` bool, True for as many hypotheses as may be live in each row.
+
+        Args:
+            rows: the `SearchRows` in the batch.
+            state: the model's state after the step.
+        """
         width = self.beam_size
         if _is_given(rows.options.beam_size):
             width = rows.options.beam_size[:, tf.newaxis]
@@ -415,7 +436,7 @@ class Search:
             scores += options.coverage_penalty[:, tf.newaxis] * tf.reduce_sum(missing, axis=2)
         return Hypotheses(ids, scores, log_probs, tf.fill(tf.shape(log_probs), step))
 
-    def _best_tokens(self, logits, rows, step):
+    def best_tokens(self, logits, rows, step, state):
         """Returns the best next tokens and their log-probabilities, both `(rows, beam, k)`.
 
         Tokens that are not allowed have -inf. The only operations over the vocabulary are a
@@ -430,7 +451,7 @@ class Search:
             allowed_logits = block_repeated_ngrams(logits, rows.ids, options.no_repeat_ngram)
         suppressed = self.suppressed_ids
         count = self.beam_size + len(suppressed) + _is_given(options.min_length)
-        best, ids = top_k(allowed_logits, min(count, logits.shape[2] or count))
+        best, ids = self.candidate_tokens(allowed_logits, count, state)
         log_probs = best - normalizer
         for token in suppressed:
             log_probs = tf.where(ids == token, IMPOSSIBLE, log_probs)
@@ -440,10 +461,20 @@ class Search:
         end_log_probs = logits[:, :, end_id, tf.newaxis] - normalizer
         return self._force_tokens(ids, log_probs, end_log_probs, options, step)
 
+    def candidate_tokens(self, logits, count, state):
+        """Returns the logits and ids of the tokens to consider, both `(rows, beam, k)`.
+
+        Args:
+            logits: `(rows, beam, vocab)`, -inf for tokens that are not allowed.
+            count: the number of best tokens to consider.
+            state: the model's state after the step.
+        """
+        return top_k(logits, min(count, logits.shape[2] or count))
+
     def _force_tokens(self, ids, log_probs, end_log_probs, options, step):
         """Forces the prefix, and the end id at the length limit: all other tokens get -inf."""
         is_last = (step >= options.max_length)[:, tf.newaxis, tf.newaxis]
-        is_first = tf.range(ids.shape[2]) == 0  # (k,)
+        is_first = tf.range(ids.shape[2] or tf.shape(ids)[2]) == 0  # (k,)
         log_probs = tf.where(is_last, tf.where(is_first, end_log_probs, IMPOSSIBLE), log_probs)
         ids = tf.where(is_last & is_first, self.end_ids[0], ids)
         if _is_given(options.prefix):

@@ -25,7 +25,7 @@ from tf_transformer.storage.model_dir import load_model
 
 NAMES = [
     *("serving_default", "translate_options", "complete_options", "tokens_options"),
-    *("score", "sample"),
+    *("score", "sample", "terms"),
 ]
 
 # What stands beside the hostile: two rows of every input.
@@ -35,6 +35,8 @@ CALM = {
     "source": SENTENCES,
     "target": (b"Laura sah 3 Lampen im Garten.", b"3 Eier"),
     "prefix": (b"", b"Ein"),
+    "terms": (b"lamps\tStuhl\ngarden\tHaus 7", b""),
+    "protect": (8, 0),
     "ids": ([27, 9, 100, 55, 8, 61], [9, 30, 31]),
     "beam_size": (0, 2),
     "length_penalty": (-1.0, 1.0),
@@ -62,6 +64,9 @@ INTEGER = st.integers(-(2**31), 2**31 - 1) | st.integers(-2, 50)
 FLOAT = st.floats(width=32) | st.sampled_from([0.0, 0.5, 1.0, 2.0])
 HOSTILE = {
     **dict.fromkeys(("text", "source", "target", "prefix"), TEXT),
+    "terms": st.lists(TEXT | st.just(b"\t"), max_size=9).map(b"".join)
+    | st.lists(st.tuples(st.just(b"") | TEXT, TEXT).map(b"\t".join), max_size=20).map(b"\n".join),
+    "protect": INTEGER,
     "ids": st.lists(INTEGER | st.integers(0, 400), max_size=60),
     **dict.fromkeys(("beam_size", "max_length", "min_length", "no_repeat_ngram", "top_k"), INTEGER),
     **dict.fromkeys(("length_penalty", "coverage_penalty", "temperature", "top_p"), FLOAT),

@@ -1,0 +1,179 @@
+"""`translate --terms` and `--protect`: lines translated with terms and protected spans."""
+
+import argparse
+import contextlib
+import math
+import pathlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from export.commands.client_options import given_client_options
+from export.lines.line_batches import BATCH_SIZE
+from export.lines.line_translations import Translate
+from export.saved_model.signature_names import TERMS
+from tf_transformer.command_line.command_options import given_search
+from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
+from tf_transformer.decoding.search_options import SEARCH_OPTIONS
+from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
+from tf_transformer.terms.limits import SPAN_BITS
+
+# Options for several translations of a line, or for other searches.
+_EXCLUDED = ("n_best", "split_sentences", "runner", "saved_model", *RERANKING_OPTIONS)
+# The outputs of the signature `terms` that are used, with their data types.
+_OUTPUTS = {
+    "translation": "DT_STRING",
+    "score": "DT_FLOAT",
+    "truncated": "DT_BOOL",
+    "terms_unmet": "DT_STRING",
+    "terms_ignored": "DT_INT32",
+}
+# What `translate` calls with the inputs of lines; it returns outputs of the signature `terms`.
+_Call = Callable[[dict[str, list], list[int]], Iterator[dict[str, list]]]
+
+
+class Terms(NamedTuple):
+    """The checked options.
+
+    Attributes:
+        glossary: a `Glossary`, empty without `--terms`.
+        protect: the input `protect`.
+    """
+
+    glossary: Any
+    protect: int
+
+    def facts(self) -> dict[str, Any]:
+        """Returns what translations depend on, for `check_resumption`."""
+        return {"terms": self.glossary.digest(), "protect": self.protect}
+
+    def inputs(self, lines: list[bytes]) -> dict[str, list]:
+        """Returns the inputs of the signature `terms` for lines, without search options."""
+        return {
+            "text": lines,
+            "terms": [self.glossary.entries_for(line) for line in lines],
+            "protect": [self.protect] * len(lines),
+        }
+
+
+def add_term_options(parser: argparse.ArgumentParser) -> None:
+    """Adds `--terms` and `--protect`."""
+    parser.add_argument(
+        "--terms", type=pathlib.Path, metavar="F",
+        help="lines `source phrase<TAB>target phrase`; the translation of a line in which the "
+        "first occurs contains the second. With --server, it must serve the signature `terms`",
+    )  # fmt: skip
+    parser.add_argument(
+        "--protect", nargs="+", choices=tuple(SPAN_BITS), metavar="KIND",
+        help=f"copy these unchanged: {', '.join(SPAN_BITS)}",
+    )  # fmt: skip
+
+
+def given_terms(options: argparse.Namespace) -> "TermLines | None":
+    """Returns the terms and protected spans, or None if none are given.
+
+    Raises:
+        InputError: the file of terms is not valid, or another option does not go with them.
+    """
+    if options.terms is None and not options.protect:
+        return None
+    name = "--protect" if options.terms is None else "--terms"
+    for other in _EXCLUDED:
+        if getattr(options, other):
+            raise InputError(f"--{other.replace('_', '-')} is not valid with {name}")
+    if options.xla == "on":
+        raise InputError(f"--xla on is not valid with {name}, whose search cannot be compiled")
+    from tf_transformer.terms.glossary import Glossary, protection
+
+    glossary = Glossary(()) if options.terms is None else Glossary.read(options.terms)
+    return TermLines(Terms(glossary, protection(options.protect or ())))
+
+
+class TermLines:
+    """Translates lines with terms, and counts those that lack some.
+
+    Args:
+        terms: the terms.
+
+    Attributes:
+        num_incomplete: number of translations that lack a term or a protected span.
+    """
+
+    def __init__(self, terms: Terms):
+        self.terms = terms
+        self.num_incomplete = 0
+
+    def translating(self, call: _Call) -> Translate:
+        """Returns what translates lines by the signature `terms`, or by what computes the same."""
+
+        def translate(lines, numbers):
+            for batch in call(self.terms.inputs(lines), numbers):
+                columns = (batch[name] for name in _OUTPUTS)
+                for text, score, truncated, unmet, num_ignored in zip(*columns, strict=True):
+                    self.num_incomplete += bool(unmet) or num_ignored > 0
+                    yield [(text, score, truncated)]
+
+        return translate
+
+    def report(self) -> None:
+        """Prints how many translations lack terms, if any do."""
+        if self.num_incomplete:
+            print(
+                "tf-transformer: translations that lack terms or protected spans: "
+                f"{self.num_incomplete}",
+                file=sys.stderr,
+            )
+
+
+@contextlib.contextmanager
+def connect_with_terms(
+    options: argparse.Namespace, lines: TermLines
+) -> Iterator[tuple[Translate, int]]:
+    """Connects to the server of `translate --server`, as `connect`, for its signature `terms`.
+
+    Args:
+        options: the parsed command line.
+        lines: the terms.
+
+    Yields:
+        What translates lines, and the number of lines to translate at once.
+
+    Raises:
+        InputError: the address or an option is not valid.
+    """
+    from export.client import Client
+
+    search = {option.name: option.unset for option in SEARCH_OPTIONS} | given_search(options)
+    with Client(options.server, **given_client_options(options)) as client:
+
+        def call(inputs, numbers):
+            known = _check_signature(client.signatures.get(TERMS), options.server)
+            given = {name: value for name, value in search.items() if name in known}
+            num_lines = len(inputs["text"])
+            inputs |= {name: [value] * num_lines for name, value in given.items()}
+            for batch in client.predict_batches(inputs, TERMS, numbers):
+                if not all(map(math.isfinite, batch["score"])):
+                    raise OSError(f"{options.server}: expected finite scores, got {batch['score']}")
+                yield batch
+
+        yield lines.translating(call), max(BATCH_SIZE, client.max_batch_size * client.concurrency)
+
+
+def _check_signature(signature, server):
+    """Returns the inputs of the server's signature `terms`, after a check of its outputs."""
+    from export.client.signature import TensorSpec
+
+    if signature is None:
+        raise InputError(
+            f"{server}: the model has no signature {TERMS!r}, which --terms and --protect need; "
+            f"export it with --signatures serving_default translate_options {TERMS}"
+        )
+    expected = {name: TensorSpec(data_type, (None,)) for name, data_type in _OUTPUTS.items()}
+    found = {name: signature.outputs.get(name) for name in _OUTPUTS}
+    if found != expected:
+        raise InputError(
+            f"{server}: expected a signature {TERMS!r} with the outputs {', '.join(_OUTPUTS)}, one "
+            f"value per row. Received: {shown(found)}"
+        )
+    return signature.inputs

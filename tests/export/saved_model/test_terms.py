@@ -1,0 +1,327 @@
+"""The signature `terms`: its promises, on a SavedModel, through the client and the command."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from export.client import Client
+from export.saved_model.signature_names import SIGNATURES
+from export.saved_model.signatures import ServedTranslator
+from tests.export.saved_model.test_signatures import DEFAULTS
+from tests.serving_stub import Behaviour, serve
+from tests.tf_transformer.text.test_tokenizer import make_tokenizer
+from tf_transformer.__main__ import main
+from tf_transformer.inference.term_translator import TermTranslator
+from tf_transformer.inference.translator import Translator
+from tf_transformer.storage.model_dir import load_model
+from tf_transformer.terms.limits import MAX_PHRASES
+from tf_transformer.terms.phrases import PhraseSpeller, merge_phrases
+from tf_transformer.text.special_ids import END_ID
+
+OUTPUTS = {
+    *("translation", "score", "truncated"),
+    *("terms_met", "terms_unmet", "terms_ignored"),
+}
+
+
+@pytest.fixture(scope="module")
+def translator(talkative):
+    return Translator(*load_model(talkative))
+
+
+@pytest.fixture(scope="module")
+def signatures(translator, tmp_path_factory):
+    """Those of a SavedModel."""
+    path = str(tmp_path_factory.mktemp("terms") / "1")
+    served = ServedTranslator(translator, ["terms", "translate_options"])
+    tf.saved_model.save(served, path, signatures=served.functions)
+    return tf.saved_model.load(path).signatures
+
+
+@pytest.fixture(scope="module")
+def sentences(corpus):
+    return (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:24]
+
+
+def ask(signatures, text, terms=None, protect=0, name="terms", **options):
+    """The answer of a signature; inputs are lists, or one value for all rows."""
+    inputs = DEFAULTS | options | {"text": text}
+    if name == "terms":
+        inputs |= {"terms": terms or [""] * len(text), "protect": protect}
+    function = signatures[name]
+    tensors = {
+        key: tf.constant(np.broadcast_to(inputs[key], (len(text),)), spec.dtype)
+        for key, spec in function.structured_input_signature[1].items()
+    }
+    answer = {key: value.numpy() for key, value in function(**tensors).items()}
+    return {
+        key: [x.decode() for x in value] if value.dtype == object else value
+        for key, value in answer.items()
+    }
+
+
+def test_it_is_only_exported_on_request(translator):
+    assert "terms" not in SIGNATURES
+    served = ServedTranslator(translator, ["serving_default"])
+    assert list(served.functions) == ["serving_default"] and len(served.tokenizers) == 2
+
+
+@pytest.mark.slow
+def test_rows_without_terms_get_the_plain_translation(signatures, sentences):
+    """Also beside rows with terms, and with options of their own."""
+    options = {
+        "beam_size": np.arange(24) % 5,
+        "min_length": np.arange(24) % 4,
+        "no_repeat_ngram": np.arange(24) % 3,
+        "coverage_penalty": np.where(np.arange(24) % 4 == 0, 0.2, 0),
+    }
+    plain = ask(signatures, sentences, name="translate_options", **options)
+    for terms in ([""] * 24, ["", "\tLampe", "not there\tLampe"] * 8):
+        found = ask(signatures, sentences, terms, **options)
+        assert found.keys() == OUTPUTS
+        rows = [row for row in range(24) if not terms[row].startswith("\t")]
+        for row in rows:
+            assert found["translation"][row] == plain["translation"][row]
+            np.testing.assert_allclose(found["score"][row], plain["score"][row], rtol=1e-5)
+            assert found["terms_met"][row] == found["terms_unmet"][row] == ""
+
+
+@pytest.mark.slow
+def test_terms_are_in_the_translations(signatures, sentences, corpus):
+    """Words of other sentences, which the model would not write of itself."""
+    lines = (corpus.directory / "test.de").read_text(encoding="utf-8").splitlines()
+    draw = np.random.default_rng(0)
+    for beam_size in (1, 4):
+        phrases = [
+            [" ".join(draw.choice(lines).split()[:2]) for _ in range(1 + row % 3)]
+            for row in range(len(sentences))
+        ]
+        terms = ["\n".join(f"\t{phrase}" for phrase in row) for row in phrases]
+        found = ask(signatures, sentences, terms, beam_size=beam_size)
+        for row, text in enumerate(found["translation"]):
+            assert all(phrase in text for phrase in phrases[row]), (phrases[row], text)
+            assert set(found["terms_met"][row].split("\n")) == set(phrases[row])
+            assert found["terms_unmet"][row] == ""
+        assert not found["terms_ignored"].any()
+        alone = [
+            ask(signatures, [sentences[row]], [terms[row]], beam_size=beam_size)
+            for row in range(0, 24, 5)
+        ]
+        for row, answer in zip(range(0, 24, 5), alone, strict=True):
+            assert answer["translation"] == [found["translation"][row]]
+            np.testing.assert_allclose(answer["score"], found["score"][row], rtol=1e-4)
+
+
+def test_protected_spans_are_copied(signatures):
+    text = ["Paul owes {name} 12,345 dollars, see www.a.de", "3 eggs", "{} and {}"]
+    found = ask(signatures, text, protect=[1 + 4 + 8, 8, 4])
+    assert "{name}" in found["translation"][0] or "{name}" in found["terms_unmet"][0]
+    assert found["terms_met"][1] == "3" and "3" in found["translation"][1]
+    for row, spans in enumerate((["{name}", "12,345", "www.a.de"], ["3"], ["{}"])):
+        listed = found["terms_met"][row].split("\n") + found["terms_unmet"][row].split("\n")
+        assert set(listed) - {""} == set(spans)
+    plain = ask(signatures, text)
+    assert plain["terms_met"] == plain["terms_unmet"] == [""] * 3
+
+
+def test_without_bytes_unknown_pieces_are_reported():
+    tokenizer = make_tokenizer(byte_fallback=False, size=80)
+    wanted = merge_phrases(
+        tf.ragged.constant([["中文", "the", "the", "中"], []]),
+        tf.ragged.constant([[], ["the"] * 3]),
+    )
+    assert wanted.text.numpy().tolist() == [["中文".encode(), b"the", "中".encode(), b""],
+                                            [b"the", b"", b"", b""]]  # fmt: skip
+    assert wanted.count.numpy().tolist() == [[1, 1, 1, 0], [3, 0, 0, 0]]
+    constraints, is_writable = PhraseSpeller(tokenizer, [END_ID]).constraints(wanted)
+    assert is_writable.numpy().tolist() == [[False, True, False, False], [True] + [False] * 3]
+    assert constraints.needed.numpy().tolist() == [[0, 1, 0, 0], [3, 0, 0, 0]]
+    assert constraints.is_closed.numpy().tolist() == [[False] * 4, [True] + [False] * 3]
+    for spelling in (0, 1):
+        ids = constraints.ids[0, 1, spelling]
+        assert tokenizer.detokenize(ids[tf.newaxis]).numpy().tolist() == [b"the"]
+    begins = [tokenizer.pieces[constraints.ids[0, 1, spelling, 0]][0] for spelling in (0, 1)]
+    assert begins == ["\u2581", "t"]
+
+
+def test_source_phrases(signatures):
+    text = ["The lamp costs 3 euros.", "The lamps cost 3 euros.", "", "lamp"]
+    found = ask(signatures, text, ["lamp\tStuhl"] * 4)
+    assert found["terms_met"] == ["Stuhl", "", "", "Stuhl"]
+    found = ask(signatures, text[2:3], ["\tStuhl"])
+    assert found["translation"] == [""] and found["terms_unmet"] == ["Stuhl"]
+    assert found["score"].tolist() == [0]
+
+
+def test_terms_that_exceed_the_limit_are_reported(signatures, translator):
+    """As many as fit; the requested length grows by what terms need, but not beyond the model's."""
+    phrase = "Heute ist Montag"
+    found = ask(signatures, ["3 eggs"], [f"\t{phrase}"], max_length=1)
+    assert phrase in found["translation"][0]
+    words = [f"Haus {letter}" for letter in "abcdefghijklmnopqrst"]
+    found = ask(signatures, ["3 eggs"], ["\n".join(f"\t{word}" for word in words)])
+    (text,) = found["translation"]
+    met, unmet = (found[name][0].split("\n") for name in ("terms_met", "terms_unmet"))
+    assert sorted([*met, *unmet]) == words[:MAX_PHRASES]
+    assert len(met) > 3 and all(word in text for word in met)
+    assert found["terms_ignored"].tolist() == [len(words) - MAX_PHRASES]
+    assert len(translator.target_tokenizer.encode([text])[0]) <= translator.source_limit
+
+
+def test_what_the_vocabulary_cannot_write_is_reported(signatures):
+    """The vocabulary has bytes, but its normalization changes some characters."""
+    phrases = ["中文", "\u202eabc", "a\u200bb", "ﬁ", "e\u0301", "\ufffd"]
+    found = ask(signatures, ["3 eggs"] * 6, [f"\tHaus\n\t{phrase}" for phrase in phrases])
+    assert [x != "" for x in found["terms_unmet"]] == [False, False, True, True, True, True]
+    for row, phrase in enumerate(phrases):
+        met = ["Haus"] if found["terms_unmet"][row] == phrase else ["Haus", phrase]
+        assert found["terms_met"][row].split("\n") == met
+        assert all(phrase in found["translation"][row] for phrase in met)
+
+
+WORD = st.sampled_from(["Haus", "ein", "Lampe", "3", "am 5. Mai", "z", "in Köln", "aus Haus"])
+ODD = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
+    ["\u202e", "\u200b", "\t", "\n", "\r", "中文", "e\u0301", "{x}", "https://a.b", "\0", "⁇", "▁"]
+)
+SOURCE = st.lists(WORD | ODD, max_size=6).map(" ".join)
+TERMS = st.lists(
+    st.tuples(st.just("") | WORD | ODD, WORD | ODD).map("\t".join) | ODD, max_size=5
+).map("\n".join)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(SOURCE, TERMS, st.integers(-(2**31), 2**31 - 1)), min_size=1, max_size=6))
+def test_reports_are_true_of_any_text(signatures, rows):
+    text, terms, protect = map(list, zip(*rows, strict=True))
+    found = ask(signatures, text, terms, protect)
+    assert np.isfinite(found["score"]).all() and (found["terms_ignored"] >= 0).all()
+    for row, translation in enumerate(found["translation"]):
+        for phrase in found["terms_met"][row].split("\n"):
+            assert phrase in translation
+        if not text[row].strip():
+            assert translation == ""
+
+
+@pytest.mark.slow
+def test_with_a_shortlist(talkative, tmp_path, sentences):
+    """Phrases may have pieces that the shortlist of their source does not have."""
+    from tf_transformer.shortlists.table import ShortlistTable
+
+    model, source, target = load_model(talkative)
+    always = np.arange(4, 40, dtype=np.int32)
+    by_source = np.zeros((source.vocab_size, 1), np.int32)
+    table = ShortlistTable(always, by_source, "digest")
+    translator = TermTranslator(Translator(model, source, target, shortlist=table))
+    for found in translator(sentences[:6], terms=[("", "Heute ist Montag")]):
+        assert found.met == ["Heute ist Montag"] and "Heute ist Montag" in found.text
+
+
+def test_from_python(translator):
+    terms = TermTranslator(translator)
+    found = terms(["The lamp is {x}.", "3"], terms=[("lamp", "Stuhl")], protect=["numbers"])
+    assert found[0].met == ["Stuhl"] and "Stuhl" in found[0].text
+    assert found[1].met == ["3"]
+    with pytest.raises(ValueError, match="index 0: expected a target phrase"):
+        terms(["a"], terms=[("a", "")])
+    with pytest.raises(ValueError, match="`protect` must be a list of some of"):
+        terms(["a"], protect=["all"])
+
+
+# ---- Commands and the client ----
+
+
+def behaviour_of(function):
+    """A stand-in for TF Serving that serves the signature as `terms`."""
+    positional, keywords = function.structured_input_signature
+    inputs = {spec.name: spec for spec in positional} | keywords
+    names = {tf.string: "DT_STRING", tf.int32: "DT_INT32", tf.float32: "DT_FLOAT"}
+    outputs = {
+        name: (names.get(spec.dtype, "DT_BOOL"), ())
+        for name, spec in function.structured_outputs.items()
+    }
+
+    def answer(**values):
+        tensors = {name: tf.constant(values[name], spec.dtype) for name, spec in inputs.items()}
+        return {name: x.numpy().tolist() for name, x in function(**tensors).items()}
+
+    specs = {name: (names[spec.dtype], ()) for name, spec in inputs.items()}
+    return Behaviour(specs={"terms": (specs, outputs)}, answers={"terms": answer})
+
+
+HOSTILE = [
+    ("3 eggs", "\n".join(f"\tHaus {n}" for n in range(10_000))),
+    ("3 eggs", "eggs\tEier\neggs\tHaus\neggs\tEier"),
+    ("3 eggs", "\t\n\n\t \n"),
+    ("\u202e3 \u200beggs\u202c", "3\t\u202eEier\u200b"),
+    ("我们 Haus ก שלום", "我们\t我们\nHaus\tHaus"),
+    ("3 eggs", "eggs\t" + "x" * 10_000),
+    ("", "\tHaus"),
+    ("{" * 500, "\t" + "{" * 200),
+    ("www." + "a" * 5000, ""),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["rest", "grpc"])
+def test_hostile_terms_through_the_client(signatures, protocol):
+    text, terms = map(list, zip(*HOSTILE, strict=True))
+    rows = {"text": text, "terms": terms, "protect": [15] * len(text)}
+    rows |= {name: [value] * len(text) for name, value in DEFAULTS.items()}
+    with (
+        serve(protocol, behaviour_of(signatures["terms"])) as address,
+        Client(address, protocol=protocol) as client,
+    ):
+        found = client.predict(rows, "terms")
+    assert found.keys() == OUTPUTS
+    assert all(len(column) == len(HOSTILE) for column in found.values())
+    assert found["terms_ignored"][0] == 10_000 - MAX_PHRASES + 1  # and a number
+    assert found["terms_met"][1] == "Eier\nHaus\n3"
+    for phrases, translation in zip(found["terms_met"], found["translation"], strict=True):
+        assert all(phrase in translation for phrase in phrases.split("\n"))
+
+
+@pytest.mark.slow
+def test_commands(talkative, signatures, tmp_path, capsys):
+    """Exported and verified; the same lines by the model directory and by a server."""
+    command = ["export", "--model-dir", str(talkative), "--output", str(tmp_path / "served")]
+    assert main([*command, "--signatures", "terms"]) == 0
+    record = json.loads((tmp_path / "served" / "1" / "model.json").read_text())
+    assert record["signatures"] == ["terms"]
+    warm_up = tmp_path / "served" / "1" / "assets.extra" / "tf_serving_warmup_requests"
+    assert b"protect" in warm_up.read_bytes()
+    (tmp_path / "in").write_text("The lamp costs 3 euros.\n\n{name} is 5\n")
+    (tmp_path / "terms").write_text("lamp\tStuhl\nis\ta\u200bb\n")
+    options = ["--input", str(tmp_path / "in"), "--terms", str(tmp_path / "terms")]
+    options += ["--protect", "placeholders", "numbers", "--output"]
+    capsys.readouterr()
+    assert main(["translate", "--model-dir", str(talkative), *options, str(tmp_path / "a")]) == 0
+    note = "tf-transformer: translations that lack terms or protected spans: 1\n"
+    assert capsys.readouterr().err == note
+    served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["terms"]
+    with serve("rest", behaviour_of(served)) as address:
+        assert main(["translate", "--server", address, *options, str(tmp_path / "b")]) == 0
+        assert capsys.readouterr().err == note
+    lines = (tmp_path / "a").read_text().split("\n")
+    assert "Stuhl" in lines[0] and "3" in lines[0] and "5" in lines[2]
+    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text()
+
+
+def test_a_server_without_the_signature(tmp_path, capsys):
+    (tmp_path / "in").write_text("a dog\n")
+    (tmp_path / "terms").write_text("dog\tHund\n")
+    with serve("rest", Behaviour()) as address:
+        command = ["translate", "--server", address, "--input", str(tmp_path / "in")]
+        assert main([*command, "--terms", str(tmp_path / "terms")]) == 2
+        error = capsys.readouterr().err
+        assert "the model has no signature 'terms', which --terms and --protect need" in error
+        assert error.count("\n") == 1
+    specs = {"terms": ({"text": ("DT_STRING", ())}, {"translation": ("DT_STRING", ())})}
+    with serve("rest", Behaviour(specs=specs)) as address:
+        command[2] = address
+        assert main([*command, "--protect", "urls"]) == 2
+        assert "expected a signature 'terms' with the outputs" in capsys.readouterr().err

@@ -1,0 +1,271 @@
+"""Constrained search against enumeration and plain Python, on scripted models."""
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tf_transformer.decoding.scripted_model import (
+    BEGIN,
+    END,
+    PAD,
+    ScriptedSteps,
+    all_outputs,
+    first_cache,
+    scripted_model,
+    step_function,
+)
+from tf_transformer.decoding.beam_search import Search, SearchOptions
+from tf_transformer.terms.constrained_search import ConstrainedSearch, TrackedModel
+from tf_transformer.terms.constraints import Constraints, TokenTables, count_occurrences
+
+VOCAB = 6
+TOKENS = tuple(range(3, VOCAB))
+# Tokens 4 and 5 continue a word, 3 and 4 end in one.
+BEGINS, ENDS = (np.isin(np.arange(VOCAB), tokens) for tokens in ((4, 5), (3, 4)))
+PLAIN_TABLES = TokenTables(*2 * [tf.zeros(VOCAB, tf.bool)])
+WORD_TABLES = TokenTables(tf.constant(BEGINS), tf.constant(ENDS))
+
+
+class Phrase:
+    """A phrase of a test: its spellings, as tuples of tokens, and what it asks for."""
+
+    def __init__(self, *spellings, needed=1, starts_in_word=True, is_closed=False):
+        self.spellings = spellings
+        self.needed = needed
+        self.starts_in_word = starts_in_word
+        self.is_closed = is_closed
+
+    def __repr__(self):
+        return f"Phrase{self.spellings, self.needed, self.starts_in_word, self.is_closed}"
+
+    def is_plain(self):
+        return self.starts_in_word and not self.is_closed
+
+    def count(self, ids, begins, ends):
+        """Occurrences in ids, found by comparing slices from left to right."""
+        count, last = 0, 0
+        for end in range(1, len(ids) + 1):
+            for spelling in self.spellings:
+                start = end - len(spelling)
+                if start < last or ids[start:end] != spelling:
+                    continue
+                if start > 0 and ends[ids[start - 1]] and not self.starts_in_word:
+                    continue
+                is_continued = end < len(ids) and begins[ids[end]]
+                count += not (self.is_closed and is_continued)
+                last = end
+                break
+        return count
+
+
+def make_constraints(rows):
+    """`Constraints` of lists of phrases."""
+    shape = (len(rows), 4)
+    ids = np.zeros((*shape, 2, 4), np.int32)
+    needed, closed = np.zeros(shape, np.int32), np.zeros(shape, bool)
+    starts = np.zeros((*shape, 2), bool)
+    for row, column in np.ndindex(shape):
+        if column < len(rows[row]):
+            phrase = rows[row][column]
+            for index, spelling in enumerate(phrase.spellings):
+                ids[row, column, index, : len(spelling)] = spelling
+            needed[row, column], closed[row, column] = phrase.needed, phrase.is_closed
+            starts[row, column] = phrase.starts_in_word
+    return Constraints(*map(tf.constant, (ids, needed, starts, closed)))
+
+
+compiled_count = tf.function(count_occurrences, reduce_retracing=True)
+
+
+@functools.cache
+def compiled(beam_size, num_best, is_constrained, vocab_size=VOCAB):
+    """The search as one graph for all tables, phrases and limits."""
+
+    @tf.function(reduce_retracing=True)
+    def run(table, rows, options, constraints, begins, ends):
+        model = ScriptedSteps(step_function(table))
+        state = first_cache(rows, beam_size)
+        if not is_constrained:
+            return Search(model, beam_size, (END,), num_best, (PAD, BEGIN)).run(
+                state, BEGIN, options
+            )
+        model = TrackedModel(model, TokenTables(begins, ends))
+        search = ConstrainedSearch(model, beam_size, (END,), num_best, (PAD, BEGIN))
+        return search.run(model.start(state, constraints, beam_size), BEGIN, options)
+
+    return run
+
+
+def find(model, phrases, max_lengths, *, beam_size, num_best=1, tables=PLAIN_TABLES, **options):
+    """What a constrained search finds for rows of phrases; `max_lengths` one for all, or a list."""
+    rows = tf.range(len(phrases))
+    max_lengths = tf.constant(np.broadcast_to(max_lengths, len(phrases)).astype(np.int32))
+    options = SearchOptions(max_length=max_lengths, length_penalty=0.6, **options)
+    run = compiled(beam_size, num_best, True, len(tables.ends_in_word))
+    found = run(model.table, rows, options, make_constraints(phrases), *tables)
+    return type(found)(*(x.numpy() for x in found))
+
+
+def outputs(found, row):
+    return [
+        tuple(ids[:length].tolist())
+        for ids, score, length in zip(found.ids[row], found.scores[row], found.lengths[row],
+                                      strict=True)
+        if np.isfinite(score)
+    ]  # fmt: skip
+
+
+def is_complete(ids, phrases, tables=PLAIN_TABLES):
+    tables = [table.numpy() for table in tables]
+    return all(phrase.count(ids, *tables) >= phrase.needed for phrase in phrases)
+
+
+SPELLING = st.lists(st.sampled_from(TOKENS), min_size=1, max_size=3).map(tuple)
+PLAIN_PHRASE = st.builds(
+    lambda spellings, needed: Phrase(*spellings, needed=needed),
+    st.lists(SPELLING, min_size=1, max_size=2, unique=True),
+    st.sampled_from([1, 1, 1, 2]),
+)
+WORD_PHRASE = st.builds(
+    lambda spellings, needed, starts, closed: Phrase(
+        *spellings, needed=needed, starts_in_word=starts, is_closed=closed
+    ),
+    st.lists(SPELLING, min_size=1, max_size=2, unique=True),
+    st.sampled_from([1, 1, 2]),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.lists(WORD_PHRASE, max_size=3), min_size=1, max_size=4),
+    st.lists(st.lists(st.sampled_from(TOKENS), max_size=9), min_size=4, max_size=4),
+)
+def test_occurrences_are_those_of_slices(phrases, outputs):
+    ids = np.zeros((len(phrases), 9), np.int32)
+    for row, tokens in zip(ids, outputs, strict=False):
+        row[: len(tokens)] = tokens
+    found = compiled_count(make_constraints(phrases), tf.constant(ids), WORD_TABLES).numpy()
+    for row, row_phrases in enumerate(phrases):
+        expected = [phrase.count(tuple(outputs[row]), BEGINS, ENDS) for phrase in row_phrases]
+        assert found[row, : len(expected)].tolist() == expected
+
+
+def test_a_beginning_that_is_not_continued_may_be_part_of_the_phrase():
+    phrase = Phrase((3, 4, 3, 5))
+    for ids, count in (((3, 4, 3, 4, 3, 5), 1), ((3, 3, 4, 3, 5), 1), ((3, 4, 4, 3, 5), 0)):
+        found = compiled_count(make_constraints([[phrase]]), tf.constant([ids]), PLAIN_TABLES)
+        assert found.numpy().tolist() == [[count, 0, 0, 0]]
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(WORD_PHRASE, max_size=2), min_size=1, max_size=3), st.integers(0, 4))
+def test_a_wide_beam_finds_the_best_of_all_outputs_with_the_phrases(phrases, max_length):
+    """A row whose phrases do not fit has an output with the most that do."""
+    model = scripted_model(VOCAB)
+    found = find(model, phrases, max_length, beam_size=210, num_best=3, tables=WORD_TABLES)
+    for row, row_phrases in enumerate(phrases):
+        everything = all_outputs(model, row, max_length, 0.6, (PAD, BEGIN))
+        complete = [x for x in everything if is_complete(x.ids, row_phrases, WORD_TABLES)]
+        if complete:
+            expected = complete[:3]
+            assert outputs(found, row)[: len(expected)] == [x.ids for x in expected]
+            np.testing.assert_allclose(
+                found.scores[row, : len(expected)], [x.score for x in expected], rtol=1e-5
+            )
+        elif all(phrase.is_plain() for phrase in row_phrases):
+
+            def num_found(ids, row_phrases=row_phrases):
+                counts = (min(p.needed, p.count(ids, BEGINS, ENDS)) for p in row_phrases)
+                return sum(counts)
+
+            # Only outputs of the largest length are forced to end.
+            longest = [x for x in everything if len(x.ids) == max_length]
+            most = max(num_found(x.ids) for x in longest)
+            best = next(x for x in longest if num_found(x.ids) == most)
+            assert outputs(found, row)[0] == best.ids
+
+
+@pytest.mark.slow
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.lists(PLAIN_PHRASE, max_size=4), min_size=1, max_size=4),
+    st.integers(1, 4),
+    st.integers(0, 3),
+    st.sampled_from([6, 7, 8]),
+)
+def test_phrases_that_fit_are_always_there(phrases, beam_size, slack, vocab_size):
+    model = scripted_model(vocab_size)
+    tables = TokenTables(*2 * [tf.zeros(vocab_size, tf.bool)])
+    constraints = make_constraints(phrases)
+    max_lengths = constraints.num_tokens().numpy() + slack
+    found = find(model, phrases, max_lengths, beam_size=beam_size, tables=tables)
+    for row, row_phrases in enumerate(phrases):
+        (best, *_) = outputs(found, row)
+        assert len(best) <= max_lengths[row]
+        assert is_complete(best, row_phrases, tables)
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.lists(PLAIN_PHRASE, max_size=3), min_size=2, max_size=5),
+    st.integers(1, 4),
+    st.integers(3, 9),
+)
+def test_rows_do_not_influence_each_other(phrases, beam_size, max_length):
+    """A row without phrases gets what the plain search finds, and each what it gets alone."""
+    model = scripted_model(VOCAB)
+    together = find(model, phrases, max_length, beam_size=beam_size)
+    options = SearchOptions(max_length=tf.fill([len(phrases)], max_length), length_penalty=0.6)
+    plain = compiled(beam_size, 1, False)(
+        model.table, tf.range(len(phrases)), options, make_constraints(phrases), *PLAIN_TABLES
+    )
+    for row, row_phrases in enumerate(phrases):
+        alone = find(
+            model, [*[[]] * row, row_phrases], max_length, beam_size=beam_size
+        )  # the scripted model knows rows by their number
+        assert outputs(together, row)[0] == outputs(alone, row)[0]
+        np.testing.assert_allclose(together.scores[row, 0], alone.scores[row, 0], rtol=1e-5)
+        if not row_phrases:
+            length = plain.lengths[row, 0]
+            assert outputs(together, row)[0] == tuple(plain.ids[row, 0, :length].numpy())
+            np.testing.assert_allclose(together.scores[row, 0], plain.scores[row, 0], rtol=1e-5)
+
+
+def test_per_row_options():
+    """Beam sizes, minimum lengths and repetitions of rows hold beside phrases."""
+    model = scripted_model(VOCAB)
+    phrases = [[Phrase((5, 3))], [], [Phrase((4, 4))], [Phrase((4, 4))]]
+    found = find(
+        model,
+        phrases,
+        8,
+        beam_size=4,
+        min_length=tf.constant([6, 6, 0, 0]),
+        no_repeat_ngram=tf.constant([0, 0, 0, 1]),
+    )
+    best = [outputs(found, row)[0] for row in range(4)]
+    assert len(best[0]) >= 6 and len(best[1]) >= 6
+    assert is_complete(best[0], phrases[0]) and is_complete(best[2], phrases[2])
+    # A phrase that repeats a token cannot be written where none may repeat.
+    assert len(set(best[3])) == len(best[3])
+
+
+def test_contradictory_limits_give_the_most(no_hang):
+    """Three phrases of 2 tokens in an output of 5: two of them are there."""
+    model = scripted_model(VOCAB)
+    phrases = [Phrase((3, 4)), Phrase((4, 5)), Phrase((5, 5), needed=1)]
+    for order in itertools.permutations(phrases):
+        found = find(model, [list(order)], 3, beam_size=4)
+        best = outputs(found, 0)[0]
+        assert len(best) == 3
+        assert sum(phrase.count(best, BEGINS * 0, ENDS * 0) >= 1 for phrase in phrases) >= 2

@@ -1,0 +1,1 @@
+"""Terms and protected spans: phrases that a translation must contain."""

@@ -1,0 +1,50 @@
+"""Protected spans of a source: what a translation copies unchanged, as part of a graph."""
+
+import tensorflow as tf
+
+from tf_transformer.terms.entries import valid_text
+from tf_transformer.terms.limits import SPAN_BITS
+
+# Around spans that have been found, and around those of the current kind; spaces in a source.
+_FOUND, _NEW = "\x1f", "\x1e"
+_ANY = rf"[^\s\p{{Z}}{_FOUND}{_NEW}]"
+# Of the syntax of RE2, one for each kind of `SPAN_BITS`.
+_PATTERNS = {
+    # Without the punctuation after an address.
+    "urls": rf"(?i:(?:https?|ftp)://|www\.){_ANY}*[^\s\p{{Z}}{_FOUND}{_NEW}.,;:!?'\"<>()\[\]{{}}]",
+    "emails": r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}",
+    "placeholders": "|".join(
+        (
+            rf"\{{\{{[^{{}}\n\r{_FOUND}{_NEW}]{{1,64}}\}}\}}",  # {{name}}
+            rf"\$?\{{[^{{}}\s\p{{Z}}{_FOUND}{_NEW}]{{0,64}}\}}",  # {name}, {} and ${name}
+            r"%\([A-Za-z0-9_.]{1,64}\)[A-Za-z]",  # %(name)s
+            r"%(?:[0-9]+\$)?[-+0#]*[0-9]*(?:\.[0-9]+)?[a-zA-Z]\b",  # %s, %1$s, %5.2f
+        )
+    ),
+    # With separators between digits, as in 1,000.5 and 12:30; not within words.
+    "numbers": r"\b[0-9]+(?:[.,:/][0-9]+)*\b",
+}
+
+
+def find_spans(text: tf.Tensor, protect: tf.Tensor) -> tf.RaggedTensor:
+    """Finds the spans that are protected.
+
+    Args:
+        text: `(rows,)` strings, the sources.
+        protect: `(rows,)` int32, the sum of the `SPAN_BITS` of the kinds to protect; other bits
+            mean nothing.
+
+    Returns:
+        `(rows, (spans))` strings, as often as they occur, in the order of the text.
+    """
+    text = tf.strings.regex_replace(valid_text(text), f"[{_FOUND}{_NEW}]", " ")
+    for kind, bit in SPAN_BITS.items():
+        # Of the two groups, one is empty: what has been found stays, followed by an empty span.
+        pattern = f"({_FOUND}[^{_FOUND}]*{_FOUND})|({_PATTERNS[kind]})"
+        marked = tf.strings.regex_replace(text, pattern, rf"\1{_NEW}\2{_NEW}")
+        marked = tf.strings.regex_replace(marked, _NEW * 2, "")
+        marked = tf.strings.regex_replace(marked, _NEW, _FOUND)
+        text = tf.where(tf.bitwise.bitwise_and(protect, bit) != 0, marked, text)
+    parts = tf.strings.split(text, _FOUND)  # text, span, text, span, ..., text
+    is_span = tf.ragged.range(parts.row_lengths()) % 2 == 1
+    return tf.ragged.boolean_mask(parts, is_span)
