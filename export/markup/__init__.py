@@ -1,0 +1,6 @@
+"""Markup: HTML and XML documents translated, with their tags put back by word alignments."""
+
+from export.markup.aligned_translation import AlignedTranslation, TranslateTexts
+from export.markup.markup_translator import MarkupTranslator
+
+__all__ = ["AlignedTranslation", "MarkupTranslator", "TranslateTexts"]
