@@ -2,5 +2,6 @@
 
 from export.markup.aligned_translation import AlignedTranslation, TranslateTexts
 from export.markup.markup_translator import MarkupTranslator
+from export.markup.server_translation import translate_by_server
 
-__all__ = ["AlignedTranslation", "MarkupTranslator", "TranslateTexts"]
+__all__ = ["AlignedTranslation", "MarkupTranslator", "TranslateTexts", "translate_by_server"]

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from export.markup.parsing.tokens import escape_text
 from export.markup.segment_text import Inline
-from export.markup.tokens import escape_text
 from export.markup.words import Span
 
 

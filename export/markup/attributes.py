@@ -3,9 +3,9 @@
 import html
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from export.markup.elements import OPAQUE, may_translate
+from export.markup.parsing.elements import OPAQUE, may_translate
+from export.markup.parsing.tokens import ATTRIBUTE, TAG_NAME, Kind, Token, escape_value
 from export.markup.structure import local_name
-from export.markup.tokens import ATTRIBUTE, TAG_NAME, Kind, Token, escape_value
 
 
 def translatable_tags(tokens: Sequence[Token], names: Collection[str]) -> Iterator[Token]:

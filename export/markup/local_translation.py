@@ -29,7 +29,7 @@ def translate_by_model(
     )
 
     def translate(texts: Sequence[str]) -> list[AlignedTranslation]:
-        found = []
+        found: list[AlignedTranslation] = []
         with tqdm.tqdm(total=len(texts), unit=" texts", disable=None) as progress:
             # Long and short texts in turn would take longer than texts of similar lengths, which
             # the translator decodes together.

@@ -6,15 +6,15 @@ from typing import NamedTuple
 from export.markup.aligned_translation import AlignedTranslation, TranslateTexts
 from export.markup.assembly import assemble
 from export.markup.attributes import translatable_tags, translatable_values, with_values
-from export.markup.encodings import decode_document
-from export.markup.html_parsing import parse_html
+from export.markup.parsing.encodings import decode_document
+from export.markup.parsing.html_parsing import parse_html
+from export.markup.parsing.tokens import Token
+from export.markup.parsing.xml_parsing import parse_xml
 from export.markup.placement import Placement
 from export.markup.segment_text import SegmentText, Split, segment_text
 from export.markup.segmentation import segments
-from export.markup.tokens import Token
 from export.markup.word_links import WordLinks, word_links
 from export.markup.words import Span, overlapping, split_words
-from export.markup.xml_parsing import parse_xml
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 
@@ -46,7 +46,7 @@ class MarkupTranslator:
     The text of each block is translated as a whole, or in the parts of `split`. Inline elements are
     put back by the word alignment, see `Placement`. All else is copied: tags with their attributes,
     comments, white space between blocks, scripts, `<code>`, what `translate="no"` or the class
-    `notranslate` marks. Each tag comes back once, none inside a word, and the result is well-formed.
+    `notranslate` marks. Each tag comes back once, none inside a word; the result is well-formed.
 
     Args:
         translate: translates plain texts, see `translate_by_model` and `translate_by_server`.
@@ -109,8 +109,7 @@ class MarkupTranslator:
     def _check_size(self, num_bytes):
         if num_bytes > self._max_bytes:
             raise InputError(
-                f"expected a document of at most {self._max_bytes:,} bytes. Received: "
-                f"{num_bytes:,}"
+                f"expected a document of at most {self._max_bytes:,} bytes. Received: {num_bytes:,}"
             )
 
     def _translated(self, document: str) -> tuple[str, int, int]:

@@ -26,8 +26,8 @@ class Placement:
     nothing do not count. An element
     with all words of its parent has all those of the translation, too.
 
-    Children are in the words of their parent, and do not overlap: those with the largest sums choose
-    first. An element without words stands before the word that comes from the next word of the
+    Children are in the words of their parent, and do not overlap: those with the largest sums
+    choose first. An element without words stands before the word that comes from the next word of the
     source, and at the start or the end of its parent if it is there in the source. So is one whose
     words come to nothing. An atom is where the translation has its text, nearest to its words.
 
@@ -47,8 +47,8 @@ class Placement:
         self._linked = [0.0]  # sum of the words with a link before each word
         for index, found in enumerate(links):
             self._linked.append(self._linked[-1] + self._weights[index] * bool(found))
-            for word in found:
-                self._targets[word].append(index)
+            for source_word in found:
+                self._targets[source_word].append(index)
 
     def place(self, root: Inline) -> dict[int, Span]:
         """Returns the words of each element in the translation, by `id(element)`.
@@ -71,8 +71,10 @@ class Placement:
         space = places[id(parent)]
         ranked = []
         for child in parent.children:
-            if child.words == parent.words and not child.is_atom and parent.words.start < (
-                parent.words.end
+            if (
+                child.words == parent.words
+                and not child.is_atom
+                and parent.words.start < (parent.words.end)
             ):
                 places[id(child)] = space
             elif child.words.start < child.words.end:
@@ -85,7 +87,7 @@ class Placement:
             if best is not None:
                 places[id(child)] = best[1]
                 bisect.insort(taken, best[1])
-        earlier = set()  # the places of the children before
+        earlier: set[Span] = set()  # the places of the children before
         for child in parent.children:
             if id(child) not in places:
                 places[id(child)] = self._point(child, parent, space, taken, earlier)
@@ -143,9 +145,9 @@ class Placement:
         for start in sorted(nearest, key=lambda index: abs(index - expected)):
             end = start + len(texts)
             is_free = _taken_at(taken, start) is None and not _taken_between(taken, start, end - 1)
-            if space.start <= start and end <= space.end and is_free:
-                if list(self._target_words[start:end]) == texts:
-                    return Span(start, end)
+            is_free = is_free and space.start <= start and end <= space.end
+            if is_free and list(self._target_words[start:end]) == texts:
+                return Span(start, end)
         return None
 
     def _point(self, element, parent, space, taken, earlier) -> Span:
@@ -173,7 +175,7 @@ class Placement:
         return space.start + round(share * (space.end - space.start))
 
     def _place_by_share(self, root, places):
-        """Places the elements of an immoderate text in order, at the same share as in the source."""
+        """Places the elements of an immoderate text at the same share as in the source."""
         ratio = len(self._links) / max(root.words.end, 1)
         stack = list(root.children)
         while stack:

@@ -5,8 +5,8 @@ import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
+from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.segmentation import Segment
-from export.markup.tokens import Kind, Token, escape_text
 from export.markup.words import Span, split_words
 from tf_transformer.errors import InputError
 
@@ -15,6 +15,9 @@ from tf_transformer.errors import InputError
 Split = Callable[[str], Sequence[str]]
 
 _HTML_SPACE = " \t\n\f\r"
+
+
+_NO_WORDS = Span(0, 0)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -38,7 +41,7 @@ class Inline:
     opening: str
     closing: str = ""
     is_atom: bool = False
-    words: Span = Span(0, 0)
+    words: Span = _NO_WORDS
     parent: "Inline | None" = None
     children: "list[Inline]" = dataclasses.field(default_factory=list)
     space_before: bool = False
@@ -180,9 +183,7 @@ class _Reader:
     def words(self, parts: Sequence[Span]) -> list[Span]:
         """Returns the words of the parts of the text, which end where atoms begin or end."""
         text = self.text()
-        cuts = {
-            place for element, place, _ in self._places if element.is_atom and element.text
-        }
+        cuts = {place for element, place, _ in self._places if element.is_atom and element.text}
         found = []
         for part in parts:
             for word in split_words(text[part.start : part.end]):

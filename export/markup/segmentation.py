@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from export.markup.elements import OPAQUE, is_preformatted, may_translate
+from export.markup.parsing.elements import OPAQUE, is_preformatted, may_translate
+from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.structure import local_name, separating_tags
-from export.markup.tokens import Kind, Token, escape_text
 
 # Text of an atom that is longer is kept from the translator: it is no part of a sentence.
 _MAX_ATOM_LENGTH = 80
@@ -75,7 +75,7 @@ def _states_after(states, token):
 
 
 def _finished(segment: Segment) -> Iterator[str | Segment]:
-    """Yields a text, without the tokens around it that have no text; or the source if it has none."""
+    """Yields a text and the sources of tokens without text around it; or the source alone."""
     tokens = segment.tokens
     if not any(token.kind is Kind.TEXT and any(map(str.isalnum, token.text)) for token in tokens):
         yield "".join(token.source for token in tokens)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from export.markup.elements import BLOCKS, is_preformatted
-from export.markup.tokens import Kind, Token
+from export.markup.parsing.elements import BLOCKS, is_preformatted
+from export.markup.parsing.tokens import Kind, Token
 
 
 def separating_tags(tokens: Sequence[Token], markup: str) -> list[bool]:

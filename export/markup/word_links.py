@@ -13,10 +13,9 @@ WordLinks = list[dict[int, float]]
 # Links of words that a text may have, source words times target words, so that time is bounded.
 _MAX_PAIRS = 2**22
 # Signs that languages write differently.
-_SIGNS = str.maketrans(
-    {"。": ".", "、": ",", "，": ",", "；": ";", "：": ":", "！": "!", "？": "?", "（": "(", "）": ")",
-     "؟": "?", "،": ",", "؛": ";", "।": ".", "–": "-", "—": "-", **dict.fromkeys("«»“”„‟‘’‚‹›'「」『』", '"')}
-)  # fmt: skip
+_SIGNS = str.maketrans("。、，；：！？（）؟،؛।–—", ".,,;:!?()?,;.--") | dict.fromkeys(
+    map(ord, "«»“”„‟‘’‚‹›'「」『』"), '"'
+)
 
 
 def word_links(
@@ -55,14 +54,15 @@ def _add_links_of_pieces(links, source, source_words, translation, target_words)
         (source, translation.source_pieces, source_words),
         (translation.text, translation.target_pieces, target_words),
     )
-    # For each side and each piece, its words.
-    from_words: list[Sequence[int]]
+    # For each side and each piece, its words. A piece with a word and a sign, such as `red,`, is
+    # the word.
     from_words, to_words = (
-        [overlapping(words, span) for span in piece_spans(text, pieces)]
+        [
+            _without_signs(text, words, overlapping(words, span))
+            for span in piece_spans(text, pieces)
+        ]
         for text, pieces, words in sides
     )
-    # A piece with a word and a sign, such as `red,`, is the word.
-    from_words = [_without_signs(source, source_words, indices) for indices in from_words]
     for i, j in sorted(set(translation.links)):
         if not (0 <= i < len(from_words) and 0 <= j < len(to_words)):
             continue

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from export.markup.elements import RAW_TEXT, VOIDS
-from export.markup.html_cleaning import CleanDocument, clean_html
-from export.markup.tokens import START_TAG, TAG_NAME, Kind, Token, escape_text, escape_value
+from export.markup.parsing.elements import RAW_TEXT, VOIDS
+from export.markup.parsing.html_cleaning import CleanDocument, clean_html
+from export.markup.parsing.tokens import START_TAG, TAG_NAME, Kind, Token, escape_text, escape_value
 from tf_transformer.errors import InputError
 
 _SPACE = " \t\n\f\r"
@@ -21,6 +21,7 @@ _SPACES = r"[ \t\n\f\r]*+"
 _STRAY_END_TAG = re.compile(r"</[a-zA-Z][^>]*>")
 _TAIL = re.compile(r"(?:[ \t\n\f\r]++|</(?:body|html)[ \t\n\f\r]*+>)*+\Z", re.IGNORECASE)
 _COMMENT = re.compile("<!--([^>]*)-->")
+# The parser drops a line feed at their start.
 _DROPPING = ("pre", "listing", "textarea")
 # An element of the tree that needs no tags in the document.
 _OPTIONAL = frozenset(("html", "head", "body", "tbody", "colgroup", "tr"))
@@ -92,7 +93,9 @@ class _Walk:
                 tag = self._start_tag(node)
                 kind = Kind.EMPTY if _is_empty(node, tag) else Kind.START
                 if tag:
-                    yield from self._at(node, tag, Token(kind, tag, node.name, "", node.attrs or {}))
+                    yield from self._at(
+                        node, tag, Token(kind, tag, node.name, "", node.attrs or {})
+                    )
                 if kind is Kind.START:
                     name = TAG_NAME.match(tag)
                     stack.append((node, name[1] if name else "", iter(_children(node))))
@@ -131,9 +134,7 @@ class _Walk:
         source = f"</{name}>"
         if self._end is not None:
             space = _SPACES if node.name == "html" else ""
-            pattern = re.compile(
-                rf"({space})(</{re.escape(name)}[ \t\n\f\r]*+>)", re.IGNORECASE
-            )
+            pattern = re.compile(rf"({space})(</{re.escape(name)}[ \t\n\f\r]*+>)", re.IGNORECASE)
             if match := pattern.match(self._document, self._end):
                 if match[1]:
                     yield Token(Kind.OTHER, match[1])
@@ -146,13 +147,9 @@ class _Walk:
         is_raw = parent.name in RAW_TEXT and parent.namespace in (None, "html")
         if parent.name == "body" and self._end is not None and self._is_tail(self._end, text):
             return
-        if start is not None and self._end is not None:
-            # The parser drops a line feed at the start of these elements.
-            drops = parent.name in _DROPPING and self._end == start
-            gap = self._document[self._end : start + drops]
-            if gap and not gap.strip(_SPACE):
-                yield Token(Kind.OTHER, gap)
-                start = self._end + len(gap)
+        if self._drops_line_feed(start, parent):
+            yield Token(Kind.OTHER, "\n")
+            start = self._end + 1
         found = None
         if start is not None and is_raw and self._document.startswith(text, start):
             self._end = start + len(text)
@@ -165,6 +162,12 @@ class _Walk:
         if is_raw and self._comments:
             found.source = _COMMENT.sub(self._original, found.source)
         yield found
+
+    def _drops_line_feed(self, start, parent) -> bool:
+        """Returns whether the document has a line feed before a text which the tree lacks."""
+        if start is None or self._end is None or parent.name not in _DROPPING:
+            return False
+        return self._document[self._end : max(start, self._end + 1)] == "\n"
 
     def _original(self, comment: re.Match) -> str:
         return self._comments.get(comment[1], comment[0])

@@ -39,8 +39,8 @@ class Token:
     attributes: Mapping[str, str | None] | None = None
 
 
-# Tags by the rules of HTML, of which those of XML are a part: quotes are special only at the start of
-# a value. All quantifiers are possessive, so that no input takes quadratic time.
+# Tags by the rules of HTML, of which those of XML are a part: quotes are special only at the start
+# of a value. All quantifiers are possessive, so that no input takes quadratic time.
 _WS = r"[\t\n\f\r ]"
 _ATTRIBUTE_NAME = r"=?+[^\t\n\f\r />=][^\t\n\f\r />=]*+"
 _VALUE = r"""(?:"([^"]*+)"|'([^']*+)'|([^\t\n\f\r >"'][^\t\n\f\r >]*+)|(?=>))"""
@@ -51,15 +51,15 @@ ATTRIBUTE = re.compile(rf"[\t\n\f\r /]*+{_ATTRIBUTE}")
 TAG_NAME = re.compile(r"<([^\t\n\f\r />]+)")
 
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
-_TEXT_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
-_VALUE_ESCAPES = _TEXT_ESCAPES | {'"': "&quot;", "'": "&#39;"}
+_TEXT_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
+_VALUE_ESCAPES = _TEXT_ESCAPES | str.maketrans({'"': "&quot;", "'": "&#39;"})
 
 
 def escape_text(text: str) -> str:
     """Returns a text as it is written in HTML and XML; characters XML forbids become U+FFFD."""
-    return _UNSAFE.sub("\ufffd", text).translate(str.maketrans(_TEXT_ESCAPES))
+    return _UNSAFE.sub("\ufffd", text).translate(_TEXT_ESCAPES)
 
 
 def escape_value(text: str) -> str:
     """Returns a text as it is written in an attribute, in quotes of either kind."""
-    return _UNSAFE.sub("\ufffd", text).translate(str.maketrans(_VALUE_ESCAPES))
+    return _UNSAFE.sub("\ufffd", text).translate(_VALUE_ESCAPES)

@@ -1,8 +1,8 @@
 """XML as tokens, by the parser expat of Python's standard library.
 
-Expat tells where each part begins, so that everything is copied from the document as it is. It loads
-nothing from elsewhere, and does not recurse. Entities that the document declares are refused, since
-they can make it exponentially long.
+Expat tells where each part begins, so that everything is copied from the document as it is. It
+loads nothing from elsewhere, and does not recurse. Entities that the document declares are refused,
+since they can make it exponentially long.
 """
 
 import html.entities
@@ -10,7 +10,7 @@ import re
 from typing import Any
 from xml.parsers import expat
 
-from export.markup.tokens import Kind, Token
+from export.markup.parsing.tokens import Kind, Token
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 

@@ -22,10 +22,48 @@ _HTML_ENCODING = re.compile(
 # The encodings of the Encoding Standard that Python has too, by Python's names. In HTML, the names
 # of ASCII and Latin-1 mean windows-1252.
 _KNOWN = frozenset(
-    """utf-8 utf-16-le utf-16-be ascii iso8859-1 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6
-    iso8859-7 iso8859-8 iso8859-10 iso8859-13 iso8859-14 iso8859-15 iso8859-16 koi8-r koi8-u
-    mac-roman cp866 cp874 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 gbk gb2312
-    gb18030 big5 euc_jp iso2022_jp shift_jis cp932 euc_kr""".split()
+    [
+        "utf-8",
+        "utf-16-le",
+        "utf-16-be",
+        "ascii",
+        "iso8859-1",
+        "iso8859-2",
+        "iso8859-3",
+        "iso8859-4",
+        "iso8859-5",
+        "iso8859-6",
+        "iso8859-7",
+        "iso8859-8",
+        "iso8859-10",
+        "iso8859-13",
+        "iso8859-14",
+        "iso8859-15",
+        "iso8859-16",
+        "koi8-r",
+        "koi8-u",
+        "mac-roman",
+        "cp866",
+        "cp874",
+        "cp1250",
+        "cp1251",
+        "cp1252",
+        "cp1253",
+        "cp1254",
+        "cp1255",
+        "cp1256",
+        "cp1257",
+        "cp1258",
+        "gbk",
+        "gb2312",
+        "gb18030",
+        "big5",
+        "euc_jp",
+        "iso2022_jp",
+        "shift_jis",
+        "cp932",
+        "euc_kr",
+    ]
 )
 
 

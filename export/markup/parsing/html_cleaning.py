@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from export.markup.elements import BLOCKS, RAW_TEXT
-from export.markup.tokens import END_TAG, START_TAG, TAG_NAME, escape_text
+from export.markup.parsing.elements import BLOCKS, RAW_TEXT
+from export.markup.parsing.tokens import END_TAG, START_TAG, TAG_NAME, escape_text
 
 _COMMENT = re.compile(r"<!--(?:-?>|.*?(?:--!?>|\Z))", re.DOTALL)
 _DOCTYPE = re.compile(r"<!doctype[^>]*(?:>|\Z)", re.IGNORECASE)
@@ -19,7 +19,28 @@ _END_NAME = re.compile(r"</([a-zA-Z][^\t\n\f\r />]*)[\t\n\f\r ]*")
 _FOREIGN = ("svg", "math")
 # Inline elements that end SVG and MathML.
 _HTML_ONLY = frozenset(
-    "b big br code em embed i img nobr ruby s small span strike strong sub sup tt u var".split()
+    [
+        "b",
+        "big",
+        "br",
+        "code",
+        "em",
+        "embed",
+        "i",
+        "img",
+        "nobr",
+        "ruby",
+        "s",
+        "small",
+        "span",
+        "strike",
+        "strong",
+        "sub",
+        "sup",
+        "tt",
+        "u",
+        "var",
+    ]
 )
 
 
@@ -63,7 +84,7 @@ def _faults(document: str) -> Iterator[tuple[int, int, str]]:
         following = document[position + 1 : position + 2]
         end = position + 1
         if document.startswith("<!--", position):
-            end = _COMMENT.match(document, position).end()  # type: ignore[union-attr]
+            end = _end_of(_COMMENT, document, position)
             if _closed(document[position:end]) != document[position:end]:
                 yield position, end, "comment"
         elif match := _DOCTYPE.match(document, position):
@@ -74,7 +95,7 @@ def _faults(document: str) -> Iterator[tuple[int, int, str]]:
         elif foreign and (match := _CDATA.match(document, position)):
             end = match.end()
         elif following in ("!", "?"):
-            end = _BOGUS.match(document, position).end()  # type: ignore[union-attr]
+            end = _end_of(_BOGUS, document, position)
             yield position, end, "comment"
         elif following == "/":
             end, replacement, name = _end_tag(document, position)
@@ -101,6 +122,11 @@ def _faults(document: str) -> Iterator[tuple[int, int, str]]:
         position = document.find("<", end)
 
 
+def _end_of(pattern, document, position) -> int:
+    match = pattern.match(document, position)
+    return match.end() if match else position + 1
+
+
 def _closed(comment):
     """Returns a comment with its end."""
     if comment.startswith("<!--"):
@@ -113,7 +139,7 @@ def _end_tag(document, position):
     """Returns where an end tag ends, what replaces it, and its name."""
     match = _END_NAME.match(document, position)
     if match is None:
-        end = _BOGUS.match(document, position).end()
+        end = _end_of(_BOGUS, document, position)
         return end, "" if document.startswith("</>", position) else "comment", ""
     name = match[1]
     if document.startswith(">", match.end()):
