@@ -62,6 +62,7 @@ class _Writer:
     def __init__(self, text: str, words: Sequence[Span]):
         self._text, self._words = text, words
         self._chunks: list[str] = []
+        self._has_spaces = any(map(str.isspace, text))
         self._next = 0  # words before this one are written
         self._is_spaced = False  # whether the white space before it is
         self._drops_space = False
@@ -76,6 +77,11 @@ class _Writer:
         if not self._is_spaced:
             self._chunks.append(escape_text(self._gap()))
             self._is_spaced = True
+
+    def _write_space(self):
+        """Writes a space that the translation does not have, if its language has spaces."""
+        if self._has_spaces and self._chunks and not self._chunks[-1].endswith(" "):
+            self._chunks.append(" ")
 
     def write_words(self, end: int) -> None:
         """Writes the words before one."""
@@ -110,16 +116,18 @@ class _Writer:
         """Writes an element without words, or its start tag."""
         if element.space_before:
             self._write_gap()
+            if self._next == len(self._words):
+                self._write_space()
         self._chunks.append(element.opening)
 
     def end_empty(self, element: Inline) -> None:
         """Writes the end tag of an element without words, and white space."""
         self._chunks.append(element.closing)
         if element.space_after:
-            if not self._is_spaced:
+            if not self._is_spaced and self._next:
                 self._write_gap()
-            elif self._gap().strip(" ") == "" and self._gap():
-                self._chunks.append(" ")
+            elif self._gap() or self._next == 0:
+                self._write_space()
         elif element.breaks_line and not self._is_spaced:
             self._drops_space = True
 

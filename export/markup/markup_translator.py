@@ -1,5 +1,6 @@
 """Translates documents with markup."""
 
+import collections
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
@@ -8,11 +9,11 @@ from export.markup.assembly import assemble
 from export.markup.attributes import translatable_tags, translatable_values, with_values
 from export.markup.parsing.encodings import decode_document
 from export.markup.parsing.html_parsing import parse_html
-from export.markup.parsing.tokens import Token
+from export.markup.parsing.tokens import Kind, Token
 from export.markup.parsing.xml_parsing import parse_xml
 from export.markup.placement import Placement
 from export.markup.segment_text import SegmentText, Split, segment_text
-from export.markup.segmentation import segments
+from export.markup.segmentation import Segment, segments
 from export.markup.word_links import WordLinks, word_links
 from export.markup.words import Span, overlapping, split_words
 from tf_transformer.errors import InputError
@@ -119,23 +120,35 @@ class MarkupTranslator:
         cache = _Cache(self._translate)
         if self._attributes:
             self._translate_attributes(tokens, cache)
-        parts: list[str | SegmentText] = [
-            part if isinstance(part, str) else segment_text(part, self._split)
-            for part in segments(tokens, self._markup)
-        ]
-        cache.add(
-            text.text[span.start : span.end]
-            for text in parts
-            if not isinstance(text, str)
-            for span in text.parts
-        )
+        parts = list(segments(tokens, self._markup))
+        texts = [segment_text(x, self._split) for x in parts if isinstance(x, Segment)]
+        cache.add(text.text[span.start : span.end] for text in texts for span in text.parts)
+        texts = self._without_lost_atoms(parts, texts, cache)
+        rows = iter(texts)
         translated = "".join(
-            part if isinstance(part, str) else _translated_segment(part, cache) for part in parts
+            part if isinstance(part, str) else _translated_segment(next(rows), cache)
+            for part in parts
         )
         num_lines = document.count("\n")
         if self._markup == "html" and num_lines and document.count("\r\n") == num_lines:
             translated = translated.replace("\n", "\r\n")
         return translated, len(cache.found), sum(x.truncated for x in cache.found.values())
+
+    def _without_lost_atoms(self, parts, texts, cache) -> list[SegmentText]:
+        """Translates texts again without the atoms that the translation has no copy of.
+
+        So nothing but copies of atoms is ever removed from a translation.
+        """
+        found = []
+        for segment, text in zip((x for x in parts if isinstance(x, Segment)), texts, strict=True):
+            translation = " ".join(
+                cache.found[text.text[span.start : span.end]].text for span in text.parts
+            )
+            if _remove_lost_atoms(segment, translation):
+                text = segment_text(segment, self._split)
+            found.append(text)
+        cache.add(text.text[span.start : span.end] for text in found for span in text.parts)
+        return found
 
     def _translate_attributes(self, tokens: Sequence[Token], cache: "_Cache") -> None:
         tags = list(translatable_tags(tokens, self._attributes))
@@ -143,6 +156,26 @@ class MarkupTranslator:
         texts = {text: found.text for text, found in cache.found.items()}
         for tag in tags:
             tag.source = with_values(tag.source, self._attributes, texts)
+
+
+def _remove_lost_atoms(segment: Segment, translation: str) -> bool:
+    """Removes the text of atoms that a translation has fewer copies of; returns whether it did."""
+    atoms = collections.Counter(
+        token.text for token in segment.tokens if token.kind is Kind.ATOM and token.text
+    )
+    if not atoms:
+        return False
+    words = [translation[start:end] for start, end in split_words(translation)]
+    joined = f" {' '.join(words)} "
+    lost = set()
+    for text, number in atoms.items():
+        copy = " ".join(text[start:end] for start, end in split_words(text))
+        if not copy or joined.count(f" {copy} ") < number:
+            lost.add(text)
+    for token in segment.tokens:
+        if token.kind is Kind.ATOM and token.text in lost:
+            token.text = ""
+    return bool(lost)
 
 
 class _Cache:

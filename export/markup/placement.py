@@ -27,9 +27,10 @@ class Placement:
     with all words of its parent has all those of the translation, too.
 
     Children are in the words of their parent, and do not overlap: those with the largest sums
-    choose first. An element without words stands before the word that comes from the next word of the
-    source, and at the start or the end of its parent if it is there in the source. So is one whose
-    words come to nothing. An atom is where the translation has its text, nearest to its words.
+    choose first. An element without words stands before the word that comes from the next word of
+    the source, and at the start or the end of its parent if it is there in the source. So is one
+    whose words come to nothing. An atom replaces the copy of its text that is nearest
+    to its words, and is otherwise an element without words.
 
     Args:
         links: what the words of the translation come from.
@@ -109,23 +110,19 @@ class Placement:
             for target in self._targets[word]:
                 if space.start <= target < space.end:
                     shares[target] = shares.get(target, 0.0) + self._links[target][word]
+        if element.is_atom:
+            copy = self._find_copy(element, space, taken, min(shares, default=space.start))
+            return (float(copy.end - copy.start), copy) if copy else None
         best = None
         total, start, previous = 0.0, 0, -1
-        if element.is_atom:
-            copy = self._find_copy(element, space, taken, min(shares, default=None))
-            if copy is not None:
-                return float(copy.end - copy.start), copy
         for target in sorted(shares):
             outside = self._linked[target] - self._linked[previous + 1]
-            # What an atom replaces must come from nothing else.
-            is_apart = element.is_atom and outside > 0
             if _taken_at(taken, target) is not None:
                 total = 0.0
                 previous = target
                 continue
-            is_apart = is_apart or _taken_between(taken, previous, target)
             total -= outside
-            if previous < 0 or total <= 0 or is_apart:
+            if previous < 0 or total <= 0 or _taken_between(taken, previous, target):
                 total, start = 0.0, target
             total += self._weights[target] * (2 * shares[target] - 1) + 1e-6
             previous = target
@@ -137,8 +134,6 @@ class Placement:
         """Returns the words that are the text of an atom, the nearest ones to an expected word."""
         texts = [atom.text[word.start : word.end] for word in split_words(atom.text)]
         starts = self._indices.get(texts[0], []) if texts else []
-        if expected is None:
-            expected = space.start
         # Nearest first, and few, so that time is bounded.
         position = bisect.bisect_left(starts, expected)
         nearest = starts[max(position - _MAX_COPIES, 0) : position + _MAX_COPIES]

@@ -12,6 +12,7 @@ WordLinks = list[dict[int, float]]
 
 # Links of words that a text may have, source words times target words, so that time is bounded.
 _MAX_PAIRS = 2**22
+_MIN_COPY_LENGTH = 4
 # Signs that languages write differently.
 _SIGNS = str.maketrans("。、，；：！？（）؟،؛।–—", ".,,;:!?()?,;.--") | dict.fromkeys(
     map(ord, "«»“”„‟‘’‚‹›'「」『』"), '"'
@@ -26,10 +27,10 @@ def word_links(
 ) -> WordLinks:
     """Returns what each word of a translation comes from.
 
-    A word has the links of its pieces. Signs are an exception, because attention to them means
-    little: the k-th of a kind comes from the k-th of this kind, if both texts have as many, and
-    otherwise from nothing. Without links of pieces, a word comes from that at the same share of the
-    source.
+    A word has the links of its pieces, with two exceptions. A word of four characters or more that
+    both texts have once, such as a name, comes from itself. Attention to signs means little: the
+    k-th of a kind comes from the k-th of this kind, if both texts have as many, and otherwise from
+    nothing. Without links of pieces, a word comes from that at the same share of the source.
 
     Args:
         source: the text.
@@ -45,7 +46,7 @@ def word_links(
     if not any(links):
         ratio = len(source_words) / len(target_words)
         return [{int((index + 0.5) * ratio): 1.0} for index in range(len(target_words))]
-    _link_signs(links, source, source_words, translation.text, target_words)
+    _link_equal_words(links, source, source_words, translation.text, target_words)
     return links
 
 
@@ -81,20 +82,22 @@ def _without_signs(text, words, indices) -> Sequence[int]:
     return found or indices
 
 
-def _link_signs(links, source, source_words, target, target_words) -> None:
-    signs = [_signs(source, source_words), _signs(target, target_words)]
-    for sign, targets in signs[1].items():
-        sources = signs[0].get(sign, [])
-        is_known = len(sources) == len(targets)
-        for number, index in enumerate(targets):
-            links[index] = {sources[number]: 1.0} if is_known else {}
+def _link_equal_words(links, source, source_words, target, target_words) -> None:
+    sources, targets = _indices(source, source_words), _indices(target, target_words)
+    for word, found in targets.items():
+        origins = sources.get(word, [])
+        is_known = len(origins) == len(found)
+        if is_sign(word):
+            for number, index in enumerate(found):
+                links[index] = {origins[number]: 1.0} if is_known else {}
+        elif is_known and len(found) == 1 and len(word) >= _MIN_COPY_LENGTH:
+            links[found[0]] = {origins[0]: 1.0}
 
 
-def _signs(text, words) -> dict[str, list[int]]:
-    """Returns the indices of the words that are signs, by sign."""
+def _indices(text, words) -> dict[str, list[int]]:
+    """Returns the indices of equal words, and of signs of the same kind."""
     found = collections.defaultdict(list)
     for index, word in enumerate(words):
         characters = text[word.start : word.end]
-        if is_sign(characters):
-            found[characters.translate(_SIGNS)].append(index)
+        found[characters.translate(_SIGNS) if is_sign(characters) else characters].append(index)
     return found

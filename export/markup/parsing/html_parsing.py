@@ -145,11 +145,12 @@ class _Walk:
         """Yields a text, as the document has it if it stands there."""
         text, start = node.data or "", node.origin_offset
         is_raw = parent.name in RAW_TEXT and parent.namespace in (None, "html")
-        if parent.name == "body" and self._end is not None and self._is_tail(self._end, text):
-            return
-        if self._drops_line_feed(start, parent):
+        is_after = self._end is not None and self._document.startswith("<", self._end)
+        if parent.name == "body" and is_after and self._is_tail(self._end, text):
+            return  # after the end of the body
+        if self._drops_line_feed(node, parent):
             yield Token(Kind.OTHER, "\n")
-            start = self._end + 1
+            start = (self._end or 0) + 1
         found = None
         if start is not None and is_raw and self._document.startswith(text, start):
             self._end = start + len(text)
@@ -163,9 +164,11 @@ class _Walk:
             found.source = _COMMENT.sub(self._original, found.source)
         yield found
 
-    def _drops_line_feed(self, start, parent) -> bool:
+    def _drops_line_feed(self, node, parent) -> bool:
         """Returns whether the document has a line feed before a text which the tree lacks."""
-        if start is None or self._end is None or parent.name not in _DROPPING:
+        start = node.origin_offset
+        is_first = parent.name in _DROPPING and parent.children[0] is node
+        if start is None or self._end is None or not is_first:
             return False
         return self._document[self._end : max(start, self._end + 1)] == "\n"
 
