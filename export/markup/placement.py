@@ -21,16 +21,16 @@ class Placement:
 
     The words of an element are the range in which most words come from its words in the source, and
     fewest from others: of all ranges, the one with the largest sum over its words of the share that
-    comes from inside, less the share that comes from outside. A word that alone is linked elsewhere
-    so neither extends a range nor divides one. Signs count a quarter, and words that come from
-    nothing do not count. An element
-    with all words of its parent has all those of the translation, too.
+    comes from inside, less the share that comes from outside. So a word with a wrong link neither
+    extends a range nor divides one. Several words that come from the same
+    one count a part each, signs a quarter, and words that come from nothing do not count. An element with all words of its
+    parent has all those of the translation, too.
 
     Children are in the words of their parent, and do not overlap: those with the largest sums
     choose first. An element without words stands before the word that comes from the next word of
     the source, and at the start or the end of its parent if it is there in the source. So is one
-    whose words come to nothing. An atom replaces the copy of its text that is nearest
-    to its words, and is otherwise an element without words.
+    whose words come to nothing. An atom replaces the copy of its text that is nearest to its words,
+    and is otherwise an element without words.
 
     Args:
         links: what the words of the translation come from.
@@ -105,11 +105,7 @@ class Placement:
             space: where the range may be.
             taken: ranges that it must not overlap, in order.
         """
-        shares: dict[int, float] = {}
-        for word in range(*element.words):
-            for target in self._targets[word]:
-                if space.start <= target < space.end:
-                    shares[target] = shares.get(target, 0.0) + self._links[target][word]
+        shares = self._shares(element, space)
         if element.is_atom:
             copy = self._find_copy(element, space, taken, min(shares, default=space.start))
             return (float(copy.end - copy.start), copy) if copy else None
@@ -124,11 +120,23 @@ class Placement:
             total -= outside
             if previous < 0 or total <= 0 or _taken_between(taken, previous, target):
                 total, start = 0.0, target
-            total += self._weights[target] * (2 * shares[target] - 1) + 1e-6
+            share, weight = shares[target]
+            total += self._weights[target] * weight * (2 * share - 1) + 1e-6
             previous = target
             if total > 0 and (best is None or total > best[0]):
                 best = (total, Span(start, target + 1))
         return best
+
+    def _shares(self, element, space) -> dict[int, tuple[float, float]]:
+        """Returns the share of each target word that comes from an element, and its weight."""
+        shares: dict[int, tuple[float, float]] = {}
+        for word in range(*element.words):
+            weight = 1 / max(len(self._targets[word]), 1)
+            for target in self._targets[word]:
+                if space.start <= target < space.end:
+                    share, most = shares.get(target, (0.0, 0.0))
+                    shares[target] = (share + self._links[target][word], max(most, weight))
+        return shares
 
     def _find_copy(self, atom, space, taken, expected) -> Span | None:
         """Returns the words that are the text of an atom, the nearest ones to an expected word."""

@@ -88,7 +88,8 @@ def segment_text(segment: Segment, split: Split | None = None) -> SegmentText:
     parts = _parts(text, split)
     words = reader.words(parts)
     reader.count_words(words)
-    first, last = (segment.tokens[index].text for index in (0, -1))
+    ends = (segment.tokens[0], segment.tokens[-1])
+    first, last = (token.text if token.kind is Kind.TEXT else "" for token in ends)
     before = first[: len(first) - len(first.lstrip())]
     after = last[len(last.rstrip()) :]
     return SegmentText(escape_text(before), escape_text(after), text, words, parts, reader.root)

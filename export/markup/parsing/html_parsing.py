@@ -144,7 +144,7 @@ class _Walk:
     def _text(self, node, parent) -> Iterator[Token]:
         """Yields a text, as the document has it if it stands there."""
         text, start = node.data or "", node.origin_offset
-        is_raw = parent.name in RAW_TEXT and parent.namespace in (None, "html")
+        is_raw = parent.name in RAW_TEXT and _is_html(parent)
         is_after = self._end is not None and self._document.startswith("<", self._end)
         if parent.name == "body" and is_after and self._is_tail(self._end, text):
             return  # after the end of the body
@@ -168,7 +168,7 @@ class _Walk:
         """Returns whether the document has a line feed before a text which the tree lacks."""
         start = node.origin_offset
         is_first = parent.name in _DROPPING and parent.children[0] is node
-        if start is None or self._end is None or not is_first:
+        if start is None or self._end is None or not is_first or not _is_html(parent):
             return False
         return self._document[self._end : max(start, self._end + 1)] == "\n"
 
@@ -238,6 +238,8 @@ def _children(node) -> list:
 
 def _is_empty(node, tag) -> bool:
     """Returns whether an element has no end tag; in SVG and MathML, `/>` says so."""
-    if node.namespace in (None, "html"):
-        return node.name in VOIDS
-    return tag.endswith("/>")
+    return node.name in VOIDS if _is_html(node) else tag.endswith("/>")
+
+
+def _is_html(node) -> bool:
+    return node.namespace in (None, "html")
