@@ -22,8 +22,8 @@ class Placement:
     The words of an element are the range in which most words come from its words in the source, and
     fewest from others: of all ranges, the one with the largest sum over its words of the share that
     comes from inside, less the share that comes from outside. So a word with a wrong link neither
-    extends a range nor divides one. Several words that come from the same
-    one count a part each, signs a quarter, and words that come from nothing do not count. An element with all words of its
+    extends a range nor divides one. Several words that come from the same one count a part each,
+    signs a quarter, and words that come from nothing do not count. An element with all words of its
     parent has all those of the translation, too.
 
     Children are in the words of their parent, and do not overlap: those with the largest sums

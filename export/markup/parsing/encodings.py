@@ -24,6 +24,7 @@ _HTML_ENCODING = re.compile(
 _KNOWN = frozenset(
     [
         "utf-8",
+        "utf-16",
         "utf-16-le",
         "utf-16-be",
         "ascii",
@@ -126,6 +127,6 @@ def _find_encoding(data, markup):
     if name not in _KNOWN:
         raise InputError(f"expected a known encoding, such as utf-8. Received: {shown(declared)}")
     if markup == "html":
-        # A declaration in ASCII cannot be one of UTF-16.
         name = {"ascii": "cp1252", "iso8859-1": "cp1252"}.get(name, name)
+    # What can be read as ASCII is not UTF-16.
     return Encoding("utf-8" if name.startswith("utf-16") else name)
