@@ -134,7 +134,7 @@ def test_hostile_alignments():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--markup html --n-best 2", "--n-best is not valid with --markup"),
+        ("--markup html --n-best 2", "--n-best is valid only with --model-dir"),
         ("--markup html --shard 1/2", "--shard is not valid with --markup"),
         ("--translate-attributes alt", "--translate-attributes is valid only with --markup"),
         ("--markup html --input {file}.tsv:2", "expected a document, not a column"),
