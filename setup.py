@@ -11,6 +11,7 @@ VERSION = re.search(
 )[1]
 # TensorFlow 2.21 has wheels for these; Keras 3.15 needs at least 3.11. Read by make_venv.sh.
 PYTHON_VERSIONS = ("3.11", "3.12", "3.13")
+MARKUP = ["justhtml>=3.16,<4"]
 WEB = ["prometheus-client>=0.21", "starlette>=1,<2", "uvicorn>=0.35"]
 
 setup(
@@ -60,6 +61,7 @@ setup(
             "httpx2>=2",  # starlette.testclient
             "fsspec>=2024.9",
             "hypothesis>=6",
+            *MARKUP,
             "keras-nlp>=0.32",
             "mplfonts",
             "mypy>=1.18,<3",
@@ -85,6 +87,8 @@ setup(
         "beam": ["apache-beam>=2.77,<2.78", "distributed>=2024.4", "pyarrow>=15"],
         # For the command `web`, which needs no TensorFlow.
         "web": WEB,
+        # For `translate --markup html`; XML needs no package.
+        "markup": MARKUP,
         # For `tune`.
         "tune": ["optuna>=5"],
         # For `train --backup` and `restore`, on Google Cloud Storage and S3.

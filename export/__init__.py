@@ -6,6 +6,7 @@ from tf_transformer.registration import import_public
 
 if TYPE_CHECKING:  # gives editors and type checkers the real names
     from export.client.client import Client
+    from export.markup.markup_translator import MarkupTranslator
     from export.saved_model.saved_model import export_task, export_translator
     from export.saved_model.signatures import ServedTranslator
 else:  # hidden from type checkers, which would otherwise accept any name of this package
@@ -19,12 +20,13 @@ else:  # hidden from type checkers, which would otherwise accept any name of thi
 
 _MODULES = {
     "Client": "client.client",
+    "MarkupTranslator": "markup.markup_translator",
     "ServedTranslator": "saved_model.signatures",
     "export_task": "saved_model.saved_model",
     "export_translator": "saved_model.saved_model",
 }
 
-__all__ = ["Client", "ServedTranslator", "export_task", "export_translator"]
+__all__ = ["Client", "MarkupTranslator", "ServedTranslator", "export_task", "export_translator"]
 
 
 def __dir__() -> list[str]:

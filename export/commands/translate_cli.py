@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from export.commands.bulk_cli import add_bulk_options, is_bulk, run_bulk
 from export.commands.client_options import add_client_options, given_client_options
+from export.commands.markup_cli import add_markup_options, check_markup, run_markup
 from export.commands.server_lines import connect
 from export.commands.term_options import (
     TermLines,
@@ -130,6 +131,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_xla(parser)
     add_reranking(parser)
     add_term_options(parser)
+    add_markup_options(parser)
     parser.add_argument(
         "--n-best", type=int, metavar="N",
         help="write the N best translations of each sentence, tab-separated: line number, score, "
@@ -142,6 +144,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _run_translate(options):
     _check_options(options)
     terms = given_terms(options)
+    check_markup(options)
     if is_bulk(options):
         run_bulk(options)
         return
@@ -149,6 +152,9 @@ def _run_translate(options):
         checked = _Checked(_server_tags(options), terms=terms)
     else:
         checked = _check_models(options, given_models(options))._replace(terms=terms)
+    if options.markup:
+        run_markup(options, checked.prepare, checked.directories(), checked.shortlist)
+        return
     with open_lines(options.input, options.shard) as lines, contextlib.ExitStack() as stack:
         check_output(options.output, lines, checked.directories())
         if options.output and options.adapter:

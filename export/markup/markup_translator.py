@@ -1,0 +1,231 @@
+"""Translates documents with markup."""
+
+import collections
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from export.markup.aligned_translation import AlignedTranslation, TranslateTexts
+from export.markup.assembly import assemble
+from export.markup.attributes import translatable_tags, translatable_values, with_values
+from export.markup.parsing.encodings import decode_document
+from export.markup.parsing.html_parsing import parse_html
+from export.markup.parsing.tokens import Kind, Token
+from export.markup.parsing.xml_parsing import parse_xml
+from export.markup.placement import Placement
+from export.markup.segment_text import SegmentText, Split, segment_text
+from export.markup.segmentation import Segment, segments
+from export.markup.word_links import WordLinks, word_links
+from export.markup.words import Span, overlapping, split_words
+from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
+
+MARKUPS = ("html", "xml")
+MAX_BYTES, MAX_DEPTH = 2**25, 2**17
+
+
+class TranslatedDocument(NamedTuple):
+    """A translated document.
+
+    Attributes:
+        data: its bytes, in the encoding of the source.
+        num_texts: number of different texts that were translated.
+        num_truncated: how many of them exceeded the model's limit and were truncated.
+    """
+
+    data: bytes
+    num_texts: int
+    num_truncated: int
+
+
+class MarkupTranslator:
+    """Translates HTML and XML, and puts the tags back in their places.
+
+        with Client("localhost:8501") as client:
+            translator = MarkupTranslator(translate_by_server(client))
+            translator.translate("<p>The <b>red</b> house.</p>")
+
+    The text of each block is translated as a whole, or in the parts of `split`. Inline elements are
+    put back by the word alignment, see `Placement`. All else is copied: tags with their attributes,
+    comments, white space between blocks, scripts, `<code>`, what `translate="no"` or the class
+    `notranslate` marks. Each tag comes back once, none inside a word; the result is well-formed.
+
+    Args:
+        translate: translates plain texts, see `translate_by_model` and `translate_by_server`.
+        markup: "html", for documents and fragments, or "xml".
+        attributes: names of attributes whose values are translated too, such as `alt` and `title`.
+        split: splits the text of a block into parts that are translated on their own, such as
+            sentences; None leaves it whole.
+        max_bytes: the largest document to accept.
+        max_depth: the deepest nesting of elements to accept.
+
+    Raises:
+        InputError: the markup is neither of the two.
+    """
+
+    def __init__(
+        self,
+        translate: TranslateTexts,
+        *,
+        markup: str = "html",
+        attributes: Collection[str] = (),
+        split: Split | None = None,
+        max_bytes: int = MAX_BYTES,
+        max_depth: int = MAX_DEPTH,
+    ):
+        if markup not in MARKUPS:
+            raise InputError(f"`markup` must be one of {MARKUPS}. Received: {shown(markup)}")
+        self._translate = translate
+        self._markup = markup
+        self._attributes = frozenset(name.lower() for name in attributes)
+        self._split = split
+        self._max_bytes, self._max_depth = max_bytes, max_depth
+
+    def translate(self, document: str) -> str:
+        """Translates a document.
+
+        Raises:
+            InputError: as `translate_bytes`.
+        """
+        try:
+            self._check_size(len(document.encode()))
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"expected Unicode characters. Received: a surrogate at {error.start}"
+            ) from error
+        return self._translated(document)[0]
+
+    def translate_bytes(self, document: bytes) -> TranslatedDocument:
+        """Translates a document in the encoding that it declares.
+
+        Raises:
+            InputError: the document is larger or nested deeper than accepted, is XML that is not
+                well-formed or declares entities, has an unknown encoding, the package for HTML is
+                not installed, or `translate` or `split` do not return what they must.
+        """
+        self._check_size(len(document))
+        text, encoding = decode_document(document, self._markup)
+        translated, num_texts, num_truncated = self._translated(text)
+        return TranslatedDocument(encoding.encode(translated), num_texts, num_truncated)
+
+    def _check_size(self, num_bytes):
+        if num_bytes > self._max_bytes:
+            raise InputError(
+                f"expected a document of at most {self._max_bytes:,} bytes. Received: {num_bytes:,}"
+            )
+
+    def _translated(self, document: str) -> tuple[str, int, int]:
+        """Returns the translation, and the numbers of texts and of truncated ones."""
+        parse = parse_html if self._markup == "html" else parse_xml
+        tokens = parse(document, self._max_depth)
+        cache = _Cache(self._translate)
+        if self._attributes:
+            self._translate_attributes(tokens, cache)
+        parts = list(segments(tokens, self._markup))
+        texts = [segment_text(x, self._split) for x in parts if isinstance(x, Segment)]
+        cache.add(text.text[span.start : span.end] for text in texts for span in text.parts)
+        texts = self._without_lost_atoms(parts, texts, cache)
+        rows = iter(texts)
+        translated = "".join(
+            part if isinstance(part, str) else _translated_segment(next(rows), cache)
+            for part in parts
+        )
+        num_lines = document.count("\n")
+        if self._markup == "html" and num_lines and document.count("\r\n") == num_lines:
+            translated = translated.replace("\n", "\r\n")
+        return translated, len(cache.found), sum(x.truncated for x in cache.found.values())
+
+    def _without_lost_atoms(self, parts, texts, cache) -> list[SegmentText]:
+        """Translates texts again without the atoms that the translation has no copy of.
+
+        So nothing but copies of atoms is ever removed from a translation.
+        """
+        found = []
+        for segment, text in zip((x for x in parts if isinstance(x, Segment)), texts, strict=True):
+            translation = " ".join(
+                cache.found[text.text[span.start : span.end]].text for span in text.parts
+            )
+            if _remove_lost_atoms(segment, translation):
+                text = segment_text(segment, self._split)
+            found.append(text)
+        cache.add(text.text[span.start : span.end] for text in found for span in text.parts)
+        return found
+
+    def _translate_attributes(self, tokens: Sequence[Token], cache: "_Cache") -> None:
+        tags = list(translatable_tags(tokens, self._attributes))
+        cache.add(value for tag in tags for value in translatable_values(tag, self._attributes))
+        texts = {text: found.text for text, found in cache.found.items()}
+        for tag in tags:
+            tag.source = with_values(tag.source, self._attributes, texts)
+
+
+def _remove_lost_atoms(segment: Segment, translation: str) -> bool:
+    """Removes the text of atoms that a translation has fewer copies of; returns whether it did."""
+    atoms = collections.Counter(
+        token.text for token in segment.tokens if token.kind is Kind.ATOM and token.text
+    )
+    if not atoms:
+        return False
+    words = [translation[start:end] for start, end in split_words(translation)]
+    joined = f" {' '.join(words)} "
+    lost = set()
+    for text, number in atoms.items():
+        copy = " ".join(text[start:end] for start, end in split_words(text))
+        if not copy or joined.count(f" {copy} ") < number:
+            lost.add(text)
+    for token in segment.tokens:
+        if token.kind is Kind.ATOM and token.text in lost:
+            token.text = ""
+    return bool(lost)
+
+
+class _Cache:
+    """The translations of a document's texts, each of which is translated once.
+
+    Attributes:
+        found: the translations by text.
+    """
+
+    def __init__(self, translate: TranslateTexts):
+        self.found: dict[str, AlignedTranslation] = {}
+        self._translate = translate
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Translates texts that are new."""
+        new = list(dict.fromkeys(text for text in texts if text not in self.found))
+        translations = self._translate(new) if new else []
+        if len(translations) != len(new):
+            raise InputError(
+                "`translate` must return a translation of each text. Received: "
+                f"{len(translations)} for {len(new)}"
+            )
+        self.found.update(zip(new, translations, strict=True))
+
+
+def _translated_segment(segment: SegmentText, cache: _Cache) -> str:
+    """Returns the translation of a segment with its tags."""
+    text, links = "", WordLinks()
+    words: list[Span] = []
+    end, first_word = 0, 0
+    for part in segment.parts:
+        source = segment.text[part.start : part.end]
+        num_words = len(overlapping(segment.words, part))
+        source_words = [
+            Span(word.start - part.start, word.end - part.start)
+            for word in segment.words[first_word : first_word + num_words]
+        ]
+        found = cache.found[source]
+        found = found._replace(text=found.text.strip())
+        if text and found.text and segment.text[end : part.start]:
+            text += " "
+        target_words = split_words(found.text)
+        links += (
+            {first_word + word: share for word, share in of_word.items()}
+            for of_word in word_links(source, source_words, found, target_words)
+        )
+        words += (Span(len(text) + start, len(text) + end) for start, end in target_words)
+        text += found.text
+        end, first_word = part.end, first_word + num_words
+    placement = Placement(links, [text[a:b] for a, b in words], len(segment.words))
+    places = placement.place(segment.root)
+    translated = assemble(segment.root, places, text, words)
+    return f"{segment.before}{translated}{segment.after}"

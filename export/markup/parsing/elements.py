@@ -1,0 +1,156 @@
+"""What the elements of HTML mean for translation.
+
+The lists follow the HTML standard's categories and its style sheet for rendering.
+"""
+
+from collections.abc import Mapping
+
+# They separate sentences: those that the standard's style sheet does not display inline, what is in
+# the head, and the choices of forms.
+BLOCKS = frozenset(
+    [
+        "address",
+        "article",
+        "aside",
+        "base",
+        "blockquote",
+        "body",
+        "caption",
+        "center",
+        "col",
+        "colgroup",
+        "datalist",
+        "dd",
+        "details",
+        "dialog",
+        "dir",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "frame",
+        "frameset",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "head",
+        "header",
+        "hgroup",
+        "hr",
+        "html",
+        "legend",
+        "li",
+        "link",
+        "listing",
+        "main",
+        "menu",
+        "meta",
+        "nav",
+        "noframes",
+        "noscript",
+        "ol",
+        "optgroup",
+        "option",
+        "p",
+        "plaintext",
+        "pre",
+        "search",
+        "section",
+        "select",
+        "slot",
+        "summary",
+        "table",
+        "tbody",
+        "td",
+        "template",
+        "tfoot",
+        "th",
+        "thead",
+        "title",
+        "tr",
+        "ul",
+        "xmp",
+    ]
+)
+# They have no end tag.
+VOIDS = frozenset(
+    [
+        "area",
+        "base",
+        "basefont",
+        "bgsound",
+        "br",
+        "col",
+        "embed",
+        "frame",
+        "hr",
+        "img",
+        "input",
+        "keygen",
+        "link",
+        "meta",
+        "param",
+        "source",
+        "track",
+        "wbr",
+    ]
+)
+# Their content is no prose; it is copied unchanged and kept from the translator.
+OPAQUE = frozenset(
+    [
+        "applet",
+        "audio",
+        "canvas",
+        "iframe",
+        "math",
+        "noembed",
+        "noframes",
+        "object",
+        "plaintext",
+        "script",
+        "style",
+        "svg",
+        "textarea",
+        "video",
+        "xmp",
+    ]
+)
+# Their text is copied unchanged, but the translator reads it as a part of the sentence.
+CODE = frozenset(["code", "kbd", "samp", "var"])
+# White space is significant.
+PREFORMATTED = frozenset(["listing", "pre"])
+# The parser of HTML takes their content as characters without references.
+RAW_TEXT = frozenset(["iframe", "noembed", "noframes", "plaintext", "script", "style", "xmp"])
+
+
+def may_translate(name: str, attributes: Mapping[str, str | None], inherited: bool) -> bool:
+    """Returns whether the text of an element is to be translated.
+
+    Args:
+        name: the element's name.
+        attributes: its attributes; `translate` and the class `notranslate` count.
+        inherited: whether that of its parent is.
+    """
+    if name in CODE or "notranslate" in (attributes.get("class") or "").split():
+        return False
+    value = attributes.get("translate", attributes.get("its:translate", "inherit"))
+    return {"no": False, "yes": True, "": True}.get((value or "").strip().lower(), inherited)
+
+
+def is_preformatted(name: str, attributes: Mapping[str, str | None], inherited: bool) -> bool:
+    """Returns whether white space is significant in an element.
+
+    Args:
+        name: the element's name.
+        attributes: its attributes; `xml:space` counts.
+        inherited: whether it is in its parent.
+    """
+    value = attributes.get("xml:space")
+    return name in PREFORMATTED or {"preserve": True, "default": False}.get(value or "", inherited)

@@ -1,0 +1,211 @@
+"""Where the elements of a text belong in its translation."""
+
+import bisect
+from collections.abc import Sequence
+
+from export.markup.segment_text import Inline
+from export.markup.word_links import WordLinks
+from export.markup.words import Span, is_sign, split_words
+
+# Words that the elements of a text may have, those of nested elements counted again each time, so
+# that time is bounded.
+_MAX_WORDS = 2**22
+# What a sign counts, compared with a word.
+_SIGN_WEIGHT = 0.25
+# Copies of an atom's text in a translation to consider, on each side.
+_MAX_COPIES = 8
+
+
+class Placement:
+    """Finds the words of a translation that each element contains.
+
+    The words of an element are the range in which most words come from its words in the source, and
+    fewest from others: of all ranges, the one with the largest sum over its words of the share that
+    comes from inside, less the share that comes from outside. So a word with a wrong link neither
+    extends a range nor divides one. Several words that come from the same one count a part each,
+    signs a quarter, and words that come from nothing do not count. An element with all words of its
+    parent has all those of the translation, too.
+
+    Children are in the words of their parent, and do not overlap: those with the largest sums
+    choose first. An element without words stands before the word that comes from the next word of
+    the source, and at the start or the end of its parent if it is there in the source. So is one
+    whose words come to nothing. An atom replaces the copy of its text that is nearest to its words,
+    and is otherwise an element without words.
+
+    Args:
+        links: what the words of the translation come from.
+        target_words: the words of the translation.
+        num_source_words: number of words of the source.
+    """
+
+    def __init__(self, links: WordLinks, target_words: Sequence[str], num_source_words: int):
+        self._links, self._target_words = links, target_words
+        self._indices: dict[str, list[int]] = {}
+        for index, word in enumerate(target_words):
+            self._indices.setdefault(word, []).append(index)
+        self._targets: list[list[int]] = [[] for _ in range(num_source_words)]
+        self._weights = [_SIGN_WEIGHT if is_sign(word) else 1.0 for word in target_words]
+        self._linked = [0.0]  # sum of the words with a link before each word
+        for index, found in enumerate(links):
+            self._linked.append(self._linked[-1] + self._weights[index] * bool(found))
+            for source_word in found:
+                self._targets[source_word].append(index)
+
+    def place(self, root: Inline) -> dict[int, Span]:
+        """Returns the words of each element in the translation, by `id(element)`.
+
+        Args:
+            root: the parent of all elements, with all words.
+        """
+        places = {id(root): Span(0, len(self._links))}
+        if _num_words(root) > _MAX_WORDS:
+            self._place_by_share(root, places)
+            return places
+        stack = [root]
+        while stack:
+            parent = stack.pop()
+            self._place_children(parent, places)
+            stack.extend(parent.children)
+        return places
+
+    def _place_children(self, parent, places):
+        space = places[id(parent)]
+        ranked = []
+        for child in parent.children:
+            if (
+                child.words == parent.words
+                and not child.is_atom
+                and parent.words.start < (parent.words.end)
+            ):
+                places[id(child)] = space
+            elif child.words.start < child.words.end:
+                best = self._best_range(child, space, [])
+                if best is not None:
+                    ranked.append((best[0], child))
+        taken = sorted({places[id(x)] for x in parent.children if id(x) in places} - {Span(0, 0)})
+        for _, child in sorted(ranked, key=lambda pair: -pair[0]):
+            best = self._best_range(child, space, taken)
+            if best is not None:
+                places[id(child)] = best[1]
+                bisect.insort(taken, best[1])
+        earlier: set[Span] = set()  # the places of the children before
+        for child in parent.children:
+            if id(child) not in places:
+                places[id(child)] = self._point(child, parent, space, taken, earlier)
+            elif child.words.start < child.words.end:
+                earlier.add(places[id(child)])
+
+    def _best_range(
+        self, element: Inline, space: Span, taken: Sequence[Span]
+    ) -> tuple[float, Span] | None:
+        """Returns the best range of an element in a space, and its sum; None if it has no words.
+
+        Args:
+            element: the element.
+            space: where the range may be.
+            taken: ranges that it must not overlap, in order.
+        """
+        shares = self._shares(element, space)
+        if element.is_atom:
+            copy = self._find_copy(element, space, taken, min(shares, default=space.start))
+            return (float(copy.end - copy.start), copy) if copy else None
+        best = None
+        total, start, previous = 0.0, 0, -1
+        for target in sorted(shares):
+            outside = self._linked[target] - self._linked[previous + 1]
+            if _taken_at(taken, target) is not None:
+                total = 0.0
+                previous = target
+                continue
+            total -= outside
+            if previous < 0 or total <= 0 or _taken_between(taken, previous, target):
+                total, start = 0.0, target
+            share, weight = shares[target]
+            total += self._weights[target] * weight * (2 * share - 1) + 1e-6
+            previous = target
+            if total > 0 and (best is None or total > best[0]):
+                best = (total, Span(start, target + 1))
+        return best
+
+    def _shares(self, element, space) -> dict[int, tuple[float, float]]:
+        """Returns the share of each target word that comes from an element, and its weight."""
+        shares: dict[int, tuple[float, float]] = {}
+        for word in range(*element.words):
+            weight = 1 / max(len(self._targets[word]), 1)
+            for target in self._targets[word]:
+                if space.start <= target < space.end:
+                    share, most = shares.get(target, (0.0, 0.0))
+                    shares[target] = (share + self._links[target][word], max(most, weight))
+        return shares
+
+    def _find_copy(self, atom, space, taken, expected) -> Span | None:
+        """Returns the words that are the text of an atom, the nearest ones to an expected word."""
+        texts = [atom.text[word.start : word.end] for word in split_words(atom.text)]
+        starts = self._indices.get(texts[0], []) if texts else []
+        # Nearest first, and few, so that time is bounded.
+        position = bisect.bisect_left(starts, expected)
+        nearest = starts[max(position - _MAX_COPIES, 0) : position + _MAX_COPIES]
+        for start in sorted(nearest, key=lambda index: abs(index - expected)):
+            end = start + len(texts)
+            is_free = _taken_at(taken, start) is None and not _taken_between(taken, start, end - 1)
+            is_free = is_free and space.start <= start and end <= space.end
+            if is_free and list(self._target_words[start:end]) == texts:
+                return Span(start, end)
+        return None
+
+    def _point(self, element, parent, space, taken, earlier) -> Span:
+        """Returns the place of an element without words, which is between two words."""
+        point = self._point_of_word(element.words.start, parent.words, space)
+        inside = _taken_at(taken, point)
+        if inside is not None and inside.start < point:
+            point = inside.end if inside in earlier else inside.start
+        return Span(point, point)
+
+    def _point_of_word(self, word, words, space) -> int:
+        if word <= words.start:
+            return space.start
+        if word >= words.end:
+            return space.end
+        for following in (word, word - 1):
+            targets = [
+                target
+                for target in self._targets[following]
+                if space.start <= target < space.end and self._links[target][following] >= 0.5
+            ]
+            if targets:
+                return targets[0] if following == word else targets[-1] + 1
+        share = (word - words.start) / (words.end - words.start)
+        return space.start + round(share * (space.end - space.start))
+
+    def _place_by_share(self, root, places):
+        """Places the elements of an immoderate text at the same share as in the source."""
+        ratio = len(self._links) / max(root.words.end, 1)
+        stack = list(root.children)
+        while stack:
+            element = stack.pop()
+            start, end = (int(index * ratio) for index in element.words)
+            places[id(element)] = Span(start, start if element.is_atom else end)
+            stack.extend(element.children)
+
+
+def _num_words(root) -> int:
+    total, stack = 0, list(root.children)
+    while stack:
+        element = stack.pop()
+        parent = element.parent
+        if parent is None or element.words != parent.words:
+            total += element.words.end - element.words.start + len(parent.children).bit_length()
+        stack.extend(element.children)
+    return total
+
+
+def _taken_at(taken, index) -> Span | None:
+    """Returns the range that contains a word."""
+    number = bisect.bisect_right(taken, index, key=lambda span: span.start) - 1
+    return taken[number] if number >= 0 and index < taken[number].end else None
+
+
+def _taken_between(taken, first, last) -> bool:
+    """Returns whether a range begins between two words."""
+    number = bisect.bisect_right(taken, first, key=lambda span: span.start)
+    return number < len(taken) and taken[number].start <= last

@@ -1,0 +1,223 @@
+"""The plain text of a segment, and where its inline elements stand in it."""
+
+import bisect
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+
+from export.markup.parsing.tokens import Kind, Token, escape_text
+from export.markup.segmentation import Segment
+from export.markup.words import Span, split_words
+from tf_transformer.errors import InputError
+
+# Splits a text into consecutive parts, such as sentences, that are translated on their own. The
+# parts, one after the other, are the text.
+Split = Callable[[str], Sequence[str]]
+
+_HTML_SPACE = " \t\n\f\r"
+
+
+_NO_WORDS = Span(0, 0)
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Inline:
+    """An inline element, or something else between the words of a text.
+
+    Attributes:
+        opening: what is written before its content; all of it if it has no content.
+        closing: its end tag.
+        is_atom: whether its content is copied unchanged, as a part of `opening`.
+        words: the words of the source that it contains; if there are none, `words.start` is the
+            next word.
+        parent: the element that it is in.
+        children: the elements in it.
+        space_before: whether white space is before it.
+        space_after: whether white space is after it.
+        breaks_line: whether it stands for white space itself.
+        text: the text of an atom.
+    """
+
+    opening: str
+    closing: str = ""
+    is_atom: bool = False
+    words: Span = _NO_WORDS
+    parent: "Inline | None" = None
+    children: "list[Inline]" = dataclasses.field(default_factory=list)
+    space_before: bool = False
+    space_after: bool = False
+    breaks_line: bool = False
+    text: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class SegmentText:
+    """The text of a segment.
+
+    Attributes:
+        before: white space before the text.
+        after: white space after it.
+        text: the text.
+        words: its words.
+        parts: the parts to translate, without white space around them, as ranges of characters.
+        root: the parent of the elements that are in no other, which contains all words.
+    """
+
+    before: str
+    after: str
+    text: str
+    words: list[Span]
+    parts: list[Span]
+    root: Inline
+
+
+def segment_text(segment: Segment, split: Split | None = None) -> SegmentText:
+    """Returns the text of a segment and its inline elements.
+
+    Args:
+        segment: the segment.
+        split: splits the text into parts; None leaves it whole.
+
+    Raises:
+        InputError: the parts of `split` are not the text.
+    """
+    reader = _Reader(segment.preserve)
+    for token in segment.tokens:
+        reader.read(token)
+    text = reader.text()
+    parts = _parts(text, split)
+    words = reader.words(parts)
+    reader.count_words(words)
+    ends = (segment.tokens[0], segment.tokens[-1])
+    first, last = (token.text if token.kind is Kind.TEXT else "" for token in ends)
+    before = first[: len(first) - len(first.lstrip())]
+    after = last[len(last.rstrip()) :]
+    return SegmentText(escape_text(before), escape_text(after), text, words, parts, reader.root)
+
+
+def _parts(text, split) -> list[Span]:
+    pieces = [text] if split is None else list(split(text))
+    if "".join(pieces) != text:
+        raise InputError("`split` must return the parts of the text, white space included")
+    spans, start = [], 0
+    for piece in pieces:
+        inner = piece.strip()
+        if inner:
+            first = start + piece.index(inner)
+            spans.append(Span(first, first + len(inner)))
+        start += len(piece)
+    return spans
+
+
+class _Reader:
+    """Reads the tokens of a segment."""
+
+    def __init__(self, preserve: bool):
+        self._preserve = preserve
+        self._chunks: list[str] = []
+        self._length, self._ends_in_space = 0, True
+        self.root = Inline("")
+        self._open = [self.root]
+        # In the order of the document: where an element starts, or, with False, where it ends.
+        self._places: list[tuple[Inline, int, bool]] = []
+        self._waiting: list[Inline] = []  # whether white space follows is not known yet
+
+    def read(self, token: Token) -> None:
+        """Adds a token."""
+        if token.kind is Kind.TEXT:
+            self._read_text(token.text)
+        elif token.kind is Kind.START:
+            self._open.append(self._add(token.source))
+        elif token.kind is Kind.END:
+            element = self._open.pop()
+            element.closing = token.source
+            self._places.append((element, self._length, False))
+        else:
+            element = self._add(token.source)
+            element.is_atom = token.kind is Kind.ATOM
+            element.breaks_line = token.kind is Kind.EMPTY and token.name == "br"
+            element.text = " ".join(token.text.split())
+            if element.text:
+                self._read_text(token.text)
+            elif element.breaks_line:
+                self._append_space()
+            self._places.append((element, self._length, False))
+            self._waiting.append(element)
+
+    def _add(self, source) -> Inline:
+        element = Inline(source, parent=self._open[-1])
+        element.space_before = self._ends_in_space and self._length > 0
+        if element.parent is not None:
+            element.parent.children.append(element)
+        self._places.append((element, self._length, True))
+        return element
+
+    def _read_text(self, text):
+        if not text:
+            return
+        for element in self._waiting:
+            element.space_after = text[0] in _HTML_SPACE
+        self._waiting = []
+        if self._preserve:
+            self._append(text)
+            return
+        if text[0] in _HTML_SPACE:
+            self._append_space()
+        self._append(" ".join(filter(None, _SPACES.split(text))))
+        if text[-1] in _HTML_SPACE:
+            self._append_space()
+
+    def _append(self, text):
+        if text:
+            self._chunks.append(text)
+            self._length += len(text)
+            self._ends_in_space = text[-1] in _HTML_SPACE
+
+    def _append_space(self):
+        if not self._ends_in_space:
+            self._append(" ")
+
+    def text(self) -> str:
+        """Returns the text so far."""
+        return "".join(self._chunks)
+
+    def words(self, parts: Sequence[Span]) -> list[Span]:
+        """Returns the words of the parts of the text, which end where atoms begin or end."""
+        text = self.text()
+        cuts = {place for element, place, _ in self._places if element.is_atom and element.text}
+        found = []
+        for part in parts:
+            for word in split_words(text[part.start : part.end]):
+                start, end = part.start + word.start, part.start + word.end
+                for cut in range(start + 1, end):
+                    if cut in cuts:
+                        found.append(Span(start, cut))
+                        start = cut
+                found.append(Span(start, end))
+        return found
+
+    def count_words(self, words: Sequence[Span]) -> None:
+        """Sets the words of each element.
+
+        An element with a part of a word gets it whole, unless one before it has it.
+
+        Args:
+            words: the words of the text.
+        """
+        self.root.words = Span(0, len(words))
+        starts: dict[int, tuple[int, int]] = {}
+        taken = 0  # words before this one belong to elements that have ended
+        for element, place, is_start in self._places:
+            if is_start:
+                first = bisect.bisect_right(words, place, key=lambda word: word.end)
+                starts[id(element)] = (place, max(first, taken))
+                continue
+            begin, first = starts.pop(id(element))
+            end = bisect.bisect_left(words, place, key=lambda word: word.start)
+            if begin == place:  # nothing is in it: it belongs before the next word
+                first = max(end, taken)
+            element.words = Span(first, max(first, end))
+            taken = max(taken, end)
+
+
+_SPACES = re.compile(f"[{_HTML_SPACE}]+")

@@ -1,0 +1,130 @@
+"""A document as texts to translate, with their inline elements, and what is between them."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from export.markup.parsing.elements import OPAQUE, is_preformatted, may_translate
+from export.markup.parsing.tokens import Kind, Token, escape_text
+from export.markup.structure import local_name, separating_tags
+
+# Text of an atom that is longer is kept from the translator: it is no part of a sentence.
+_MAX_ATOM_LENGTH = 80
+
+
+@dataclasses.dataclass
+class Segment:
+    """A text to translate with its inline elements.
+
+    Attributes:
+        tokens: the tokens; start and end tags are properly nested.
+        preserve: whether white space is significant.
+    """
+
+    tokens: list[Token]
+    preserve: bool = False
+
+
+def segments(tokens: Sequence[Token], markup: str) -> Iterator[str | Segment]:
+    """Yields the parts of a document in order: texts to translate, and sources to copy.
+
+    Args:
+        tokens: the document.
+        markup: "html" or "xml".
+    """
+    separates = separating_tags(tokens, markup)
+    # Of each open element that separates: whether to translate, whether white space is significant.
+    states = [(True, False)]
+    current = Segment([])
+    index = 0
+    while index < len(tokens):
+        token, end = tokens[index], index + 1
+        translates, preserve = states[-1]
+        if separates[index]:
+            yield from _finished(current)
+            yield token.source
+            states = _states_after(states, token)
+            current = Segment([], states[-1][1])
+        elif not translates:
+            yield token.source
+        elif token.kind is Kind.TEXT and preserve and "\n" in token.text:
+            for is_line, line in _lines(token):
+                if is_line:
+                    current.tokens.append(line)
+                else:
+                    yield from _finished(current)
+                    yield line.source
+                    current = Segment([], preserve)
+        elif token.kind is Kind.START and _is_atom(token):
+            end = _end_of_element(tokens, index)
+            current.tokens.append(_atom(tokens[index:end]))
+        else:
+            current.tokens.append(token)
+        index = end
+    yield from _finished(current)
+
+
+def _states_after(states, token):
+    if token.kind is Kind.START:
+        name, attributes = local_name(token.name), token.attributes or {}
+        translates, preserve = states[-1]
+        translates = name not in OPAQUE and may_translate(name, attributes, translates)
+        states.append((translates, is_preformatted(name, attributes, preserve)))
+    elif token.kind is Kind.END:
+        states.pop()
+    return states
+
+
+def _finished(segment: Segment) -> Iterator[str | Segment]:
+    """Yields a text and the sources of tokens without text around it; or the source alone."""
+    tokens = segment.tokens
+    if not any(token.kind is Kind.TEXT and any(map(str.isalnum, token.text)) for token in tokens):
+        yield "".join(token.source for token in tokens)
+        return
+    first, last = 0, len(tokens)
+    while _is_outside(tokens[first]):
+        first += 1
+    while _is_outside(tokens[last - 1]):
+        last -= 1
+    yield "".join(token.source for token in tokens[:first])
+    yield Segment(tokens[first:last], segment.preserve)
+    yield "".join(token.source for token in tokens[last:])
+
+
+def _is_outside(token):
+    if token.kind is Kind.TEXT:
+        return not token.text.strip()
+    return token.kind in (Kind.OTHER, Kind.EMPTY)
+
+
+def _lines(token) -> Iterator[tuple[bool, Token]]:
+    """Yields the lines of a text and, with False, the line feeds between them."""
+    texts, sources = token.text.split("\n"), token.source.split("\n")
+    if len(texts) != len(sources):
+        sources = [escape_text(text) for text in texts]
+    for number, (text, source) in enumerate(zip(texts, sources, strict=True)):
+        if number:
+            yield False, Token(Kind.OTHER, "\n")
+        if text:
+            yield True, Token(Kind.TEXT, source, text=text)
+
+
+def _is_atom(token):
+    name = local_name(token.name)
+    return name in OPAQUE or not may_translate(name, token.attributes or {}, True)
+
+
+def _end_of_element(tokens, start) -> int:
+    depth = 0
+    for index in range(start, len(tokens)):
+        depth += (tokens[index].kind is Kind.START) - (tokens[index].kind is Kind.END)
+        if depth == 0:
+            return index + 1
+    return len(tokens)
+
+
+def _atom(tokens) -> Token:
+    name = local_name(tokens[0].name)
+    text = "".join(token.text for token in tokens if token.kind is Kind.TEXT)
+    if name in OPAQUE or len(text) > _MAX_ATOM_LENGTH:
+        text = ""
+    return Token(Kind.ATOM, "".join(token.source for token in tokens), name, text)

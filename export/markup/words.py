@@ -1,0 +1,80 @@
+"""The words of a text, between which tags may stand.
+
+A word is a run of letters, digits and marks, with single signs such as apostrophes, hyphens and
+points inside it. Other signs stand alone. Scripts that write no spaces have a word per character.
+"""
+
+import bisect
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# Han and kana, and the scripts of Southeast Asia that write no spaces; first and last character.
+_NO_SPACES = (
+    (0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x2E80, 0x2FDF), (0x3005, 0x3007),
+    (0x3041, 0x30FF), (0x31F0, 0x31FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xA9E0, 0xA9FF),
+    (0xAA60, 0xAA7F), (0xF900, 0xFAFF), (0xFF66, 0xFF9D), (0x1B000, 0x1B16F), (0x20000, 0x3FFFF),
+)  # fmt: skip
+_JOINING = frozenset("'’ʼ-‐‑.,:/_@&+#%·")
+# Classes: w letter or digit, i character of a script without spaces, m mark or invisible, j sign
+# that joins, p other sign, s space.
+_WORD = re.compile("m*w[wm]*(?:j[wm]+)*|im*|m+|[jp]m*")
+
+
+class Span(NamedTuple):
+    """A range of characters.
+
+    Attributes:
+        start: index of the first one.
+        end: index after the last one.
+    """
+
+    start: int
+    end: int
+
+
+class _Classes(dict):
+    def __missing__(self, code: int) -> str:
+        self[code] = found = _class_of(chr(code))
+        return found
+
+
+def _class_of(char: str) -> str:
+    if char.isspace():
+        return "s"
+    category = unicodedata.category(char)
+    if category[0] == "M" or category in ("Cf", "Cn", "Cs"):
+        return "m"
+    if any(first <= ord(char) <= last for first, last in _NO_SPACES):
+        return "i"
+    if char in _JOINING:
+        return "j"
+    return "w" if char.isalnum() else "p"
+
+
+_CLASSES = _Classes()
+
+
+def split_words(text: str) -> list[Span]:
+    """Returns the words of a text; only white space is in none."""
+    return [Span(*match.span()) for match in _WORD.finditer(text.translate(_CLASSES))]
+
+
+def is_sign(word: str) -> bool:
+    """Returns whether a word has no letter or digit."""
+    return not any(map(str.isalnum, word))
+
+
+def overlapping(words: Sequence[Span], span: Span) -> range:
+    """Returns the indices of the words that share a character with a range.
+
+    Args:
+        words: words in order.
+        span: the range.
+    """
+    if span.start >= span.end:
+        return range(0)
+    first = bisect.bisect_right(words, span.start, key=lambda word: word.end)
+    last = bisect.bisect_left(words, span.end, key=lambda word: word.start)
+    return range(first, max(first, last))

@@ -1,0 +1,330 @@
+"""Properties of translated documents, with generated and with hostile ones."""
+
+import random
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from benchmarks.markup import (
+    fuzz,
+    html_faults,
+    random_document,
+    reordering_translator,
+    soup_faults,
+    tags_inside_words,
+    xml_faults,
+)
+from export.markup import MarkupTranslator
+from tests.export.markup.fake_translators import identity, upper
+from tf_transformer.errors import InputError
+
+PAGE = """\
+<!DOCTYPE html PUBLIC "-//W3C//DTD HTML 4.01//EN">
+<!-- a comment -->
+<html lang="en">
+<head>
+<meta charset="utf-8"><title>a &amp; b</title>
+<style>p > b { color: red }</style>
+<script>if (a < b && c > d) document.write("<p>x</p>");</script>
+</head>
+<BODY class=x>
+<pre>
+first line
+  <b>second</b>\tline</pre>
+<p id="1" title='x > "y"' hidden >one <B>two</B > &copy; 3 < 4 &nbsp;<br/>x<img src=x alt=""></p>
+<textarea>
+free</textarea><select><option selected>o<option>p</option></select>
+<ul>
+<li>l</li>
+</ul>
+<table><tr><td>d</td></tr></table>
+<svg viewBox='0 0 1 1'><path d='x'/></svg>
+<?php echo 1 ?></BODY>
+</html>
+"""
+
+
+def translate(document, translate=upper, **options):
+    return MarkupTranslator(translate, **options).translate(document)
+
+
+def text_of(document):
+    return " ".join("".join(ElementTree.fromstring(document).itertext()).split())
+
+
+def test_what_is_not_translated_is_unchanged():
+    """With one exception, the end tags that are missing."""
+    page = PAGE.replace("<p id", "<p translate=no id")
+    repaired = page.replace("<option>p", "</option><option>p")
+    assert translate(page, identity) == repaired
+    page = repaired
+    assert translate(page.replace("\n", "\r\n"), identity) == page.replace("\n", "\r\n")
+
+
+def test_a_page():
+    found = translate(PAGE)
+    assert "<title>A &amp; B</title>" in found
+    assert "<pre>\nFIRST LINE\n  <b>SECOND</b> LINE</pre>" in found
+    assert "<option selected>O</option><option>P</option>" in found
+    assert "<textarea>\nfree</textarea>" in found
+    assert """<p id="1" title='x > "y"' hidden >ONE <B>TWO</B > © 3 &lt; 4<br/>X<img""" in found
+    kept = ("<!", "<style>", "<script>", "<svg", "<?php", "<BODY", "</", "<html", "<ul>")
+    assert [x for x in found.splitlines() if x.startswith(kept)] == [
+        x for x in PAGE.splitlines() if x.startswith(kept)
+    ]
+
+
+def test_xml():
+    document = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE r SYSTEM "r.dtd" [<!ELEMENT r ANY>]>\n'
+        "<r a='1'  b=\"2\"><t>some <b>bold</b> text<!-- c --></t>\n<n/><u> <v>more</v> </u>"
+        "<w><![CDATA[x < y]]> z &#38; &lt;</w><q xml:space='preserve'>a  b</q><?pi x?></r>\n"
+    )
+    assert translate(document, identity, markup="xml") == document.replace("&#38;", "&amp;")
+    found = translate(document, markup="xml")
+    assert "<t>SOME <b>BOLD</b> TEXT<!-- c --></t>\n<n/><u> <v>MORE</v> </u>" in found
+    assert "<w><![CDATA[x < y]]> Z &amp; &lt;</w>" in found
+
+
+def test_blocks_are_apart():
+    seen = []
+
+    def look(texts):
+        seen.extend(texts)
+        return upper(texts)
+
+    translate("<div>one<p>two <b>b</b></p>three</div><a href=x><h2>four</h2> five</a> six", look)
+    assert seen == ["one", "two b", "three", "four", "five", "six"]
+    assert translate("<ul><li translate=no>a <p translate=yes>b</p></li></ul>") == (
+        "<ul><li translate=no>a <p translate=yes>B</p></li></ul>"
+    )
+    seen.clear()
+    found = translate("<p>same</p><p>same</p>", look)
+    assert (found, seen) == ("<p>SAME</p><p>SAME</p>", ["same"])
+
+
+def test_split():
+    seen = []
+
+    def look(texts):
+        seen.extend(texts)
+        return upper(texts)
+
+    document = "<p>One <b>two. Three</b> four.  <i>Five</i>.</p>"
+    split = re.compile(r"(?<=\.\s)").split
+    assert translate(document, look, split=split) == (
+        "<p>ONE <b>TWO. THREE</b> FOUR. <i>FIVE</i>.</p>"
+    )
+    assert seen == ["One two.", "Three four.", "Five."]
+    with pytest.raises(InputError, match="`split` must return the parts of the text"):
+        translate(document, split=str.split)
+
+
+def test_attributes_only_on_request():
+    document = "<p title='a &amp; b' lang=en>x <img alt=cat src=cat></p><p translate=no title=t>"
+    assert "alt=cat" in translate(document)
+    assert translate(document, attributes=["Alt", "title"]) == (
+        "<p title='A &amp; B' lang=en>X <img alt=\"CAT\" src=cat></p><p translate=no title=t></p>"
+    )
+
+
+@hypothesis.settings(max_examples=30, deadline=None)
+@hypothesis.given(seed=strategies.integers(0, 2**32), noise=strategies.sampled_from([0, 0.3, 1]))
+def test_well_formed(seed, noise):
+    """Well-formed, with the same tags, and none inside a word."""
+    rng = random.Random(seed)
+    for markup, faults in (("xml", xml_faults), ("html", html_faults)):
+        document = random_document(rng, markup)
+        found = translate(document, reordering_translator(rng, noise), markup=markup)
+        assert faults(document, found) == []
+        assert tags_inside_words(found) <= tags_inside_words(document)
+
+
+def test_text_without_tags_is_the_plain_translation():
+    rng = random.Random(3)
+    for _ in range(200):
+        words = [f"w{index}" for index in range(rng.randint(1, 20))]
+        chunks, depth = [], 0
+        for word in words:
+            if rng.random() < 0.3:
+                chunks.append("<b>")
+                depth += 1
+            chunks += [word, " "]
+            if depth and rng.random() < 0.4:
+                chunks.insert(-1, "</b>")
+                depth -= 1
+            if rng.random() < 0.1:
+                chunks.append("<i/>")
+        document = f"<p>first {''.join(chunks).strip()}{'</b>' * depth}</p>"
+        kept = []
+
+        def translate_and_keep(texts, kept=kept):
+            kept.extend(reordering_translator(rng, 0.2)(texts))
+            return kept
+
+        found = translate(document, translate_and_keep, markup="xml")
+        assert xml_faults(document, found) == []
+        assert text_of(found) == kept[0].text, document
+
+
+def test_fuzzed_documents():
+    counts = fuzz(60, seed=5)
+    assert counts == {"html": 20, "xml": 20, "soup": 20}
+
+
+@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.given(strategies.text(alphabet="<>&/!-?='\" apbi;#x\n\r\0\u200b\u202e日", max_size=60))
+def test_any_characters(document):
+    found = translate(document)
+    assert soup_faults(found) == []
+    try:
+        found = translate(document, markup="xml")
+    except InputError:
+        return
+    ElementTree.fromstring(found)
+
+
+SOUP = {
+    "<p>one<p>two <b>three": "<p>ONE</p><p>TWO <b>THREE</b></p>",
+    "<b>one <i>two</b> three</i>": "<b>ONE <i>TWO</i></b> <i>THREE</i>",
+    "<ul><li>a<li>b</ul>": "<ul><li>A</li><li>B</li></ul>",
+    "a </b>b</div> c": "A B C",
+    "a < b <3 & c": "A &lt; B &lt;3 &amp; C",
+    "<p title='x>a": "",
+    "a <!-- b": "A <!-- b-->",
+    "<table>x<tr><td>y</table>": "X<table><tr><td>Y</td></tr></table>",
+    "": "",
+    " \n ": " \n ",
+    "<plaintext>a</b>": "<pre>A&lt;/B&gt;</pre>",
+}
+
+
+@pytest.mark.parametrize("document", SOUP)
+def test_soup_is_repaired(document):
+    assert translate(document) == SOUP[document]
+
+
+DEEP = 100_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["b", "div", "x-y", "span translate=no"])
+def test_deep_html(name):
+    found = translate(f"<{name}>" * DEEP + "x" + f"</{name.partition(' ')[0]}>" * DEEP)
+    assert found.count("<") == 2 * DEEP
+    assert ("X" in found) == ("no" not in name)
+    assert translate(f"<{name}>" * DEEP + "x").count("</") == DEEP
+
+
+@pytest.mark.slow
+def test_deep_xml():
+    limit = sys.getrecursionlimit()
+    found = translate("<b>" * DEEP + "x" + "</b>" * DEEP, markup="xml")
+    assert found == "<b>" * DEEP + "X" + "</b>" * DEEP
+    mixed = translate("<b>x " * DEEP + "</b>" * DEEP, markup="xml")
+    assert mixed.count("<b>") == mixed.count("</b>") == DEEP
+    assert sys.getrecursionlimit() == limit
+
+
+def test_limits():
+    with pytest.raises(InputError, match="nested at most 3 deep"):
+        translate("<r><a><b><c/></b></a></r>", markup="xml", max_depth=3)
+    with pytest.raises(InputError, match="nested at most 4 deep"):
+        translate("<div><div><div>x", max_depth=4)
+    with pytest.raises(InputError, match=r"at most 10 bytes\. Received: 11"):
+        translate("x" * 11, max_bytes=10)
+    with pytest.raises(InputError, match="`markup` must be one of"):
+        MarkupTranslator(upper, markup="sgml")
+    with pytest.raises(InputError, match=r"of each text\. Received: 0 for 1"):
+        translate("x", lambda texts: [])
+    with pytest.raises(InputError, match="a surrogate at 1"):
+        translate("x\ud800")
+
+
+BOMB = '<!DOCTYPE r [<!ENTITY a "aaaaaaaaaa">' + "".join(
+    f'<!ENTITY {chr(98 + i)} "{f"&{chr(97 + i)};" * 10}">' for i in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (f"{BOMB}]><r>&j;</r>", "declares no entities. Received: the entity a at line 1"),
+        (
+            '<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]><r>&x;</r>',
+            "declares no entities",
+        ),
+        ('<!DOCTYPE r [<!ENTITY % x SYSTEM "http://127.0.0.1/">%x;]><r/>', "declares no entities"),
+        ("<r>&x;</r>", "well-formed XML. Received at line 1: undefined entity"),
+        ("<r>\n<b></r>", "at line 2: mismatched tag"),
+        ("<r>\x01</r>", "not well-formed"),
+        ("", "no element found"),
+        ("<r/><r/>", "junk after document element"),
+    ],
+)
+def test_refused_xml(document, message):
+    with pytest.raises(InputError, match=message):
+        translate(document, markup="xml")
+
+
+def test_entities_of_html_in_xml():
+    document = '<!DOCTYPE html SYSTEM "x"><html><p>a&nbsp;b &eacute; &unknown; c</p></html>'
+    assert translate(document, identity, markup="xml").endswith("a\xa0b é &unknown; c</p></html>")
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ("<p>é</p>".encode(), "<p>É</p>".encode()),
+        ("\ufeff<p>é</p>".encode(), "\ufeff<p>É</p>".encode()),
+        ("\ufeff<p>é</p>".encode("utf-16-le"), "\ufeff<p>É</p>".encode("utf-16-le")),
+        (b'<meta charset="latin-1"><p>\xe9 \x80</p>', b'<meta charset="latin-1"><p>\xc9 \x80</p>'),
+        (b"<meta charset=utf-16><p>x</p>", b"<meta charset=utf-16><p>X</p>"),
+    ],
+)
+def test_encodings(data, expected):
+    assert MarkupTranslator(upper).translate_bytes(data).data == expected
+
+
+def test_encodings_of_xml():
+    data = '<?xml version="1.0" encoding="iso-8859-1"?><r>é</r>'.encode("latin-1")
+    translator = MarkupTranslator(
+        lambda texts: [x._replace(text="日É") for x in upper(texts)], markup="xml"
+    )
+    found = translator.translate_bytes(data)
+    assert found.data.decode("latin-1").endswith("<r>&#26085;É</r>")
+    assert (found.num_texts, found.num_truncated) == (1, 0)
+    for encoding in ("rot13", "nonsense", "unicode_escape", "punycode"):
+        with pytest.raises(InputError, match="expected a known encoding, such as utf-8"):
+            translator.translate_bytes(f'<?xml version="1.0" encoding="{encoding}"?><r/>'.encode())
+    with pytest.raises(InputError, match="text in utf-8, which is declared or the default"):
+        translator.translate_bytes(b"<r>abcde\xff</r>")
+
+
+def test_a_translation_cannot_add_markup():
+    hostile = "<script>x</script> & \0 \x07 ]]> \r"
+    for markup in ("html", "xml"):
+        found = translate(
+            "<r>a</r>",
+            lambda texts: [x._replace(text=hostile) for x in upper(texts)],
+            markup=markup,
+        )
+        assert "&lt;script&gt;x&lt;/script&gt; &amp; \ufffd \ufffd ]]&gt;" in found
+        assert found.count("<") == 2
+
+
+@pytest.mark.slow
+def test_a_large_document():
+    """Ten megabytes; and a text with as many elements as words."""
+    document = "<p>Hello <b>big</b> <i>world</i> &amp; you</p>\n" * 220_000
+    assert len(document) > 10**7
+    assert translate(document, markup="html") == document.replace("Hello", "HELLO").replace(
+        "big", "BIG"
+    ).replace("world", "WORLD").replace("you", "YOU")
+    document = "<p>" + "<b>x</b> <i/>" * 50_000 + "</p>"
+    found = translate(document, markup="xml")
+    assert found.count("<b>X</b>") == found.count("<i/>") == 50_000

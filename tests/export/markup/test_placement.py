@@ -1,0 +1,149 @@
+"""Where elements come back, by alignments made by hand."""
+
+import pytest
+
+from export.markup import AlignedTranslation, MarkupTranslator
+from tests.export.markup.fake_translators import backwards, fixed, unaligned, upper
+
+
+def html(document, translate):
+    return MarkupTranslator(translate).translate(document)
+
+
+@pytest.mark.parametrize(
+    ("document", "target", "links", "expected"),
+    [
+        # A word that moves takes its element with it, and the sign after it stays outside.
+        ("the <b>red</b> house.", "la maison rouge.", "0-0 1-2 2-1", "la maison <b>rouge</b>."),
+        ("<b>the red</b> house", "la maison rouge", "0-0 1-2 2-1", "<b>la maison rouge</b>"),
+        # Several words for one, and one for several.
+        ("<b>not</b> here", "ne pas ici", "0-0 0-1 1-2", "<b>ne pas</b> ici"),
+        ("a <b>fire truck</b> comes", "ein Auto kommt", "0-0 1-1 2-1 3-2", "ein <b>Auto</b> kommt"),
+        # A word that is linked wrongly neither extends an element nor divides it.
+        ("<b>a b c</b> d e", "A B C D E", "0-0 1-1 2-2 3-3 0-4", "<b>A B C</b> D E"),
+        ("<b>a b c</b> d e", "A B C D E", "0-0 4-1 2-2 1-2 3-3 4-4", "<b>A B C</b> D E"),
+        # A whole text has the whole translation, links or none.
+        ("<b>a b</b>", "X Y Z", "0-1", "<b>X Y Z</b>"),
+        ("<b><i>a b</i></b>", "X Y", "1-0", "<b><i>X Y</i></b>"),
+        # An element whose words come to nothing stands where they would have been.
+        ("go <b>to</b> bed", "geh schlafen", "0-0 2-1", "geh <b></b>schlafen"),
+        # Nested elements stay nested, and siblings beside each other.
+        ("<b>a <i>b</i></b> c", "C B A", "0-2 1-1 2-0", "C <b><i>B</i> A</b>"),
+        ("<b>a</b> <i>b</i> c", "B A C", "0-1 1-0 2-2", "<i>B</i> <b>A</b> C"),
+        ("<b>a b</b> <i>c d</i>", "A C B D", "0-0 1-2 2-1 3-3", "<b>A C B</b> <i>D</i>"),
+        # Elements without content go before the next word, or stay at the end.
+        ("a <img> b c", "B C A", "0-2 1-0 2-1", "<img> B C A"),
+        ("a b <img>", "B A", "0-1 1-0", "B A <img>"),
+        ("<img>a b", "B A", "0-1 1-0", "<img>B A"),
+        ("a b<br>c", "A B C", "0-0 1-1 2-2", "A B<br>C"),
+        ("a <!-- c --> b", "A B", "0-0 1-1", "A <!-- c --> B"),
+    ],
+)
+def test_by_hand(document, target, links, expected):
+    import re
+
+    source = re.sub("<br>", " ", document)
+    source = " ".join(re.sub("<!--.*?-->|<[^>]*>", "", source).split())
+    if (document, target) == ("the <b>red</b> house.", "la maison rouge."):
+        source = "the red house."
+    assert html(document, fixed(source, target, links)) == expected
+
+
+def test_no_tag_inside_a_word():
+    assert html("un<b>believ</b>able <i>th</i>ing", upper) == "<b>UNBELIEVABLE</b> <i>THING</i>"
+    # Two elements have parts of the same word: the first one gets it.
+    assert html("<b>un</b><i>able</i> x", upper) == "<b>UNABLE</b><i></i> X"
+    assert html("x foo<wbr>bar y", upper) == "X FOOBAR<wbr> Y"
+
+
+def test_signs():
+    """They are linked by their order, whatever the alignment of pieces says."""
+    document = "He said <q>yes, no</q>, then (<b>maybe</b>)."
+    translation = AlignedTranslation(
+        "Er sagte ja, nein, dann (vielleicht).",
+        ["▁He", "▁said", "▁yes", ",", "▁no", ",", "▁then", "▁(", "maybe", ")."],
+        ["▁Er", "▁sagte", "▁ja", ",", "▁nein", ",", "▁dann", "▁(", "viel", "leicht", ").", ""],
+        [(0, 0), (1, 1), (2, 2), (9, 3), (4, 4), (9, 5), (6, 6), (0, 7), (8, 8), (8, 9), (0, 10)],
+    )
+    assert html(document, lambda texts: [translation]) == (
+        "Er sagte <q>ja, nein</q>, dann (<b>vielleicht</b>)."
+    )
+
+
+def test_names_are_linked_to_themselves():
+    translate = fixed("to Hamburg by train", "mit dem Zug nach Hamburg", "2-0 3-1 3-2 0-3 3-4")
+    assert html("to <b>Hamburg</b> by train", translate) == "mit dem Zug nach <b>Hamburg</b>"
+
+
+def test_scripts_without_spaces():
+    translation = AlignedTranslation(
+        "我喜欢红色的房子。",
+        ["▁I", "▁like", "▁red", "▁houses", "."],
+        ["▁我", "喜欢", "红色的", "房子", "。"],
+        [(i, i) for i in range(5)],
+    )
+    document = "I like <b>red</b> <img> <i>houses</i>."
+    assert html(document, lambda texts: [translation]) == "我喜欢<b>红色的</b><img><i>房子</i>。"
+
+
+def test_pieces_that_are_not_the_text():
+    """Unknown pieces, normalized characters, and other white space."""
+    translation = AlignedTranslation(
+        "DAS ½ HAUS ﬁN",
+        ["▁the", "▁1⁄2", "▁", "<unk>", "▁fi", "n"],
+        ["▁DAS", "▁", "1⁄2", "▁<unk>", "<unk>", "▁fi", "N"],
+        [(0, 0), (1, 2), (3, 3), (3, 4), (4, 5), (5, 6)],
+    )
+    document = "the ½ <b>ሀሁ</b> <i>ﬁn</i>"
+    assert html(document, lambda texts: [translation]) == "DAS ½ <b>HAUS</b> <i>ﬁN</i>"
+
+
+@pytest.mark.parametrize(
+    "translation",
+    [
+        AlignedTranslation("A B C D"),
+        AlignedTranslation("A B C D", ["▁a"], ["▁A"], []),
+        AlignedTranslation("A B C D", ["▁a"], ["▁A"], [(7, 9), (-1, 0)]),
+        AlignedTranslation("A B C D", ["zz", "yy"], ["xx"], [(0, 0)]),
+        AlignedTranslation("A B C D", [], [], [(0, 0)]),
+    ],
+)
+def test_without_alignment_places_are_proportional(translation):
+    found = html("a <b>b</b> c <img>d", lambda texts: [translation])
+    assert found in ("A <b>B</b> C <img>D", "<b>A B</b> C <img>D", "A <b></b>B C <img>D") or (
+        found.count("<b>") == found.count("</b>") == found.count("<img>") == 1
+    )
+    assert html("a <b>b</b> c <img>d", unaligned) == "A <b>B</b> C <img>D"
+
+
+def test_an_empty_translation_keeps_the_tags():
+    found = html("a <b>b <img></b> <i>c</i>", lambda texts: [AlignedTranslation("")])
+    assert found == "<b><img></b><i></i>"
+
+
+def test_what_is_not_translated():
+    document = (
+        'x <code>f(a)</code> y <span translate="no">Big Apple</span> z <i class="a notranslate">N'
+        "</i> <kbd>K</kbd>"
+    )
+    # `upper` makes no copy of these: they are kept from the translator then.
+    assert html(document, upper) == document.replace("x", "X").replace("y", "Y").replace("z", "Z")
+    # If the translation has a copy, this is what the element stands for.
+    translate = fixed("use the foo now", "NUN foo NUTZEN", "0-2 2-0 3-1")
+    assert html("use the <code>foo</code> now", translate) == "NUN <code>foo</code> NUTZEN"
+    seen = []
+
+    def translate_and_look(texts):
+        seen.extend(texts)
+        return upper(texts)
+
+    html("see <code>foo</code> and <svg><text>bar</text></svg> there", translate_and_look)
+    assert seen == ["see foo and there", "see and there"]
+
+
+def test_an_atom_keeps_the_words_around_it():
+    """Nothing but a copy of it is removed from a translation."""
+    assert html("I <code>run</code> fast", backwards) == "<code>run</code> FAST I"
+    translate = fixed("I run fast", "je cours vite", "0-0 1-1 1-2")
+    with pytest.raises(KeyError, match="I fast"):
+        html("I <code>run</code> fast", translate)

@@ -1,0 +1,183 @@
+"""Alignments from a server and from a model, and the command `translate --markup`."""
+
+import pathlib
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from export.client import Client
+from export.markup import MarkupTranslator, translate_by_server
+from export.markup.server_translation import aligned_translation
+from tests.serving_stub import SIGNATURES, Behaviour, serve
+from tf_transformer.__main__ import main
+from tf_transformer.errors import InputError
+
+OUTPUTS = {
+    name: ("DT_STRING", ())
+    for name in (
+        *("translation", "source_pieces", "target_pieces"),
+        *("hard_alignment", "soft_alignment"),
+    )
+} | {"score": ("DT_FLOAT", ()), "truncated": ("DT_BOOL", ())}
+INPUTS = {"text": ("DT_STRING", ())}
+OPTIONS = {"beam_size": ("DT_INT32", ()), "length_penalty": ("DT_FLOAT", ())}
+
+
+def align(text, beam_size=None, length_penalty=None):
+    """Upper case, words backwards; the tags of languages have pieces of the source only."""
+    rows = []
+    for line in text:
+        words = line.decode().split()
+        own = [index for index, word in enumerate(words) if not word.startswith("<2")][::-1]
+        target = [words[index].upper() + (f"_{beam_size[0]}" if beam_size else "") for index in own]
+        rows.append(
+            {
+                "translation": " ".join(target),
+                "source_pieces": " ".join(f"▁{word}" for word in words),
+                "target_pieces": " ".join(f"▁{word}" for word in target),
+                "hard_alignment": " ".join(f"{i}-{j}" for j, i in enumerate(own)),
+                "soft_alignment": "",
+                "score": 0.0,
+                "truncated": len(words) > 6,
+            }
+        )
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    return {
+        name: [x.encode() if isinstance(x, str) else x for x in column]
+        for name, column in columns.items()
+    }
+
+
+@pytest.fixture(params=["rest", "grpc"])
+def server(request):
+    behaviour = Behaviour(
+        specs=SIGNATURES
+        | {"align": (INPUTS, OUTPUTS), "align_options": (INPUTS | OPTIONS, OUTPUTS)},
+        answers={"align": align, "align_options": align},
+    )
+    with serve(request.param, behaviour) as address:
+        yield behaviour, address, request.param
+
+
+DOCUMENT = "<p>The <b>red</b> house.</p><p>one two three four five six seven</p>"
+
+
+def test_client(server):
+    behaviour, address, protocol = server
+    with Client(address, protocol=protocol) as client:
+        translator = MarkupTranslator(translate_by_server(client))
+        assert translator.translate(DOCUMENT) == (
+            "<p>HOUSE. <b>RED</b> THE</p><p>SEVEN SIX FIVE FOUR THREE TWO ONE</p>"
+        )
+        found = translator.translate_bytes(DOCUMENT.encode())
+        assert (found.num_texts, found.num_truncated) == (2, 1)
+        with_options = translate_by_server(client, {"beam_size": 3}, "<2de> ")
+        assert MarkupTranslator(with_options).translate("<i>a</i> b") == "B_3 <i>A_3</i>"
+        assert behaviour.requests[-1] == [b"<2de> a b"]
+
+
+def test_command(server, tmp_path, capsys):
+    _, address, protocol = server
+    source, output = tmp_path / "page.html", tmp_path / "out.html"
+    source.write_text(DOCUMENT, encoding="utf-8")
+    words = ["translate", "--server", address, "--protocol", protocol, "--markup", "html"]
+    command = [*words, "--input", str(source), "--output", str(output)]
+    assert main(command) == 0
+    assert output.read_text(encoding="utf-8").startswith("<p>HOUSE. <b>RED</b> THE</p>")
+    assert "length limit and were truncated: 1" in capsys.readouterr().err
+    assert main([*command, "--target-language", "de", "--beam-size", "2"]) == 0
+    assert "<b>RED_2</b>" in output.read_text(encoding="utf-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.html", "page.html"]
+
+
+def fails(capsys, *words):
+    """Runs a command that must fail, and returns its one line on standard error."""
+    assert main([str(word) for word in words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_what_fails_keeps_the_output(server, tmp_path, capsys):
+    _, address, protocol = server
+    output = tmp_path / "out.xml"
+    output.write_text("kept", encoding="utf-8")
+    source = tmp_path / "page.xml"
+    words = ["translate", "--server", address, "--protocol", protocol, "--markup", "xml"]
+    command = [*words, "--input", str(source), "--output", str(output)]
+    for text, message in (
+        ("<r><p>x</r>", "page.xml: expected well-formed XML. Received at line 1: mismatched tag"),
+        ("<r>refuse</r>", "refuse"),
+    ):
+        source.write_text(text, encoding="utf-8")
+        assert main(command) == 2
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1
+        assert output.read_text(encoding="utf-8") == "kept"
+
+
+def test_other_servers():
+    with serve("rest", Behaviour()) as address, Client(address) as client:
+        translator = MarkupTranslator(translate_by_server(client))
+        assert translator.translate("<p> <br></p>") == "<p> <br></p>"
+        with pytest.raises(InputError, match="markup needs a server with the signature 'align'"):
+            translator.translate("<p>x</p>")
+
+
+def test_hostile_alignments():
+    assert aligned_translation("t", "", "", "", True).truncated
+    for pair in ("x", "1-", "1-2-3", "1" * 7 + "-1", "-1-1"):
+        with pytest.raises(OSError, match="expected a pair i-j of a hard alignment"):
+            aligned_translation("t", "▁a", "▁t", f"0-0 {pair}", False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--markup html --n-best 2", "--n-best is valid only with --model-dir"),
+        ("--markup html --shard 1/2", "--shard is not valid with --markup"),
+        ("--translate-attributes alt", "--translate-attributes is valid only with --markup"),
+        ("--markup html --input {file}.tsv:2", "expected a document, not a column"),
+        ("--markup html --input {file} --output {file}", "input"),
+        ("--markup html --input {file}.none", "no such file"),
+    ],
+)
+def test_wrong_options(options, message, tmp_path, capsys):
+    file = tmp_path / "page"
+    for path in (file, pathlib.Path(f"{file}.tsv")):
+        path.write_text("a\tb\n", encoding="utf-8")
+    words = options.format(file=file).split()
+    assert message in fails(capsys, "translate", "--server", "127.0.0.1:1", *words)
+
+
+def test_a_document_that_is_too_large(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("export.markup.markup_translator.MAX_BYTES", 100)
+    file = tmp_path / "page"
+    file.write_bytes(b"x" * 101)
+    words = ["translate", "--server", "127.0.0.1:1", "--markup", "html", "--input", str(file)]
+    assert "expected a document of at most 100 bytes" in fails(capsys, *words)
+
+
+@pytest.mark.slow
+def test_model(trained, corpus, tmp_path):
+    """With a model directory: well-formed, and the text is the plain translation."""
+    from export.markup.local_translation import translate_by_model
+    from tf_transformer.inference.translator import Translator
+
+    lines = pathlib.Path(corpus.path("test.en")).read_text(encoding="utf-8").splitlines()[:8]
+    marked = [
+        "<b>{}</b> {} <i/>{}".format(*line.split(" ", 2)) for line in lines if line.count(" ") > 2
+    ]
+    document = f"<r><p>{'</p><p>'.join(x.replace('&', '&amp;') for x in marked)}</p></r>"
+    source, output = tmp_path / "d.xml", tmp_path / "out.xml"
+    source.write_text(document, encoding="utf-8")
+    command = ["translate", "--model-dir", str(trained), "--markup", "xml", "--beam-size", "1"]
+    assert main([*command, "--input", str(source), "--output", str(output)]) == 0
+    root = ElementTree.fromstring(output.read_text(encoding="utf-8"))
+    translator = Translator.load(trained, beam_size=1)
+    plain = [" ".join("".join(p.itertext()).split()) for p in ElementTree.fromstring(document)]
+    expected = [" ".join(text.split()) for text in translator(plain)]
+    assert [" ".join("".join(p.itertext()).split()) for p in root] == expected
+    assert [[x.tag for x in p.iter()].count("b") for p in root] == [1] * len(expected)
+    rows = translate_by_model(translator)(plain)
+    assert all(row.links and row.source_pieces for row in rows if row.text)
