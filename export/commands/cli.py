@@ -190,7 +190,12 @@ def _run_export(options):
     from export.saved_model.saved_model import export_translator
 
     version = export_translator(
-        translator, options.output, options.signatures, facts, confidence, identifier
+        translator,
+        options.output,
+        options.signatures,
+        facts,
+        calibration=confidence,
+        identifier=identifier,
     )
     names = json.loads((version / "model.json").read_text())["signatures"]
     print(

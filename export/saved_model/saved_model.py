@@ -45,6 +45,7 @@ def export_translator(
     directory: pathlib.Path,
     signatures: list[str] | None = None,
     facts: dict | None = None,
+    *,
     calibration: Calibration | None = None,
     identifier: LanguageIdentifier | None = None,
 ) -> pathlib.Path:
@@ -72,7 +73,9 @@ def export_translator(
     """
     check_export_folder(directory)
     _log.info("Tracing the signatures")
-    served = ServedTranslator(translator, signatures, calibration, identifier)
+    served = ServedTranslator(
+        translator, signatures, calibration=calibration, identifier=identifier
+    )
     directory.mkdir(parents=True, exist_ok=True)
     with (
         locked(directory, "exporting to it; waiting for its end", _log.info) as is_locked,

@@ -75,6 +75,7 @@ class ServedTranslator(tf.Module):
         self,
         translator: Translator,
         names: list[str] | None = None,
+        *,
         calibration: Calibration | None = None,
         identifier: LanguageIdentifier | None = None,
     ):

@@ -28,7 +28,7 @@ def test_an_optional_signature(translator):
     with pytest.raises(ValueError, match=r"Unknown signature.*Received: 'language'"):
         ServedTranslator(translator, [LANGUAGE])
     assert LANGUAGE not in SIGNATURES
-    served = ServedTranslator(translator, [LANGUAGE], LanguageIdentifier(CLASSIFIER))
+    served = ServedTranslator(translator, [LANGUAGE], identifier=LanguageIdentifier(CLASSIFIER))
     found = served.functions[LANGUAGE](text=tf.constant(ODD))
     expected = CLASSIFIER.identify(ODD)
     assert [name.decode() for name in found["language"].numpy()] == expected.languages
@@ -38,7 +38,7 @@ def test_an_optional_signature(translator):
 def test_the_other_signatures_stay_as_they_are(translator):
     graphs = []
     for identifier in (None, LanguageIdentifier(CLASSIFIER)):
-        served = ServedTranslator(translator, ["score"], identifier)
+        served = ServedTranslator(translator, ["score"], identifier=identifier)
         nodes = served.functions["score"].graph.as_graph_def().node
         graphs.append([(node.name, node.op) for node in nodes])
         assert len(served.weights) == len(translator.search.model.weights)
