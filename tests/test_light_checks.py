@@ -258,6 +258,34 @@ WRONG = {
         "export --model-dir {model} --output {new} --signatures adapted",
         "Unknown signature",
     ),
+    "export, files of left out signatures": (
+        "export --model-dir {model} --output {new} --signatures score --confidence {none}",
+        "--confidence is for the signature `confidence`, which --signatures leaves out",
+    ),
+    "export, confidence": (
+        "export --model-dir {model} --output {new} --confidence {text}",
+        "text: not JSON",
+    ),
+    "translate, sentences and n best": (
+        "translate --model-dir {model} --split-sentences --n-best 2",
+        "--n-best is not valid with --split-sentences",
+    ),
+    "translate, sentences and terms": (
+        "translate --model-dir {model} --split-sentences --protect urls",
+        "--split-sentences is not valid with --protect",
+    ),
+    "translate, markup and terms": (
+        "translate --model-dir {model} --markup xml --terms {text}",
+        "--terms is not valid with --markup",
+    ),
+    "translate, markup and sentences": (
+        "translate --model-dir {model} --markup xml --split-sentences",
+        "--split-sentences is not valid with --markup",
+    ),
+    "train-confidence, lines": (
+        "train-confidence --model-dir {model} --source {text} --reference {two} --output {new}",
+        "expected the same number of lines",
+    ),
     "train, itself": (
         "train {corpus} --model-dir {model} --init-from {model}/../{model.name}",
         "is the --model-dir; give another --model-dir",

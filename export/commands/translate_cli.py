@@ -143,8 +143,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 def _run_translate(options):
     _check_options(options)
-    terms = given_terms(options)
     check_markup(options)
+    terms = given_terms(options)
     if is_bulk(options):
         run_bulk(options)
         return

@@ -108,9 +108,3 @@ def test_all_stands_for_those_that_are_not_optional():
     assert "adapted" in expand_signatures(["all"], ["adapted"])
     with pytest.raises(ValueError, match=r"Expected one of all, .*, document, document_options"):
         expand_signatures(["adapted"])
-
-
-def test_options_that_do_not_go_together(capsys, trained):
-    command = ["translate", "--model-dir", str(trained), "--split-sentences", "--n-best", "2"]
-    assert main(command) == 2
-    assert "--n-best is not valid with --split-sentences" in capsys.readouterr().err
