@@ -270,6 +270,10 @@ WRONG = {
         "translate --model-dir {model} --split-sentences --n-best 2",
         "--n-best is not valid with --split-sentences",
     ),
+    "translate, capitals of lines": (
+        "translate --model-dir {model} --keep-capitals",
+        "--keep-capitals is valid only with --split-sentences",
+    ),
     "translate, sentences and terms": (
         "translate --model-dir {model} --split-sentences --protect urls",
         "--split-sentences is not valid with --protect",

@@ -29,9 +29,9 @@ def connect(options: argparse.Namespace) -> Iterator[tuple[Translate, int]]:
     given = given_search(options)
     signature = "translate_options" if given else "serving_default"
     if options.split_sentences:
-        signature = "document_options" if given else "document"
+        signature = "document_options" if given or options.keep_capitals else "document"
     search = {option.name: option.unset for option in SEARCH_OPTIONS} | given
-    search["keep_capitals"] = False
+    search["keep_capitals"] = options.keep_capitals
     with Client(options.server, **given_client_options(options)) as client:
 
         def translate(lines, numbers):

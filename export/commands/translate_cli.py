@@ -59,6 +59,7 @@ if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.storage.trained_models import TrainedModels
 
 _TAGS = ("target_language", "source_language")
+_SENTENCES = ("split_sentences", "keep_capitals")
 # Adds tags to a line, or checks them; with file and line, for the error message.
 _Prepare = Callable[[bytes, str], bytes]
 
@@ -122,6 +123,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="lines may hold several sentences: each is translated apart, the white space between "
         "them is kept, and sentences in capitals are translated in sentence case; with --server, "
         "by the signature `document` or `document_options`",
+    )  # fmt: skip
+    parser.add_argument(
+        "--keep-capitals", action="store_true",
+        help="with --split-sentences, translate sentences in capitals as they are, as by a model "
+        "that was trained on such text",
     )  # fmt: skip
     add_languages(parser)
     add_search_options(parser)
@@ -199,7 +205,7 @@ def _request(options, checked: _Checked) -> dict[str, Any]:
     """Returns what the translations of a line depend on."""
     request = {
         name: value
-        for name in ("server", "model", "end_piece", "dtype", "n_best", "split_sentences", *_TAGS)
+        for name in ("server", "model", "end_piece", "dtype", "n_best", *_SENTENCES, *_TAGS)
         if (value := getattr(options, name))
     }
     if options.shard is not None:
@@ -223,6 +229,8 @@ def _check_options(options):
     for name in given_client_options(options):
         if options.server is None:
             raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
+    if options.keep_capitals and not options.split_sentences:
+        raise InputError("--keep-capitals is valid only with --split-sentences")
     if options.split_sentences and options.n_best:
         raise InputError("--n-best is not valid with --split-sentences")
     given_xla(options)
@@ -292,5 +300,5 @@ def _load(options, checked: _Checked) -> Translate:
 
     if not options.split_sentences:
         return translate
-    documents = DocumentTranslator(translator)
+    documents = DocumentTranslator(translator, keep_capitals=options.keep_capitals)
     return translate_documents

@@ -75,6 +75,8 @@ class DocumentTranslator(tf.Module):
             have a list.
         max_sentences: maximum number of sentences of a document; the others are not translated.
         max_characters: maximum number of characters of a document that are translated.
+        keep_capitals: whether sentences in capitals are translated as they are, as by a model that
+            was trained on such text.
 
     Raises:
         InputError: an argument is out of range.
@@ -86,6 +88,7 @@ class DocumentTranslator(tf.Module):
         languages: Iterable[str] = LANGUAGES,
         max_sentences: int = MAX_SENTENCES,
         max_characters: int = MAX_CHARACTERS,
+        keep_capitals: bool = False,
     ):
         super().__init__(name="document_translator")
         for name, value in (("max_sentences", max_sentences), ("max_characters", max_characters)):
@@ -98,6 +101,7 @@ class DocumentTranslator(tf.Module):
         self._languages = tuple(languages)
         self._max_sentences = max_sentences
         self._max_characters = max_characters
+        self._keep_capitals = keep_capitals
         self._tags = _tags_pattern(translator)
         self._function = tf.function(
             self.translate_in_graph,
@@ -148,8 +152,8 @@ class DocumentTranslator(tf.Module):
         Args:
             documents: `(batch,)` strings. Invalid UTF-8 is replaced by U+FFFD.
             options: per-document options; None means those of the translator.
-            keep_capitals: `(batch,)` bool, whether sentences in capitals are translated as they
-                are, as by a model that was trained on such text; None means of no document.
+            keep_capitals: `(batch,)` bool, that of each document; None means that of the
+                constructor.
         """
         documents = tf.strings.unicode_transcode(
             documents, "UTF-8", "UTF-8", replace_control_characters=False
@@ -161,7 +165,7 @@ class DocumentTranslator(tf.Module):
         rows = kept.text.value_rowids()
         if options is not None:
             options = TranslationOptions(*(tf.gather(value, rows) for value in options))
-        restores = tf.fill(tf.shape(rows), True)
+        restores = tf.fill(tf.shape(rows), not self._keep_capitals)
         if keep_capitals is not None:
             restores = ~tf.gather(keep_capitals, rows)
         texts, scores, is_long = self._translate_sentences(

@@ -72,14 +72,14 @@ def test_lines_with_several_sentences(talkative, documents, tmp_path):
     assert (tmp_path / "target").read_text().splitlines() == expected
 
 
-@pytest.mark.parametrize("options", [[], ["--beam-size", "2"]])
+@pytest.mark.parametrize("options", [[], ["--beam-size", "2"], ["--keep-capitals"]])
 def test_lines_with_several_sentences_by_a_server(tmp_path, options):
     """By the signature for documents, with its own inputs."""
     inputs, outputs = SIGNATURES["translate_options"]
     with_options = inputs | {"keep_capitals": ("DT_BOOL", ())}
 
     def answer(text, keep_capitals=(), beam_size=(), length_penalty=()):
-        assert not any(keep_capitals)
+        assert set(keep_capitals) <= {"--keep-capitals" in options}
         assert len(keep_capitals) == len(beam_size) == (len(text) if options else 0)
         scores = [-1.0 for _ in text]
         return {"translation": text, "score": scores, "truncated": [False for _ in text]}
