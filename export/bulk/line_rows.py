@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+import math
 import pathlib
 import re
 from typing import Any
@@ -15,6 +16,8 @@ from tf_transformer.text.line_count import split_lines
 from tf_transformer.text.lines import join_lines
 from tf_transformer.text.reading import decode_line
 
+# As deep as this, JSON can always be written again.
+_MAX_UNCHECKED_DEPTH = 200
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -50,7 +53,9 @@ def read_lines(content: bytes, file: RowFile, first: int) -> Rows:
 
 def _parse_object(line: str, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        found = json.loads(line, parse_float=_finite)
+        if line.count("[") + line.count("{") > _MAX_UNCHECKED_DEPTH:
+            json.dumps(found)  # can fail where parsing does not, if it is nested deeply
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: expected JSON ({str(error)[:200]})") from error
     if not isinstance(found, dict):
@@ -59,6 +64,13 @@ def _parse_object(line: str, where: str) -> dict[str, Any]:
         if name in found:
             raise InputError(f"{where}: has an entry {name!r}, which the output would replace")
     return found
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"a number of {len(number)} characters is too large")
+    return value
 
 
 def _string(found: dict[str, Any], column: int | str | None, where: str) -> str:

@@ -54,14 +54,20 @@ def read_rows(file: RowFile, group: int, begin: int, end: int, first: int) -> Ro
     try:
         with pyarrow.parquet.ParquetFile(file.path) as opened:
             table = opened.read_row_group(group).slice(begin, end - begin)
-        texts = table.column(file.column).to_pylist()
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        values = table.column(file.column).cast(pyarrow.large_binary()).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{file.path}: row group {group}: damaged ({str(error)[:200]})") from error
-    reasons = [
-        f"{file.path}:{number}: has no value of {file.column!r}" if text is None else None
-        for number, text in enumerate(texts, first)
-    ]
-    return Rows(texts, reasons, table)
+    rows = Rows([], [], table)
+    for number, value in enumerate(values, first):
+        text, reason = None, f"has no value of {file.column!r}"
+        if value is not None:
+            try:
+                text = value.decode()
+            except UnicodeDecodeError as error:
+                reason = f"expected UTF-8 in {file.column!r} ({error.reason})"
+        rows.texts.append(text)
+        rows.reasons.append(f"{file.path}:{number}: {reason}" if text is None else None)
+    return rows
 
 
 def no_rows(file: RowFile) -> Rows:

@@ -9,6 +9,7 @@ The result of a chunk appears whole, so an interrupted run is resumed by the sam
 
 import contextlib
 import hashlib
+import json
 import pathlib
 import shutil
 from collections.abc import Iterator, Sequence
@@ -167,12 +168,22 @@ def failed_path(output: pathlib.Path) -> pathlib.Path:
     return output.with_name(f"{output.name}.failed.jsonl")
 
 
+def is_record(path: pathlib.Path) -> bool:
+    """Returns whether a file has been written by `translate_file`, for rows that failed."""
+    try:
+        with open(path, "rb") as file:
+            first = json.loads(file.readline(2**20))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and {"row", "reason"} <= first.keys()
+
+
 def _write_failed(chunks: Sequence[Chunk], output: pathlib.Path) -> None:
     path = failed_path(output)
     failed = [chunk.failed_path for chunk in chunks if chunk.failed_path.stat().st_size]
     if failed:
         _join_bytes(failed, path)
-    else:  # of a former run
+    elif is_record(path):  # of a former run
         path.unlink(missing_ok=True)
 
 

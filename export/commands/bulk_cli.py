@@ -72,7 +72,12 @@ def run_bulk(options: argparse.Namespace) -> None:
         raise InputError("--runner: expected files as --input and --output")
     from export.bulk.model_handler import SavedModelHandler
     from export.bulk.row_files import RowFile
-    from export.bulk.translate_file import failed_path, model_digest, translate_file
+    from export.bulk.translate_file import (
+        failed_path,
+        is_record,
+        model_digest,
+        translate_file,
+    )
 
     source, output = RowFile.parse(options.input), RowFile.parse(options.output)
     if not source.path.is_file():
@@ -87,6 +92,9 @@ def run_bulk(options: argparse.Namespace) -> None:
     inputs = [source.path, *(path for path in folder.rglob("*") if path.is_file())]
     for path in (output.path, failed_path(output.path)):
         check_output_file("--output", path, inputs=inputs)
+    failed = failed_path(output.path)
+    if failed.exists() and not is_record(failed):
+        raise InputError(f"{failed}: expected nothing, or the failed rows of a former run; move it")
     num_workers = len(os.sched_getaffinity(0))
     beam_options = pipeline_options(options.runner, options.beam_options, num_workers)
     search = _checked_search(options, folder)

@@ -193,8 +193,8 @@ def _run_translate(options):
 
 def _shard(argument: str) -> tuple[int, int]:
     """Converts `I/N`."""
-    part, separator, number = argument.partition("/")
-    if not (separator and part.isdecimal() and number.isdecimal() and len(number) < 7):
+    part, _, number = argument.partition("/")
+    if not (argument.isascii() and part.isdecimal() and number.isdecimal() and len(number) < 7):
         raise argparse.ArgumentTypeError(f"{shown(argument)}: expected I/N, such as 3/8")
     if not 1 <= int(part) <= int(number):
         raise argparse.ArgumentTypeError(f"{argument}: expected I from 1 to N")

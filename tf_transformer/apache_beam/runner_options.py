@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # `--help` must not import Apache Beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
 # Apache Beam's own names.
+_MAX_WORKERS = 1024
 RUNNERS = {
     "direct": DIRECT,
     "dask": "apache_beam.runners.dask.dask_runner.DaskRunner",
@@ -75,7 +76,11 @@ def pipeline_options(runner: str, arguments: Sequence[str], num_workers: int) ->
         InputError: an option has an invalid value, or the runner does not know it.
     """
     _import_quietly()
-    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+    from apache_beam.options.pipeline_options import (
+        DirectOptions,
+        PipelineOptions,
+        StandardOptions,
+    )
 
     if runner == "dask":
         _import_dask()  # its options are registered then
@@ -97,6 +102,13 @@ def pipeline_options(runner: str, arguments: Sequence[str], num_workers: int) ->
     # Flink's and Spark's job servers know options that Beam does not.
     if runner in ("direct", "dask") and warnings:
         raise InputError(f"options of --runner {runner}: {printable(warnings[0], 300)}")
+    if runner == "direct":
+        number = options.view_as(DirectOptions).direct_num_workers
+        if not 0 <= number <= _MAX_WORKERS:
+            raise InputError(
+                f"options of --runner direct: expected --direct_num_workers from 0 to "
+                f"{_MAX_WORKERS}. Received: {number}"
+            )
     options.view_as(StandardOptions).runner = RUNNERS[runner]
     return options
 

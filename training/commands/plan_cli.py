@@ -7,9 +7,12 @@ import pathlib
 import sys
 
 from tf_transformer.errors import InputError
+from tf_transformer.storage.files import check_writable
+from tf_transformer.storage.output_files import check_output_file
 
 # Bytes per second between two devices: PCI Express 3 with 16 lanes, as it is reached in practice.
 _BANDWIDTH = 10e9
+_LIMITS = {"pairs": 10**12, "devices": 10**6, "measured_steps": 10**6}
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -70,6 +73,12 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 def _run_plan(options):
     _check(options)
+    if options.json:
+        check_writable(options.json)
+        prepared = [options.prepared] if options.prepared else []
+        read = [path for folder in prepared for path in folder.rglob("*")]
+        read += [options.config] if options.config else []
+        check_output_file("--json", options.json, inputs=read)
     from training.planning.machines import MACHINES
     from training.planning.plan import batches_of, make_plan, operations_per_batch
     from training.settings import make_config, parse_setting, read_settings
@@ -105,6 +114,8 @@ def _run_plan(options):
         num_passes=num_passes,
         price=options.price,
     )
+    if not all(math.isfinite(value or 0) for value in dataclasses.astuple(plan)):
+        raise InputError("the estimate is infinite; expected numbers that are not so extreme")
     print(_report(options, config, corpus, batches, plan, measured))
     if options.json:
         from tf_transformer.storage.files import replacing
@@ -127,6 +138,9 @@ def _check(options):
         value = getattr(options, name)
         if value is not None and not 0 < value < float("inf"):
             raise InputError(f"--{name.replace('_', '-')} {value:g}: expected more than 0")
+        if value is not None and value > _LIMITS.get(name, value):
+            limit = _LIMITS[name]
+            raise InputError(f"--{name.replace('_', '-')} {value:g}: expected at most {limit:,}")
     if not all(1 <= length < 1e6 for length in options.lengths):
         raise InputError("--lengths: expected two numbers of at least 1")
 

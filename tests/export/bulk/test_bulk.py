@@ -234,6 +234,53 @@ def test_failed_rows_go_to_a_file_of_their_own(saved_model, tmp_path, capsys, sm
     assert not (tmp_path / "output.jsonl.failed.jsonl").exists()
 
 
+def test_rows_that_cannot_be_repeated_fail(saved_model, tmp_path, small_chunks):
+    """Nested so deeply that JSON can be read, but not written again; and a number beyond floats."""
+    rows = ['{"text": "one"}', '{"text": "two", "x": 1e999}']
+    rows += [f'{{"text": "x", "deep": {"[" * depth}{"]" * depth}}}' for depth in range(900, 1000)]
+    source, output = write(tmp_path / "source.jsonl", rows), tmp_path / "output.jsonl"
+    assert translate(saved_model, source, output) == 0
+    found = list(map(json.loads, read(output)))
+    assert len(found) == len(rows) and found[0]["translation"] == "ONE"
+    assert found[1]["translation"] is None and found[-1]["translation"] is None
+    failed = list(map(json.loads, read(tmp_path / "output.jsonl.failed.jsonl")))
+    assert "a number of 5 characters is too large" in failed[0]["reason"]
+    assert "recursion" in failed[-1]["reason"]
+
+
+def test_invalid_text_in_parquet_fails_alone(saved_model, tmp_path, small_chunks):
+    texts = pyarrow.array([b"one", b"caf\xe9", b"two"], pyarrow.binary())
+    strings = pyarrow.Array.from_buffers(pyarrow.string(), 3, texts.buffers())
+    source, output = tmp_path / "source.parquet", tmp_path / "output.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"text": strings}), source)
+    assert translate(saved_model, source, output) == 0
+    found = pyarrow.parquet.read_table(output, columns=["translation"])
+    assert found["translation"].to_pylist() == ["ONE", None, "TWO"]
+    (failed,) = map(json.loads, read(tmp_path / "output.parquet.failed.jsonl"))
+    assert failed["row"] == 2 and ":2: expected UTF-8 in 'text'" in failed["reason"]
+
+
+@pytest.mark.parametrize("content", ["mine\n", "", "{}\n", "[" * 100_000])
+def test_a_file_of_others_in_place_of_the_failed_rows(
+    saved_model, tmp_path, capsys, inline_beam, content
+):
+    source = write(tmp_path / "source", ["one"])
+    failed = tmp_path / "output.failed.jsonl"
+    failed.write_text(content)
+    assert translate(saved_model, source, tmp_path / "output") == 2
+    assert "expected nothing, or the failed rows of a former run" in capsys.readouterr().err
+    assert failed.read_text() == content
+    assert not (tmp_path / "output").exists()
+
+
+@pytest.mark.parametrize("number", ["-3", "100000"])
+def test_number_of_workers(saved_model, tmp_path, capsys, number):
+    source = write(tmp_path / "source", ["one"])
+    extra = ["--runner", "direct", "--", f"--direct_num_workers={number}"]
+    assert translate(saved_model, source, tmp_path / "output", *extra) == 2
+    assert "expected --direct_num_workers from 0 to 1024" in capsys.readouterr().err
+
+
 def test_failed_lines_are_blank(saved_model, tmp_path, small_chunks):
     source = tmp_path / "source.tsv"
     source.write_bytes(b"a\tone\nb\nc\trefused\nd\t\xff\ne\tfive\n")

@@ -160,6 +160,32 @@ def test_the_paper_is_planned_within_a_fifth(tmp_path, capsys, name, steps, days
     assert "8 x p100, float32 (Vaswani et al., 2017, " in output
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--pairs", "10", "--price", "1e308", "--devices", "1000000"], "the estimate is infinite"),
+        (["--pairs", "10", "--devices", "2", "--bandwidth", "1e-320"], "the estimate is infinite"),
+        (["--pairs", "10", "--devices", "9" * 26], "expected at most 1,000,000"),
+        (["--pairs", "9" * 26], "expected at most 1,000,000,000,000"),
+    ],
+)
+def test_extreme_numbers(tmp_path, capsys, words, message):
+    command = ["plan", "--machine", "p100", "--json", str(tmp_path / "plan.json"), *words]
+    assert main(command) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error
+    assert not (tmp_path / "plan.json").exists()
+
+
+def test_the_plan_replaces_nothing_that_is_read(prepared, capsys):
+    for path in prepared.iterdir():
+        content = path.read_bytes()
+        command = ["plan", "--machine", "p100", "--prepared", str(prepared), "--json", str(path)]
+        assert main(command) == 2
+        assert "is an input file; give another one" in capsys.readouterr().err
+        assert path.read_bytes() == content
+
+
 def test_r_drop_takes_two_passes(tmp_path):
     hours = []
     for weight in (0, 5):
