@@ -16,8 +16,8 @@ from tf_transformer.text.line_count import split_lines
 from tf_transformer.text.lines import join_lines
 from tf_transformer.text.reading import decode_line
 
-# As deep as this, JSON can always be written again.
-_MAX_UNCHECKED_DEPTH = 200
+# What is nested more deeply can perhaps be read, but not written again.
+_MAX_DEPTH = 200
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -54,16 +54,26 @@ def read_lines(content: bytes, file: RowFile, first: int) -> Rows:
 def _parse_object(line: str, where: str) -> dict[str, Any]:
     try:
         found = json.loads(line, parse_float=_finite)
-        if line.count("[") + line.count("{") > _MAX_UNCHECKED_DEPTH:
-            json.dumps(found)  # can fail where parsing does not, if it is nested deeply
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: expected JSON ({str(error)[:200]})") from error
     if not isinstance(found, dict):
         raise InputError(f"{where}: expected an object, got {type(found).__name__}")
+    if line.count("[") + line.count("{") > _MAX_DEPTH and _depth(found) > _MAX_DEPTH:
+        raise InputError(f"{where}: expected at most {_MAX_DEPTH} levels of nesting")
     for name in ADDED:
         if name in found:
             raise InputError(f"{where}: has an entry {name!r}, which the output would replace")
     return found
+
+
+def _depth(value: Any) -> int:
+    """Returns how deeply lists and dictionaries are nested, without recursion."""
+    depth, level = 0, [value]
+    while level := [inner for inner in level if isinstance(inner, list | dict)]:
+        depth += 1
+        parts = (inner if isinstance(inner, list) else inner.values() for inner in level)
+        level = [part for inner in parts for part in inner]
+    return depth
 
 
 def _finite(number: str) -> float:

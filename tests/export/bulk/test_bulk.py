@@ -235,9 +235,11 @@ def test_failed_rows_go_to_a_file_of_their_own(saved_model, tmp_path, capsys, sm
 
 
 def test_rows_that_cannot_be_repeated_fail(saved_model, tmp_path, small_chunks):
-    """Nested so deeply that JSON can be read, but not written again; and a number beyond floats."""
+    """Nested so deeply that they can be read, but not written again; a number beyond floats."""
     rows = ['{"text": "one"}', '{"text": "two", "x": 1e999}']
-    rows += [f'{{"text": "x", "deep": {"[" * depth}{"]" * depth}}}' for depth in range(900, 1000)]
+    rows += [
+        f'{{"text": "x", "deep": {"[" * depth}{"]" * depth}}}' for depth in range(190, 1000, 9)
+    ]
     source, output = write(tmp_path / "source.jsonl", rows), tmp_path / "output.jsonl"
     assert translate(saved_model, source, output) == 0
     found = list(map(json.loads, read(output)))
@@ -245,7 +247,8 @@ def test_rows_that_cannot_be_repeated_fail(saved_model, tmp_path, small_chunks):
     assert found[1]["translation"] is None and found[-1]["translation"] is None
     failed = list(map(json.loads, read(tmp_path / "output.jsonl.failed.jsonl")))
     assert "a number of 5 characters is too large" in failed[0]["reason"]
-    assert "recursion" in failed[-1]["reason"]
+    assert "at most 200 levels" in failed[1]["reason"]
+    assert [row["row"] for row in failed] == [2, *range(5, len(rows) + 1)]
 
 
 def test_invalid_text_in_parquet_fails_alone(saved_model, tmp_path, small_chunks):
