@@ -3,7 +3,6 @@
 import gzip
 import itertools
 import json
-import math
 import pathlib
 import re
 from typing import Any
@@ -12,6 +11,7 @@ import zstandard
 
 from export.bulk.row_files import ADDED, Format, Results, RowFile, Rows
 from tf_transformer.errors import InputError
+from tf_transformer.storage.json_files import parse_json
 from tf_transformer.text.line_count import split_lines
 from tf_transformer.text.lines import join_lines
 from tf_transformer.text.reading import decode_line
@@ -52,12 +52,7 @@ def read_lines(content: bytes, file: RowFile, first: int) -> Rows:
 
 
 def _parse_object(line: str, where: str) -> dict[str, Any]:
-    try:
-        found = json.loads(line, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: expected JSON ({str(error)[:200]})") from error
-    if not isinstance(found, dict):
-        raise InputError(f"{where}: expected an object, got {type(found).__name__}")
+    found = parse_json(line.encode(), where, large_integers=True)
     if line.count("[") + line.count("{") > _MAX_DEPTH and _depth(found) > _MAX_DEPTH:
         raise InputError(f"{where}: expected at most {_MAX_DEPTH} levels of nesting")
     for name in ADDED:
@@ -74,13 +69,6 @@ def _depth(value: Any) -> int:
         parts = (inner if isinstance(inner, list) else inner.values() for inner in level)
         level = [part for inner in parts for part in inner]
     return depth
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    if not math.isfinite(value):
-        raise ValueError(f"a number of {len(number)} characters is too large")
-    return value
 
 
 def _string(found: dict[str, Any], column: int | str | None, where: str) -> str:

@@ -219,9 +219,9 @@ def test_failed_rows_go_to_a_file_of_their_own(saved_model, tmp_path, capsys, sm
         failed,
         (
             "not UTF-8", "expected a string as 'text', got int", "has no entry 'text'",
-            "expected an object, got list", "expected JSON", "expected JSON", "surrogate",
+            "expected a JSON object, got list", "not JSON", "not JSON", "surrogate",
             "text refused", "has an entry 'score', which the output would replace",
-            "expected JSON",
+            "not JSON",
         ),
         strict=True,
     ):  # fmt: skip
