@@ -9,7 +9,7 @@ from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.inference.scorer import score_pairs
 from tf_transformer.inference.translator import Translator
 from tf_transformer.text.vocabulary import WORD_BEGIN
-from tf_transformer.word_alignment.piece_words import word_indices
+from tf_transformer.word_alignment.piece_words import group_by_word, word_indices
 
 
 class WordLogOdds(NamedTuple):
@@ -92,26 +92,13 @@ def word_log_odds(translator: Translator, source: tf.Tensor, target: tf.Tensor) 
     ids = tokenizer.tokenize(target)[:, : translator.source_limit]
     log_probs = score_pairs(translator, source, target).token_log_probs
     of_pieces = tf.RaggedTensor.from_tensor(log_probs, ids.row_lengths())
-    # The words of all rows one after the other: each piece's word, and each word's row.
-    in_row = word_indices(ids, tokenizer)
-    rows = ids.value_rowids()
-    begins = tf.concat(
-        [
-            tf.ones_like(rows[:1], tf.bool),
-            (rows[1:] != rows[:-1]) | (in_row.flat_values[1:] != in_row.flat_values[:-1]),
-        ],
-        axis=0,
+    words = word_indices(ids, tokenizer)
+    log_p = tf.reduce_sum(group_by_word(of_pieces, words), axis=2)
+    texts = tf.strings.reduce_join(group_by_word(tokenizer.pieces_of(ids), words), axis=2)
+    shown = tf.strings.regex_replace(texts.flat_values, WORD_BEGIN, "")
+    return WordLogOdds(
+        texts.with_flat_values(shown), log_p.with_flat_values(_log_odds(log_p.flat_values))
     )
-    numbers = tf.cumsum(tf.cast(begins, tf.int64)) - 1
-    row_of_word = tf.boolean_mask(rows, begins)
-    num_words = tf.size(row_of_word, tf.int64)
-    log_p = tf.math.unsorted_segment_sum(of_pieces.flat_values, numbers, num_words)
-    pieces = tf.RaggedTensor.from_value_rowids(
-        tokenizer.pieces_of(ids).flat_values, numbers, num_words
-    )
-    words = tf.strings.regex_replace(tf.strings.reduce_join(pieces, axis=1), WORD_BEGIN, "")
-    by_row = tf.RaggedTensor.from_value_rowids(words, row_of_word, ids.nrows())
-    return WordLogOdds(by_row, by_row.with_flat_values(_log_odds(log_p)))
 
 
 def _log_odds(log_p: tf.Tensor) -> tf.Tensor:

@@ -6,7 +6,7 @@ from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.inference.translator import Translator
 from tf_transformer.text.framing import end_and_pad, prepend_begin, split_tags
 from tf_transformer.text.special_ids import PAD_ID
-from tf_transformer.word_alignment.piece_words import word_indices
+from tf_transformer.word_alignment.piece_words import group_by_word, word_indices
 
 
 def restore_spans(
@@ -54,11 +54,18 @@ def _in_capitals(translator, source, text, spans):
     target_words = word_indices(target, translator.target_tokenizer)
     weights = _attention(translator.model, tags, source, target)
     share = _share(weights, source_words, spans)
-    num_target_words = tf.reduce_max(target_words, axis=1) + 1
-    is_aligned = _mean_by_word(share, target_words, num_target_words) > 0.5
-    is_sound = tf.reduce_max(source_words, axis=1) + 1 == _lengths(spans)
-    is_sound &= num_target_words == _lengths(tf.strings.split(text))
-    return _upper_words(text, is_aligned & is_sound[:, tf.newaxis])
+    share = tf.RaggedTensor.from_tensor(share, target.row_lengths())
+    is_aligned = tf.reduce_mean(group_by_word(share, target_words), axis=2) > 0.5
+    words = tf.strings.split(text)
+    is_sound = tf.reduce_max(source_words, axis=1) + 1 == tf.cast(spans.row_lengths(), tf.int32)
+    is_sound &= is_aligned.row_lengths() == words.row_lengths()
+    # A row that is not sound may have more or fewer flags than words, all False.
+    flags = is_aligned.to_tensor(False) & is_sound[:, tf.newaxis]
+    flags = tf.pad(flags, [[0, 0], [0, tf.size(words.flat_values)]])
+    flags = tf.RaggedTensor.from_tensor(flags, words.row_lengths()).flat_values
+    upper = tf.strings.upper(words.flat_values, encoding="utf-8")
+    changed = words.with_flat_values(tf.where(flags, upper, words.flat_values))
+    return tf.strings.reduce_join(changed, axis=1, separator=" ")
 
 
 def _attention(model, tags, source, target):
@@ -88,44 +95,3 @@ def _share(weights, words, spans):
         for mask in (is_piece, is_flagged)
     )
     return to_spans / tf.maximum(total, 1e-9)
-
-
-def _mean_by_word(values, words, counts):
-    """Returns the mean of each word's pieces.
-
-    Args:
-        values: `(rows, length)`.
-        words: int32, ragged `(rows, (length))`, the word of each piece.
-        counts: `(rows,)` int32, numbers of words.
-
-    Returns:
-        `(rows, words)`, 0 where a row has fewer.
-    """
-    width = tf.maximum(tf.reduce_max(counts), 0)
-    rows = tf.cast(words.value_rowids(), tf.int32)
-    flat = tf.RaggedTensor.from_tensor(values, words.row_lengths()).flat_values
-    num_rows = tf.shape(counts)[0]
-    means = tf.math.unsorted_segment_mean(flat, rows * width + words.flat_values, num_rows * width)
-    return tf.reshape(means, (num_rows, width))
-
-
-def _upper_words(text, flags):
-    """Writes words in capitals.
-
-    Args:
-        text: `(rows,)` strings.
-        flags: `(rows, words)` bool; further words are left.
-    """
-    words = tf.strings.split(text)
-    rows = words.value_rowids()
-    positions = tf.range(tf.size(rows, tf.int64)) - tf.gather(words.row_starts(), rows)
-    flags = tf.pad(flags, [[0, 0], [0, 1]])
-    last = tf.shape(flags, tf.int64)[1] - 1
-    is_flagged = tf.gather_nd(flags, tf.stack([rows, tf.minimum(positions, last)], axis=1))
-    upper = tf.strings.upper(words.flat_values, encoding="utf-8")
-    changed = words.with_flat_values(tf.where(is_flagged, upper, words.flat_values))
-    return tf.strings.reduce_join(changed, axis=1, separator=" ")
-
-
-def _lengths(parts):
-    return tf.cast(parts.row_lengths(), tf.int32)

@@ -34,6 +34,28 @@ def word_indices(ids: tf.RaggedTensor, vocabulary: Vocabulary) -> tf.RaggedTenso
     return ids.with_flat_values(numbers - 1 - tf.gather(before_row, rows))
 
 
+def group_by_word(values: tf.RaggedTensor, words: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Groups values of pieces by the words that the pieces belong to.
+
+    Args:
+        values: a value of each piece, ragged `(batch, (length))`.
+        words: the words of the pieces, see `word_indices`, ragged as `values`.
+
+    Returns:
+        Ragged `(batch, (words), (pieces))`; a reduction over the last axis gives values of words.
+    """
+    rows, indices = words.value_rowids(), words.flat_values
+    begins = (rows[1:] != rows[:-1]) | (indices[1:] != indices[:-1])
+    begins = tf.concat([tf.ones_like(rows[:1], tf.bool), begins], axis=0)
+    row_of_word = tf.boolean_mask(rows, begins)
+    pieces = tf.RaggedTensor.from_value_rowids(
+        values.flat_values,
+        tf.cumsum(tf.cast(begins, tf.int64)) - 1,
+        nrows=tf.size(row_of_word, tf.int64),
+    )
+    return tf.RaggedTensor.from_value_rowids(pieces, row_of_word, nrows=words.nrows())
+
+
 def count_words(text: tf.Tensor) -> tf.Tensor:
     """Returns the number of words between white space: `(batch,)` strings to int32."""
     words = split_words(text, WORD_SEPARATORS["white space"])

@@ -15,7 +15,12 @@ from tf_transformer.word_alignment.pharaoh import (
     parse_links,
     parse_reference,
 )
-from tf_transformer.word_alignment.piece_words import count_words, word_indices, word_starts
+from tf_transformer.word_alignment.piece_words import (
+    count_words,
+    group_by_word,
+    word_indices,
+    word_starts,
+)
 from tf_transformer.word_alignment.symmetrization import SYMMETRIZATIONS, symmetrize
 from training.config import VocabularyConfig
 from training.data.vocabulary import train_sentencepiece
@@ -156,3 +161,13 @@ def test_words_of_pieces(tokenizer):
         assert word_starts(row, tokenizer) == starts
     # NFKC makes a space and a combining accent of an accent.
     assert indices[-1][-1] + 1 != counts[-1]
+
+
+def test_values_of_pieces_by_word():
+    words = tf.ragged.constant([[0, 0, 1], [], [0], [0, 1, 1, 2]], tf.int32, ragged_rank=1)
+    values = words.with_flat_values(tf.range(8))
+    found = group_by_word(values, words)
+    assert found.to_list() == [[[0, 1], [2]], [], [[3]], [[4], [5, 6], [7]]]
+    assert tf.reduce_sum(found, axis=2).to_list() == [[1, 2], [], [3], [4, 11, 7]]
+    nothing = words[:0]
+    assert group_by_word(nothing, nothing).to_list() == []
