@@ -1,7 +1,10 @@
 """What a translator has to return for tags to be put back: translations with their alignments."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+_PAIR = re.compile("([0-9]{1,6})-([0-9]{1,6})")
 
 
 class AlignedTranslation(NamedTuple):
@@ -28,3 +31,29 @@ class AlignedTranslation(NamedTuple):
 
 # Plain texts to their translations, as many and in the same order.
 TranslateTexts = Callable[[Sequence[str]], Sequence[AlignedTranslation]]
+
+
+def aligned_translation(
+    text: str, source_pieces: str, target_pieces: str, hard_alignment: str, truncated: bool
+) -> AlignedTranslation:
+    """Returns a row of the signature `align` as values.
+
+    Args:
+        text: the translation.
+        source_pieces: pieces of the source, separated by spaces.
+        target_pieces: pieces of the translation, separated by spaces.
+        hard_alignment: pairs `i-j`, separated by spaces.
+        truncated: whether the source was truncated.
+
+    Raises:
+        OSError: something is not a pair.
+    """
+    matches = [_PAIR.fullmatch(word) or _refuse(word) for word in hard_alignment.split()]
+    # Not `split()`: a piece may contain another kind of space.
+    sources, targets = (x.split(" ") if x else [] for x in (source_pieces, target_pieces))
+    links = [(int(match[1]), int(match[2])) for match in matches]
+    return AlignedTranslation(text, sources, targets, links, bool(truncated))
+
+
+def _refuse(word):
+    raise OSError(f"expected a pair i-j of a hard alignment. Received: {word[:80]!r}")

@@ -5,8 +5,11 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 import tqdm
 
-from export.markup.aligned_translation import AlignedTranslation, TranslateTexts
-from export.markup.server_translation import aligned_translation
+from export.markup.aligned_translation import (
+    AlignedTranslation,
+    TranslateTexts,
+    aligned_translation,
+)
 from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
