@@ -84,7 +84,7 @@ def searches(model_dir: pathlib.Path, beam_size: int) -> tuple[Callable, Callabl
 
     def with_terms(sources, terms):
         rows = {"text": sources, "terms": terms, "protect": [0] * len(sources)}
-        (found,) = constrained.translate_rows(rows)
+        found = constrained.translate_rows(rows)
         return found["translation"], [x.split("\n") if x else [] for x in found["terms_unmet"]]
 
     return plain, with_terms, translator.target_tokenizer

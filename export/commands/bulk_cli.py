@@ -23,13 +23,7 @@ from tf_transformer.text.reading import COMPRESSED
 
 # Options of `translate` that are of no use for an exported model, or for a whole file.
 _EXCLUDED = (
-    "n_best",
-    "split_sentences",
-    "shard",
-    "end_piece",
-    "dtype",
-    "shortlist",
-    "xla",
+    *("n_best", "split_sentences", "shard", "end_piece", "dtype", "shortlist", "xla"),
     *RERANKING_OPTIONS,
 )
 
@@ -90,9 +84,9 @@ def run_bulk(options: argparse.Namespace) -> None:
     folder = _version_folder(options.saved_model)
     check_writable(output.path)
     inputs = [source.path, *(path for path in folder.rglob("*") if path.is_file())]
-    for path in (output.path, failed_path(output.path)):
-        check_output_file("--output", path, inputs=inputs)
     failed = failed_path(output.path)
+    for path in (output.path, failed):
+        check_output_file("--output", path, inputs=inputs)
     if failed.exists() and not is_record(failed):
         raise InputError(f"{failed}: expected nothing, or the failed rows of a former run; move it")
     num_workers = len(os.sched_getaffinity(0))

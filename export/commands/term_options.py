@@ -5,7 +5,7 @@ import contextlib
 import math
 import pathlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from export.commands.client_options import given_client_options
@@ -30,7 +30,7 @@ _OUTPUTS = {
     "terms_ignored": "DT_INT32",
 }
 # What `translate` calls with the inputs of lines; it returns outputs of the signature `terms`.
-_Call = Callable[[dict[str, list], list[int]], Iterator[dict[str, list]]]
+_Call = Callable[[dict[str, list], list[int]], Iterable[dict[str, list]]]
 
 
 class Terms(NamedTuple):

@@ -288,7 +288,8 @@ def _load(options, checked: _Checked) -> Translate:
     if checked.terms is not None:
         from tf_transformer.inference.term_translator import TermTranslator
 
-        return checked.terms.translating(TermTranslator(translator).translate_rows)
+        constrained = TermTranslator(translator)
+        return checked.terms.translating(lambda rows, _: [constrained.translate_rows(rows)])
 
     def translate(lines, _):
         translations = translator.translate_batch(lines)

@@ -72,13 +72,10 @@ class Placement:
         space = places[id(parent)]
         ranked = []
         for child in parent.children:
-            if (
-                child.words == parent.words
-                and not child.is_atom
-                and parent.words.start < (parent.words.end)
-            ):
+            has_words = child.words.start < child.words.end
+            if has_words and child.words == parent.words and not child.is_atom:
                 places[id(child)] = space
-            elif child.words.start < child.words.end:
+            elif has_words:
                 best = self._best_range(child, space, [])
                 if best is not None:
                     ranked.append((best[0], child))
@@ -178,7 +175,7 @@ class Placement:
         return space.start + round(share * (space.end - space.start))
 
     def _place_by_share(self, root, places):
-        """Places the elements of an immoderate text at the same share as in the source."""
+        """Places the elements of a text with too many words at the same share as in the source."""
         ratio = len(self._links) / max(root.words.end, 1)
         stack = list(root.children)
         while stack:

@@ -15,8 +15,7 @@ from tf_transformer.errors import InputError
 Split = Callable[[str], Sequence[str]]
 
 _HTML_SPACE = " \t\n\f\r"
-
-
+_SPACES = re.compile(f"[{_HTML_SPACE}]+")
 _NO_WORDS = Span(0, 0)
 
 
@@ -218,6 +217,3 @@ class _Reader:
                 first = max(end, taken)
             element.words = Span(first, max(first, end))
             taken = max(taken, end)
-
-
-_SPACES = re.compile(f"[{_HTML_SPACE}]+")

@@ -1,6 +1,6 @@
 """Translation of strings with terms and protected spans, in one graph."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -139,7 +139,7 @@ class TermTranslator(tf.Module):
             "terms": [glossary.entries_for(sentence) for sentence in sentences],
             "protect": [bits] * len(sentences),
         }
-        (found,) = self.translate_rows(rows)
+        found = self.translate_rows(rows)
         columns = (found[name] for name in ("translation", "score", "truncated"))
         lists = (
             [x.split("\n") if x else [] for x in found[name]]
@@ -147,8 +147,8 @@ class TermTranslator(tf.Module):
         )
         return list(map(TermTranslation, *columns, *lists, found["terms_ignored"]))
 
-    def translate_rows(self, rows: dict[str, list], _: object = None) -> Iterator[dict[str, list]]:
-        """Yields the outputs of the signature `terms`, of all rows at once, as Python values.
+    def translate_rows(self, rows: dict[str, list]) -> dict[str, list]:
+        """Returns the outputs of the signature `terms` as Python values.
 
         Args:
             rows: by name, the inputs `text`, `terms` and `protect`, see `translate_in_graph`.
@@ -164,7 +164,7 @@ class TermTranslator(tf.Module):
         )
         check_scores(found.scores)
         text, scores, truncated, met, unmet, num_ignored = (x.numpy().tolist() for x in found)
-        yield {
+        return {
             "translation": [x.decode() for x in text],
             "score": scores,
             "truncated": truncated,

@@ -96,7 +96,7 @@ def applicable_phrases(entries: Entries, text: tf.Tensor) -> tf.RaggedTensor:
 
     _, is_same = tf.while_loop(
         lambda index, _: index < tf.shape(phrases)[1],
-        lambda index, is_same: compare(index, is_same),
+        compare,
         (tf.constant(0), tf.fill((tf.size(entries.row), num_words + 1), True)),
     )
     applies = tf.where(tf.reduce_any(is_same, axis=1))[:, 0]

@@ -1,7 +1,8 @@
 """Limits of terms and protected spans, and the kinds of spans. Does not import TensorFlow."""
 
-# Entries of a row that are read; those that apply to its source and their spans; and of a phrase.
+# Entries of a row that are read.
 MAX_ENTRIES = 256
+# Distinct phrases of a row: the terms that apply to its source, and its spans.
 MAX_PHRASES = 16
 MAX_PHRASE_BYTES = 256
 MAX_PHRASE_TOKENS = 48

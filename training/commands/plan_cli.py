@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 from tf_transformer.errors import InputError
-from tf_transformer.storage.files import check_writable
+from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.output_files import check_output_file
 
 # Bytes per second between two devices: PCI Express 3 with 16 lanes, as it is reached in practice.
@@ -75,10 +75,8 @@ def _run_plan(options):
     _check(options)
     if options.json:
         check_writable(options.json)
-        prepared = [options.prepared] if options.prepared else []
-        read = [path for folder in prepared for path in folder.rglob("*")]
-        read += [options.config] if options.config else []
-        check_output_file("--json", options.json, inputs=read)
+        read = list(options.prepared.rglob("*")) if options.prepared else []
+        check_output_file("--json", options.json, inputs=[*read, *filter(None, [options.config])])
     from training.planning.machines import MACHINES
     from training.planning.plan import batches_of, make_plan, operations_per_batch
     from training.settings import make_config, parse_setting, read_settings
@@ -118,7 +116,6 @@ def _run_plan(options):
         raise InputError("the estimate is infinite; expected numbers that are not so extreme")
     print(_report(options, config, corpus, batches, plan, measured))
     if options.json:
-        from tf_transformer.storage.files import replacing
         from tf_transformer.storage.json_files import write_json
 
         content = dataclasses.asdict(plan) | {"batches": dataclasses.asdict(batches)}
