@@ -5,7 +5,7 @@ EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast test-beam beam-tests test-gpu gpu-tests docs format protos clean always
+.PHONY: demo test test-all test-fast test-beam beam-tests test-gpu gpu-tests docs format protos clean always
 
 $(VENV)/installed-%: setup.py pyproject.toml $(VENV)/pyvenv.cfg
 	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[$*]"
@@ -18,10 +18,15 @@ $(VENV)/pyvenv.cfg: always
 demo: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/tf-transformer demo
 
+# Every feature, each by a few of its cases.
 test: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not exhaustive"
+
+# Every case of every test.
+test-all: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 # Without the tests that take a second or more; every package is covered.

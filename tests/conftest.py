@@ -29,9 +29,27 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the tests of large models first: TensorFlow never frees the functions of an export."""
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts the tests of large models first: TensorFlow never frees the functions of an export.
+
+    Marks the cases that a `representatives` mark does not name as exhaustive.
+    """
     items.sort(key=lambda item: "large" not in item.keywords)
+    unseen = set()
+    for item in items:
+        for mark in item.iter_markers("representatives"):
+            function = item.nodeid.partition("[")[0]
+            unseen |= {(function, name) for name in mark.args}
+    for item in items:
+        for mark in item.iter_markers("representatives"):
+            function = item.nodeid.partition("[")[0]
+            found = [name for name in mark.args if f"-{name}-" in f"-{item.callspec.id}-"]
+            unseen -= {(function, name) for name in found}
+            if not found:
+                item.add_marker("exhaustive")
+    if unseen and not any("[" in argument for argument in config.args):
+        raise pytest.UsageError(f"marks name cases that do not exist: {sorted(unseen)}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -283,8 +283,8 @@ WRONG = {
         "--terms is not valid with --markup",
     ),
     "translate, markup and sentences": (
-        "translate --model-dir {model} --markup xml --split-sentences",
-        "--split-sentences is not valid with --markup",
+        "translate --model-dir {model} --markup xml --split-sentences --keep-capitals",
+        "--keep-capitals is not valid with --markup",
     ),
     "train-confidence, lines": (
         "train-confidence --model-dir {model} --source {text} --reference {two} --output {new}",

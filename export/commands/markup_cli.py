@@ -9,7 +9,7 @@ import functools
 import io
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from export.commands.client_options import given_client_options
 from export.lines.line_batches import open_lines
@@ -24,7 +24,7 @@ from tf_transformer.text.language_tags import written_tags
 
 # Options of `translate` that choose among several translations, or are for lines.
 _EXCLUDED = (
-    *("n_best", "shard", "xla", "split_sentences", "terms", "protect"),
+    *("n_best", "shard", "xla", "keep_capitals", "terms", "protect"),
     *RERANKING_OPTIONS,
 )
 _READ_BYTES = 2**20
@@ -55,6 +55,8 @@ def check_markup(options: argparse.Namespace) -> None:
     for name in ("runner", "saved_model", *_EXCLUDED):
         if getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is not valid with --markup")
+    if options.split_sentences and options.server is not None:
+        raise InputError("--split-sentences with --markup is valid only with --model-dir")
 
 
 def run_markup(
@@ -97,7 +99,10 @@ def run_markup(
                 return connected()(texts)
 
             translator = MarkupTranslator(
-                translate, markup=options.markup, attributes=options.translate_attributes
+                translate,
+                markup=options.markup,
+                attributes=options.translate_attributes,
+                split=_splitting(options) if options.split_sentences else None,
             )
             try:
                 translated = translator.translate_bytes(document)
@@ -124,6 +129,19 @@ def _read(file: io.BufferedIOBase) -> bytes:
     if size > MAX_BYTES:
         raise InputError(f"--markup: expected a document of at most {MAX_BYTES:,} bytes")
     return b"".join(chunks)
+
+
+def _splitting(options) -> Callable[[str], Sequence[str]]:
+    """Returns what splits a text into sentences, and imports TensorFlow for the first text."""
+
+    @functools.cache
+    def splitter():
+        import_tensorflow(on_cpu=options.dtype == "int8")
+        from export.markup.sentence_splitting import sentence_splitter
+
+        return sentence_splitter()
+
+    return lambda text: splitter()(text)
 
 
 @contextlib.contextmanager

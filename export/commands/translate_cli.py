@@ -122,7 +122,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "--split-sentences", action="store_true",
         help="lines may hold several sentences: each is translated apart, the white space between "
         "them is kept, and sentences in capitals are translated in sentence case; with --server, "
-        "by the signature `document` or `document_options`",
+        "by the signature `document` or `document_options`; with --markup, the blocks of the "
+        "document are split, and capitals are not changed",
     )  # fmt: skip
     parser.add_argument(
         "--keep-capitals", action="store_true",

@@ -124,6 +124,26 @@ def test_split():
         translate(document, split=str.split)
 
 
+def test_split_into_sentences():
+    from export.markup.sentence_splitting import sentence_splitter
+
+    split = sentence_splitter()
+    for text in ("Dr. Ng is in. He waits!  \x02 Or not.", "你好。再见。", " a ", "a\nb"):
+        assert "".join(split(text)) == text
+    assert split("Dr. Ng is in. He waits!") == ["Dr. Ng is in. ", "He waits!"]
+    document = "<p>Dr. Ng <b>is in. He</b> waits! é𝄞. So.</p>"
+    seen = []
+
+    def look(texts):
+        seen.extend(texts)
+        return upper(texts)
+
+    assert translate(document, look, split=split) == document.upper().replace("P>", "p>").replace(
+        "B>", "b>"
+    )
+    assert seen == ["Dr. Ng is in.", "He waits!", "é𝄞.", "So."]
+
+
 def test_attributes_only_on_request():
     document = "<p title='a &amp; b' lang=en>x <img alt=cat src=cat></p><p translate=no title=t>"
     assert "alt=cat" in translate(document)
@@ -208,10 +228,11 @@ def test_soup_is_repaired(document):
     assert translate(document) == SOUP[document]
 
 
-DEEP = 100_000
+DEEP = 20_000
 
 
 @pytest.mark.slow
+@pytest.mark.representatives("b")
 @pytest.mark.parametrize("name", ["b", "div", "x-y", "span translate=no"])
 def test_deep_html(name):
     found = translate(f"<{name}>" * DEEP + "x" + f"</{name.partition(' ')[0]}>" * DEEP)
@@ -318,6 +339,7 @@ def test_a_translation_cannot_add_markup():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_large_document():
     """Ten megabytes; and a text with as many elements as words."""
     document = "<p>Hello <b>big</b> <i>world</i> &amp; you</p>\n" * 220_000

@@ -136,6 +136,7 @@ def test_hostile_alignments():
     [
         ("--markup html --n-best 2", "--n-best is valid only with --model-dir"),
         ("--markup html --shard 1/2", "--shard is not valid with --markup"),
+        ("--markup html --split-sentences", "with --markup is valid only with --model-dir"),
         ("--translate-attributes alt", "--translate-attributes is valid only with --markup"),
         ("--markup html --input {file}.tsv:2", "expected a document, not a column"),
         ("--markup html --input {file} --output {file}", "input"),
@@ -181,3 +182,8 @@ def test_model(trained, corpus, tmp_path):
     assert [[x.tag for x in p.iter()].count("b") for p in root] == [1] * len(expected)
     rows = translate_by_model(translator)(plain)
     assert all(row.links and row.source_pieces for row in rows if row.text)
+    source.write_text(f"<p>{lines[0]} <b>{lines[1]}</b></p>", encoding="utf-8")
+    options = ["--split-sentences", "--input", str(source), "--output", str(output)]
+    assert main([*command, *options]) == 0
+    found = "".join(ElementTree.fromstring(output.read_text(encoding="utf-8")).itertext())
+    assert found.split() == " ".join(translator(lines[:2])).split()
