@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import collections
 import ctypes
 import dataclasses
 import gc
@@ -33,23 +34,30 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts the tests of large models first: TensorFlow never frees the functions of an export.
 
-    Marks the cases that a `representatives` mark does not name as exhaustive.
+    Marks the cases that a `representatives` mark does not choose as exhaustive.
     """
     items.sort(key=lambda item: "large" not in item.keywords)
-    unseen = set()
+    cases = collections.defaultdict(list)
     for item in items:
-        for mark in item.iter_markers("representatives"):
-            function = item.nodeid.partition("[")[0]
-            unseen |= {(function, name) for name in mark.args}
-    for item in items:
-        for mark in item.iter_markers("representatives"):
-            function = item.nodeid.partition("[")[0]
-            found = [name for name in mark.args if f"-{name}-" in f"-{item.callspec.id}-"]
-            unseen -= {(function, name) for name in found}
-            if not found:
-                item.add_marker("exhaustive")
-    if unseen and not any("[" in argument for argument in config.args):
-        raise pytest.UsageError(f"marks name cases that do not exist: {sorted(unseen)}")
+        if item.get_closest_marker("representatives"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    is_whole = not any("[" in argument for argument in config.args)
+    for function, group in cases.items():
+        _mark_cases(function, group, is_whole)
+
+
+def _mark_cases(function: str, items: list[pytest.Item], is_whole: bool) -> None:
+    """Marks the cases of a function, of which `is_whole` tells whether all were collected."""
+    mark = items[0].get_closest_marker("representatives")
+    names, step = mark.args, mark.kwargs.get("every", len(items) + 1)
+    unseen = set(names)
+    for index, item in enumerate(items):
+        found = {name for name in names if f"-{name}-" in f"-{item.callspec.id}-"}
+        unseen -= found
+        if not found and (names or index % step):
+            item.add_marker("exhaustive")
+    if unseen and is_whole:
+        raise pytest.UsageError(f"{function}: no case is named {' or '.join(sorted(unseen))}")
 
 
 @dataclasses.dataclass(frozen=True)

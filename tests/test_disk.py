@@ -76,6 +76,7 @@ def test_export_on_a_full_disk(model_dir, tmp_path):
     assert list(output.iterdir()) == []
 
 
+@pytest.mark.representatives("ctranslate2")
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["ctranslate2", "keras-hub", "litert"])
 def test_convert_on_a_full_disk(model_dir, tmp_path, form):

@@ -105,6 +105,7 @@ def test_the_chooser_is_sacrebleu():
     assert distillation._chooser("best") is None
 
 
+@pytest.mark.representatives("distill")
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["distill", "back-translate"])
 def test_killed_and_resumed(corpus, talkative, tmp_path, command):

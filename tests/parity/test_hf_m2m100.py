@@ -71,6 +71,7 @@ def both(request, tmp_path_factory, lines):
     return Both(tmp_path_factory.mktemp("hf"), lines, request.param)
 
 
+@pytest.mark.representatives("nllb")
 def test_ids(both, lines):
     """Of 1,000 sentences and odd ones, with pieces that the vocabulary lacks and unknown ones."""
     texts = [*lines[0], *ODD]
@@ -126,6 +127,7 @@ def translate(both, texts, **options):
     return ours, [text.decode() for text in theirs]
 
 
+@pytest.mark.representatives("nllb")
 def test_greedy_translations(both, lines):
     ours, theirs = translate(both, lines[0], beam_size=1)
     assert len(set(theirs)) > 5
@@ -133,6 +135,7 @@ def test_greedy_translations(both, lines):
     assert not different, (len(different), different[:3])
 
 
+@pytest.mark.representatives("nllb")
 def test_round_trip(both, tmp_path):
     """Through the format of `convert`, whose folders Transformers reads with other files."""
     convert_model(both.folder / "ours", "hf", tmp_path / "hf")

@@ -79,6 +79,7 @@ def both(request, tmp_path_factory, lines):
     return Both(tmp_path_factory.mktemp("hf"), lines, **CASES[request.param])
 
 
+@pytest.mark.representatives("joint", "unequal sides")
 def test_ids(both, lines):
     """Of 1,000 sentences and odd ones, with pieces that the vocabulary lacks and unknown ones."""
     texts = [both.tagged + text for text in [*lines[0], *ODD]]
@@ -118,6 +119,7 @@ def test_logits(both, lines):
     assert (computed[..., [0, 2]][real].max(-1) < computed[real].max(-1) - 80).all()
 
 
+@pytest.mark.representatives("joint", "unequal sides")
 def test_greedy_translations(both, lines):
     """Of 1,000 sentences with a model of the most common kind, of fewer with others."""
     texts = [both.tagged + text for text in lines[0][: both.num_translated]]

@@ -50,6 +50,7 @@ def both(request, tmp_path_factory):
     return folder, load_model(folder / "ours"), module, tokenizer
 
 
+@pytest.mark.representatives("as Marian", "as M2M100")
 def test_ids(both):
     _, (_, source, target), _, tokenizer = both
     ours = source.tokenize(SOURCES).to_list()
@@ -75,6 +76,7 @@ def test_logits(both):
     np.testing.assert_allclose(computed, expected, atol=1e-4)
 
 
+@pytest.mark.representatives("as Marian", "as M2M100")
 def test_greedy_translations(both):
     _, (model, source, target), module, tokenizer = both
     translator = Translator(
@@ -90,6 +92,7 @@ def test_greedy_translations(both):
     assert translator(sentences) == theirs
 
 
+@pytest.mark.representatives("as Marian", "as M2M100")
 def test_round_trip(both, tmp_path):
     folder, *_ = both
     import_model(folder / "theirs", tmp_path / "again")

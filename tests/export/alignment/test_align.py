@@ -84,6 +84,7 @@ def test_links_by_definition(talkative, files, tmp_path, capsys, monkeypatch):
         assert len(differing) <= 2
 
 
+@pytest.mark.exhaustive
 def test_ensembles_and_both_directions(talkative, trained, files, tmp_path):
     """The reverse model's links are turned around; of an ensemble the weights are the mean."""
     output, union = tmp_path / "out", tmp_path / "union"

@@ -113,6 +113,7 @@ def search_by_row(config):
     return found, expected
 
 
+@pytest.mark.representatives("{}")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "switches",
@@ -186,6 +187,7 @@ def test_adapters_of_the_logits_are_refused():
         adapt_rows(model, {"a": matrices})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_translations_are_those_of_merged_models(talkative, files, corpus):
     lines = sentences(corpus)

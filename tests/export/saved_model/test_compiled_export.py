@@ -77,6 +77,7 @@ def test_the_folder(served):
     assert sent == {(name, rows) for name in SIGNATURES for rows in (1, 8)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_bfloat16(talkative, tmp_path):
     """`export` compares every signature, compiled and not, with the model."""

@@ -88,6 +88,7 @@ def test_no_rows_give_no_rows(served):
     assert signature(text=tf.constant([], tf.string))["translation"].shape == (0,)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_moved_folder_still_loads(served, tmp_path):
     moved, away = tmp_path / "elsewhere", tmp_path / "away"
@@ -103,6 +104,7 @@ def test_moved_folder_still_loads(served, tmp_path):
     assert here[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_files_of_others_stay(translator, tmp_path):
     for name in ("README.md", "models.config"):
@@ -175,6 +177,7 @@ def test_a_version_is_on_the_disk_before_it_has_its_number(translator, tmp_path,
     assert {("saved_model.pb",), ("model.json",), ("variables", "variables.index")} < files
 
 
+@pytest.mark.representatives("score")
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["translation", "score", "truncated"])
 def test_any_difference_is_an_error_and_nothing_appears(translator, tmp_path, monkeypatch, key):
@@ -307,6 +310,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.representatives("Saving-15")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "signum"),
@@ -371,6 +375,7 @@ def test_a_second_export_waits(translator, tmp_path, monkeypatch, caplog):
     assert export() == tmp_path / "2"
 
 
+@pytest.mark.representatives("Saving")
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["Saving", "Running"])
 def test_ctrl_c_leaves_nothing(talkative, tmp_path, stage):

@@ -97,7 +97,8 @@ class Served:
 
 
 @pytest.fixture(
-    scope="module", params=["ordinary", pytest.param("compiled", marks=pytest.mark.slow)]
+    scope="module",
+    params=["ordinary", pytest.param("compiled", marks=[pytest.mark.slow, pytest.mark.exhaustive])],
 )
 def served(request, talkative, tmp_path_factory):
     path = tmp_path_factory.mktemp("hostile") / "1"

@@ -31,7 +31,8 @@ def served(translator):
 
 
 @pytest.fixture(
-    scope="module", params=["ordinary", pytest.param("compiled", marks=pytest.mark.slow)]
+    scope="module",
+    params=["ordinary", pytest.param("compiled", marks=[pytest.mark.slow, pytest.mark.exhaustive])],
 )
 def searched(request, served, talkative):
     """The signatures, also with a search that XLA compiles for all batches of the tests."""

@@ -47,6 +47,7 @@ def test_training_learns(model_dir):
     assert losses[-1] < 5.0 < losses[0] < np.log(400)
 
 
+@pytest.mark.exhaustive
 def test_signatures_are_exported(model_dir, sentences, tmp_path):
     """`export` compares each of them with the model, in a process of its own; one of each kind."""
     options = ["--model-dir", str(model_dir), "--output", str(tmp_path / "served")]

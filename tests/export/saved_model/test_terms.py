@@ -207,6 +207,7 @@ def test_reports_are_true_of_any_text(signatures, rows):
             assert translation == ""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_with_a_shortlist(talkative, tmp_path, sentences):
     """Phrases may have pieces that the shortlist of their source does not have."""

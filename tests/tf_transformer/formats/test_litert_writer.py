@@ -109,6 +109,7 @@ def both(request, tmp_path_factory):
     return Both(tmp_path_factory.mktemp("litert"), joint, **settings)
 
 
+@pytest.mark.representatives("the paper", "student", "unequal sides")
 def test_logits(both):
     """Of whole and padded sources, with caches of several lengths."""
     random, config = np.random.default_rng(2), both.model.config
@@ -136,6 +137,7 @@ def test_a_cache_that_is_longer_than_needed(both):
     np.testing.assert_allclose(*found, atol=1e-4)
 
 
+@pytest.mark.representatives("the paper", "student", "unequal sides")
 def test_greedy_translations(both):
     translator = Translator(both.model, both.source, both.target, beam_size=1, length_penalty=0.0)
     ours = [best.text for (best,) in translator.n_best(SOURCES[:200])]
@@ -170,6 +172,7 @@ def test_description(both):
     assert about["caches"] == {x: outputs[x]["shape"] for x in outputs if x != "logits"}
 
 
+@pytest.mark.representatives("int8-0.25")
 @pytest.mark.parametrize("dtype, share", [("float32", 1), ("float16", 1 / 2), ("int8", 1 / 4)])
 def test_sizes(dtype, share, tmp_path):
     """Both signatures share the weights; encoder, decoder and logits the embeddings.

@@ -25,6 +25,7 @@ def backbone():
     return make_backbone()
 
 
+@pytest.mark.representatives("every switch", "recurrent")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_outputs_are_the_hidden_states_of_the_model(name):
@@ -95,6 +96,7 @@ def test_settings_that_are_refused(backbone, changes, message):
 # ---- Presets ----
 
 
+@pytest.mark.representatives("every switch", "recurrent")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_presets_come_back(name, tmp_path):

@@ -36,6 +36,7 @@ def translator(loaded):
 # ---- Beam search ----
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_defaults_are_those_of_the_translator(task, translator):
     expected = translator(TEXTS)

@@ -73,6 +73,7 @@ def test_only_a_and_b_are_trainable():
     np.testing.assert_array_equal(backbone(INPUTS)["decoder_sequence_output"], expected)
 
 
+@pytest.mark.representatives("separate vocabularies")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["separate vocabularies", "untied", "every switch"])
 def test_kernels_are_w_plus_a_b(name):

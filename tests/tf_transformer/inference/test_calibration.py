@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.inference.calibration import DEFAULT_PERCENTILE, Calibration
+from tf_transformer.inference.translator import Translator
 from tf_transformer.quantization.activation_ranges import products_of
 from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.quantization.int8_layers import Int8Product
@@ -109,3 +110,24 @@ def test_a_calibrated_model_is_nearly_as_exact_as_one_with_a_scale_per_row(
         return {layer: value / 10 for layer, value in ranges.items()}
 
     assert error(calibration.input_ranges) < 2 * error(None) < error(tenth)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_the_order_of_rows_changes_no_translation(talkative, corpus, sentences):
+    """But few: a last bit, which depends on the batch, can decide a rounding to an integer."""
+    test = (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:60]
+    found = load_for_decoding(talkative, "int8", Calibration(sentences).input_ranges)
+    translator = Translator(*found)
+    one = translator.translate(tf.constant(test)).text[:, 0].numpy()
+    other = translator.translate(tf.constant(test[::-1])).text[::-1, 0].numpy()
+    assert np.mean(one == other) > 0.9
+
+
+def test_activations_that_are_not_finite_are_an_error(trained, sentences):
+    model, *tokenizers = load_model(trained)
+    inner = next(x for x in model._flatten_layers() if x.name == "inner")
+    inner.kernel.assign(np.full(inner.kernel.shape, 3e38))
+    with pytest.raises(ValueError, match="activations of the model are not finite"):
+        Calibration(sentences[:2]).input_ranges(model, *tokenizers)
+    assert all(layer.product is None for layer in products_of(model))

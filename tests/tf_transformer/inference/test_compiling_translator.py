@@ -109,6 +109,7 @@ def test_answers(loaded, sentences, one_length):
         assert [x.score for x in found] == pytest.approx([x.score for x in expected], abs=1e-4)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_commands(talkative, corpus, tmp_path, capsys, one_length):
     """`translate` and `evaluate` print the same with and without XLA."""

@@ -114,6 +114,7 @@ def test_a_wide_search_finds_the_best_of_all_outputs(ensemble):
         assert float(found.scores[row, 0]) == pytest.approx(scores[best], abs=1e-4)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_compiled_search_is_the_ordinary_one(ensemble):
     arguments = dict(beam_size=2, length_penalty=0.6)

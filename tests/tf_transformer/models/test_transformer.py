@@ -205,6 +205,7 @@ def decode_by_steps(model, hypotheses, source=SOURCE):
     return np.stack(steps, axis=2)
 
 
+@pytest.mark.representatives("post-target-3", "pre-none-1", "pre-all-3")
 @pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_cached_is_uncached(model, rng, beam_size):
@@ -218,6 +219,7 @@ def test_cached_is_uncached(model, rng, beam_size):
         )
 
 
+@pytest.mark.representatives("self_attention")
 @pytest.mark.slow
 @pytest.mark.parametrize("autoregression", ["self_attention", "ssru"])
 def test_cache_follows_its_hypotheses(rng, autoregression):
@@ -304,6 +306,7 @@ def test_attention_on_request():
 # Precision
 
 
+@pytest.mark.representatives("post-none", "pre-all")
 @pytest.mark.slow
 def test_mixed_bfloat16(model):
     """float32 weights and logits, bfloat16 between them, nearly the same result."""
@@ -438,6 +441,7 @@ def test_parameter_count_of_the_base_model():
 # Saving and training, as a user does
 
 
+@pytest.mark.representatives("post-none", "pre-all")
 @pytest.mark.slow
 def test_save_and_load(model, tmp_path):
     model.save(tmp_path / "model.keras")

@@ -149,6 +149,7 @@ def name_of(settings):
     return ",".join(f"{value}" for value in settings.values())
 
 
+@pytest.mark.representatives(every=6)
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=name_of)
 def test_variant(settings, rng, tmp_path):

@@ -75,6 +75,7 @@ def test_the_candidates_of_a_beam(loaded, lines):
         np.testing.assert_allclose(found.weights.sum(), 1.0)
 
 
+@pytest.mark.representatives("one model")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["one model", "ensemble"])
 def test_log_probs_of_samples(loaded, lines, kind):
@@ -94,6 +95,7 @@ def test_log_probs_of_samples(loaded, lines, kind):
     assert num_equal > 0.6 * num_samples  # the others have other tokens than their texts
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_samples_depend_on_their_seed_and_sentence_alone(loaded, lines):
     translator = Translator(*loaded)

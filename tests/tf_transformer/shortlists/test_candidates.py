@@ -110,6 +110,7 @@ def test_default_options(searches, lengths):
     check_equal(expected(ordinary, source, num_best=3), short.run(source, num_best=3), 3)
 
 
+@pytest.mark.representatives(every=5)
 @pytest.mark.parametrize("prefix", [None, PREFIXES])
 @pytest.mark.parametrize("case", OPTIONS)
 def test_options(searches, case, prefix):
@@ -167,6 +168,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.representatives("float32-logits bias", "int8-ssru")
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_variants(variant, dtype):
@@ -192,6 +194,7 @@ def test_columns_of_replaced_products():
         np.testing.assert_allclose(product.columns(ids), columns, rtol=1e-5)
 
 
+@pytest.mark.representatives("ssru")
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["logits bias", "tags", "ssru"])
 def test_compiled(variant):
@@ -211,6 +214,7 @@ def test_compiled(variant):
             check_equal(*found, 2)
 
 
+@pytest.mark.exhaustive
 def test_many_prefix_candidates_take_the_ordinary_search(model):
     """A prefix adds candidates, for which a compiled search may have no space."""
     table = ShortlistTable.from_lists([], [[] for _ in range(40)])

@@ -23,6 +23,7 @@ def check(config: TransformerConfig) -> None:
     assert weight_shapes(config) == weights
 
 
+@pytest.mark.representatives(every=6)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
@@ -68,6 +69,7 @@ def test_shapes_of_language_models(settings):
     check(TransformerConfig(decoder_only=True, **(sizes | settings)))
 
 
+@pytest.mark.representatives("tiny", "student", "niutensor")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_shapes_of_presets(name):

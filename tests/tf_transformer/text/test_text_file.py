@@ -112,6 +112,7 @@ def test_both_readers_leave_blank_sentences_without_a_prefix(tmp_path, suffix):
     assert list(file.lines()) == stream(file) == expected
 
 
+@pytest.mark.representatives("None")
 @pytest.mark.slow
 @pytest.mark.parametrize("column", [None, 2])
 def test_both_readers_read_all_frames_of_a_zstandard_file(tmp_path, column):

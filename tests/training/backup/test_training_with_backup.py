@@ -117,6 +117,7 @@ def test_a_backup_that_cannot_be_written_is_reported_first(corpus, tmp_path, mon
     assert not list((tmp_path / "model").glob("checkpoints/*"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_drills_of_the_guide(corpus, tmp_path):
     """Two workers: one drained, one dead, and all lost with their folder."""

@@ -101,6 +101,7 @@ def test_opus_mt(tmp_path):
     assert translation
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.large
 def test_nllb(tmp_path):
