@@ -30,6 +30,7 @@ def model_dir(talkative, tmp_path_factory):
     return shutil.copytree(talkative, tmp_path_factory.mktemp("calibrated") / "model")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_every_signature_is_exported_with_its_calibration(
     model_dir, corpus, calibration, tmp_path, capsys

@@ -88,6 +88,7 @@ def test_evaluate(corpus, talkative, second, tmp_path):
     assert 1 < scores["perplexity"] < 400
 
 
+@pytest.mark.representatives("int8")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",

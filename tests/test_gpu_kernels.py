@@ -67,6 +67,7 @@ def test_what_has_no_kernel_is_found():
     assert gpu_kernel(product) is None
 
 
+@pytest.mark.representatives("paper-float32", "ssru-mixed_bfloat16")
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize("variant", VARIANTS)

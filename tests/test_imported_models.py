@@ -92,6 +92,7 @@ def test_translate_and_evaluate(imported, texts):
     assert json.loads((texts / "scores").read_text())["perplexity"] > 1
 
 
+@pytest.mark.representatives("bfloat16")
 @pytest.mark.parametrize(
     ("dtype", "signatures", "shapes"),
     [

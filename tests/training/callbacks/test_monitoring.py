@@ -303,6 +303,7 @@ def test_refuses_other_steps_to_profile(corpus, tmp_path, capsys, steps):
     assert "expected FIRST:LAST, two of the steps 1 to 30" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_killed_and_continued_is_bit_identical(corpus, tmp_path):
     """Killed after a save and before its scores were written; in a process with exact ops."""
@@ -319,6 +320,7 @@ def test_killed_and_continued_is_bit_identical(corpus, tmp_path):
     assert result == {"variables": True, "scores": True, "best": True}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_two_devices_are_judged_like_one(corpus, tmp_path):
     changes = {

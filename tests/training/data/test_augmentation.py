@@ -114,6 +114,7 @@ def collect(batches, number):
     return [tf.nest.map_structure(np.array, batch) for batch in batches.take(number)]
 
 
+@pytest.mark.representatives("bpe-True", "unigram-False")
 @pytest.mark.slow
 @pytest.mark.parametrize("with_source", [True, False])
 def test_training_batches_with_noise(make, tokenizer, with_source):
