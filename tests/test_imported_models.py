@@ -80,6 +80,7 @@ def texts(tmp_path):
     return tmp_path
 
 
+@pytest.mark.representatives("m2m100")
 def test_translate_and_evaluate(imported, texts):
     name, model_dir = imported
     model = ["--model-dir", str(model_dir), "--beam-size", "2", *LANGUAGES[name]]
@@ -92,7 +93,7 @@ def test_translate_and_evaluate(imported, texts):
     assert json.loads((texts / "scores").read_text())["perplexity"] > 1
 
 
-@pytest.mark.representatives("bfloat16")
+@pytest.mark.representatives("marian-bfloat16")
 @pytest.mark.parametrize(
     ("dtype", "signatures", "shapes"),
     [
@@ -118,6 +119,7 @@ def test_export(imported, tmp_path, dtype, signatures, shapes):
     np.testing.assert_allclose(answer["score"], [x[0].score for x in expected], rtol=1e-3)
 
 
+@pytest.mark.representatives("marian")
 def test_fine_tuning_keeps_the_vocabulary(imported, texts):
     name, model_dir = imported
     tagged = "".join(f"{TAGS[name]}{line}\n" for line in SOURCES[:200])

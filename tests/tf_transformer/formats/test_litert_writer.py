@@ -126,6 +126,7 @@ def test_logits(both):
         np.testing.assert_allclose(whole, expected, atol=1e-4)
 
 
+@pytest.mark.representatives("the paper", "student", "unequal sides")
 def test_a_cache_that_is_longer_than_needed(both):
     random, config = np.random.default_rng(3), both.model.config
     source = random.integers(4, config.source_vocab_size, (1, 7), "int32")

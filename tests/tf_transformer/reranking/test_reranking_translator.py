@@ -148,6 +148,7 @@ def test_arguments(loaded):
     assert type(make_translator(*loaded, choice=None)) is not RerankingTranslator
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_scores_of_other_models(loaded, others, lines):
     """Log-probabilities of the reverse pair and of the text, token by token."""

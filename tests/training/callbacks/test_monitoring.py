@@ -68,6 +68,7 @@ def watched(corpus, tmp_path_factory):
     return model_dir
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_watching_does_not_change_the_weights(trained, watched):
     for ours, theirs in zip(weights_of(watched), weights_of(trained), strict=True):

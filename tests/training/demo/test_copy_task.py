@@ -19,6 +19,7 @@ def test_batches():
         assert 1 <= inputs["source"].numpy().min() <= inputs["source"].numpy().max() == 10
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_it_is_learned(capsys):
     assert run_copy_task() == list(range(1, 11))

@@ -80,6 +80,7 @@ def write_weights(folder, settings, **extra):
     return sum(map(math.prod, shapes.values()))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.large
 def test_opus_mt(tmp_path):
