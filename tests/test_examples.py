@@ -18,9 +18,15 @@ def load_example(name):
     return module
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_custom_fit_learns_to_reverse():
     assert load_example("custom_fit").main(steps=270) > 0.9
+
+
+@pytest.mark.slow
+def test_custom_fit_runs():
+    assert 0 <= load_example("custom_fit").main(steps=20) <= 1
 
 
 def test_custom_fit_is_short():

@@ -113,6 +113,7 @@ def test_a_loaded_completer_is_called_with_a_list(language_model_dir, loaded):
         completer("Der")
 
 
+@pytest.mark.representatives("1-5")
 @pytest.mark.slow
 @pytest.mark.parametrize(("beam_size", "max_new_tokens"), [(1, 5), (3, 30)])
 def test_compiled_completions_are_those_of_the_ordinary_search(loaded, beam_size, max_new_tokens):

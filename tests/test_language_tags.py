@@ -90,7 +90,9 @@ def files(corpus, tmp_path_factory):
     return directory
 
 
-@pytest.fixture(scope="module", params=["joint", "separate"])
+@pytest.fixture(
+    scope="module", params=["joint", pytest.param("separate", marks=pytest.mark.exhaustive)]
+)
 def model(files, request, tmp_path_factory):
     model_dir = tmp_path_factory.mktemp("model") / request.param
     settings = SMALL_SETTINGS | {

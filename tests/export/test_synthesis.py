@@ -55,6 +55,7 @@ def test_distill_with_originals(files, talkative, tmp_path, capsys):
     assert f"{len(expected)} pairs; left out: " in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_several_teachers_in_both_directions(files, talkative, trained, tmp_path):
     """Two teachers, one of them an ensemble; the reverse one translates the target."""

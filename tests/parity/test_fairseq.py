@@ -105,6 +105,7 @@ def both(request, tmp_path_factory):
         yield Both(tmp_path_factory.mktemp("fairseq"), *CASES[request.param])
 
 
+@pytest.mark.representatives("post-norm, words", "pre-norm, SentencePiece")
 def test_ids(both):
     """Of 1,000 sentences and odd ones on each side."""
     for side, lines in enumerate((SOURCES, TARGETS)):

@@ -126,6 +126,7 @@ def both(request, tmp_path_factory):
         yield Both(tmp_path_factory.mktemp("opennmt"), *CASES[request.param])
 
 
+@pytest.mark.representatives("version 3, words", "SentencePiece, biases, gelu")
 def test_ids(both):
     """Of 1,000 sentences and odd ones on each side."""
     for side, lines in enumerate((SOURCES, TARGETS)):

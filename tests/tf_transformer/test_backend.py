@@ -31,6 +31,7 @@ def run_python(*arguments, **environment):
     )
 
 
+@pytest.mark.representatives("environment")
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["environment", "keras.json"])
 def test_commands_choose_tensorflow(where, trained, tmp_path):

@@ -39,7 +39,7 @@ def saved(tmp_path_factory):
     return path
 
 
-@pytest.mark.representatives(every=3)
+@pytest.mark.representatives(every=6)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "imports",

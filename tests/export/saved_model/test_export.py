@@ -121,6 +121,7 @@ def test_files_of_others_stay(translator, tmp_path):
     assert 'base_path: "/models/translator"' in (tmp_path / "models.config.new").read_text()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_command_names_what_it_kept(talkative, tmp_path, capsys):
     """An operator's `base_path`, under this command's mark, survives the next export."""
@@ -138,6 +139,7 @@ def test_the_command_names_what_it_kept(talkative, tmp_path, capsys):
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_versions_count_up_and_leave_nothing_beside(translator, tmp_path):
     (tmp_path / "7").mkdir()
@@ -195,6 +197,7 @@ def test_any_difference_is_an_error_and_nothing_appears(translator, tmp_path, mo
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_unloadable_saved_model_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="cannot be loaded in a fresh process"):
@@ -251,6 +254,7 @@ def test_warm_up_requests_fit_their_signatures(served):
     assert seen == {(name, 1) for name in signatures}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_tokens_alone_need_no_text_ops(translator, tmp_path):
     version = saved_model.export_translator(translator, tmp_path, ["tokens", "tokens_options"])

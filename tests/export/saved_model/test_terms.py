@@ -222,6 +222,7 @@ def test_with_a_shortlist(talkative, tmp_path, sentences):
         assert found.met == ["Heute ist Montag"] and "Heute ist Montag" in found.text
 
 
+@pytest.mark.exhaustive
 def test_from_python(translator):
     terms = TermTranslator(translator)
     found = terms(["The lamp is {x}.", "3"], terms=[("lamp", "Stuhl")], protect=["numbers"])

@@ -129,6 +129,7 @@ def test_training_changes_a_and_b_alone(tmp_path):
         np.testing.assert_allclose(kernel, sum_of_both, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_graphs_that_were_traced_before_are_not_used(file):
     task = make_task()

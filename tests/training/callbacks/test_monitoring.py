@@ -376,6 +376,7 @@ def test_steps_between_reports_read_nothing_from_the_device(corpus, tmp_path, mo
     assert counts[0] == counts[1] > 20
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_terminal_shows_why_the_first_step_takes_long(corpus, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

@@ -85,6 +85,7 @@ def test_a_resumed_run_gets_the_same_noise(make):
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_each_epoch_has_all_pairs_and_other_noise(make):
     text = make(NoiseConfig(upper=0.3), batch_sentences=1, shuffle_buffer=1)

@@ -22,7 +22,9 @@ COMPARISONS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["devices", "workers"])
+@pytest.fixture(
+    scope="module", params=["devices", pytest.param("workers", marks=pytest.mark.exhaustive)]
+)
 def results(request):
     environment = {"PYTHONPATH": str(SCRIPT.parents[3]), "CUDA_VISIBLE_DEVICES": "-1"}
     command = ["env", *(f"{name}={value}" for name, value in environment.items())]

@@ -54,6 +54,7 @@ def variables(model_dir):
     }
 
 
+@pytest.mark.representatives("2")
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
 def test_workers_train_like_one_process(corpus, tmp_path, count):

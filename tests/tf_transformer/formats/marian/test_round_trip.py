@@ -99,6 +99,7 @@ def test_back(folder):
         np.testing.assert_array_equal(array, expected[name])
 
 
+@pytest.mark.representatives("student")
 @pytest.mark.slow
 @parameters(["student", "untied"])
 def test_what_came_from_marian_is_equal(folder, tmp_path):
