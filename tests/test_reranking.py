@@ -44,6 +44,7 @@ def translate(model_dir, source, output, *options):
     return output.read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.representatives("beam")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "choice"),

@@ -102,6 +102,7 @@ def test_steps_are_all_positions_at_once(student, sentences, dtype, monkeypatch)
     assert error < (1e-5 if dtype == "float32" else 0.05)
 
 
+@pytest.mark.representatives("student-int8")
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 def test_export(student, sentences, tmp_path, dtype):

@@ -86,6 +86,7 @@ def wait_for_checkpoint(workers, model_dir, step, timeout=180):
         time.sleep(0.1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_signal_to_one_worker_stops_all_in_order(corpus, tmp_path):
     changes = {"optimization__steps": 100_000, "optimization__checkpoint_every": 20}

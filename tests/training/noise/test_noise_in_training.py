@@ -31,6 +31,7 @@ def uninterrupted(corpus, tmp_path_factory):
     return run(corpus, tmp_path_factory.mktemp("uninterrupted") / "model", 14)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_resumed_run_gets_the_same_noise(corpus, uninterrupted, tmp_path):
     """Bit for bit."""
@@ -49,6 +50,7 @@ def distance(values, others):
     return np.sqrt(sum(np.square(values[name] - others[name]).sum() for name in names))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_two_devices_train_like_one(corpus, uninterrupted, tmp_path):
     """Up to rounding, which is small compared with what the noise does to the weights."""

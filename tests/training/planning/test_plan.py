@@ -215,6 +215,7 @@ def test_invalid_arguments(capsys, words, message):
     assert error.count("\n") == 1 and message in error
 
 
+@pytest.mark.representatives("1")
 @pytest.mark.slow
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_a_measured_plan(prepared, tmp_path, capsys, num_workers):

@@ -374,6 +374,7 @@ def test_a_source_without_its_tag_is_left_out(tmp_path):
     assert languages_of(map(pieces.id_to_piece, range(len(pieces)))) == ["de", "fr"]
 
 
+@pytest.mark.representatives(".gz")
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["", ".zst", ".gz"])
 def test_the_same_files_twice(tmp_path, suffix):
