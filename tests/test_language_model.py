@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import SMALL_SETTINGS
+from tests.test_cli import fails
 from tf_transformer.__main__ import main
 from tf_transformer.inference.completer import Completer
 from tf_transformer.inference.translator import Translator
@@ -171,11 +172,40 @@ def test_commands(language_model_dir, tmp_path, capsys):
     assert main(["average", *model_dir, "--last", "2"]) == 0
 
 
+@pytest.mark.slow
+def test_an_adapter_is_the_model_that_it_was_merged_into(
+    language_model_dir, corpus, tmp_path, capsys
+):
+    tuned = tmp_path / "tuned"
+    settings = {"steps": 60, "checkpoint_every": 60, "warmup_steps": 10}
+    settings |= {"learning_rate_factor": 10.0}
+    files = ["--target", corpus.path("train.en"), "--validation-target", corpus.path("test.en")]
+    command = ["train", *files, "--init-from", str(language_model_dir), "--lora", "4"]
+    command += ["--model-dir", str(tuned), "--set"]
+    command += [f"optimization.{name}={value}" for name, value in settings.items()]
+    assert main(command) == 0
+    text = tmp_path / "text"
+    lines = (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:20]
+    text.write_text("".join(f"{line[:12]}\n" for line in lines), encoding="utf-8")
+    capsys.readouterr()
+
+    def complete(model_dir, *options):
+        options = ["--input", str(text), "--max-tokens", "8", "--beam-size", "1", *options]
+        assert main(["complete", "--model-dir", str(model_dir), *options]) == 0
+        return capsys.readouterr().out
+
+    adapter = ["--adapter", str(tuned / "adapter.h5")]
+    adapted = complete(language_model_dir, *adapter)
+    assert adapted == complete(tuned) != complete(language_model_dir)
+    command = ["complete", "--model-dir", str(tuned), *adapter, "--input", str(text)]
+    assert "adapts the model with the weights digest" in fails(capsys, *command)
+
+
 def test_nothing_to_complete_loads_no_model(language_model_dir, monkeypatch, capsys):
     def load(*_):
         raise AssertionError("loaded")
 
-    monkeypatch.setattr("tf_transformer.storage.model_dir.load_for_decoding", load)
+    monkeypatch.setattr("tf_transformer.storage.trained_models.load_for_decoding", load)
     command = ["complete", "--model-dir", str(language_model_dir)]
     assert main([*command, "--input", "/dev/null"]) == 0
     assert capsys.readouterr().out == ""

@@ -9,6 +9,7 @@ import functools
 from export.lines.line_batches import open_lines, unless_empty
 from export.lines.line_output import check_output, open_output, write_line
 from tf_transformer.command_line.command_options import (
+    add_adapter,
     add_dtype,
     add_end_pieces,
     add_model_dir,
@@ -31,6 +32,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "when it arrives.",
     )
     add_model_dir(parser, "the language model")
+    add_adapter(parser)
     parser.add_argument(
         "--input", metavar="F",
         help="texts to continue: plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default, "
@@ -53,8 +55,8 @@ def _run_complete(options):
         raise InputError(f"--max-tokens {options.max_tokens}: expected at least 1")
     with open_lines(options.input) as lines, open_output(None) as output:
         check_output(None, lines)
-        _check_model(options)
-        load = functools.cache(lambda: _load(options, given))
+        model = _checked_model(options)
+        load = functools.cache(lambda: _load(options, model, given))
 
         def prepare(line, where):
             load().check_prompt(line, where)
@@ -68,26 +70,27 @@ def _run_complete(options):
                 output.flush()
 
 
-def _check_model(options):
-    from tf_transformer.storage.model_dir import check_model_dir
+def _checked_model(options):
+    from tf_transformer.storage.trained_models import TrainedModels
 
-    source, vocabulary = check_model_dir(options.model_dir)
+    model = TrainedModels((options.model_dir,), adapter=options.adapter)
+    source, vocabulary = model.check()
     if source is not None:
         raise InputError(
             f"{options.model_dir}: expected a language model, found a translation model; use "
             "`translate`"
         )
     vocabulary.end_ids(options.end_piece)
+    return model
 
 
-def _load(options, given):
+def _load(options, model, given):
     import_tensorflow(on_cpu=options.dtype == "int8")
     from tf_transformer.inference.completer import Completer
-    from tf_transformer.storage.model_dir import load_for_decoding
 
-    model, _, tokenizer = load_for_decoding(options.model_dir, options.dtype)
+    loaded, _, tokenizer = model.load(options.dtype)
     return Completer(
-        model,
+        loaded,
         tokenizer,
         **given,
         end_pieces=options.end_piece,

@@ -71,6 +71,11 @@ def add_model_dirs(
         "--ensemble-weights", type=float, nargs="+", metavar="W",
         help="the weight of each model of an ensemble (default: all are equal)",
     )  # fmt: skip
+    add_adapter(parser)
+
+
+def add_adapter(parser: argparse.ArgumentParser) -> None:
+    """Adds `--adapter`."""
     parser.add_argument(
         "--adapter", type=pathlib.Path, metavar="F",
         help="an adapter.h5 that `train --lora` has written for this model",
