@@ -12,6 +12,7 @@ from tf_transformer.storage.output_files import check_output_file
 
 # Bytes per second between two devices: PCI Express 3 with 16 lanes, as it is reached in practice.
 _BANDWIDTH = 10e9
+_LENGTHS = (30, 30)
 _LIMITS = {"pairs": 10**12, "devices": 10**6, "measured_steps": 10**6}
 
 
@@ -30,8 +31,9 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )
     corpus.add_argument("--pairs", type=int, metavar="N", help="the corpus: a number of pairs")
     parser.add_argument(
-        "--lengths", type=float, nargs=2, default=[30, 30], metavar=("S", "T"),
-        help="with --pairs: mean tokens of a source and of a target (default: 30 30)",
+        "--lengths", type=float, nargs=2, metavar=("S", "T"),
+        help=f"with --pairs: mean tokens of a source and of a target (default: {_LENGTHS[0]} "
+        f"{_LENGTHS[1]})",
     )  # fmt: skip
     parser.add_argument("--config", type=pathlib.Path, metavar="F", help="YAML file of settings")
     parser.add_argument("--preset", metavar="NAME", help="a preset, such as base")
@@ -138,7 +140,9 @@ def _check(options):
         if value is not None and value > _LIMITS.get(name, value):
             limit = _LIMITS[name]
             raise InputError(f"--{name.replace('_', '-')} {value:g}: expected at most {limit:,}")
-    if not all(1 <= length < 1e6 for length in options.lengths):
+    if options.prepared and options.lengths:
+        raise InputError("--lengths is valid only with --pairs; a prepared folder has its own")
+    if not all(1 <= length < 1e6 for length in options.lengths or ()):
         raise InputError("--lengths: expected two numbers of at least 1")
 
 
@@ -151,7 +155,7 @@ def _corpus(options, settings):
     if options.prepared is None:
         config = make_config(settings)
         size = config.vocabulary.size
-        return Corpus.of_mean_lengths(options.pairs, *options.lengths), (size, size)
+        return Corpus.of_mean_lengths(options.pairs, *(options.lengths or _LENGTHS)), (size, size)
     from tf_transformer.text.vocabulary import Vocabulary
     from training.prepared.prepared_folder import (
         read_description,

@@ -200,6 +200,10 @@ def test_r_drop_takes_two_passes(tmp_path):
     [
         (["--pairs", "5", "--machine", "x"], "--machine x: expected p100, v100, a100"),
         (["--pairs", "5", "--measure"], "--measure needs --prepared"),
+        (
+            ["--prepared", "x", "--lengths", "5", "5", "--machine", "p100"],
+            "--lengths is valid only with --pairs",
+        ),
         (["--pairs", "0", "--machine", "p100"], "--pairs 0: expected more than 0"),
         (["--pairs", "5", "--machine", "p100", "--devices", "0"], "--devices 0: expected more"),
         (["--pairs", "5", "--machine", "p100", "--price", "nan"], "--price nan: expected more"),
