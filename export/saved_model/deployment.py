@@ -8,6 +8,7 @@ import string
 import numpy as np
 import tensorflow as tf
 
+from export.saved_model.signature_examples import signature_examples
 from export.saved_model.suggestions import MARK, describe_kept, is_unedited, write_suggestion
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.inference.translator import Translator
@@ -80,6 +81,7 @@ def write_deployment(
         volume=shlex.quote(volume),
         signatures=", ".join(f"`{name}`" for name in signatures),
         requests=_requests(signatures, former=False),
+        examples=signature_examples(signatures, MODEL_NAME),
         options=_OPTIONS if any(name.endswith("_options") for name in signatures) else "",
         tensorflow=tf.__version__,
         mark=MARK,
@@ -163,7 +165,7 @@ Serve it (TF Serving of TensorFlow $tensorflow or newer; $image):
         tensorflow/serving --model_config_file=/models/$model/models.config \\
         --enable_batching --batching_parameters_file=/models/$model/batching_parameters.txt$flags
 
-$network$requests
+$network$requests$examples
 Signatures: $signatures.$options
 
 $versions
@@ -184,6 +186,7 @@ automatically. `model.json` in the folder of a version describes its model."""
 
 # What these parts were in files without a digest, which are recognized by their text.
 _FORMER_NAMES = {
+    "examples": "",
     "host": "",
     "network": "",
     "flags": "",

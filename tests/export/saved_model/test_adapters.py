@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from export.saved_model.signatures import ServedTranslator
+from tests.export.saved_model.guide_request import answer_to_the_guide
 from tests.training.test_lora import randomized
 from tf_transformer import Transformer, TransformerConfig
 from tf_transformer.__main__ import main
@@ -222,6 +223,7 @@ def test_export_command(talkative, files, corpus, tmp_path, capsys):
     record = json.loads((tmp_path / "served" / "1" / "model.json").read_text())
     assert set(record["signatures"]) == {"serving_default", "adapted"}
     assert record["adapters"].keys() == files.keys()
+    assert answer_to_the_guide(tmp_path / "served", "adapted")["adapter"].numpy() == [b""]
     # One adapter, merged: the SavedModel of another model.
     assert main([*command, "--signatures", "serving_default", "--adapter", str(files["it"])]) == 0
     record = json.loads((tmp_path / "served" / "2" / "model.json").read_text())

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 
+from tests.export.saved_model.guide_request import answer_to_the_guide
 from tf_transformer.__main__ import main
 from tf_transformer.confidence.calibration import Calibration, write_calibration
 from tf_transformer.confidence.word_confidences import translate_with_confidence
@@ -42,6 +43,7 @@ def test_a_saved_model_with_confidences(talkative, tmp_path):
     ):
         assert found[name].numpy().tolist() == value.numpy().tolist()
     np.testing.assert_allclose(found["confidence"], expected.confidences, rtol=1e-4)
+    assert answer_to_the_guide(tmp_path / "served", "confidence")
 
 
 def test_the_file_of_another_model(trained, tmp_path, capsys):

@@ -9,6 +9,7 @@ import tensorflow as tf
 from export.client.serving_pb2 import PredictionLog
 from export.saved_model.signature_names import LANGUAGE, SIGNATURES
 from export.saved_model.signatures import ServedTranslator
+from tests.export.saved_model.guide_request import answer_to_the_guide
 from tests.tf_transformer.language_id.reference import ODD, random_classifier
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
@@ -67,6 +68,7 @@ def test_export_command(talkative, tmp_path, capsys):
     expected = CLASSIFIER.identify(texts)
     assert [name.decode() for name in found["language"].numpy()] == expected.languages
     np.testing.assert_allclose(found["probability"], expected.probabilities, rtol=1e-5)
+    assert answer_to_the_guide(tmp_path / "served", "language")
 
 
 def test_options_that_are_refused(talkative, tmp_path, capsys):

@@ -1,0 +1,42 @@
+"""Examples of requests to the signatures for special texts, for the guide of an export."""
+
+import json
+from collections.abc import Iterable
+
+from export.saved_model.signature_names import ADAPTED, CONFIDENCE, LANGUAGE, TERMS
+from tf_transformer.decoding.search_options import SEARCH_OPTIONS
+
+_TRANSLATE = "    tf-transformer translate --server localhost:8501"
+_SENTENCE = "A sentence to translate."
+
+
+def signature_examples(names: Iterable[str], model: str) -> str:
+    """Returns Markdown with an example for each of the signatures that has one.
+
+    Args:
+        names: names of the exported signatures.
+        model: the name by which the model is served.
+    """
+    unset = {option.name: option.unset for option in SEARCH_OPTIONS}
+    examples = {
+        "align": "a web page, with its tags put back (or `--markup xml`):\n\n"
+        f"{_TRANSLATE} --markup html --input page.html --output F",
+        "document": "lines of several sentences:\n\n"
+        f"{_TRANSLATE} --split-sentences --input F --output G",
+        TERMS: "with terms that must appear (a line of `glossary.tsv`: phrase, tab, its "
+        "translation),\nand web addresses copied:\n\n"
+        f"{_TRANSLATE} --terms glossary.tsv --protect urls --input F --output G",
+        ADAPTED: "with the adapter of a row:\n\n"
+        + _curl(ADAPTED, {"text": _SENTENCE, "adapter": "NAME"} | unset, model),
+        CONFIDENCE: "with a confidence for each word:\n\n"
+        + _curl(CONFIDENCE, {"text": _SENTENCE} | unset, model),
+        LANGUAGE: "the language of a text:\n\n" + _curl(LANGUAGE, {"text": _SENTENCE}, model),
+    }
+    known = set(names)
+    return "".join(f"\nor {text}\n" for name, text in examples.items() if name in known)
+
+
+def _curl(signature, row, model):
+    inputs = {name: [value] for name, value in row.items()}
+    body = json.dumps({"signature_name": signature, "inputs": inputs})
+    return f"    curl -d '{body}' \\\n        http://localhost:8501/v1/models/{model}:predict"
