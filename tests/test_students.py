@@ -71,6 +71,7 @@ def sentences(corpus):
     return corpus.directory.joinpath("test.en").read_text(encoding="utf-8").splitlines()[:20]
 
 
+@pytest.mark.representatives("student")
 @pytest.mark.slow
 def test_training_learns(student, talkative):
     name, model_dir = student

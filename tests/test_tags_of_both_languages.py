@@ -299,6 +299,7 @@ def test_training(corpus, tmp_path, capsys):
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_keras_hub_task(folders, translators, tmp_path):
     from tf_transformer.hub import TransformerSeq2SeqLM, TransformerSeq2SeqLMPreprocessor

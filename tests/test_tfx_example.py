@@ -78,6 +78,7 @@ def fn_args(examples, folder, work_dir):
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_run_fn_trains_resumes_and_exports(corpus, examples, tmp_path, monkeypatch):
     """Stopped by SIGTERM in one execution, it goes on in the next, as an uninterrupted run."""
