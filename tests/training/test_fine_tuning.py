@@ -75,6 +75,7 @@ def test_training_starts_from_the_weights(other, base, tmp_path, capsys):
     assert "is the --model-dir" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_average_starts_from_the_weights(base, corpus, tmp_path):
     """With next to no learning rate every validation is that of the first model."""
@@ -91,6 +92,7 @@ def test_the_average_starts_from_the_weights(base, corpus, tmp_path):
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_on_two_devices(other, base, tmp_path):
     """A process of its own: nothing may use TensorFlow's devices before they are chosen."""
@@ -125,6 +127,7 @@ def test_a_stop_before_the_first_checkpoint(other, base, corpus, tmp_path, monke
     assert weights_digest(model_dir) != started
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_signal_before_the_first_step(other, base, tmp_path, monkeypatch, capsys):
     first, model_dir = tmp_path / "first", tmp_path / "tuned"
@@ -142,6 +145,7 @@ def test_a_signal_before_the_first_step(other, base, tmp_path, monkeypatch, caps
     assert not (model_dir / INITIAL_NAME).exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_takes_the_place_of_a_run_that_never_trained(other, base, tmp_path, monkeypatch):
     command = [*other, "--model-dir", str(tmp_path / "tuned")]
@@ -229,6 +233,7 @@ def test_what_the_first_model_says_of_itself_stays(base, tmp_path):
         config_like(path, {})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_embeddings_that_started_from_vectors(other, base, tmp_path, capsys):
     """They are the first model's, trained or not; the file may be gone."""

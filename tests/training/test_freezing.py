@@ -62,6 +62,7 @@ def updates(patterns, num_micro_batches=1, r_drop=0.0, dtype="float32", **switch
     }
 
 
+@pytest.mark.representatives(every=3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("patterns", "options"),

@@ -141,6 +141,7 @@ def test_the_commands_use_it(shortlist, talkative, corpus, tmp_path):
     assert f'"shortlist_digest_blake2b": "{short.search.shortlist.digest}"' in scores.read_text()
 
 
+@pytest.mark.representatives("options0")
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--dtype", "int8"], ["--xla", "1x16"]])
 def test_export(shortlist, talkative, corpus, tmp_path, options):
