@@ -74,6 +74,7 @@ def steps_shown(model_dir, run, tag):
     return [event.step for event in accumulator.Tensors(tag)]
 
 
+@pytest.mark.representatives(every=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(
@@ -122,6 +123,7 @@ def test_a_kill_during_validation_loses_no_step(corpus, tmp_path, monkeypatch):
     assert (model_dir / "checkpoints/step-5.index").exists()
 
 
+@pytest.mark.representatives("loss")
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["loss", "translation"])
 def test_a_signal_breaks_validation_off(corpus, whole, tmp_path, monkeypatch, part):
@@ -283,6 +285,7 @@ def test_a_profile_of_steps_in_two_calls_of_fit(tmp_path, monkeypatch, caplog):
     assert not caplog.records
 
 
+@pytest.mark.representatives("False")
 @pytest.mark.slow
 @pytest.mark.parametrize("told", [False, True])
 def test_nothing_learnt_from_a_changed_text_is_kept(corpus, whole, tmp_path, monkeypatch, told):

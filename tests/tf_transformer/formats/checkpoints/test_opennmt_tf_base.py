@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow
 MAX_LENGTH = 12
 
 
+@pytest.mark.exhaustive
 def test_the_base_model_of_the_catalog(tmp_path, capsys):
     """The sizes of OpenNMT-tf's WMT tutorial but for the vocabulary: a run's folder as it is."""
     sizes = dict(num_layers=(6, 6), num_units=512, num_heads=8, ffn_inner_dim=2048)
