@@ -330,6 +330,7 @@ def test_a_text_that_is_written_anew_is_the_same(corpus, tmp_path):
         detector.check()
 
 
+@pytest.mark.representatives("train.de")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["train.de", "validation.de"])
 def test_a_text_that_changes_is_named(corpus, tmp_path, monkeypatch, name):

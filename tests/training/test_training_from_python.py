@@ -88,6 +88,7 @@ def test_callbacks_are_called_as_fit_calls_them(names, whole, tmp_path):
     assert_equal_models(tmp_path, whole)
 
 
+@pytest.mark.representatives(every=4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("hook", "step", "judged"),
@@ -244,6 +245,7 @@ print(type(model).__name__)
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_models_of_keras_own_checkpoints_can_be_loaded(names, whole, tmp_path):
     callbacks = [
