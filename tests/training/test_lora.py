@@ -345,6 +345,7 @@ def test_resumed_equals_uninterrupted(talkative, corpus, tmp_path, average):
         adapt(talkative, corpus, tmp_path / "once", lora={"rank": 4}, **more)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_two_devices_are_one(talkative, corpus, tmp_path):
     """Processes of their own: the number of devices is fixed once TensorFlow has started."""

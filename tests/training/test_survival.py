@@ -48,6 +48,7 @@ def kill_one(processes):
         )
 
 
+@pytest.mark.representatives("one device")
 @pytest.mark.parametrize("kind", KINDS)
 def test_kills_change_nothing(corpus, tmp_path, kind):
     """Killed once training has begun; `python -m benchmarks.kills` does it a thousand times."""

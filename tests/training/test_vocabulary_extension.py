@@ -310,6 +310,7 @@ def test_command(corpus, trained, tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_without_training_scores_stay(corpus, trained, tmp_path):
     """With next to no learning rate, the loss is the first model's but for the few new ids."""

@@ -106,6 +106,7 @@ def _check_results(output, printed, tmp_path):
     assert len(searches) == 2 and searches[0]["bleu"] == max(row["bleu"] for row in searches)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_search_options_of_a_model(corpus, talkative, tmp_path, capsys):
     """The scores of each combination are those of `evaluate`."""
