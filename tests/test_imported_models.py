@@ -119,7 +119,7 @@ def test_export(imported, tmp_path, dtype, signatures, shapes):
     np.testing.assert_allclose(answer["score"], [x[0].score for x in expected], rtol=1e-3)
 
 
-@pytest.mark.representatives("marian")
+@pytest.mark.exhaustive
 def test_fine_tuning_keeps_the_vocabulary(imported, texts):
     name, model_dir = imported
     tagged = "".join(f"{TAGS[name]}{line}\n" for line in SOURCES[:200])

@@ -106,6 +106,7 @@ def test_on_two_devices(other, base, tmp_path):
     assert "Trained for 4 steps" in finished.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_stop_before_the_first_checkpoint(other, base, corpus, tmp_path, monkeypatch):
     """The start is kept, whatever becomes of the first model."""

@@ -179,6 +179,7 @@ def test_one_line_and_status_2(corpus, tmp_path, capsys):
 FROZEN = {"frozen": ["encoder/*", "*embedding*"], "average_decay": 0.9}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_resumed_equals_uninterrupted(corpus, trained, tmp_path):
     """And the frozen weights are those of the first model, also after `average`."""

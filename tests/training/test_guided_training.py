@@ -98,6 +98,7 @@ def test_resumed_run_is_the_uninterrupted_one(corpus, tmp_path, capsys):
         train(config, model_dir=tmp_path / "whole", **arguments | {"alignments": others})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_fine_tuning_can_add_a_head(trained, corpus, tmp_path):
     """A model without alignments learns them, and its settings say so."""

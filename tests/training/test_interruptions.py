@@ -97,6 +97,7 @@ def test_the_last_weights_are_written_whatever_comes_between(
     assert expected == found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_every_step_is_shown_once(corpus, whole, tmp_path, monkeypatch):
     """Killed before the validation of step 10, after reports that come again."""

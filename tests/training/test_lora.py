@@ -369,6 +369,7 @@ def test_two_devices_are_one(talkative, corpus, tmp_path):
     assert max(np.abs(one.arrays[name]).max() for name in one.arrays if name.endswith("_b")) > 1e-3
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_adapters_of_adapted_models(tuned, corpus, tmp_path):
     """The merged model is a model like any other, also to adapt again or to train on."""

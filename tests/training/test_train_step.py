@@ -146,6 +146,7 @@ def plain_guided_updates(model, inputs, labels):
     return [-0.5 * np.asarray(tf.convert_to_tensor(gradient)) for gradient in gradients], mean
 
 
+@pytest.mark.representatives("float32")
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 def test_guided_step_is_that_of_the_plain_losses(dtype):

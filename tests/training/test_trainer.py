@@ -182,6 +182,7 @@ def _command(corpus, model_dir, *extra, **changes):
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_ctrl_c_saves_and_the_same_command_goes_on(corpus, tmp_path):
     command = _command(
@@ -242,6 +243,7 @@ def test_a_closed_terminal_saves(corpus, tmp_path):
     assert (tmp_path / "training.png").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_two_devices_train_like_one(corpus, tmp_path):
     """The whole command, without dropout: equal validation losses, hence equal updates."""

@@ -126,6 +126,7 @@ class StopByScores(ScoreCallback):
         return "bad scores" if scores[-1]["step"] == self.step else None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_callback_that_stops_by_all_scores(names, tmp_path):
     """It sees BLEU of the newest checkpoint, too, and the former scores when a run resumes."""

@@ -83,6 +83,7 @@ def test_rows_of_a_batch_are_apart(documents):
     assert together["text"][1:3] == [b"", b" \n "]
 
 
+@pytest.mark.exhaustive
 def test_options_are_those_of_the_document(documents, translator):
     texts = ["One day. Two weeks.", "Anna left. Paul left."]
     options = TranslationOptions.defaults(2)._replace(max_length=tf.constant([0, 1]))

@@ -350,6 +350,7 @@ def test_two_devices_are_judged_like_one(corpus, tmp_path):
     assert one == pytest.approx(two, rel=1e-4)  # tokens a step, of both devices together
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_steps_between_reports_read_nothing_from_the_device(corpus, tmp_path, monkeypatch):
     """Twice the steps with as many reports: as many values are fetched."""

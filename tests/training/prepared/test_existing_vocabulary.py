@@ -60,6 +60,7 @@ def fails(capsys, arguments):
     return error.removeprefix("tf-transformer: error: ")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_one_model_for_both_sides(corpus, own, tmp_path, capsys):
     path, model_dir = own / "joint.model", tmp_path / "model"
