@@ -109,7 +109,6 @@ def run_command(program: str, *words: str) -> None:
         pytest.fail(f"a page calls `{program}`: say in run_command how it is tested")
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_all_blocks_run_in_order(corpus, tmp_path, monkeypatch, capfd):
     write_texts(corpus.directory, tmp_path)

@@ -76,7 +76,6 @@ def test_the_served_signature_uses_the_head(guided, corpus, tmp_path):
     assert Translator.load(guided)(lines[:1])
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_resumed_run_is_the_uninterrupted_one(corpus, tmp_path, capsys):
     """Also across the noise of the text; without the alignments, or with others, it is refused."""

@@ -228,7 +228,7 @@ def test_soup_is_repaired(document):
     assert translate(document) == SOUP[document]
 
 
-DEEP = 20_000
+DEEP = 100_000
 
 
 @pytest.mark.slow

@@ -88,7 +88,6 @@ def test_no_rows_give_no_rows(served):
     assert signature(text=tf.constant([], tf.string))["translation"].shape == (0,)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_moved_folder_still_loads(served, tmp_path):
     moved, away = tmp_path / "elsewhere", tmp_path / "away"
@@ -104,7 +103,6 @@ def test_moved_folder_still_loads(served, tmp_path):
     assert here[0]
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_files_of_others_stay(translator, tmp_path):
     for name in ("README.md", "models.config"):
@@ -139,7 +137,6 @@ def test_the_command_names_what_it_kept(talkative, tmp_path, capsys):
     )
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_versions_count_up_and_leave_nothing_beside(translator, tmp_path):
     (tmp_path / "7").mkdir()
@@ -197,7 +194,6 @@ def test_any_difference_is_an_error_and_nothing_appears(translator, tmp_path, mo
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_unloadable_saved_model_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="cannot be loaded in a fresh process"):
@@ -254,7 +250,6 @@ def test_warm_up_requests_fit_their_signatures(served):
     assert seen == {(name, 1) for name in signatures}
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_tokens_alone_need_no_text_ops(translator, tmp_path):
     version = saved_model.export_translator(translator, tmp_path, ["tokens", "tokens_options"])

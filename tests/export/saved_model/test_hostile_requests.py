@@ -242,7 +242,6 @@ def test_concurrent_callers_get_what_they_get_alone(served, sentences, name):
         check(found[caller][size], count, rows)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_stays_flat(served, sentences, monkeypatch):

@@ -71,7 +71,6 @@ def number_of(text):
     return next(int(word) for word in text.split() if word.isdecimal() and int(word) < 150)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_resumed_run_gets_the_same_noise(make):
     text = make()

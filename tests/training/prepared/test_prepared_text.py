@@ -519,7 +519,6 @@ def test_the_checks_end_with_training():
     assert process.returncode == 0
 
 
-@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_service_that_is_started_again(directory, corpus, tmp_path, monkeypatch, capsys):
     services = [start_service(0)]
