@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spares Python's garbage collector TensorFlow's million objects: 7 % of the tests' time."""
+    """Spares Python's garbage collector the many objects of the imported modules."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

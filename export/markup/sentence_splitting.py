@@ -1,4 +1,4 @@
-"""Splits the texts of a document into sentences, by those of `tf_transformer.documents`."""
+"""Splits texts into sentences with the boundaries of `tf_transformer.documents`."""
 
 import itertools
 from collections.abc import Iterable

@@ -124,6 +124,7 @@ def test_split():
         translate(document, split=str.split)
 
 
+@pytest.mark.slow
 def test_split_into_sentences():
     from export.markup.sentence_splitting import sentence_splitter
 
