@@ -5,11 +5,11 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_transformer.confidence.calibration import LARGEST_LOG_ODDS, Calibration
+from tf_transformer.confidence.readable_words import readable_words
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.inference.scorer import score_pairs
 from tf_transformer.inference.translator import Translator
-from tf_transformer.text.vocabulary import WORD_BEGIN
-from tf_transformer.word_alignment.piece_words import group_by_word, word_indices
+from tf_transformer.word_alignment.piece_words import group_by_word
 
 
 class WordLogOdds(NamedTuple):
@@ -80,8 +80,7 @@ def translate_with_confidence(
 def word_log_odds(translator: Translator, source: tf.Tensor, target: tf.Tensor) -> WordLogOdds:
     """Computes the log odds of the words of translations, as part of a graph.
 
-    Words are those that SentencePiece's symbol for a space separates; in a language without spaces,
-    a whole sentence is one.
+    See `readable_words` for what a word is.
 
     Args:
         translator: the translator.
@@ -92,12 +91,11 @@ def word_log_odds(translator: Translator, source: tf.Tensor, target: tf.Tensor) 
     ids = tokenizer.tokenize(target)[:, : translator.source_limit]
     log_probs = score_pairs(translator, source, target).token_log_probs
     of_pieces = tf.RaggedTensor.from_tensor(log_probs, ids.row_lengths())
-    words = word_indices(ids, tokenizer)
+    words = readable_words(ids, tokenizer)
     log_p = tf.reduce_sum(group_by_word(of_pieces, words), axis=2)
-    texts = tf.strings.reduce_join(group_by_word(tokenizer.pieces_of(ids), words), axis=2)
-    shown = tf.strings.regex_replace(texts.flat_values, WORD_BEGIN, "")
+    texts = tokenizer.detokenize(group_by_word(ids, words).values)
     return WordLogOdds(
-        texts.with_flat_values(shown), log_p.with_flat_values(_log_odds(log_p.flat_values))
+        log_p.with_flat_values(texts), log_p.with_flat_values(_log_odds(log_p.flat_values))
     )
 
 

@@ -14,8 +14,8 @@ from tf_transformer.terms.glossary import Glossary, protection
 from tf_transformer.terms.phrases import PhraseSpeller, merge_phrases
 from tf_transformer.terms.spans import find_spans
 from tf_transformer.terms.term_search import TermSearch
-from tf_transformer.terms.word_characters import PieceTables
 from tf_transformer.text.texts import list_of_texts
+from tf_transformer.text.word_characters import PieceTables
 
 
 class TermTranslations(NamedTuple):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_transformer.terms.limits import MAX_ENTRIES, MAX_PHRASE_BYTES, MAX_SOURCE_WORDS
-from tf_transformer.terms.word_characters import UNSPACED_CLASS, WORD_CLASS
+from tf_transformer.text.word_characters import UNSPACED_CLASS, WORD_CLASS
 
 _WHITE_SPACE = r"[\s\p{Z}]+"
 _SINGLE = rf"([{UNSPACED_CLASS}]|[^{WORD_CLASS} ])"

@@ -7,10 +7,10 @@ import tensorflow as tf
 
 from tf_transformer.terms.constraints import Constraints
 from tf_transformer.terms.limits import MAX_PHRASE_TOKENS, MAX_PHRASES
-from tf_transformer.terms.word_characters import UNSPACED_CLASS, WORD_CLASS
 from tf_transformer.text.sentencepiece_model_pb2 import ModelProto
 from tf_transformer.text.special_ids import PAD_ID, SUPPRESSED_IDS
 from tf_transformer.text.tokenizer import Tokenizer
+from tf_transformer.text.word_characters import UNSPACED_CLASS, WORD_CLASS
 
 # Of a row, before equal ones are merged.
 _MAX_GIVEN = 4 * MAX_PHRASES

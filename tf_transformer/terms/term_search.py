@@ -7,9 +7,9 @@ from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.terms.constrained_search import ConstrainedSearch, TrackedModel
 from tf_transformer.terms.constraints import Constraints, TokenTables, count_occurrences
-from tf_transformer.terms.word_characters import PieceTables
 from tf_transformer.text.framing import end_and_pad, split_tags
 from tf_transformer.text.special_ids import PAD_ID
+from tf_transformer.text.word_characters import PieceTables
 
 
 class TermSearch:

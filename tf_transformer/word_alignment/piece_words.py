@@ -25,13 +25,25 @@ def word_indices(ids: tf.RaggedTensor, vocabulary: Vocabulary) -> tf.RaggedTenso
     Returns:
         int32, ragged as `ids`, counted from 0.
     """
-    begins = tf.cast(tf.gather(tf.constant(vocabulary.begins_word), ids.flat_values), tf.int32)
-    rows, starts = ids.value_rowids(), ids.row_starts()
+    begins = tf.gather(tf.constant(vocabulary.begins_word), ids.flat_values)
+    return number_words(ids.with_flat_values(begins))
+
+
+def number_words(begins: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Returns the index of each piece's word.
+
+    Args:
+        begins: whether each piece begins a word, bool, ragged `(batch, (length))`. The first piece
+            of a row always does, also if the vocabulary has no space before a text.
+
+    Returns:
+        int32, ragged as `begins`, counted from 0.
+    """
+    rows, starts = begins.value_rowids(), begins.row_starts()
     is_first = tf.equal(tf.gather(starts, rows), tf.range(tf.size(rows, tf.int64)))
-    begins = tf.where(is_first, 1, begins)  # if the vocabulary has no space before a text
-    numbers = tf.cumsum(begins)
+    numbers = tf.cumsum(tf.cast(is_first | begins.flat_values, tf.int32))
     before_row = tf.gather(tf.concat([[0], numbers], axis=0), starts)
-    return ids.with_flat_values(numbers - 1 - tf.gather(before_row, rows))
+    return begins.with_flat_values(numbers - 1 - tf.gather(before_row, rows))
 
 
 def group_by_word(values: tf.RaggedTensor, words: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -15,6 +15,7 @@ from tf_transformer.confidence.calibration import (
 )
 from tf_transformer.confidence.word_confidences import word_log_odds
 from tf_transformer.inference.translator import Translator
+from tf_transformer.text.word_characters import is_unspaced
 
 _PUNCTUATION = re.compile(r"^\W+|\W+$")
 _BATCH = 256
@@ -42,13 +43,18 @@ class Fit(NamedTuple):
 def right_words(words: Sequence[str], reference: str) -> list[bool]:
     """Returns which words occur in a reference, as often as there; edges of punctuation aside.
 
+    In a script without spaces between words, a word occurs where its characters do.
+
     Args:
         words: words of a translation.
         reference: the reference.
     """
     counts = collections.Counter(map(_bare, reference.split()))
+    folded = reference.casefold()
     found = []
     for word in map(_bare, words):
+        if is_unspaced(word[:1]) and word not in counts:
+            counts[word] = folded.count(word)
         found.append(counts[word] > 0)
         counts[word] -= 1
     return found

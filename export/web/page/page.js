@@ -203,7 +203,7 @@ function makeResult(line, found, number) {
   const [best] = found.best;
   item.append(
     found.confidence
-      ? makeConfidentText(found.confidence.words)
+      ? makeConfidentText(best.text, found.confidence.words)
       : makeText("p", "translation", best.text),
   );
   const facts = makeElement("p", "facts", `score ${best.score.toFixed(3)}`);
@@ -219,14 +219,19 @@ function makeResult(line, found, number) {
 }
 
 // Words that are probably wrong are underlined; the title of each says how probable it is right.
-function makeConfidentText(words) {
+// Between words is what the text has there: nothing, in a language without spaces.
+function makeConfidentText(text, words) {
   const paragraph = makeText("p", "translation");
+  let position = 0;
   words.forEach(([word, confidence], index) => {
+    const start = text.indexOf(word, position);
+    const gap = start < 0 ? " " : text.slice(position, start);
+    if (start >= 0) position = start + word.length;
     const span = makeElement("span", "word", word);
     span.title = `${percent(confidence)} confident`;
     if (confidence < 0.5) span.classList.add("doubtful");
     else if (confidence < 0.8) span.classList.add("uncertain");
-    paragraph.append(...(index ? [" ", span] : [span]));
+    paragraph.append(index ? gap : "", span);
   });
   return paragraph;
 }

@@ -167,6 +167,13 @@ def test_doubtful_words_are_underlined(page):
     expect(page.locator(".facts")).to_contain_text("confidence 63 %")
 
 
+def test_words_without_spaces_between_them(page):
+    page.get_by_label("Confidence", exact=True).check()
+    translate(page, "ab 早上好")
+    expect(page.locator(".translation")).to_have_text("AB 早上好")
+    assert page.locator(".translation .word").all_text_contents() == ["AB", "早", "上", "好"]
+
+
 def test_the_alignment_is_drawn_as_lines(page):
     page.get_by_label("Alignment", exact=True).check()
     translate(page, "one two three")

@@ -1,5 +1,7 @@
 """A stand-in for TF Serving with the signatures of an export, which translates into capitals."""
 
+import re
+
 from tests.serving_stub import Behaviour
 
 BEAM_SIZE = 4
@@ -102,12 +104,12 @@ def _align(text, **options):
 
 
 def _judge(text, **options):
-    """Confidences of 0.4, 0.7 and 1 in turn."""
+    """Confidences of 0.4, 0.7 and 1 in turn; characters beyond ASCII are words."""
     found = _translate(text, **options)
-    counts = [len(best.split()) for best in found["translation"]]
-    shown = [" ".join(f"{0.4 + 0.3 * (j % 3):.3f}" for j in range(count)) for count in counts]
+    words = [re.findall(r"[!-~]+|[^ -~]", best.decode()) for best in found["translation"]]
+    shown = [" ".join(f"{0.4 + 0.3 * (j % 3):.3f}" for j in range(len(row))) for row in words]
     return found | {
-        "words": [b" ".join(best.split()) for best in found["translation"]],
+        "words": [" ".join(row).encode() for row in words],
         "word_confidences": [numbers.encode() for numbers in shown],
         "confidence": [0.625] * len(text),
     }

@@ -13,7 +13,7 @@ from tf_transformer.terms.entries import applicable_phrases, parse_entries
 from tf_transformer.terms.glossary import MAX_TERMS, Glossary, protection
 from tf_transformer.terms.limits import MAX_ENTRIES, MAX_PHRASE_BYTES
 from tf_transformer.terms.spans import find_spans
-from tf_transformer.terms.word_characters import is_word_character
+from tf_transformer.text.word_characters import is_word_character
 
 STRINGS, INTEGERS = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
 

@@ -18,6 +18,8 @@ from training.confidence.train_confidence import right_words
         ("a - b", "a - c", [1, 1, 0]),
         ("x", "", [0]),
         ("", "x", []),
+        ("我 喜欢 北京 。", "北京我喜爱。", [1, 0, 1, 0]),
+        ("我 我们 我", "我们", [1, 1, 0]),
     ],
 )
 def test_right_words(words, reference, expected):

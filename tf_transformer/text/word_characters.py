@@ -55,6 +55,14 @@ def is_word_character(character: str) -> bool:
     return is_word and not unicodedata.name(character, "").startswith(_UNSPACED_NAMES)
 
 
+def is_unspaced(character: str) -> bool:
+    """Returns whether a character is a letter or digit of a script without spaces between words."""
+    if character.isascii():  # the usual case, and no character at all
+        return False
+    is_letter = unicodedata.category(character)[0] in "LN"
+    return is_letter and unicodedata.name(character, "").startswith(_UNSPACED_NAMES)
+
+
 def _byte_character(match):
     byte = int(match[1], 16)
     return chr(byte) if byte < 128 else "\ufffd"
