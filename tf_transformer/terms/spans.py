@@ -4,15 +4,24 @@ import tensorflow as tf
 
 from tf_transformer.terms.entries import valid_text
 from tf_transformer.terms.limits import SPAN_BITS
+from tf_transformer.text.word_characters import UNSPACED_CLASS
 
 # Around spans that have been found, and around those of the current kind; spaces in a source.
 _FOUND, _NEW = "\x1f", "\x1e"
-_ANY = rf"[^\s\p{{Z}}{_FOUND}{_NEW}]"
+# What ends a URL: white space, quotation marks, the letters and the punctuation of scripts without
+# spaces between words.
+_AROUND_URL = (
+    rf"\s\p{{Z}}{_FOUND}{_NEW}<>\"\x{{AB}}\x{{BB}}\x{{2018}}-\x{{201F}}\x{{2026}}{UNSPACED_CLASS}"
+    r"\x{3001}-\x{303F}\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF20}\x{FF3B}-\x{FF40}\x{FF5B}-\x{FF65}"
+)
+_IN_BRACKETS = rf"\([^(){_AROUND_URL}]*\)"
 # Of the syntax of RE2, one for each kind of `SPAN_BITS`.
 _PATTERNS = {
-    # Without the punctuation after an address.
-    "urls": rf"(?i:(?:https?|ftp)://|www\.){_ANY}*[^\s\p{{Z}}{_FOUND}{_NEW}.,;:!?'\"<>()\[\]{{}}]",
-    "emails": r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}",
+    # Without the punctuation after an address; brackets only in pairs.
+    "urls": rf"(?i:(?:https?|ftp)://|www\.)(?:[^(){_AROUND_URL}]|{_IN_BRACKETS})*"
+    rf"(?:[^(){_AROUND_URL}.,;:!?'\[\]{{}}]|{_IN_BRACKETS})",
+    "emails": r"[\p{Latin}\p{Greek}\p{Cyrillic}0-9._%+-]+"
+    r"@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}",
     "placeholders": "|".join(
         (
             rf"\{{\{{[^{{}}\n\r{_FOUND}{_NEW}]{{1,64}}\}}\}}",  # {{name}}
@@ -21,9 +30,12 @@ _PATTERNS = {
             r"%(?:[0-9]+\$)?[-+0#]*[0-9]*(?:\.[0-9]+)?[a-zA-Z]\b",  # %s, %1$s, %5.2f
         )
     ),
-    # With separators between digits, as in 1,000.5 and 12:30; not within words.
+    # With separators between digits, as in 1,000.5 and 12:30.
     "numbers": r"\b[0-9]+(?:[.,:/][0-9]+)*\b",
 }
+_LETTER = r"\p{Latin}\p{Greek}\p{Cyrillic}\pM_"
+# What is no such span, although a part of it looks like one: a word with digits.
+_SKIPPED = {"numbers": rf"|[{_LETTER}\pN]*[{_LETTER}][{_LETTER}\pN]*"}
 
 
 def find_spans(text: tf.Tensor, protect: tf.Tensor) -> tf.RaggedTensor:
@@ -40,7 +52,8 @@ def find_spans(text: tf.Tensor, protect: tf.Tensor) -> tf.RaggedTensor:
     text = tf.strings.regex_replace(valid_text(text), f"[{_FOUND}{_NEW}]", " ")
     for kind, bit in SPAN_BITS.items():
         # Of the two groups, one is empty: what has been found stays, followed by an empty span.
-        pattern = f"({_FOUND}[^{_FOUND}]*{_FOUND})|({_PATTERNS[kind]})"
+        kept = f"{_FOUND}[^{_FOUND}]*{_FOUND}{_SKIPPED.get(kind, '')}"
+        pattern = f"({kept})|({_PATTERNS[kind]})"
         marked = tf.strings.regex_replace(text, pattern, rf"\1{_NEW}\2{_NEW}")
         marked = tf.strings.regex_replace(marked, _NEW * 2, "")
         marked = tf.strings.regex_replace(marked, _NEW, _FOUND)
