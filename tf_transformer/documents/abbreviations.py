@@ -10,63 +10,68 @@ from tf_transformer.errors import InputError
 class Abbreviations(NamedTuple):
     """Abbreviations of a language, without their last period; upper and lower case differ.
 
-    Words that often end a sentence, such as "etc.", are in no list.
+    Words that often end a sentence, such as "etc.", are in no list, and single letters need none:
+    all are taken for initials.
 
     Attributes:
         anywhere: words whose period never ends a sentence, such as titles.
         before_numbers: words whose period ends no sentence if a digit follows, such as "No".
         ordinals: whether a period after one or two digits is that of an ordinal number; of several
-            languages together, only if it is in all of them.
+            languages together, only if it is in all of them, or if lower case follows.
+        months: names of months, with a capital, that follow an ordinal number.
     """
 
     anywhere: str
     before_numbers: str = ""
     ordinals: bool = False
+    months: str = ""
 
 
 _LISTS = {
     "cs": Abbreviations(
-        "např tzv tj resp mj popř cca Ing Mgr Bc MUDr JUDr RNDr PhDr doc prof sv p pí",
-        "č čl str",
+        "např tzv tj resp mj popř cca Ing Mgr Bc MUDr JUDr RNDr PhDr doc prof sv pí",
+        "čl str",
         ordinals=True,
     ),
     "da": Abbreviations(
         "bl.a bl f.eks fx ca dvs evt hhv mht mfl pga pr prof dr hr fr",
-        "nr s",
+        "nr",
         ordinals=True,
     ),
     "de": Abbreviations(
         "bzw z.B z.b d.h u.a i.d.R o.ä u.ä s.o s.u v.a z.T z.Zt ca vgl evtl ggf sog bspw insb "
         "inkl exkl zzgl Dr Prof Dipl Ing Hr Fr Frl St Hrsg geb gest ehem allg Bd Kap Mio Mrd "
         "Tsd Std Min Abt Tel Str bes bezgl gem lt max min entspr einschl",
-        "Nr Art Abs S Ziff Abb Tab Aufl Rn",
+        "Nr Art Abs Ziff Abb Tab Aufl Rn",
         ordinals=True,
+        months="Januar Jänner Februar März April Mai Juni Juli August September Oktober November "
+        "Dezember",
     ),
     "en": Abbreviations(
         "Mr Mrs Ms Messrs Dr Prof Rev Fr Sr Jr St Mt Ft Gen Col Maj Capt Lt Sgt Cpl Adm Cmdr "
         "Gov Sen Rep Hon Pres Supt Det Insp e.g i.e cf vs viz approx ca esp incl resp assoc "
         "dept est Dept Univ Assn Bros Ave Blvd Rd Jan Feb Apr Aug Sept Oct Nov Dec",
-        "No Nos no nos p pp Fig Figs fig figs vol vols Vol ch Ch sec Sec Art art Eq eq Ref "
+        "No Nos no nos pp Fig Figs fig figs vol vols Vol ch Ch sec Sec Art art Eq eq Ref "
         "ref Tab para par Mar Jun Jul",
     ),
     "es": Abbreviations(
-        "Sr Sra Srta Sres Dr Dra Prof D Dña Ud Uds Vd Vds Lic Ing Arq Gral Cnel p.ej ej aprox "
+        "Sr Sra Srta Sres Dr Dra Prof Dña Ud Uds Vd Vds Lic Ing Arq Gral Cnel p.ej ej aprox "
         "Excmo Ilmo Sto Sta Avda Pza",
-        "n núm pág págs art arts vol cap fig",
+        "núm pág págs art arts vol cap fig",
     ),
     "fi": Abbreviations(
-        "esim ym mm eli ts ns n noin prof tri toht vrt nk",
-        "nro s",
+        "esim ym mm eli ts ns noin prof tri toht vrt nk",
+        "nro",
         ordinals=True,
     ),
     "fr": Abbreviations(
-        "M MM Mme Mmes Mlle Mlles Dr Pr Me Mgr St Ste p.ex c.-à-d cf env av apr boul bd",
-        "n no p pp art vol chap fig",
+        "MM Mme Mmes Mlle Mlles Dr Pr Me Mgr St Ste p.ex c.-à-d cf env av apr boul bd",
+        "no pp art vol chap fig",
     ),
     "it": Abbreviations(
         "sig sigg sig.ra dott dott.ssa prof prof.ssa ing avv arch on geom rag Sig Dott Prof "
-        "Ing Avv Arch On p.es es cfr ecc.mo ca S",
-        "n nn p pp pag pagg art artt vol cap fig",
+        "Ing Avv Arch On p.es es cfr ecc.mo ca",
+        "nn pp pag pagg art artt vol cap fig",
     ),
     "nl": Abbreviations(
         "bijv bv d.w.z o.a m.b.t t.o.v i.v.m n.a.v a.u.b dhr mevr mw dr drs prof ir ing mr ds "
@@ -75,31 +80,31 @@ _LISTS = {
     ),
     "no": Abbreviations(
         "bl.a f.eks ca dvs evt hhv pga prof dr hr fr",
-        "nr s",
+        "nr",
         ordinals=True,
     ),
     "pl": Abbreviations(
         "np tzn tzw m.in mgr inż dr hab prof ks św gen płk pt ok ul al os pl tj itp.d",
-        "nr s str ust art",
+        "nr str ust art",
         ordinals=True,
     ),
     "pt": Abbreviations(
         "Sr Sra Srs Sras Dr Dra Prof Profa Eng Exmo Exma V.Exa p.ex aprox Av",
-        "n nº pág págs art vol cap fig",
+        "nº pág págs art vol cap fig",
     ),
     "ru": Abbreviations(
-        "т.е т.к т.н т.п т.д г гг ул пр пл им проф акад доц ред см ср напр англ нем фр лат св "
+        "т.е т.к т.н т.п т.д гг ул пр пл им проф акад доц ред см ср напр англ нем фр лат св "
         "тыс млн млрд руб",
-        "с стр рис табл ст п гл",
+        "стр рис табл ст гл",
     ),
     "sv": Abbreviations(
         "bl.a t.ex dvs d.v.s ca m.m s.k o.s.v prof dr hr fr",
-        "nr s",
+        "nr",
         ordinals=True,
     ),
     "tr": Abbreviations(
         "Dr Prof Doç Av Sn Hz örn vb.g Bkz bkz",
-        "No s",
+        "No",
         ordinals=True,
     ),
 }
@@ -128,4 +133,5 @@ def find_abbreviations(languages: Iterable[str]) -> Abbreviations:
         " ".join(x.anywhere for x in lists),
         " ".join(x.before_numbers for x in lists),
         bool(lists) and all(x.ordinals for x in lists),
+        " ".join(x.months for x in lists),
     )

@@ -11,8 +11,10 @@ import tensorflow as tf
 from tf_transformer.text.special_ids import UNKNOWN_ID
 from tf_transformer.text.tokenizer import Tokenizer
 
-_UPPER_WORD = r"[^\p{Ll}]*\p{Lu}[^\p{Ll}]*"
-_LONG_UPPER_WORD = rf"[^\p{{Ll}}]*\p{{Lu}}{_UPPER_WORD}"
+# A sharp s within capitals is a capital.
+_NOT_LOWER = r"(?:[^\p{Ll}]|ß)*"
+_UPPER_WORD = rf"{_NOT_LOWER}\p{{Lu}}{_NOT_LOWER}"
+_LONG_UPPER_WORD = rf"{_NOT_LOWER}\p{{Lu}}{_UPPER_WORD}"
 _TITLE_WORD = r"[^\p{L}]*[\p{Lu}\p{Lt}].*"
 _LONG_WORD = r"[^\p{L}]*\p{L}{4}.*"
 _LONG_TITLE_WORD = r"[^\p{L}]*[\p{Lu}\p{Lt}]\p{L}{3}.*"
@@ -28,10 +30,12 @@ class Capitals(NamedTuple):
     Attributes:
         is_upper: `(batch,)` bool, all letters are capitals, in two words or more. A single word
             may be an acronym.
-        is_title: `(batch,)` bool, the words start with capitals, but for short ones.
+        is_title: `(batch,)` bool, the words start with capitals. Short ones need not, unless a
+            period ends the sentence: it is rather an ordinary one with names.
         is_every_word: `(batch,)` bool, the short ones of a title, too.
-        in_span: bool, ragged `(batch, (words))`, the word is in capitals, and so is a neighbor,
-            but not the whole sentence; words are separated by white space.
+        in_span: bool, ragged `(batch, (words))`, the word is one of several in capitals that
+            follow each other, but are not the whole sentence; words are separated by white space.
+            Two must be of more than one letter: `A DJ` is none.
     """
 
     is_upper: tf.Tensor
@@ -59,7 +63,7 @@ def find_capitals(text: tf.Tensor, is_wanted: tf.Tensor) -> Capitals:
 
     is_upper, is_long_upper = matches(_UPPER_WORD), matches(_LONG_UPPER_WORD)
     num_upper = _count(is_long_upper)
-    has_lower = tf.strings.regex_full_match(text, r"(?s).*\p{Ll}.*")
+    has_lower = _count(matches(r".*\p{Ll}.*") & ~is_upper) > 0
     all_upper = is_wanted & ~has_lower & (num_upper >= 2)
     starts_upper, has_letters = matches(_TITLE_WORD), matches(r".*\p{L}.*")
     num_words, num_starts = _count(has_letters), _count(starts_upper)
@@ -67,8 +71,11 @@ def find_capitals(text: tf.Tensor, is_wanted: tf.Tensor) -> Capitals:
     share = tf.cast(num_starts, tf.float32) / tf.cast(tf.maximum(num_words, 1), tf.float32)
     is_title = is_wanted & has_lower & (num_starts >= _SHORTEST_TITLE)
     is_title &= (num_long_starts == num_long) & (share >= _TITLE_SHARE)
+    is_title &= 2 * num_upper < num_starts  # not a sentence in capitals with other words in it
+    ends_in_period = tf.strings.regex_full_match(text, r"(?s).*\.[^\pL\pN]*")
+    is_title &= ~ends_in_period | (num_starts == num_words)
     is_free = is_wanted & ~all_upper & ~is_title
-    in_span = _beside(is_upper, is_long_upper)
+    in_span = _spans(is_upper, is_long_upper)
     in_span = words.with_flat_values(in_span & tf.gather(is_free, words.value_rowids()))
     return Capitals(all_upper, is_title, is_title & (num_starts == num_words), in_span)
 
@@ -120,11 +127,13 @@ def restore_capitals(translation: tf.Tensor, capitals: Capitals) -> tf.Tensor:
     return tf.where(capitals.is_upper, upper, tf.where(capitals.is_title, title, translation))
 
 
-def _beside(is_upper: tf.RaggedTensor, is_long: tf.RaggedTensor) -> tf.Tensor:
-    """Returns the words in capitals with such a word next to them, one of the two a long one."""
-    rows, upper, long = is_upper.value_rowids(), is_upper.flat_values, is_long.flat_values
-    pairs = (rows[1:] == rows[:-1]) & upper[1:] & upper[:-1] & (long[1:] | long[:-1])
-    return tf.pad(pairs, [[0, 1]])[: tf.size(rows)] | tf.pad(pairs, [[1, 0]])[: tf.size(rows)]
+def _spans(is_upper: tf.RaggedTensor, is_long: tf.RaggedTensor) -> tf.Tensor:
+    """Returns the words in a run of words in capitals of which two or more are long ones, flat."""
+    rows, upper = is_upper.value_rowids(), is_upper.flat_values
+    begins = (rows[1:] != rows[:-1]) | (upper[1:] != upper[:-1])
+    runs = tf.pad(tf.cumsum(tf.cast(begins, tf.int32)), [[1, 0]])[: tf.size(rows)]
+    num_long = tf.math.bincount(runs, tf.cast(is_long.flat_values, tf.int32))
+    return upper & (tf.gather(num_long, runs) >= 2)
 
 
 def _usual_case(words: tf.Tensor, tokenizer: Tokenizer, is_english: bool) -> tf.Tensor:

@@ -85,20 +85,26 @@ def _rules(languages):
     known = find_abbreviations(languages)
     begin = r"(^|[^\pL\pN])"
     yield _CONTROL, _OTHER_CONTROL
-    # 1. Abbreviations, "z.B." and initials; an "I" within a sentence is no initial.
+    # 1. "z.B.", initials and abbreviations; an "I" within a sentence is no initial. The lists come
+    # last: a "p" of one must not hide the first period of "p.m.", which takes it for an initial.
+    yield r"(\pL\.\pL)\.", rf"\1{_PERIOD}"
+    yield rf"(\pL\.\pL){_PERIOD}([{_SPACE}]+(?:{_STARTERS})[{_SPACE}])", r"\1.\2"
+    yield rf"(^|[{_SPACE}{_PERIOD}.,;:\p{{Ps}}\p{{Pi}}\p{{Pd}}\"'])(\pL)\.", rf"\1\2{_PERIOD}"
+    yield rf"(\pL,?[{_SPACE}]+I){_PERIOD}", r"\1."
     if known.anywhere:
         yield rf"{begin}({_alternatives(known.anywhere)})\.", rf"\1\2{_PERIOD}"
     if known.before_numbers:
         words = _alternatives(known.before_numbers)
         yield rf"{begin}({words})\.([{_SPACE}]*\pN)", rf"\1\2{_PERIOD}\3"
-    yield r"(\pL\.\pL)\.", rf"\1{_PERIOD}"
-    yield rf"(\pL\.\pL){_PERIOD}([{_SPACE}]+(?:{_STARTERS})[{_SPACE}])", r"\1.\2"
-    yield rf"{begin}(\pL)\.", rf"\1\2{_PERIOD}"
-    yield rf"(\pL,?[{_SPACE}]+I){_PERIOD}", r"\1."
     # 2. Numbers of lists and ordinal numbers.
     yield r"(?m)(^[ \t]*\pN{1,3})\.([ \t])", rf"\1{_PERIOD}\2"
     if known.ordinals:
         yield rf"{begin}(\pN{{1,2}})\.( )", rf"\1\2{_PERIOD}\3"
+    else:
+        yield rf"{begin}(\pN{{1,2}})\.( +\p{{Ll}})", rf"\1\2{_PERIOD}\3"
+    if known.months:
+        months = _alternatives(known.months)
+        yield rf"{begin}(\pN{{1,2}})\.( +(?:{months})\b)", rf"\1\2{_PERIOD}\3"
     # 3. Before lower case: other abbreviations, an ellipsis, the end of a quotation.
     next_word = rf"[{_SPACE}]+\p{{Ll}}"
     yield rf"{begin}(\pL{{1,{_LONGEST_ABBREVIATION}}})\.({next_word})", rf"\1\2{_PERIOD}\3"

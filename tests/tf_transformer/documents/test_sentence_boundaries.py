@@ -33,6 +33,9 @@ def sentences(document):
         ["Он приехал в 1990 г. из Москвы.", "Потом уехал."],
         ["यह एक वाक्य है।", "यह दूसरा है।"],
         ["Visit www.example.com now.", "Write to a.b@c.de, please."],
+        ["He arrived at 5 p.m.", "The train was late.", "We met in Washington D.C.", "They left."],
+        ["See https://a.b/c?d=e.", "Then go.", "(J. Smith) and -K. Lee came."],
+        ["Am 3. Oktober 2020 kam er.", "Am 5. august gikk han.", "Es war der 3.", "Gut."],
     ],
 )
 def test_sentences_with_spaces(expected):
@@ -104,12 +107,14 @@ def test_large_documents(unit):
 
 def test_abbreviations_are_those_of_the_languages():
     assert "Nr" in find_abbreviations(["de"]).before_numbers.split()
-    assert find_abbreviations(["zh"]) == ("", "", False)
-    texts = tf.constant(["Am 3. Oktober. Es ist"])
-    assert split_sentences(texts, ["de"]).text.to_list() == [[b"Am 3. Oktober.", b"Es ist"]]
-    for languages in (["en"], LANGUAGES):
-        found = split_sentences(texts, languages).text.to_list()
-        assert found == [[b"Am 3.", b"Oktober.", b"Es ist"]]
+    assert find_abbreviations(["zh"]) == ("", "", False, "")
+    texts = tf.constant(["Am 3. Oktober. Der 5. Tag. Es ist"])
+    found = [split_sentences(texts, x).text.to_list()[0] for x in (["de"], LANGUAGES, ["en"])]
+    assert found == [
+        [b"Am 3. Oktober.", b"Der 5. Tag.", b"Es ist"],
+        [b"Am 3. Oktober.", b"Der 5.", b"Tag.", b"Es ist"],
+        [b"Am 3.", b"Oktober.", b"Der 5.", b"Tag.", b"Es ist"],
+    ]
 
 
 @pytest.mark.parametrize("code", ["", "German", "DE", 3, "d|e"])
