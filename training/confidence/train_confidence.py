@@ -14,6 +14,7 @@ from tf_transformer.confidence.calibration import (
     fit,
 )
 from tf_transformer.confidence.word_confidences import word_log_odds
+from tf_transformer.errors import InputError
 from tf_transformer.inference.translator import Translator
 from tf_transformer.text.word_characters import is_unspaced
 
@@ -65,8 +66,8 @@ def train_confidence(
 ) -> Fit:
     """Translates a corpus and calibrates the probabilities of the words of the translations.
 
-    The sentences are halved in turn: those with odd numbers are for the fit, the others for the
-    errors.
+    The translations that have words are halved in turn: the first, the third and so on are for the
+    fit, the others for the errors.
 
     Args:
         translator: the translator.
@@ -74,7 +75,7 @@ def train_confidence(
         references: their references.
 
     Raises:
-        InputError: as `fit`.
+        InputError: as `fit`, or fewer than two translations have words.
     """
     compute = tf.function(
         lambda source, target: word_log_odds(translator, source, target),
@@ -90,7 +91,14 @@ def train_confidence(
         words, log_odds = compute(tf.constant(sources[batch]), tf.constant(texts[batch]))
         for row, reference in enumerate(references[batch]):
             decoded = [word.decode() for word in words[row].numpy()]
-            rows.append((log_odds[row].numpy(), np.array(right_words(decoded, reference), float)))
+            outcomes = np.array(right_words(decoded, reference), float)
+            if outcomes.size:
+                rows.append((log_odds[row].numpy(), outcomes))
+    if len(rows) < 2:
+        raise InputError(
+            f"expected at least 2 translations with words. Received: {len(rows)}, of "
+            f"{len(texts):,} sources"
+        )
     log_odds, is_right = _joined(rows[::2])
     scale, offset = fit(log_odds, is_right)
     _, held_out = _joined(rows[1::2])
@@ -110,7 +118,6 @@ def _errors(rows, scale, offset):
         [
             (confidences(log_odds, scale, offset).mean(), outcome.mean())
             for log_odds, outcome in rows
-            if outcome.size
         ]
     )
     return {

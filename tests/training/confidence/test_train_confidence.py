@@ -54,3 +54,32 @@ def test_files_that_do_not_fit(trained, tmp_path, capsys, source, message):
     assert main(command) == 2
     assert message in capsys.readouterr().err
     assert not output.exists()
+
+
+@pytest.mark.slow
+def test_blank_lines_do_not_count(talkative, corpus: Corpus, tmp_path, capsys):
+    """Also if every other line is blank, as in text with double spacing."""
+    facts = []
+    for name, space in (("plain", "\n"), ("spaced", "\n\n")):
+        command = ["train-confidence", "--model-dir", str(talkative), "--beam-size", "1"]
+        for option, side in (("--source", "en"), ("--reference", "de")):
+            lines = corpus.directory.joinpath(f"test.{side}").read_text().splitlines()[:40]
+            path = tmp_path / f"{name}.{side}"
+            path.write_text(space.join(lines) + "\n")
+            command += [option, str(path)]
+        assert main([*command, "--output", str(tmp_path / name)]) == 0
+        facts.append(json.loads((tmp_path / name).read_text())["facts"])
+    assert facts[0]["words"] == facts[1]["words"]
+    assert facts[0]["errors"] == pytest.approx(facts[1]["errors"], abs=1e-4)
+
+
+def test_no_words(trained, tmp_path, capsys):
+    (tmp_path / "text").write_text("\n\n\n")
+    files = ["--source", str(tmp_path / "text"), "--reference", str(tmp_path / "text")]
+    output = tmp_path / "confidence.json"
+    command = ["train-confidence", "--model-dir", str(trained), *files, "--output", str(output)]
+    assert main(command) == 2
+    assert "expected at least 2 translations with words. Received: 0, of 3 sources" in (
+        capsys.readouterr().err
+    )
+    assert not output.exists()
