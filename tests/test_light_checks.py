@@ -256,7 +256,7 @@ WRONG = {
     ),
     "export, signature of adapters": (
         "export --model-dir {model} --output {new} --signatures adapted",
-        "Unknown signature",
+        "The signature 'adapted' needs --adapters NAME=F",
     ),
     "export, files of left out signatures": (
         "export --model-dir {model} --output {new} --signatures score --confidence {none}",
@@ -273,6 +273,22 @@ WRONG = {
     "translate, capitals of lines": (
         "translate --model-dir {model} --keep-capitals",
         "--keep-capitals is valid only with --split-sentences",
+    ),
+    "translate, languages of lines": (
+        "translate --model-dir {model} --document-languages en",
+        "--document-languages is valid only with --split-sentences",
+    ),
+    "translate, languages of documents": (
+        "translate --model-dir {model} --split-sentences --document-languages German",
+        "expected the code of a document's language, such as 'de'. Received: 'German'",
+    ),
+    "translate, languages of a server": (
+        "translate --server localhost:8501 --split-sentences --document-languages en",
+        "--document-languages is valid only with --model-dir",
+    ),
+    "export, languages of documents": (
+        "export --model-dir {model} --output {new} --document-languages en",
+        "--document-languages is for the signatures `document` and `document_options`",
     ),
     "translate, sentences and terms": (
         "translate --model-dir {model} --split-sentences --protect urls",

@@ -22,6 +22,7 @@ from export.commands import (
     translate_cli,
     web_cli,
 )
+from export.commands.document_options import add_document_languages, given_document_languages
 from export.commands.language_id_options import (
     add_language_id,
     given_classifier,
@@ -38,6 +39,8 @@ from export.saved_model.signature_names import (
     ADAPTED,
     ALL,
     CONFIDENCE,
+    DOCUMENT,
+    DOCUMENT_OPTIONS,
     LANGUAGE,
     OPTIONAL,
     expand_signatures,
@@ -117,6 +120,7 @@ def _add_export(commands):
         "`confidence` returns the confidence of each word",
     )  # fmt: skip
     add_language_id(parser)
+    add_document_languages(parser, "for the signatures `document` and `document_options`")
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
@@ -145,6 +149,7 @@ def _run_export(options):
         raise InputError("--device gpu: int8 needs the CPU; leave out --dtype int8")
     row_adapters = _row_adapters(options)
     _check_signatures(options)
+    document_languages = given_document_languages(options)
     classifier = given_classifier(options)
     check_export_folder(options.output)
     check_folder(options.output)
@@ -176,6 +181,8 @@ def _run_export(options):
         facts["adapter_digest_blake2b"] = adapter.digest()
     if adapters := models.read_row_adapters():
         facts["adapters"] = {name: adapter.digest() for name, adapter in adapters.items()}
+    if options.document_languages:
+        facts["document_languages"] = document_languages
     if confidence:
         facts["confidence"] = {"scale": confidence.scale, "offset": confidence.offset}
     if calibration:
@@ -196,6 +203,7 @@ def _run_export(options):
         facts,
         calibration=confidence,
         identifier=identifier,
+        document_languages=document_languages,
     )
     names = json.loads((version / "model.json").read_text())["signatures"]
     print(
@@ -221,6 +229,11 @@ def _check_signatures(options):
                 f"--{name.replace('_', '-')} is for the signature `{signature}`, which "
                 "--signatures leaves out"
             )
+    if options.document_languages and not {DOCUMENT, DOCUMENT_OPTIONS} & set(names):
+        raise InputError(
+            f"--document-languages is for the signatures `{DOCUMENT}` and `{DOCUMENT_OPTIONS}`, "
+            "which --signatures leaves out"
+        )
 
 
 def _named_file(value):

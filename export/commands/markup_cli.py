@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from export.commands.client_options import given_client_options
+from export.commands.document_options import given_document_languages
 from export.lines.line_batches import open_lines
 from export.lines.line_output import check_output, open_output
 from tf_transformer.command_line.command_options import given_models, given_search, text
@@ -139,7 +140,7 @@ def _splitting(options) -> Callable[[str], Sequence[str]]:
         import_tensorflow(on_cpu=options.dtype == "int8")
         from export.markup.sentence_splitting import sentence_splitter
 
-        return sentence_splitter()
+        return sentence_splitter(given_document_languages(options))
 
     return lambda text: splitter()(text)
 

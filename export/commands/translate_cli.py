@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from export.commands.bulk_cli import add_bulk_options, is_bulk, run_bulk
 from export.commands.client_options import add_client_options, given_client_options
+from export.commands.document_options import add_document_languages, given_document_languages
 from export.commands.markup_cli import add_markup_options, check_markup, run_markup
 from export.commands.server_lines import connect
 from export.commands.term_options import (
@@ -59,7 +60,7 @@ if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.storage.trained_models import TrainedModels
 
 _TAGS = ("target_language", "source_language")
-_SENTENCES = ("split_sentences", "keep_capitals")
+_SENTENCES = ("split_sentences", "keep_capitals", "document_languages")
 # Adds tags to a line, or checks them; with file and line, for the error message.
 _Prepare = Callable[[bytes, str], bytes]
 
@@ -130,6 +131,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="with --split-sentences, translate sentences in capitals as they are, as by a model "
         "that was trained on such text",
     )  # fmt: skip
+    add_document_languages(parser, "with --split-sentences and --model-dir")
     add_languages(parser)
     add_search_options(parser)
     add_end_pieces(parser)
@@ -185,11 +187,13 @@ def _run_translate(options):
     if terms:
         terms.report()
     if num_truncated:
-        print(
-            "tf-transformer: sentences that exceeded the model's length limit and were truncated: "
-            f"{num_truncated}",
-            file=sys.stderr,
+        what = (
+            "lines whose end was not translated, or with a sentence that exceeded the model's "
+            "length limit"
+            if options.split_sentences
+            else "sentences that exceeded the model's length limit and were truncated"
         )
+        print(f"tf-transformer: {what}: {num_truncated}", file=sys.stderr)
 
 
 def _shard(argument: str) -> tuple[int, int]:
@@ -223,15 +227,20 @@ def _request(options, checked: _Checked) -> dict[str, Any]:
 
 def _check_options(options):
     """Checks ranges, and that the options are valid together."""
-    local = ("n_best", "end_piece", "dtype", "shortlist", "xla", "ensemble_weights", "adapter")
+    local = (
+        *("n_best", "end_piece", "dtype", "shortlist", "xla", "ensemble_weights", "adapter"),
+        "document_languages",
+    )
     for name in (*local, *RERANKING_OPTIONS):
         if options.server is not None and getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
     for name in given_client_options(options):
         if options.server is None:
             raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
-    if options.keep_capitals and not options.split_sentences:
-        raise InputError("--keep-capitals is valid only with --split-sentences")
+    for name in ("keep_capitals", "document_languages"):
+        if getattr(options, name) and not options.split_sentences:
+            raise InputError(f"--{name.replace('_', '-')} is valid only with --split-sentences")
+    given_document_languages(options)
     if options.split_sentences and options.n_best:
         raise InputError("--n-best is not valid with --split-sentences")
     given_xla(options)
@@ -302,5 +311,7 @@ def _load(options, checked: _Checked) -> Translate:
 
     if not options.split_sentences:
         return translate
-    documents = DocumentTranslator(translator, keep_capitals=options.keep_capitals)
+    documents = DocumentTranslator(
+        translator, given_document_languages(options), keep_capitals=options.keep_capitals
+    )
     return translate_documents

@@ -8,7 +8,7 @@ import pathlib
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from export.saved_model.deployment import MODEL_NAME, write_deployment, write_model_card
@@ -25,6 +25,7 @@ from export.saved_model.verification import (
 )
 from export.saved_model.warm_up import write_warm_up
 from tf_transformer.confidence.calibration import Calibration
+from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.inference.translator import Translator
 from tf_transformer.language_id.identifier import LanguageIdentifier
 from tf_transformer.storage.files import locked, remove_leftovers, sync_to_disk
@@ -48,6 +49,7 @@ def export_translator(
     *,
     calibration: Calibration | None = None,
     identifier: LanguageIdentifier | None = None,
+    document_languages: Iterable[str] = LANGUAGES,
 ) -> pathlib.Path:
     """Writes the translator as the next numbered version in a directory that TF Serving watches.
 
@@ -62,6 +64,7 @@ def export_translator(
         facts: further entries of the model card.
         calibration: that of the model's confidences, for the signature `confidence`, if any.
         identifier: identifies languages, for the signature `language`, if any.
+        document_languages: those of the documents, see `DocumentTranslator`.
 
     Returns:
         The new version's folder.
@@ -74,7 +77,11 @@ def export_translator(
     check_export_folder(directory)
     _log.info("Tracing the signatures")
     served = ServedTranslator(
-        translator, signatures, calibration=calibration, identifier=identifier
+        translator,
+        signatures,
+        calibration=calibration,
+        identifier=identifier,
+        document_languages=document_languages,
     )
     directory.mkdir(parents=True, exist_ok=True)
     with (

@@ -3,11 +3,20 @@
 import json
 from collections.abc import Iterable
 
-from export.saved_model.signature_names import ADAPTED, CONFIDENCE, LANGUAGE, TERMS
+from export.saved_model.signature_names import (
+    ADAPTED,
+    CONFIDENCE,
+    DOCUMENT,
+    DOCUMENT_OPTIONS,
+    LANGUAGE,
+    TERMS,
+)
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
+from tf_transformer.terms.limits import SPAN_BITS
 
 _TRANSLATE = "    tf-transformer translate --server localhost:8501"
 _SENTENCE = "A sentence to translate."
+_KEEP = {"keep_capitals": False}
 
 
 def signature_examples(names: Iterable[str], model: str) -> str:
@@ -18,21 +27,30 @@ def signature_examples(names: Iterable[str], model: str) -> str:
         model: the name by which the model is served.
     """
     unset = {option.name: option.unset for option in SEARCH_OPTIONS}
+    known = set(names)
+    document = next((name for name in (DOCUMENT, DOCUMENT_OPTIONS) if name in known), None)
+    row = {"text": "A sentence.\nAnother one."}
     examples = {
         "align": "a web page, with its tags put back (or `--markup xml`):\n\n"
         f"{_TRANSLATE} --markup html --input page.html --output F",
-        "document": "lines of several sentences:\n\n"
-        f"{_TRANSLATE} --split-sentences --input F --output G",
+        document: "lines of several sentences:\n\n"
+        f"{_TRANSLATE} --split-sentences --input F --output G\n\n"
+        "or whole documents (the spans are the first and last character of each sentence"
+        + ("):\n\n" if document == DOCUMENT else "; `keep_capitals`\nleaves capitals):\n\n")
+        + _curl(document, row if document == DOCUMENT else row | _KEEP | unset, model),
         TERMS: "with terms that must appear (a line of `glossary.tsv`: phrase, tab, its "
         "translation),\nand web addresses copied:\n\n"
-        f"{_TRANSLATE} --terms glossary.tsv --protect urls --input F --output G",
+        f"{_TRANSLATE} --terms glossary.tsv --protect urls --input F --output G\n\n"
+        "or as a request, whose `protect` is the sum of "
+        + ", ".join(f"{bit} ({kind})" for kind, bit in SPAN_BITS.items())
+        + ":\n\n"
+        + _curl(TERMS, {"text": _SENTENCE, "terms": "sentence\tSatz", "protect": 1} | unset, model),
         ADAPTED: "with the adapter of a row:\n\n"
         + _curl(ADAPTED, {"text": _SENTENCE, "adapter": "NAME"} | unset, model),
         CONFIDENCE: "with a confidence for each word:\n\n"
         + _curl(CONFIDENCE, {"text": _SENTENCE} | unset, model),
         LANGUAGE: "the language of a text:\n\n" + _curl(LANGUAGE, {"text": _SENTENCE}, model),
     }
-    known = set(names)
     return "".join(f"\nor {text}\n" for name, text in examples.items() if name in known)
 
 

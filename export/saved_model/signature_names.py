@@ -9,14 +9,20 @@ SIGNATURES = (
     *("complete", "complete_options", "tokens", "tokens_options", "score", "sample"),
 )
 # Exported only if they are named.
-TERMS = "terms"
-OPTIONAL = ("document", "document_options", TERMS)
+DOCUMENT, DOCUMENT_OPTIONS, TERMS = "document", "document_options", "terms"
+OPTIONAL = (DOCUMENT, DOCUMENT_OPTIONS, TERMS)
 # Only of models with several adapters.
 ADAPTED = "adapted"
 # Only with a calibration of confidences.
 CONFIDENCE = "confidence"
 # Only with a classifier of languages.
 LANGUAGE = "language"
+# What the last two need.
+_NEEDED_FILES = {
+    ADAPTED: "--adapters NAME=F, files of `train --lora`",
+    CONFIDENCE: "--confidence F, a file of `train-confidence`",
+    LANGUAGE: "--language-id F, a file of `train-language-id`",
+}
 # Stands for all that are exported without a choice.
 ALL = "all"
 
@@ -34,6 +40,8 @@ def expand_signatures(names: Collection[str], added: Collection[str] = ()) -> li
     default = (*SIGNATURES, *added)
     known = (ALL, *default, *OPTIONAL)
     for name in names:
+        if name in _NEEDED_FILES and name not in known:
+            raise InputError(f"The signature {name!r} needs {_NEEDED_FILES[name]}.")
         if name not in known:
             raise InputError(
                 f"Unknown signature. Expected one of {', '.join(known)}. Received: {name!r}"

@@ -5,7 +5,7 @@ that a server can merge requests. The other rows of a batch change a row's resul
 alone, see docs/serving.md.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,8 @@ from export.saved_model.signature_names import (
     ADAPTED,
     ALL,
     CONFIDENCE,
+    DOCUMENT,
+    DOCUMENT_OPTIONS,
     LANGUAGE,
     OPTIONAL,
     SIGNATURES,
@@ -33,6 +35,7 @@ from export.saved_model.signature_names import (
 from tf_transformer.confidence.calibration import Calibration
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
+from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.documents.document_translator import DocumentTranslator
 from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.sampler import sample_translations
@@ -66,9 +69,10 @@ class ServedTranslator(tf.Module):
         calibration: that of the model's confidences, for the signature `confidence`; None: there
             is no such signature.
         identifier: identifies languages, for the signature `language`; None: there is none.
+        document_languages: those of the documents, see `DocumentTranslator`.
 
     Raises:
-        InputError: a signature does not exist.
+        InputError: a signature or a language does not exist.
     """
 
     def __init__(
@@ -78,9 +82,10 @@ class ServedTranslator(tf.Module):
         *,
         calibration: Calibration | None = None,
         identifier: LanguageIdentifier | None = None,
+        document_languages: Iterable[str] = LANGUAGES,
     ):
         super().__init__(name="served_translator")
-        definitions = _signature_definitions(translator)
+        definitions = _signature_definitions(translator, document_languages)
         if calibration is not None:
             confidence = partial(translate_confidently, translator, calibration)
             definitions[CONFIDENCE] = (confidence, TEXT | OPTIONS)
@@ -136,7 +141,7 @@ def _make_function(body: Callable[..., dict[str, tf.Tensor]], inputs: dict[str, 
     return function.get_concrete_function()
 
 
-def _signature_definitions(translator):
+def _signature_definitions(translator, document_languages):
     """Returns the function that each signature calls and its inputs, `{name: (body, inputs)}`."""
     aligner = Aligner(translator)
     # A fixed width lets a server merge the requests of all callers.
@@ -156,10 +161,11 @@ def _signature_definitions(translator):
     pair = {"source": tf.string, "target": tf.string}
     definitions["score"] = (partial(_score, translator), pair)
     definitions["sample"] = (partial(_sample, translator), TEXT | SAMPLING)
-    document = partial(translate_documents, DocumentTranslator(translator))
-    definitions["document"] = (document, TEXT)
+    documents = DocumentTranslator(translator, languages=document_languages)
+    document = partial(translate_documents, documents)
+    definitions[DOCUMENT] = (document, TEXT)
     inputs = TEXT | {"keep_capitals": tf.bool} | OPTIONS
-    definitions["document_options"] = (document, inputs)
+    definitions[DOCUMENT_OPTIONS] = (document, inputs)
     choice = row_choice(translator.model)
     if choice is not None:
         inputs = TEXT | {"adapter": tf.string} | OPTIONS

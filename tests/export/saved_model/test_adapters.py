@@ -243,7 +243,7 @@ def test_options_that_are_refused(talkative, trained, files, tmp_path, capsys):
         (["--adapters", f"a={path}", "--adapter", str(path)], "give one of the two options"),
         (["--adapters", f"a={path}", "--xla"], "XLA cannot compile a model with several adapters"),
         (["--adapters", f"a={tmp_path}/none"], "none: no such file"),
-        (["--signatures", "adapted"], "Unknown signature"),
+        (["--signatures", "adapted"], "'adapted' needs --adapters NAME=F"),
     ):
         assert main([*command, *options]) == 2
         error = capsys.readouterr().err

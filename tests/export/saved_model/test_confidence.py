@@ -54,5 +54,5 @@ def test_the_file_of_another_model(trained, tmp_path, capsys):
         "confidence.json: belongs to the model with the weights digest" in capsys.readouterr().err
     )
     assert main([*command, "--signatures", "confidence"]) == 2
-    assert "Unknown signature" in capsys.readouterr().err
+    assert "'confidence' needs --confidence F" in capsys.readouterr().err
     assert not (tmp_path / "served").exists()

@@ -8,18 +8,22 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 
 from export.saved_model.signature_names import expand_signatures
+from tests.export.saved_model.guide_request import answer_to_the_guide
 from tests.serving_stub import SIGNATURES, Behaviour, serve
 from tf_transformer.__main__ import main
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.documents.document_translator import DocumentTranslator
 from tf_transformer.inference.translator import Translator
 
+# Of all languages, "Sra." is an abbreviation.
+LANGUAGES = ["de", "en"]
 DOCUMENTS = [
     "Peter bought 3 lamps. ANNA WAS BORN ON MONDAY!\n\n  One day.",
     "",
     " \n",
     "\u200b\u202eTwo weeks.\x01\x00 你好。",
     "Yes. " * 1100,
+    "Ask Sra. Smith.",
 ]
 
 
@@ -28,46 +32,48 @@ def folder(talkative, tmp_path_factory):
     folder = tmp_path_factory.mktemp("documents") / "served"
     command = ["export", "--model-dir", str(talkative), "--output", str(folder)]
     command += ["--beam-size", "2", "--signatures", "document", "document_options"]
+    command += ["--document-languages", *LANGUAGES]
     assert main(command) == 0
     return folder / "1"
 
 
 @pytest.fixture(scope="module")
 def documents(talkative):
-    return DocumentTranslator(Translator.load(talkative, beam_size=2))
+    return DocumentTranslator(Translator.load(talkative, beam_size=2), LANGUAGES)
 
 
 @pytest.mark.slow
 def test_a_saved_model_of_documents(folder, documents):
     """The export has verified it; rows of a request are apart, and options are those of a row."""
-    assert json.loads((folder / "model.json").read_text())["signatures"] == [
-        "document",
-        "document_options",
-    ]
+    card = json.loads((folder / "model.json").read_text())
+    assert card["signatures"] == ["document", "document_options"]
+    assert card["document_languages"] == LANGUAGES
     signatures = tf.saved_model.load(folder).signatures
     found = signatures["document"](text=tf.constant(DOCUMENTS))
     assert [text.decode() for text in found["translation"].numpy()] == documents(DOCUMENTS)
-    assert found["truncated"].numpy().tolist() == [False] * 4 + [True]
+    assert found["truncated"].numpy().tolist() == [False] * 4 + [True, False]
+    assert found["source_spans"].numpy()[5] == b"0-8 9-15"
     assert len(found["sentence_scores"].numpy()[4].split()) == 1000
     defaults = {
         option.name: tf.constant(np.full(len(DOCUMENTS), option.unset, option.dtype))
         for option in SEARCH_OPTIONS
     }
-    keep = tf.constant([True, True, True, False, False])
+    keep = tf.constant([True, True, True, False, False, False])
     kept = signatures["document_options"](
         text=tf.constant(DOCUMENTS), keep_capitals=keep, **defaults
     )
     assert kept["translation"].numpy()[0] != found["translation"].numpy()[0]
     assert kept["translation"].numpy()[1:].tolist() == found["translation"].numpy()[1:].tolist()
+    assert answer_to_the_guide(folder.parent, "document")["source_spans"].numpy() == [b"0-11 12-24"]
 
 
 @pytest.mark.slow
 def test_lines_with_several_sentences(talkative, documents, tmp_path):
-    lines = ["Peter bought 3 lamps.  One day.", "", "ANNA LEFT TODAY. Yes."]
+    lines = ["Peter bought 3 lamps.  One day.", "", "ANNA LEFT TODAY. Yes.", "Ask Sra. Smith."]
     (tmp_path / "source").write_text("".join(f"{line}\n" for line in lines))
     command = ["translate", "--model-dir", str(talkative), "--beam-size", "2", "--split-sentences"]
     command += ["--input", str(tmp_path / "source"), "--output", str(tmp_path / "target")]
-    assert main(command) == 0
+    assert main([*command, "--document-languages", *LANGUAGES]) == 0
     expected = [text.rstrip("\n") for text in documents(lines)]
     assert (tmp_path / "target").read_text().splitlines() == expected
 
@@ -107,4 +113,4 @@ def test_all_stands_for_those_that_are_not_optional():
     ]
     assert "adapted" in expand_signatures(["all"], ["adapted"])
     with pytest.raises(ValueError, match=r"Expected one of all, .*, document, document_options"):
-        expand_signatures(["adapted"])
+        expand_signatures(["adapt"])

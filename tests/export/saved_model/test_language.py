@@ -26,7 +26,7 @@ def translator(talkative):
 
 
 def test_an_optional_signature(translator):
-    with pytest.raises(ValueError, match=r"Unknown signature.*Received: 'language'"):
+    with pytest.raises(ValueError, match=r"'language' needs --language-id F"):
         ServedTranslator(translator, [LANGUAGE])
     assert LANGUAGE not in SIGNATURES
     served = ServedTranslator(translator, [LANGUAGE], identifier=LanguageIdentifier(CLASSIFIER))
@@ -76,7 +76,7 @@ def test_options_that_are_refused(talkative, tmp_path, capsys):
     command = ["export", "--model-dir", str(talkative), "--output", str(tmp_path / "served")]
     given = ["--language-id", str(tmp_path / "classifier")]
     for options, message in (
-        (["--signatures", "language"], "Unknown signature"),
+        (["--signatures", "language"], "'language' needs --language-id F"),
         ([*given, "--signatures", "score"], "which --signatures leaves out"),
         (["--language-id", str(tmp_path / "none")], "none: no such file; expected a classifier"),
         (["--language-id", str(talkative / "config.json")], "config.json: "),

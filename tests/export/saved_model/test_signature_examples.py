@@ -17,7 +17,12 @@ def guide_of(folder, signatures):
 
 @pytest.mark.parametrize(
     ("signature", "option"),
-    [("align", "--markup"), ("document", "--split-sentences"), ("terms", "--terms")],
+    [
+        ("align", "--markup"),
+        ("document", "--split-sentences"),
+        ("document_options", "--split-sentences"),
+        ("terms", "--terms"),
+    ],
 )
 def test_commands(tmp_path, signature, option):
     guide = guide_of(tmp_path, ["serving_default", signature])

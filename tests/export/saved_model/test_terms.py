@@ -1,6 +1,7 @@
 """The signature `terms`: its promises, on a SavedModel, through the client and the command."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from export.client import Client
+from export.saved_model.signature_examples import signature_examples
 from export.saved_model.signature_names import SIGNATURES
 from export.saved_model.signatures import ServedTranslator
 from tests.export.saved_model.test_signatures import DEFAULTS
@@ -45,6 +47,14 @@ def signatures(translator, tmp_path_factory):
 @pytest.fixture(scope="module")
 def sentences(corpus):
     return (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:24]
+
+
+def test_the_request_of_the_guide(signatures):
+    (body,) = re.findall("curl -d '(.*)'", signature_examples(["terms"], "model"))
+    inputs = json.loads(body)["inputs"]
+    assert inputs.keys() == signatures["terms"].structured_input_signature[1].keys()
+    (met,) = ask(signatures, **inputs)["terms_met"]
+    assert met == "Satz"
 
 
 def ask(signatures, text, terms=None, protect=0, name="terms", **options):

@@ -1,0 +1,27 @@
+"""Options of commands that split text into sentences."""
+
+import argparse
+
+from tf_transformer.command_line.command_options import text
+from tf_transformer.documents.abbreviations import LANGUAGES, find_abbreviations
+
+
+def add_document_languages(parser: argparse.ArgumentParser, where: str) -> None:
+    """Adds the option for the languages whose abbreviations end no sentence."""
+    parser.add_argument(
+        "--document-languages", type=text, nargs="+", metavar="CODE",
+        help=f"{where}, the languages of the text, such as en, whose abbreviations, dates and "
+        "ordinal numbers end no sentence (default: all that are known, which is less exact)",
+    )  # fmt: skip
+
+
+def given_document_languages(options: argparse.Namespace) -> tuple[str, ...]:
+    """Returns the languages of the text.
+
+    Raises:
+        InputError: one is no code of a language.
+    """
+    if options.document_languages is None:
+        return LANGUAGES
+    find_abbreviations(options.document_languages)
+    return tuple(options.document_languages)
