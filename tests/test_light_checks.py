@@ -274,6 +274,22 @@ WRONG = {
         "translate --model-dir {model} --keep-capitals",
         "--keep-capitals is valid only with --split-sentences",
     ),
+    "translate, confidence of a model": (
+        "translate --model-dir {model} --confidence",
+        "--confidence: expected a file with --model-dir",
+    ),
+    "translate, confidence of a server": (
+        "translate --server localhost:8501 --confidence {text}",
+        "--confidence: expected no file with --server",
+    ),
+    "translate, confidence and n best": (
+        "translate --model-dir {model} --confidence {text} --n-best 2",
+        "--n-best is not valid with --confidence",
+    ),
+    "translate, file of confidences": (
+        "translate --model-dir {model} --confidence {text}",
+        "text: not JSON",
+    ),
     "translate, languages of lines": (
         "translate --model-dir {model} --document-languages en",
         "--document-languages is valid only with --split-sentences",

@@ -2,21 +2,16 @@
 
 import argparse
 import contextlib
-import math
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from export.commands.client_options import given_client_options
-from export.lines.line_batches import BATCH_SIZE
+from export.commands.signature_rows import Call, connect_to_signature
 from export.lines.line_translations import Translate
 from export.saved_model.signature_names import TERMS
-from tf_transformer.command_line.command_options import given_search
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
-from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.errors import InputError
-from tf_transformer.printable import shown
 from tf_transformer.terms.limits import SPAN_BITS
 
 # Options for several translations of a line, or for other searches.
@@ -29,8 +24,10 @@ _OUTPUTS = {
     "terms_unmet": "DT_STRING",
     "terms_ignored": "DT_INT32",
 }
-# What `translate` calls with the inputs of lines; it returns outputs of the signature `terms`.
-_Call = Callable[[dict[str, list], list[int]], Iterable[dict[str, list]]]
+_NEEDED = (
+    "--terms and --protect need; export it with --signatures serving_default translate_options "
+    f"{TERMS}"
+)
 
 
 class Terms(NamedTuple):
@@ -104,7 +101,7 @@ class TermLines:
         self.terms = terms
         self.num_incomplete = 0
 
-    def translating(self, call: _Call) -> Translate:
+    def translating(self, call: Call) -> Translate:
         """Returns what translates lines by the signature `terms`, or by what computes the same."""
 
         def translate(lines, numbers):
@@ -140,40 +137,7 @@ def connect_with_terms(
         What translates lines, and the number of lines to translate at once.
 
     Raises:
-        InputError: the address or an option is not valid.
+        InputError: see `connect_to_signature`.
     """
-    from export.client import Client
-
-    search = {option.name: option.unset for option in SEARCH_OPTIONS} | given_search(options)
-    with Client(options.server, **given_client_options(options)) as client:
-
-        def call(inputs, numbers):
-            known = _check_signature(client.signatures.get(TERMS), options.server)
-            given = {name: value for name, value in search.items() if name in known}
-            num_lines = len(inputs["text"])
-            inputs |= {name: [value] * num_lines for name, value in given.items()}
-            for batch in client.predict_batches(inputs, TERMS, numbers):
-                if not all(map(math.isfinite, batch["score"])):
-                    raise OSError(f"{options.server}: expected finite scores, got {batch['score']}")
-                yield batch
-
-        yield lines.translating(call), max(BATCH_SIZE, client.max_batch_size * client.concurrency)
-
-
-def _check_signature(signature, server):
-    """Returns the inputs of the server's signature `terms`, after a check of its outputs."""
-    from export.client.signature import TensorSpec
-
-    if signature is None:
-        raise InputError(
-            f"{server}: the model has no signature {TERMS!r}, which --terms and --protect need; "
-            f"export it with --signatures serving_default translate_options {TERMS}"
-        )
-    expected = {name: TensorSpec(data_type, (None,)) for name, data_type in _OUTPUTS.items()}
-    found = {name: signature.outputs.get(name) for name in _OUTPUTS}
-    if found != expected:
-        raise InputError(
-            f"{server}: expected a signature {TERMS!r} with the outputs {', '.join(_OUTPUTS)}, one "
-            f"value per row. Received: {shown(found)}"
-        )
-    return signature.inputs
+    with connect_to_signature(options, TERMS, _OUTPUTS, _NEEDED) as (call, batch_size):
+        yield lines.translating(call), batch_size

@@ -5,12 +5,20 @@ TensorFlow is imported only after all arguments and files have been checked.
 
 import argparse
 import contextlib
+import pathlib
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from export.commands.bulk_cli import add_bulk_options, is_bulk, run_bulk
 from export.commands.client_options import add_client_options, given_client_options
+from export.commands.confidence_options import (
+    add_confidence,
+    check_confidence,
+    confident,
+    connect_with_confidence,
+    given_calibration,
+)
 from export.commands.document_options import add_document_languages, given_document_languages
 from export.commands.markup_cli import add_markup_options, check_markup, run_markup
 from export.commands.server_lines import connect
@@ -55,6 +63,7 @@ from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.text.language_tags import add_tags, check_tag, written_tags
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
+    from tf_transformer.confidence.calibration import Calibration
     from tf_transformer.reranking.settings import Choice
     from tf_transformer.shortlists.table import ShortlistTable
     from tf_transformer.storage.trained_models import TrainedModels
@@ -74,6 +83,7 @@ class _Checked(NamedTuple):
         shortlist: the shortlist, if there is one.
         choice: how to choose among candidates; None for the translations of the search.
         terms: terms and protected spans, if there are any.
+        calibration: that of the model's confidences, if they are wanted.
     """
 
     prepare: _Prepare
@@ -81,6 +91,7 @@ class _Checked(NamedTuple):
     shortlist: "ShortlistTable | None" = None
     choice: "Choice | None" = None
     terms: TermLines | None = None
+    calibration: "Calibration | None" = None
 
     def directories(self):
         """Returns the model directories that are read."""
@@ -140,6 +151,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_xla(parser)
     add_reranking(parser)
     add_term_options(parser)
+    add_confidence(parser)
     add_markup_options(parser)
     parser.add_argument(
         "--n-best", type=int, metavar="N",
@@ -154,6 +166,7 @@ def _run_translate(options):
     _check_options(options)
     check_markup(options)
     terms = given_terms(options)
+    check_confidence(options)
     if is_bulk(options):
         run_bulk(options)
         return
@@ -166,8 +179,9 @@ def _run_translate(options):
         return
     with open_lines(options.input, options.shard) as lines, contextlib.ExitStack() as stack:
         check_output(options.output, lines, checked.directories())
-        if options.output and options.adapter:
-            check_output_file("--output", options.output, inputs=[options.adapter])
+        for path in filter(None, (options.adapter, options.confidence)):
+            if options.output:
+                check_output_file("--output", options.output, inputs=[pathlib.Path(path)])
         request = None
         if is_resumable(options.output, lines):
             request = _request(options, checked)
@@ -175,8 +189,7 @@ def _run_translate(options):
         translate: Translate
         batches: Iterator[list[bytes]] | None
         if checked.models is None:
-            connected = connect_with_terms(options, terms) if terms else connect(options)
-            translate, batch_size = stack.enter_context(connected)
+            translate, batch_size = stack.enter_context(_connect(options, terms))
             batches = lines.batches(checked.prepare, batch_size)
         else:
             batches = unless_empty(lines, lines.batches(checked.prepare))
@@ -194,6 +207,12 @@ def _run_translate(options):
             else "sentences that exceeded the model's length limit and were truncated"
         )
         print(f"tf-transformer: {what}: {num_truncated}", file=sys.stderr)
+
+
+def _connect(options, terms):
+    if terms:
+        return connect_with_terms(options, terms)
+    return connect(options) if options.confidence is None else connect_with_confidence(options)
 
 
 def _shard(argument: str) -> tuple[int, int]:
@@ -222,6 +241,9 @@ def _request(options, checked: _Checked) -> dict[str, Any]:
         request |= checked.choice.facts()
     if checked.terms is not None:
         request |= checked.terms.terms.facts()
+    if options.confidence is not None:
+        calibration = checked.calibration
+        request["confidence"] = True if calibration is None else calibration._asdict()
     return request | given_search(options)
 
 
@@ -261,6 +283,7 @@ def _check_models(options, models: "TrainedModels") -> _Checked:
     num_tags = 1 + models.config().num_target_tags
     tags = find_source_tags(options, source, num_tags)
     choice = given_choice(options, source, num_tags)
+    calibration = given_calibration(options, models)
 
     def prepare(line, where):
         if tags:
@@ -268,7 +291,7 @@ def _check_models(options, models: "TrainedModels") -> _Checked:
         check_tag(line, source.languages, where, num_tags)
         return line
 
-    return _Checked(prepare, models, shortlist, choice)
+    return _Checked(prepare, models, shortlist, choice, calibration=calibration)
 
 
 def _server_tags(options) -> _Prepare:
@@ -300,6 +323,12 @@ def _load(options, checked: _Checked) -> Translate:
 
         constrained = TermTranslator(translator)
         return checked.terms.translating(lambda rows, _: [constrained.translate_rows(rows)])
+
+    if checked.calibration is not None:
+        from tf_transformer.confidence.confident_translator import ConfidentTranslator
+
+        judged = ConfidentTranslator(translator, checked.calibration)
+        return confident(lambda rows, _: [judged.translate_rows(rows)])
 
     def translate(lines, _):
         translations = translator.translate_batch(lines)
