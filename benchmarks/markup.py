@@ -86,11 +86,15 @@ def random_document(rng: random.Random, markup: str) -> str:
 def _block(rng, depth, markup):
     name = rng.choice(BLOCKS if markup == "xml" else ("div", "section"))
     inside = "".join(
-        _block(rng, depth - 1, markup) if depth and rng.random() < 0.5 else
-        f"<p>{_inline(rng, 3, markup)}</p>"
+        _block(rng, depth - 1, markup) if depth and rng.random() < 0.5 else _text(rng, markup)
         for _ in range(rng.randint(1, 3))
-    )  # fmt: skip
+    )
     return f"<{name}{_attributes(rng)}>\n{inside}\n</{name}>"
+
+
+def _text(rng, markup):
+    name = rng.choice(("p", "p", "pre") if markup == "html" else ("p",))
+    return f"<{name}{_white_space(rng, markup)}>{_inline(rng, 3, markup)}</{name}>"
 
 
 def _inline(rng, depth, markup):
@@ -103,19 +107,28 @@ def _inline(rng, depth, markup):
         elif kind < 0.8:
             name = rng.choice(INLINE)
             inside = _inline(rng, depth - 1, markup)
-            chunks.append(f"<{name}{_attributes(rng)}>{inside}</{name}>")
+            attributes = _attributes(rng) + _white_space(rng, markup)
+            chunks.append(f"<{name}{attributes}>{inside}</{name}>")
         elif kind < 0.9:
             slash = "/" if markup == "xml" else ""
             chunks.append(f"<{rng.choice(EMPTY)}{_attributes(rng)}{slash}>")
         else:
-            chunks.append(rng.choice(("<!-- c -->", "<code>f(x)</code>",
+            chunks.append(rng.choice(("<!-- c -->", "<!--\n-->", "<code>f(x)</code>",
+                                      "<code>f(\nx)</code>", '<i translate="no">\n<b>x</b></i>',
                                       '<span translate="no">Brand</span>')))  # fmt: skip
-        chunks.append(rng.choice(("", " ", " ", "\n  ")))
+        chunks.append(rng.choice(("", " ", " ", "\n", "\n  ")))
     return "".join(chunks)
 
 
 def _attributes(rng):
     return rng.choice(("", ' id="1"', ' title=\'a &gt; "b"\' class="x"', '\n  lang="en"'))
+
+
+def _white_space(rng, markup):
+    """Returns an attribute that says whether white space is significant."""
+    if markup == "html":
+        return ""
+    return rng.choice(("", "", ' xml:space="preserve"', ' xml:space="default"'))
 
 
 class _Tags(HTMLParser):

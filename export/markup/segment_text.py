@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.segmentation import Segment
+from export.markup.structure import preserves_space
 from export.markup.words import Span, split_words
 from tf_transformer.errors import InputError
 
@@ -112,7 +113,7 @@ class _Reader:
     """Reads the tokens of a segment."""
 
     def __init__(self, preserve: bool):
-        self._preserve = preserve
+        self._preserves = [preserve]  # of the open elements, whether white space is significant
         self._chunks: list[str] = []
         self._length, self._ends_in_space = 0, True
         self.root = Inline("")
@@ -127,8 +128,10 @@ class _Reader:
             self._read_text(token.text)
         elif token.kind is Kind.START:
             self._open.append(self._add(token.source))
+            self._preserves.append(preserves_space(token, self._preserves[-1]))
         elif token.kind is Kind.END:
             element = self._open.pop()
+            self._preserves.pop()
             element.closing = token.source
             self._places.append((element, self._length, False))
         else:
@@ -157,7 +160,7 @@ class _Reader:
         for element in self._waiting:
             element.space_after = text[0] in _HTML_SPACE
         self._waiting = []
-        if self._preserve:
+        if self._preserves[-1]:
             self._append(text)
             return
         if text[0] in _HTML_SPACE:

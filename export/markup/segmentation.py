@@ -3,9 +3,14 @@
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from export.markup.parsing.elements import OPAQUE, is_preformatted, may_translate
+from export.markup.parsing.elements import OPAQUE, may_translate
 from export.markup.parsing.tokens import Kind, Token, escape_text
-from export.markup.structure import local_name, separating_tags
+from export.markup.structure import (
+    breaks_lines,
+    local_name,
+    preserves_space,
+    separating_tags,
+)
 
 # Text of an atom that is longer is kept from the translator: it is no part of a sentence.
 _MAX_ATOM_LENGTH = 80
@@ -17,7 +22,7 @@ class Segment:
 
     Attributes:
         tokens: the tokens; start and end tags are properly nested.
-        preserve: whether white space is significant.
+        preserve: whether white space is significant, except in elements that say otherwise.
     """
 
     tokens: list[Token]
@@ -31,7 +36,7 @@ def segments(tokens: Sequence[Token], markup: str) -> Iterator[str | Segment]:
         tokens: the document.
         markup: "html" or "xml".
     """
-    separates = separating_tags(tokens, markup)
+    separates, breaks = separating_tags(tokens, markup), breaks_lines(tokens)
     # Of each open element that separates: whether to translate, whether white space is significant.
     states = [(True, False)]
     current = Segment([])
@@ -46,7 +51,7 @@ def segments(tokens: Sequence[Token], markup: str) -> Iterator[str | Segment]:
             current = Segment([], states[-1][1])
         elif not translates:
             yield token.source
-        elif token.kind is Kind.TEXT and preserve and "\n" in token.text:
+        elif breaks[index]:  # in no inline element, see `separating_tags`
             for is_line, line in _lines(token):
                 if is_line:
                     current.tokens.append(line)
@@ -68,7 +73,7 @@ def _states_after(states, token):
         name, attributes = local_name(token.name), token.attributes or {}
         translates, preserve = states[-1]
         translates = name not in OPAQUE and may_translate(name, attributes, translates)
-        states.append((translates, is_preformatted(name, attributes, preserve)))
+        states.append((translates, preserves_space(token, preserve)))
     elif token.kind is Kind.END:
         states.pop()
     return states

@@ -90,6 +90,34 @@ def test_xml():
     assert "<w><![CDATA[x < y]]> Z &amp; &lt;</w>" in found
 
 
+LINES = {
+    "<p xml:space='preserve'>one <b>two\nthree</b> four</p>": "ONE <b>TWO\nTHREE</b> FOUR",
+    "<p xml:space='preserve'>one <b>two\n</b> four</p>": "ONE <b>TWO\n</b> FOUR",
+    "<p xml:space='preserve'>a <b>\nb <i>c\n</i></b><i>d</i></p>": (
+        "A <b>\nB <i>C\n</i></b><i>D</i>"
+    ),
+    "<p xml:space='preserve'>a <b>b<i/>\n<!-- c -->c</b> d</p>": "A <b>B<i/>\n<!-- c -->C</b> D",
+    "<r>see <i xml:space='preserve'>a\nb</i> c</r>": "SEE <i xml:space='preserve'>A\nB</i> C",
+    # White space is not significant in one of them.
+    "<p xml:space='preserve'>a\nb <i xml:space='default'>c\nd</i> e</p>": (
+        "A\nB <i xml:space='default'>C D</i> E"
+    ),
+    "<pre>one <b>two\nthree</b> four</pre>": "ONE <b>TWO\nTHREE</b> FOUR",
+    "<pre>a <b xml:space='default'>b\n<i>c</i></b>\nd</pre>": (
+        "A <b xml:space='default'>B <i>C</i></b>\nD"
+    ),
+}
+
+
+@pytest.mark.parametrize("document", LINES)
+def test_significant_line_feeds_are_kept(document):
+    """In inline elements, too."""
+    start, _, rest = document.partition(">")
+    end = rest[rest.rindex("</") :]
+    found = translate(document, markup="html" if "<pre" in document else "xml")
+    assert found == f"{start}>{LINES[document]}{end}"
+
+
 def test_blocks_are_apart():
     seen = []
 
