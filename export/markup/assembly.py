@@ -128,7 +128,7 @@ class _Writer:
                 self._write_gap()
             elif self._gap() or self._next == 0:
                 self._write_space()
-        elif element.breaks_line and not self._is_spaced:
+        elif element.stands_for_space and not self._is_spaced:
             self._drops_space = True
 
     def finish(self) -> str:

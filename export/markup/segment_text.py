@@ -5,10 +5,11 @@ import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
+from export.markup.parsing.elements import SHOWN
 from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.segmentation import Segment
 from export.markup.structure import preserves_space
-from export.markup.words import Span, split_words
+from export.markup.words import Span, is_inside_word, split_words
 from tf_transformer.errors import InputError
 
 # Splits a text into consecutive parts, such as sentences, that are translated on their own. The
@@ -18,6 +19,7 @@ Split = Callable[[str], Sequence[str]]
 _HTML_SPACE = " \t\n\f\r"
 _SPACES = re.compile(f"[{_HTML_SPACE}]+")
 _NO_WORDS = Span(0, 0)
+_CONTEXT = 16  # characters of a text that show whether a word goes on
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -34,7 +36,7 @@ class Inline:
         children: the elements in it.
         space_before: whether white space is before it.
         space_after: whether white space is after it.
-        breaks_line: whether it stands for white space itself.
+        stands_for_space: whether the text has white space for it, which the document has not.
         text: the text of an atom.
     """
 
@@ -46,7 +48,7 @@ class Inline:
     children: "list[Inline]" = dataclasses.field(default_factory=list)
     space_before: bool = False
     space_after: bool = False
-    breaks_line: bool = False
+    stands_for_space: bool = False
     text: str = ""
 
 
@@ -121,6 +123,7 @@ class _Reader:
         # In the order of the document: where an element starts, or, with False, where it ends.
         self._places: list[tuple[Inline, int, bool]] = []
         self._waiting: list[Inline] = []  # whether white space follows is not known yet
+        self._ends_word = False  # whether a word that one of them follows ends there
 
     def read(self, token: Token) -> None:
         """Adds a token."""
@@ -137,12 +140,14 @@ class _Reader:
         else:
             element = self._add(token.source)
             element.is_atom = token.kind is Kind.ATOM
-            element.breaks_line = token.kind is Kind.EMPTY and token.name == "br"
             element.text = " ".join(token.text.split())
             if element.text:
                 self._read_text(token.text)
-            elif element.breaks_line:
+            elif token.kind is Kind.EMPTY and token.name == "br":
+                element.stands_for_space = True
                 self._append_space()
+            elif element.is_atom or token.name in SHOWN:
+                self._ends_word = True
             self._places.append((element, self._length, False))
             self._waiting.append(element)
 
@@ -159,7 +164,11 @@ class _Reader:
             return
         for element in self._waiting:
             element.space_after = text[0] in _HTML_SPACE
-        self._waiting = []
+        if self._ends_word and self._goes_on(text):
+            for element in self._waiting:
+                element.stands_for_space = True
+            self._append_space()
+        self._waiting, self._ends_word = [], False
         if self._preserves[-1]:
             self._append(text)
             return
@@ -168,6 +177,11 @@ class _Reader:
         self._append(" ".join(filter(None, _SPACES.split(text))))
         if text[-1] in _HTML_SPACE:
             self._append_space()
+
+    def _goes_on(self, text) -> bool:
+        """Returns whether a text begins with the rest of a word."""
+        before = "".join(chunk[-_CONTEXT:] for chunk in self._chunks[-_CONTEXT:])
+        return is_inside_word(before + text[:_CONTEXT], len(before))
 
     def _append(self, text):
         if text:

@@ -1,6 +1,6 @@
 """Which elements of a document separate texts, and which belong to the text around them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from export.markup.parsing.elements import BLOCKS, is_preformatted
 from export.markup.parsing.tokens import Kind, Token
@@ -9,10 +9,10 @@ from export.markup.parsing.tokens import Kind, Token
 def separating_tags(tokens: Sequence[Token], markup: str) -> list[bool]:
     """Returns for each token whether it is a tag that separates the texts before and after it.
 
-    In HTML these are tags of blocks. XML does not say which elements are blocks: those are taken
-    for inline that stand in an element which has a text of its own, or anywhere deeper. In both,
-    the tags of all elements separate that have a block or a significant line feed inside. XHTML is
-    HTML.
+    In HTML these are tags of blocks, and of links that touch each other. XML does not say which
+    elements are blocks: those are taken for inline that stand in an element which has a text of its
+    own, or anywhere deeper. In both, the tags of all elements separate that have a block or a
+    significant line feed inside. XHTML is HTML.
 
     Args:
         tokens: the tokens of a document.
@@ -67,10 +67,46 @@ def local_name(name: str) -> str:
 
 
 def _blocks_of_html(tokens) -> list[bool]:
-    return [
+    found = [
         token.kind in (Kind.START, Kind.EMPTY) and local_name(token.name) in BLOCKS
         for token in tokens
     ]
+    for index in _touching_links(tokens):
+        found[index] = True
+    return found
+
+
+def _touching_links(tokens) -> Iterator[int]:
+    """Yields the start tags of links with text, one of which begins where another ends.
+
+    Where signs touch, as in `[1][2]`, they are parts of a sentence.
+    """
+    stack: list[tuple[int, int]] = []  # index of the start tag, number of texts before it
+    num_texts, last = 0, ""
+    # A link with text that has just ended, and perhaps another one that is open, without text yet.
+    touching: list[int] = []
+    for index, token in enumerate(tokens):
+        is_link = local_name(token.name) == "a"
+        if token.kind is Kind.START:
+            if is_link and len(touching) == 1:
+                touching.append(index)
+            elif len(touching) == 1:
+                touching = []
+            stack.append((index, num_texts))
+        elif token.kind is Kind.END:
+            start, texts_before = stack.pop()
+            if start in touching:
+                touching.remove(start)
+            elif is_link and not touching and num_texts > texts_before:
+                touching = [start]
+            elif len(touching) == 1:
+                touching = []
+        elif token.kind is Kind.TEXT and token.text:
+            if len(touching) > 1 and (last.isalnum() or token.text[0].isalnum()):
+                yield from touching
+            touching, num_texts, last = [], num_texts + 1, token.text[-1]
+        elif token.kind is Kind.EMPTY and len(touching) == 1:
+            touching = []
 
 
 def _separate_parents(stack, found):

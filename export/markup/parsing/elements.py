@@ -6,7 +6,7 @@ The lists follow the HTML standard's categories and its style sheet for renderin
 from collections.abc import Mapping
 
 # They separate sentences: those that the standard's style sheet does not display inline, what is in
-# the head, and the choices of forms.
+# the head, and the buttons, labels and choices of forms.
 BLOCKS = frozenset(
     [
         "address",
@@ -15,6 +15,7 @@ BLOCKS = frozenset(
         "base",
         "blockquote",
         "body",
+        "button",
         "caption",
         "center",
         "col",
@@ -45,6 +46,7 @@ BLOCKS = frozenset(
         "hgroup",
         "hr",
         "html",
+        "label",
         "legend",
         "li",
         "link",
@@ -102,6 +104,8 @@ VOIDS = frozenset(
         "wbr",
     ]
 )
+# They show something, such as a picture, where they stand, and so end the word before them.
+SHOWN = frozenset(["embed", "img", "input", "keygen"])
 # Their content is no prose; it is copied unchanged and kept from the translator.
 OPAQUE = frozenset(
     [

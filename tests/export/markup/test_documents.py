@@ -135,6 +135,65 @@ def test_blocks_are_apart():
     assert (found, seen) == ("<p>SAME</p><p>SAME</p>", ["same"])
 
 
+NEIGHBOURS = {
+    "<button>Save</button><button>Cancel</button>": ["Save", "Cancel"],
+    "<label>Name</label><input><label>E-mail</label><input>": ["Name", "E-mail"],
+    "<a href=a>Home</a><a href=b>About us</a><a href=c>Contact</a>": [
+        *("Home", "About us", "Contact")
+    ],
+    "<nav>go <i><a>Home</a><!-- c --><a name=x></a><a><b>About</b> us</a></i></nav>": [
+        *("go", "Home", "About us")
+    ],
+    "<a>one<br></a><a><img>two</a>": ["one", "two"],
+    # These are parts of a sentence.
+    "<p>see <a>one</a> <a>two</a></p>": ["see one two"],
+    "<p>see <a>one</a>, <a>two</a></p>": ["see one, two"],
+    "<p>see <a name=x></a><a>one</a></p>": ["see one"],
+    "<p>see <a>one</a><a name=x></a></p>": ["see one"],
+    "<p>so<sup><a>[1]</a><a>[2]</a></sup> it is": ["so[1][2] it is"],
+    "<p>so<sup><a>1</a></sup><sup><a>2</a></sup> it is": ["so12 it is"],
+}
+
+
+@pytest.mark.parametrize("document", NEIGHBOURS)
+def test_neighbours_without_white_space(document):
+    seen = []
+
+    def look(texts):
+        seen.extend(texts)
+        return identity(texts)
+
+    found = translate(document, look)
+    assert seen == NEIGHBOURS[document]
+    assert found == document or len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("document", "text", "expected"),
+    [
+        ("one<img>two three", "one two three", "ONE<img>TWO THREE"),
+        ("one<b><input></b><!-- c --><i>two</i>", "one two",
+         "ONE<b><input></b><!-- c --><i>TWO</i>"),
+        ("one,<img>two<svg></svg>three", "one, two three", "ONE,<img>TWO<svg></svg>THREE"),
+        ("<pre>one<img>two</pre>", "one two", "<pre>ONE<img>TWO</pre>"),
+        ("one <img>two", "one two", "ONE <img>TWO"),
+        ("one<img>.", "one.", "ONE<img>."),
+        # A word goes on there.
+        ("one<wbr>two", "onetwo", "ONETWO<wbr>"),
+        ("one<!-- c -->two", "onetwo", "ONETWO<!-- c -->"),
+        ("日<img>本", "日本", "<img>日本"),
+    ],
+)  # fmt: skip
+def test_a_picture_ends_the_word_before_it(document, text, expected):
+    seen = []
+
+    def look(texts):
+        seen.extend(texts)
+        return upper(texts)
+
+    assert (translate(document, look), seen) == (expected, [text])
+
+
 def test_split():
     seen = []
 
