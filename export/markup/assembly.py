@@ -4,14 +4,18 @@ from collections.abc import Sequence
 
 from export.markup.parsing.tokens import escape_text
 from export.markup.segment_text import Inline
-from export.markup.words import Span
+from export.markup.words import Span, writes_spaces
+
+# Stands for an element without words where characters are compared.
+_ELEMENT = "\ufffc"
 
 
 def assemble(root: Inline, places: dict[int, Span], text: str, words: Sequence[Span]) -> str:
     """Writes a translation with its elements.
 
     Tags touch the words that they contain, and white space stands outside. Beside an element
-    without content, there is white space where the source has it, if the translation has some.
+    without words, there is white space where the source has it, and between it and a word that it
+    does not touch in the source, if the language of the translation has spaces.
 
     Args:
         root: the parent of all elements.
@@ -62,50 +66,70 @@ class _Writer:
     def __init__(self, text: str, words: Sequence[Span]):
         self._text, self._words = text, words
         self._chunks: list[str] = []
-        self._has_spaces = any(map(str.isspace, text))
-        self._next = 0  # words before this one are written
-        self._is_spaced = False  # whether the white space before it is
-        self._drops_space = False
+        self._last = " "  # the last character, tags aside; at the start, no white space is missing
+        self._writes_spaces = writes_spaces(text)
+        self._pass(0)
+
+    def _pass(self, end):
+        self._next = end  # words before this one are written
+        # What is known of the white space before it: that of the translation is written, or is to
+        # be left out; the elements there have white space after them; they are not to touch a word.
+        self._is_spaced = self._drops_space = self._wants_space = self._parts_word = False
 
     def _gap(self) -> str:
         """Returns the white space before the next word."""
-        start = self._words[self._next - 1].end if self._next else 0
-        end = self._words[self._next].start if self._next < len(self._words) else len(self._text)
-        return self._text[start:end] if 0 < self._next < len(self._words) else ""
+        if not 0 < self._next < len(self._words):
+            return ""
+        return self._text[self._words[self._next - 1].end : self._words[self._next].start]
+
+    def _write(self, text):
+        if text:
+            self._chunks.append(escape_text(text))
+            self._last = text[-1]
 
     def _write_gap(self):
         if not self._is_spaced:
-            self._chunks.append(escape_text(self._gap()))
+            self._write(self._gap())
             self._is_spaced = True
 
     def _write_space(self):
         """Writes a space that the translation does not have, if its language has spaces."""
-        if self._has_spaces and self._chunks and not self._chunks[-1].endswith(" "):
-            self._chunks.append(" ")
+        if self._writes_spaces and not self._last.isspace():
+            self._write(" ")
+
+    def _write_wanted_space(self):
+        if self._wants_space:
+            if not self._is_spaced and self._next:
+                self._write_gap()
+            elif self._gap() or self._next == 0:
+                self._write_space()
+        self._wants_space = False
+
+    def _start_word(self):
+        """Writes the white space before the next word, or before the start tag there."""
+        self._write_wanted_space()
+        if not self._drops_space:
+            self._write_gap()
+        if self._parts_word and self._text[self._words[self._next].start].isalnum():
+            self._write_space()
 
     def write_words(self, end: int) -> None:
         """Writes the words before one."""
-        if end <= self._next:
-            return
-        if not self._drops_space:
-            self._write_gap()
-        first, last = self._words[self._next], self._words[end - 1]
-        self._chunks.append(escape_text(self._text[first.start : last.end]))
-        self._pass(end)
-
-    def _pass(self, end):
-        self._next, self._is_spaced, self._drops_space = end, False, False
+        if end > self._next:
+            self._start_word()
+            self._write(self._text[self._words[self._next].start : self._words[end - 1].end])
+            self._pass(end)
 
     def write_atom(self, source: str, end: int) -> None:
         """Writes an atom in place of the words before one."""
-        self._write_gap()
+        self._start_word()
         self._chunks.append(source)
+        self._last = self._text[self._words[end - 1].end - 1]
         self._pass(end)
 
     def open(self, tag: str) -> None:
         """Writes a start tag before the next word."""
-        if not self._drops_space:
-            self._write_gap()
+        self._start_word()
         self._chunks.append(tag)
 
     def close(self, tag: str) -> None:
@@ -114,22 +138,25 @@ class _Writer:
 
     def start_empty(self, element: Inline) -> None:
         """Writes an element without words, or its start tag."""
-        if element.space_before:
+        self._write_wanted_space()
+        parts_word = element.is_wordless and not (element.word_before or element.stands_for_space)
+        if element.space_before or (parts_word and self._last.isalnum()):
             self._write_gap()
-            if self._next == len(self._words):
+            if element.is_wordless or self._next == len(self._words):
                 self._write_space()
         self._chunks.append(element.opening)
+        if not element.closing:
+            self._last = _ELEMENT
 
     def end_empty(self, element: Inline) -> None:
-        """Writes the end tag of an element without words, and white space."""
+        """Writes the end tag of an element without words."""
         self._chunks.append(element.closing)
-        if element.space_after:
-            if not self._is_spaced and self._next:
-                self._write_gap()
-            elif self._gap() or self._next == 0:
-                self._write_space()
-        elif element.stands_for_space and not self._is_spaced:
+        self._wants_space = self._wants_space or element.space_after
+        if element.stands_for_space and not element.space_after and not self._is_spaced:
             self._drops_space = True
+        elif element.is_wordless:
+            self._last = _ELEMENT
+            self._parts_word = not (element.word_after or element.stands_for_space)
 
     def finish(self) -> str:
         """Writes what is left, and returns all."""

@@ -34,8 +34,11 @@ class Inline:
             next word.
         parent: the element that it is in.
         children: the elements in it.
+        is_wordless: whether it is an element without words in the source, or an atom.
         space_before: whether white space is before it.
         space_after: whether white space is after it.
+        word_before: whether a letter or digit is before it.
+        word_after: whether a letter or digit is after it.
         stands_for_space: whether the text has white space for it, which the document has not.
         text: the text of an atom.
     """
@@ -46,8 +49,11 @@ class Inline:
     words: Span = _NO_WORDS
     parent: "Inline | None" = None
     children: "list[Inline]" = dataclasses.field(default_factory=list)
+    is_wordless: bool = False
     space_before: bool = False
     space_after: bool = False
+    word_before: bool = False
+    word_after: bool = False
     stands_for_space: bool = False
     text: str = ""
 
@@ -119,10 +125,11 @@ class _Reader:
         self._chunks: list[str] = []
         self._length, self._ends_in_space = 0, True
         self.root = Inline("")
-        self._open = [self.root]
+        self._open = [(self.root, 0)]  # the open elements, and where they start
         # In the order of the document: where an element starts, or, with False, where it ends.
         self._places: list[tuple[Inline, int, bool]] = []
-        self._waiting: list[Inline] = []  # whether white space follows is not known yet
+        self._waiting: list[Inline] = []  # what follows them is not known yet
+        self._follows_element = False  # whether one of them is an element
         self._ends_word = False  # whether a word that one of them follows ends there
 
     def read(self, token: Token) -> None:
@@ -130,13 +137,14 @@ class _Reader:
         if token.kind is Kind.TEXT:
             self._read_text(token.text)
         elif token.kind is Kind.START:
-            self._open.append(self._add(token.source))
+            self._open.append((self._add(token.source), self._length))
             self._preserves.append(preserves_space(token, self._preserves[-1]))
         elif token.kind is Kind.END:
-            element = self._open.pop()
+            element, start = self._open.pop()
             self._preserves.pop()
             element.closing = token.source
-            self._places.append((element, self._length, False))
+            element.is_wordless = start == self._length
+            self._end(element, is_waiting=element.is_wordless)
         else:
             element = self._add(token.source)
             element.is_atom = token.kind is Kind.ATOM
@@ -148,27 +156,36 @@ class _Reader:
                 self._append_space()
             elif element.is_atom or token.name in SHOWN:
                 self._ends_word = True
-            self._places.append((element, self._length, False))
-            self._waiting.append(element)
+            element.is_wordless = token.kind is not Kind.OTHER
+            self._end(element, is_waiting=True)
 
     def _add(self, source) -> Inline:
-        element = Inline(source, parent=self._open[-1])
-        element.space_before = self._ends_in_space and self._length > 0
+        element = Inline(source, parent=self._open[-1][0])
+        if self._chunks and not self._follows_element:
+            element.space_before = self._ends_in_space
+            element.word_before = self._chunks[-1][-1].isalnum()
         if element.parent is not None:
             element.parent.children.append(element)
         self._places.append((element, self._length, True))
         return element
+
+    def _end(self, element, is_waiting):
+        self._places.append((element, self._length, False))
+        if is_waiting:
+            self._waiting.append(element)
+            self._follows_element = self._follows_element or element.is_wordless
 
     def _read_text(self, text):
         if not text:
             return
         for element in self._waiting:
             element.space_after = text[0] in _HTML_SPACE
+            element.word_after = text[0].isalnum()
         if self._ends_word and self._goes_on(text):
             for element in self._waiting:
                 element.stands_for_space = True
             self._append_space()
-        self._waiting, self._ends_word = [], False
+        self._waiting, self._follows_element, self._ends_word = [], False, False
         if self._preserves[-1]:
             self._append(text)
             return

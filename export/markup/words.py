@@ -66,6 +66,12 @@ def is_inside_word(text: str, place: int) -> bool:
     return any(start < place < end for start, end in split_words(text))
 
 
+def writes_spaces(text: str) -> bool:
+    """Returns whether a text is in a language that has spaces between words."""
+    classes = text.translate(_CLASSES)
+    return "s" in classes or ("w" in classes and "i" not in classes)
+
+
 def is_sign(word: str) -> bool:
     """Returns whether a word has no letter or digit."""
     return not any(map(str.isalnum, word))

@@ -49,6 +49,39 @@ def test_by_hand(document, target, links, expected):
     assert html(document, fixed(source, target, links)) == expected
 
 
+@pytest.mark.parametrize(
+    ("document", "target", "links", "expected"),
+    [
+        # The white space that the source has before it, also where the translation has none.
+        ("3 photos <code>y</code>!", "3 Fotos.", "0-0 1-1", "3 Fotos <code>y</code>."),
+        ("3 photos <img>.", "3 Fotos.", "0-0 1-1", "3 Fotos <img>."),
+        ("has <i translate=no>X</i>.", "hat er.", "0-1", "hat er <i translate=no>X</i>."),
+        ("hi <b><img></b>!", "Hallo!", "0-0", "Hallo <b><img></b>!"),
+        ("photos <i class=x></i> <img><img>!", "Fotos.", "0-0",
+         "Fotos <i class=x></i> <img><img>."),
+        # It does not touch a word that it does not touch in the source.
+        ("to Ulm <code>f()</code>, at 3 goes", "nach Ulm geht um 3", "0-0 1-1 5-2 3-3 4-4",
+         "nach Ulm <code>f()</code> geht um 3"),
+        ("we (<img>) go", "wir gehen", "0-0 2-1", "wir <img> gehen"),
+        ("a <i></i>, b", "A B", "0-0 2-1", "A <i></i> B"),
+        ("a b <b><img></b> c", "C B A", "0-2 1-1 2-0", "<b><img></b> C B A"),
+        # Where it touches a word in the source, and beside signs, there is none.
+        ("a <img>b", "B A", "0-1 1-0", "<img>B A"),
+        ("a<img> b", "A B", "0-0 1-1", "A<img> B"),
+        ("a (<img>) b", "A () B", "0-0 1-1 2-2", "A (<img>) B"),
+        # Chinese has no spaces.
+        ("see <img> <code>f()</code>, it", "看是红色", "0-0", "看是红色<img><code>f()</code>"),
+    ],
+)  # fmt: skip
+def test_white_space_beside_elements_without_words(document, target, links, expected):
+    """Text of atoms, of which the translation has no copy, does not count."""
+    import re
+
+    source = " ".join(re.sub("<code>.*?</code>|<i trans.*?</i>|<[^>]*>", "", document).split())
+    translation = fixed(source, target, links)([source])
+    assert html(document, lambda texts: translation * len(texts)) == expected
+
+
 def test_no_tag_inside_a_word():
     assert html("un<b>believ</b>able <i>th</i>ing", upper) == "<b>UNBELIEVABLE</b> <i>THING</i>"
     # Two elements have parts of the same word: the first one gets it.
