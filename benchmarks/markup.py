@@ -43,6 +43,7 @@ SOUP = (
     "&amp;", "&nbsp;", "&notit;", "&#0;", "<p x='", "<code>", "</code>", "<span translate=no>",
     "</span>", "\0", "\r", "\n", " ", "<template>", "</template>", "<html lang=x>", "<body>",
     "</body>", "<head>", "<title>", "</title>", "<iframe>", "</iframe>", "<math>", "</math>",
+    "<noscript>", "</noscript>",
 )  # fmt: skip
 
 

@@ -116,6 +116,7 @@ OPAQUE = frozenset(
         "math",
         "noembed",
         "noframes",
+        "noscript",
         "object",
         "plaintext",
         "script",
@@ -130,8 +131,11 @@ OPAQUE = frozenset(
 CODE = frozenset(["code", "kbd", "samp", "var"])
 # White space is significant.
 PREFORMATTED = frozenset(["listing", "pre"])
-# The parser of HTML takes their content as characters without references.
-RAW_TEXT = frozenset(["iframe", "noembed", "noframes", "plaintext", "script", "style", "xmp"])
+# The parser of HTML takes their content as characters without references. It does so with
+# <noscript> where scripts run, as in a browser.
+RAW_TEXT = frozenset(
+    ["iframe", "noembed", "noframes", "noscript", "plaintext", "script", "style", "xmp"]
+)
 
 
 def may_translate(name: str, attributes: Mapping[str, str | None], inherited: bool) -> bool:

@@ -47,9 +47,10 @@ def parse_html(document: str, max_depth: int) -> list[Token]:
         ) from error
     document = document.replace("\r\n", "\n").replace("\r", "\n")
     clean = clean_html(document)
-    # `sanitize` would remove what could be a script. Without scripting, <noscript> is parsed.
+    # `sanitize` would remove what could be a script. Without scripting, the standard would move a
+    # picture in a <noscript> of the head to the body, where it is always loaded.
     parsed = justhtml.JustHTML(
-        clean.text, sanitize=False, track_node_locations=True, scripting_enabled=False
+        clean.text, sanitize=False, track_node_locations=True, scripting_enabled=True
     )
     return list(_Walk(clean, max_depth).tokens(parsed.root))
 

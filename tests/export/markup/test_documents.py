@@ -65,6 +65,29 @@ def test_what_is_not_translated_is_unchanged():
     assert translate(page.replace("\n", "\r\n"), identity) == page.replace("\n", "\r\n")
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<img height=1 src='pixel?a=1&b=2'/>",
+        "<link rel=stylesheet href=x><style>p > b {}</style>",
+        "<p>Turn scripts on &amp; <b>reload</p> <? x ?></a b=c><!x>",
+        "<!-- <? x",
+        "<plaintext>",
+    ],
+)
+def test_noscript_is_unchanged(content):
+    """It stays where it is, as in a browser that runs scripts."""
+    noscript = f"<NOSCRIPT >{content}</NOSCRIPT >"
+    for page in (
+        "<head>{}<title>{}</title></head>",
+        "<!DOCTYPE html><html><head>\n{}\n</head><body>{}<p>x</p></body></html>",
+        "<body>\n{}<p>{}</p></body>",
+        "<p>one</p>{}{}",
+    ):
+        found = translate(page.format(noscript, "two"))
+        assert found == page.replace("one", "ONE").replace("x", "X").format(noscript, "TWO")
+
+
 def test_a_page():
     found = translate(PAGE)
     assert "<title>A &amp; B</title>" in found
