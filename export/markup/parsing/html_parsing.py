@@ -23,6 +23,11 @@ _TAIL = re.compile(r"(?:[ \t\n\f\r]++|</(?:body|html)[ \t\n\f\r]*+>)*+\Z", re.IG
 _COMMENT = re.compile("<!--([^>]*)-->")
 # The parser drops a line feed at their start.
 _DROPPING = ("pre", "listing", "textarea")
+# A fragment that the parser would drop the tags of, because it only knows them in a table.
+_TABLE_PART = re.compile(
+    r"(?:[^<]++|<!--.*?-->)*+</?(?:caption|col|colgroup|tbody|td|tfoot|th|thead|tr)[ \t\n\f\r/>]",
+    re.IGNORECASE | re.DOTALL,
+)
 # An element of the tree that needs no tags in the document.
 _OPTIONAL = frozenset(("html", "head", "body", "tbody", "colgroup", "tr"))
 
@@ -30,7 +35,8 @@ _OPTIONAL = frozenset(("html", "head", "body", "tbody", "colgroup", "tr"))
 def parse_html(document: str, max_depth: int) -> list[Token]:
     """Returns the tokens of a document or a fragment.
 
-    Line ends become line feeds, as the standard prescribes.
+    Line ends become line feeds, as the standard prescribes. A fragment that begins with a part of a
+    table, such as a cell, is read as if it stood in one.
 
     Args:
         document: the document.
@@ -46,13 +52,14 @@ def parse_html(document: str, max_depth: int) -> list[Token]:
             "HTML needs the package justhtml: pip install 'tf-transformer[markup]'"
         ) from error
     document = document.replace("\r\n", "\n").replace("\r", "\n")
-    clean = clean_html(document)
+    added = "<table>" if _TABLE_PART.match(document) else ""
+    clean = clean_html(added + document)
     # `sanitize` would remove what could be a script. Without scripting, the standard would move a
     # picture in a <noscript> of the head to the body, where it is always loaded.
     parsed = justhtml.JustHTML(
         clean.text, sanitize=False, track_node_locations=True, scripting_enabled=True
     )
-    return list(_Walk(clean, max_depth).tokens(parsed.root))
+    return list(_Walk(clean, max_depth, len(added)).tokens(parsed.root))
 
 
 class _Walk:
@@ -61,13 +68,15 @@ class _Walk:
     Args:
         document: the document.
         max_depth: the deepest nesting to accept.
+        start: where the document begins; a tag before it was added, and gives no token.
     """
 
-    def __init__(self, document: CleanDocument, max_depth: int):
+    def __init__(self, document: CleanDocument, max_depth: int, start: int):
         self._document, self._comments = document
         self._max_depth = max_depth
+        self._start = start
         # Where the last token ends in the document; None where it does not stand there as such.
-        self._end: int | None = 0
+        self._end: int | None = start
 
     def tokens(self, root: Any) -> Iterator[Token]:
         """Yields the tokens of the tree below a node."""
@@ -120,6 +129,8 @@ class _Walk:
     def _start_tag(self, node) -> str:
         """Returns the start tag; nothing if the document has none and needs none."""
         start = node.origin_offset
+        if start is not None and start < self._start:
+            return ""
         match = START_TAG.match(self._document, start) if start is not None else None
         if match:
             return match[0]

@@ -339,6 +339,30 @@ def test_soup_is_repaired(document):
     assert translate(document) == SOUP[document]
 
 
+PARTS_OF_TABLES = {
+    "<td>cell</td><td>b</td>": "<td>CELL</td><td>B</td>",
+    " <!-- c -->\n<tr><TD\n>x y</td></tr>\n": " <!-- c -->\n<tr><TD\n>X Y</td></tr>\n",
+    "<th>a<td>b<tr><td>c": "<th>A</th><td>B</td><tr><td>C</td></tr>",
+    "<caption>c</caption><colgroup><col></colgroup><col><thead><tr><th>h</th></tr></thead>": (
+        "<caption>C</caption><colgroup><col></colgroup><col><thead><tr><th>H</th></tr></thead>"
+    ),
+    "<tbody><tr><td><table><td>x</table>y</td></tr></tbody>\r\n": (
+        "<tbody><tr><td><table><td>X</td></table>Y</td></tr></tbody>\r\n"
+    ),
+    "<tfoot><tr><td><pre>\nx</pre></td></tr></tfoot></table><p>y</p>": (
+        "<tfoot><tr><td><pre>\nX</pre></td></tr></tfoot><p>Y</p>"
+    ),
+    "a <td>b</td>": "A <td>B</td>",
+    "</tr><tr><td>a<? x ?></td>": "<tr><td>A<? x ?></td></tr>",
+    "<tdx>y</tdx>": "<tdx>Y</tdx>",
+}
+
+
+@pytest.mark.parametrize("document", PARTS_OF_TABLES)
+def test_parts_of_tables(document):
+    assert translate(document) == PARTS_OF_TABLES[document]
+
+
 DEEP = 100_000
 
 
