@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from export.markup.parsing.tokens import escape_text
 from export.markup.segment_text import Inline
-from export.markup.words import Span, writes_spaces
+from export.markup.words import Span, is_part_of_word, writes_spaces
 
 # Stands for an element without words where characters are compared.
 _ELEMENT = "\ufffc"
@@ -110,7 +110,7 @@ class _Writer:
         self._write_wanted_space()
         if not self._drops_space:
             self._write_gap()
-        if self._parts_word and self._text[self._words[self._next].start].isalnum():
+        if self._parts_word and is_part_of_word(self._text[self._words[self._next].start]):
             self._write_space()
 
     def write_words(self, end: int) -> None:
@@ -140,7 +140,7 @@ class _Writer:
         """Writes an element without words, or its start tag."""
         self._write_wanted_space()
         parts_word = element.is_wordless and not (element.word_before or element.stands_for_space)
-        if element.space_before or (parts_word and self._last.isalnum()):
+        if element.space_before or (parts_word and is_part_of_word(self._last)):
             self._write_gap()
             if element.is_wordless or self._next == len(self._words):
                 self._write_space()

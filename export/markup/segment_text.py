@@ -9,7 +9,7 @@ from export.markup.parsing.elements import SHOWN
 from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.segmentation import Segment
 from export.markup.structure import preserves_space
-from export.markup.words import Span, is_inside_word, split_words
+from export.markup.words import Span, is_inside_word, is_part_of_word, split_words
 from tf_transformer.errors import InputError
 
 # Splits a text into consecutive parts, such as sentences, that are translated on their own. The
@@ -37,8 +37,8 @@ class Inline:
         is_wordless: whether it is an element without words in the source, or an atom.
         space_before: whether white space is before it.
         space_after: whether white space is after it.
-        word_before: whether a letter or digit is before it.
-        word_after: whether a letter or digit is after it.
+        word_before: whether a letter, digit or mark is before it.
+        word_after: whether a letter, digit or mark is after it.
         stands_for_space: whether the text has white space for it, which the document has not.
         text: the text of an atom.
     """
@@ -163,7 +163,7 @@ class _Reader:
         element = Inline(source, parent=self._open[-1][0])
         if self._chunks and not self._follows_element:
             element.space_before = self._ends_in_space
-            element.word_before = self._chunks[-1][-1].isalnum()
+            element.word_before = is_part_of_word(self._chunks[-1][-1])
         if element.parent is not None:
             element.parent.children.append(element)
         self._places.append((element, self._length, True))
@@ -180,7 +180,7 @@ class _Reader:
             return
         for element in self._waiting:
             element.space_after = text[0] in _HTML_SPACE
-            element.word_after = text[0].isalnum()
+            element.word_after = is_part_of_word(text[0])
         if self._ends_word and self._goes_on(text):
             for element in self._waiting:
                 element.stands_for_space = True

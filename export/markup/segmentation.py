@@ -5,12 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from export.markup.parsing.elements import OPAQUE, may_translate
 from export.markup.parsing.tokens import Kind, Token, escape_text
-from export.markup.structure import (
-    breaks_lines,
-    local_name,
-    preserves_space,
-    separating_tags,
-)
+from export.markup.structure import breaks_lines, local_name, preserves_space, separating_tags
 
 # Text of an atom that is longer is kept from the translator: it is no part of a sentence.
 _MAX_ATOM_LENGTH = 80

@@ -61,6 +61,11 @@ def split_words(text: str) -> list[Span]:
     return [Span(*match.span()) for match in _WORD.finditer(text.translate(_CLASSES))]
 
 
+def is_part_of_word(char: str) -> bool:
+    """Returns whether a character is a letter, a digit or a mark."""
+    return _CLASSES[ord(char)] in "wim"
+
+
 def is_inside_word(text: str, place: int) -> bool:
     """Returns whether the characters before and after a place belong to the same word."""
     return any(start < place < end for start, end in split_words(text))

@@ -68,6 +68,7 @@ def test_by_hand(document, target, links, expected):
         # Where it touches a word in the source, and beside signs, there is none.
         ("a <img>b", "B A", "0-1 1-0", "<img>B A"),
         ("a<img> b", "A B", "0-0 1-1", "A<img> B"),
+        ("cafe\u0301<img> b", "CAFE B", "0-0 1-1", "CAFE<img> B"),
         ("a (<img>) b", "A () B", "0-0 1-1 2-2", "A (<img>) B"),
         # Chinese has no spaces.
         ("see <img> <code>f()</code>, it", "看是红色", "0-0", "看是红色<img><code>f()</code>"),
