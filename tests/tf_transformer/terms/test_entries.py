@@ -142,12 +142,22 @@ URLS = [
     ("(http://a.b/c), www.d.e!", ["http://a.b/c", "www.d.e"]),
     ("HTTP://A.B and ftp://x", ["HTTP://A.B", "ftp://x"]),
     ("http:// and www.", []),
-    ("看https://a.b/c。", ["https://a.b/c。"]),
+    (
+        "看https://a.b/c。谢谢 https://a.b/d看，“https://e.f”。",
+        ["https://a.b/c", "https://a.b/d", "https://e.f"],
+    ),
+    (
+        "http://a.b/c_(d)_(e)/[f], (https://a.b/c?d=(e)).",
+        ["http://a.b/c_(d)_(e)/[f", "https://a.b/c?d=(e)"],
+    ),
+    ("(see http://a.b) http://c.d/e(f", ["http://a.b", "http://c.d/e"]),
+    ('<a href="https://a.b/é">«ftp://c.d»', ["https://a.b/é", "ftp://c.d"]),
 ]
 EMAILS = [
     ("Write to a.b+c@d-e.org.", ["a.b+c@d-e.org"]),
     ("x@y and @z.org", []),
     ("a@b.co.uk,c@d.de", ["a@b.co.uk", "c@d.de"]),
+    ("müller@b.de 写信给a@b.de吧", ["müller@b.de", "a@b.de"]),
 ]
 PLACEHOLDERS = [
     ("Hi {name}, {} and {0}", ["{name}", "{}", "{0}"]),
@@ -159,6 +169,7 @@ NUMBERS = [
     ("3 of 1,000.50 at 12:30 on 1/2/2003", ["3", "1,000.50", "12:30", "1/2/2003"]),
     ("x86, B2B, 2nd and 3.", ["3"]),
     ("第3章", ["3"]),
+    ("é5 5é x_1 2_ 7年 -8", ["7", "8"]),
 ]
 
 
