@@ -22,8 +22,8 @@ from export.commands import (
     translate_cli,
     web_cli,
 )
-from export.commands.document_options import add_document_languages, given_document_languages
-from export.commands.language_id_options import (
+from export.commands.options.documents import add_document_languages, given_document_languages
+from export.commands.options.language_id import (
     add_language_id,
     given_classifier,
     make_identifier,

@@ -11,8 +11,8 @@ import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from export.commands.client_options import given_client_options
-from export.commands.document_options import given_document_languages
+from export.commands.options.client import given_client_options
+from export.commands.options.documents import given_document_languages
 from export.lines.line_batches import open_lines
 from export.lines.line_output import check_output, open_output
 from tf_transformer.command_line.command_options import given_models, given_search, text

@@ -4,7 +4,7 @@ import argparse
 import contextlib
 from collections.abc import Iterator
 
-from export.commands.client_options import given_client_options
+from export.commands.options.client import given_client_options
 from export.lines.line_batches import BATCH_SIZE
 from export.lines.line_translations import Translate
 from tf_transformer.command_line.command_options import given_search

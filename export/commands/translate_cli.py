@@ -11,23 +11,23 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from export.commands.bulk_cli import add_bulk_options, is_bulk, run_bulk
-from export.commands.client_options import add_client_options, given_client_options
-from export.commands.confidence_options import (
+from export.commands.markup_cli import add_markup_options, check_markup, run_markup
+from export.commands.options.client import add_client_options, given_client_options
+from export.commands.options.confidence import (
     add_confidence,
     check_confidence,
     confident,
     connect_with_confidence,
     given_calibration,
 )
-from export.commands.document_options import add_document_languages, given_document_languages
-from export.commands.markup_cli import add_markup_options, check_markup, run_markup
-from export.commands.server_lines import connect
-from export.commands.term_options import (
+from export.commands.options.documents import add_document_languages, given_document_languages
+from export.commands.options.terms import (
     TermLines,
     add_term_options,
     connect_with_terms,
     given_terms,
 )
+from export.commands.server_lines import connect
 from export.lines.line_batches import open_lines, unless_empty
 from export.lines.line_output import check_output, output_path
 from export.lines.line_translations import Translate, write_translations

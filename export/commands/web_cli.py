@@ -5,7 +5,7 @@ import importlib.util
 import logging
 import sys
 
-from export.commands.client_options import add_client_options, given_client_options
+from export.commands.options.client import add_client_options, given_client_options
 from tf_transformer.command_line.command_options import text
 from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.errors import InputError

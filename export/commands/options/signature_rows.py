@@ -5,7 +5,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from export.commands.client_options import given_client_options
+from export.commands.options.client import given_client_options
 from export.lines.line_batches import BATCH_SIZE
 from tf_transformer.command_line.command_options import given_search
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from export.commands.signature_rows import Call, connect_to_signature
+from export.commands.options.signature_rows import Call, connect_to_signature
 from export.lines.line_translations import Translate
 from export.saved_model.signature_names import CONFIDENCE
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
