@@ -298,6 +298,10 @@ WRONG = {
         "translate --model-dir {model} --split-sentences --document-languages German",
         "expected the code of a document's language, such as 'de'. Received: 'German'",
     ),
+    "translate, unknown language of documents": (
+        "translate --model-dir {model} --split-sentences --document-languages en xx",
+        "--document-languages xx: no abbreviations are known; expected some of cs, da",
+    ),
     "translate, languages of a server": (
         "translate --server localhost:8501 --split-sentences --document-languages en",
         "--document-languages is valid only with --model-dir",

@@ -20,7 +20,6 @@ from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import name_in_errors
-from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.text.language_tags import written_tags
 
 # Options of `translate` that choose among several translations, or are for lines.
@@ -83,9 +82,8 @@ def run_markup(
     with open_lines(options.input) as lines:
         if lines.column is not None:
             raise InputError(f"--input {options.input}: expected a document, not a column")
-        check_output(options.output, lines, list(model_dirs))
-        if options.output and options.adapter:
-            check_output_file("--output", options.output, inputs=[options.adapter])
+        files = (options.adapter, options.shortlist)
+        check_output(options.output, lines, list(model_dirs), files)
         with name_in_errors(lines.name):
             document = _read(lines.file)
         with contextlib.ExitStack() as stack:

@@ -5,7 +5,6 @@ TensorFlow is imported only after all arguments and files have been checked.
 
 import argparse
 import contextlib
-import pathlib
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -59,7 +58,6 @@ from tf_transformer.command_line.reranking_options import (
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
-from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.text.language_tags import add_tags, check_tag, written_tags
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
@@ -178,10 +176,8 @@ def _run_translate(options):
         run_markup(options, checked.prepare, checked.directories(), checked.shortlist)
         return
     with open_lines(options.input, options.shard) as lines, contextlib.ExitStack() as stack:
-        check_output(options.output, lines, checked.directories())
-        for path in filter(None, (options.adapter, options.confidence)):
-            if options.output:
-                check_output_file("--output", options.output, inputs=[pathlib.Path(path)])
+        files = (options.adapter, options.confidence or None, options.terms, options.shortlist)
+        check_output(options.output, lines, checked.directories(), files)
         request = None
         if is_resumable(options.output, lines):
             request = _request(options, checked)

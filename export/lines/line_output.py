@@ -23,7 +23,10 @@ def output_path(name: str) -> pathlib.Path | None:
 
 
 def check_output(
-    path: pathlib.Path | None, lines: Lines, model_dirs: Sequence[pathlib.Path] = ()
+    path: pathlib.Path | None,
+    lines: Lines,
+    model_dirs: Sequence[pathlib.Path] = (),
+    inputs: Sequence[str | pathlib.Path | None] = (),
 ) -> None:
     """Checks that `open_output` can write the output, and that it replaces nothing that is read.
 
@@ -31,10 +34,11 @@ def check_output(
         path: the output; None is standard output.
         lines: the input.
         model_dirs: the model directories that are read.
+        inputs: other files that are read; None is no file.
 
     Raises:
         OSError: the file is not writable, see `check_writable`, or standard output is closed.
-        InputError: the output, or its `.partial` file, is the input or a file of the model, or the
+        InputError: the output, or its `.partial` file, is an input or a file of the model, or the
             latter is a link, a pipe or a folder.
     """
     if path is None:
@@ -44,7 +48,8 @@ def check_output(
     else:
         check_writable(path)
         for file in (path, partial_path(path)):
-            check_output_file("--output", file, model_dirs)
+            read_files = [pathlib.Path(name) for name in inputs if name is not None]
+            check_output_file("--output", file, model_dirs, read_files)
         written = [file.stat() for file in (path, partial_path(path)) if file.exists()]
     read = lines.status()
     if read and any(os.path.samestat(read, status) for status in written):

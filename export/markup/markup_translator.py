@@ -15,12 +15,15 @@ from export.markup.placement import Placement
 from export.markup.segment_text import SegmentText, Split, segment_text
 from export.markup.segmentation import Segment, segments
 from export.markup.word_links import WordLinks, word_links
-from export.markup.words import Span, overlapping, split_words
+from export.markup.words import Span, is_inside_word, overlapping, split_words
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 
 MARKUPS = ("html", "xml")
 MAX_BYTES, MAX_DEPTH = 2**25, 2**17
+# If a text has more different atoms, the translator reads none, so that time is bounded.
+_MAX_ATOMS = 200
+_CONTEXT = 16  # characters of a text that show whether a word goes on
 
 
 class TranslatedDocument(NamedTuple):
@@ -159,23 +162,62 @@ class MarkupTranslator:
 
 
 def _remove_lost_atoms(segment: Segment, translation: str) -> bool:
-    """Removes the text of atoms that a translation has fewer copies of; returns whether it did."""
+    """Removes the text of atoms without copies of their own; returns whether it did.
+
+    These are atoms that a translation has too few copies of, that are part of a word, or whose text
+    is also in another atom: it cannot be told then which copy is that of which atom.
+    """
     atoms = collections.Counter(
         token.text for token in segment.tokens if token.kind is Kind.ATOM and token.text
     )
     if not atoms:
         return False
-    words = [translation[start:end] for start, end in split_words(translation)]
-    joined = f" {' '.join(words)} "
-    lost = set()
-    for text, number in atoms.items():
-        copy = " ".join(text[start:end] for start, end in split_words(text))
-        if not copy or joined.count(f" {copy} ") < number:
-            lost.add(text)
+    lost = set(atoms)
+    if len(atoms) <= _MAX_ATOMS:
+        words = _words_of(translation)
+        copies = {text: _words_of(text) for text in atoms}
+        lost = _parts_of_words(segment) | {
+            text
+            for text, copy in copies.items()
+            if not copy
+            or _count(copy, words) < atoms[text]
+            or any(_count(copy, other) for name, other in copies.items() if name != text)
+        }
     for token in segment.tokens:
         if token.kind is Kind.ATOM and token.text in lost:
             token.text = ""
     return bool(lost)
+
+
+def _words_of(text: str) -> list[str]:
+    return [text[start:end] for start, end in split_words(text)]
+
+
+def _count(copy: Sequence[str], words: Sequence[str]) -> int:
+    """Counts how often words follow each other in others, without overlaps."""
+    number, index = 0, 0
+    while index + len(copy) <= len(words):
+        if words[index : index + len(copy)] == copy:
+            number += 1
+            index += len(copy)
+        else:
+            index += 1
+    return number
+
+
+def _parts_of_words(segment: Segment) -> set[str]:
+    """Returns the texts of atoms that a word goes on before or after, as in `<code>x</code>s`."""
+    found = set()
+    before, atom, before_atom = "", "", ""  # the text before, and an atom that has just been read
+    for token in [*segment.tokens, Token(Kind.TEXT, "", text=" ")]:
+        if token.text:
+            own = before_atom + atom + token.text[:_CONTEXT]
+            ends = (len(before_atom), len(before_atom) + len(atom))
+            if atom and any(is_inside_word(own, end) for end in ends):
+                found.add(atom)
+            atom, before_atom = (token.text, before) if token.kind is Kind.ATOM else ("", "")
+            before = token.text[-_CONTEXT:]
+    return found
 
 
 class _Cache:

@@ -96,11 +96,18 @@ def segment_text(segment: Segment, split: Split | None = None) -> SegmentText:
     parts = _parts(text, split)
     words = reader.words(parts)
     reader.count_words(words)
-    ends = (segment.tokens[0], segment.tokens[-1])
-    first, last = (token.text if token.kind is Kind.TEXT else "" for token in ends)
+    first, last = _outer_text(segment.tokens), _outer_text(segment.tokens[::-1])
     before = first[: len(first) - len(first.lstrip())]
     after = last[len(last.rstrip()) :]
     return SegmentText(escape_text(before), escape_text(after), text, words, parts, reader.root)
+
+
+def _outer_text(tokens) -> str:
+    """Returns the text of the first tokens, after tags of inline elements, or "" without one."""
+    for token in tokens:
+        if token.kind not in (Kind.START, Kind.END, Kind.OTHER):
+            return token.text if token.kind is Kind.TEXT else ""
+    return ""
 
 
 def _parts(text, split) -> list[Span]:

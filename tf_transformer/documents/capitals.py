@@ -31,7 +31,7 @@ class Capitals(NamedTuple):
         is_upper: `(batch,)` bool, all letters are capitals, in two words or more. A single word
             may be an acronym.
         is_title: `(batch,)` bool, the words start with capitals. Short ones need not, unless a
-            period ends the sentence: it is rather an ordinary one with names.
+            period, `?` or `!` ends the sentence: it is rather an ordinary one with names.
         is_every_word: `(batch,)` bool, the short ones of a title, too.
         in_span: bool, ragged `(batch, (words))`, the word is one of several in capitals that
             follow each other, but are not the whole sentence; words are separated by white space.
@@ -72,8 +72,8 @@ def find_capitals(text: tf.Tensor, is_wanted: tf.Tensor) -> Capitals:
     is_title = is_wanted & has_lower & (num_starts >= _SHORTEST_TITLE)
     is_title &= (num_long_starts == num_long) & (share >= _TITLE_SHARE)
     is_title &= 2 * num_upper < num_starts  # not a sentence in capitals with other words in it
-    ends_in_period = tf.strings.regex_full_match(text, r"(?s).*\.[^\pL\pN]*")
-    is_title &= ~ends_in_period | (num_starts == num_words)
+    ends_in_stop = tf.strings.regex_full_match(text, r"(?s).*[.!?\x{2026}][^\pL\pN]*")
+    is_title &= ~ends_in_stop | (num_starts == num_words)
     is_free = is_wanted & ~all_upper & ~is_title
     in_span = _spans(is_upper, is_long_upper)
     in_span = words.with_flat_values(in_span & tf.gather(is_free, words.value_rowids()))

@@ -11,15 +11,18 @@ _FOUND, _NEW = "\x1f", "\x1e"
 # What ends a URL: white space, quotation marks, the letters and the punctuation of scripts without
 # spaces between words.
 _AROUND_URL = (
-    rf"\s\p{{Z}}{_FOUND}{_NEW}<>\"\x{{AB}}\x{{BB}}\x{{2018}}-\x{{201F}}\x{{2026}}{UNSPACED_CLASS}"
+    rf"\s\p{{Z}}{_FOUND}{_NEW}<>`\"\x{{AB}}\x{{BB}}\x{{2018}}-\x{{201F}}\x{{2026}}{UNSPACED_CLASS}"
     r"\x{3001}-\x{303F}\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF20}\x{FF3B}-\x{FF40}\x{FF5B}-\x{FF65}"
 )
-_IN_BRACKETS = rf"\([^(){_AROUND_URL}]*\)"
+_URL_CHARACTER = rf"[^()\[\]{{}}{_AROUND_URL}]"
+_IN_BRACKETS = "|".join(
+    (rf"\({_URL_CHARACTER}*\)", rf"\[{_URL_CHARACTER}*\]", rf"\{{{_URL_CHARACTER}*\}}")
+)
 # Of the syntax of RE2, one for each kind of `SPAN_BITS`.
 _PATTERNS = {
     # Without the punctuation after an address; brackets only in pairs.
-    "urls": rf"(?i:(?:https?|ftp)://|www\.)(?:[^(){_AROUND_URL}]|{_IN_BRACKETS})*"
-    rf"(?:[^(){_AROUND_URL}.,;:!?'\[\]{{}}]|{_IN_BRACKETS})",
+    "urls": rf"(?i:(?:https?|ftp)://|www\.)(?:{_URL_CHARACTER}|{_IN_BRACKETS})*"
+    rf"(?:[^()\[\]{{}}{_AROUND_URL}.,;:!?']|{_IN_BRACKETS})",
     "emails": r"[\p{Latin}\p{Greek}\p{Cyrillic}0-9._%+-]+"
     r"@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}",
     "placeholders": "|".join(

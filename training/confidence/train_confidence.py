@@ -66,8 +66,8 @@ def train_confidence(
 ) -> Fit:
     """Translates a corpus and calibrates the probabilities of the words of the translations.
 
-    The translations that have words are halved in turn: the first, the third and so on are for the
-    fit, the others for the errors.
+    The translations that have words, and a reference that is not blank, are halved in turn: the
+    first, the third and so on are for the fit, the others for the errors.
 
     Args:
         translator: the translator.
@@ -75,7 +75,7 @@ def train_confidence(
         references: their references.
 
     Raises:
-        InputError: as `fit`, or fewer than two translations have words.
+        InputError: as `fit`, or fewer than two translations have words and a reference.
     """
     compute = tf.function(
         lambda source, target: word_log_odds(translator, source, target),
@@ -92,12 +92,12 @@ def train_confidence(
         for row, reference in enumerate(references[batch]):
             decoded = [word.decode() for word in words[row].numpy()]
             outcomes = np.array(right_words(decoded, reference), float)
-            if outcomes.size:
+            if outcomes.size and reference.strip():
                 rows.append((log_odds[row].numpy(), outcomes))
     if len(rows) < 2:
         raise InputError(
-            f"expected at least 2 translations with words. Received: {len(rows)}, of "
-            f"{len(texts):,} sources"
+            f"expected at least 2 translations with words, and with a reference. Received: "
+            f"{len(rows)}, of {len(texts):,} sources"
         )
     log_odds, is_right = _joined(rows[::2])
     scale, offset = fit(log_odds, is_right)

@@ -4,6 +4,9 @@ import argparse
 
 from tf_transformer.command_line.command_options import text
 from tf_transformer.documents.abbreviations import LANGUAGES, find_abbreviations
+from tf_transformer.errors import InputError
+
+_WITHOUT_ABBREVIATIONS = ("zh", "ja")
 
 
 def add_document_languages(parser: argparse.ArgumentParser, where: str) -> None:
@@ -19,9 +22,16 @@ def given_document_languages(options: argparse.Namespace) -> tuple[str, ...]:
     """Returns the languages of the text.
 
     Raises:
-        InputError: one is no code of a language.
+        InputError: one is no code of a known language.
     """
     if options.document_languages is None:
         return LANGUAGES
     find_abbreviations(options.document_languages)
+    known = (*LANGUAGES, *_WITHOUT_ABBREVIATIONS)
+    for code in options.document_languages:
+        if code not in known:
+            raise InputError(
+                f"--document-languages {code}: no abbreviations are known; expected some of "
+                f"{', '.join(known)}"
+            )
     return tuple(options.document_languages)

@@ -1,9 +1,11 @@
 """Where elements come back, by alignments made by hand."""
 
+import re
+
 import pytest
 
 from export.markup import AlignedTranslation, MarkupTranslator
-from tests.export.markup.fake_translators import backwards, fixed, unaligned, upper
+from tests.export.markup.fake_translators import backwards, fixed, identity, unaligned, upper
 
 
 def html(document, translate):
@@ -181,3 +183,54 @@ def test_an_atom_keeps_the_words_around_it():
     translate = fixed("I run fast", "je cours vite", "0-0 1-1 1-2")
     with pytest.raises(KeyError, match="I fast"):
         html("I <code>run</code> fast", translate)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "<p>Der <code>git</code>-Befehl <code>git push</code> und <code>git</code>.</p>",
+        "<p>Die <code>List</code>-Klasse ist eine <code>List[int]</code>.</p>",
+        "<p>pre<code>foo</code> x <code>foo bar</code></p>",
+        "<p>two <kbd>K</kbd>s <kbd>K B</kbd></p>",
+        "<p><code>foo</code>s: <code>foo</code>, <code>foo bar</code></p>",
+        "<p>pre<code>foo</code> x foo</p>",
+    ],
+)
+def test_atoms_with_parts_of_others(document):
+    """No text is doubled: what cannot be told apart is kept from the translator."""
+    translator = MarkupTranslator(identity, markup="html")
+    found = translator.translate(document)
+    assert sorted(re.findall(r"\w+", found)) == sorted(re.findall(r"\w+", document))
+
+
+def test_equal_atoms_side_by_side():
+    texts = []
+
+    def translate(given):
+        texts.extend(given)
+        return identity(given)
+
+    document = "<p>Press <kbd>Tab</kbd> <kbd>Tab</kbd> now</p>"
+    assert MarkupTranslator(translate, markup="html").translate(document) == document
+    assert texts == ["Press Tab Tab now"]
+
+
+def test_many_atoms():
+    document = "<p>" + " ".join(f"<code>a{i} b</code> c" for i in range(2000)) + "</p>"
+    found = MarkupTranslator(identity, markup="html").translate(document)
+    assert re.findall("<code>.*?</code>", found) == re.findall("<code>.*?</code>", document)
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ("<p><i>one two </i><label>three</label></p>", "<i>ONE TWO</i> <label>THREE</label>"),
+        ("<p><a>b</a><a>c</a><b> y</b></p>", "<a>B</a><a>C</a> <b>Y</b>"),
+        ("<pre>one <b>two </b><i>a\nb</i></pre>", "ONE <b>TWO</b> <i>A\nB</i>"),
+        ("<pre><i>a\nb</i><u> c</u></pre>", "<i>A\nB</i> <u>C</u>"),
+    ],
+)
+def test_white_space_at_the_ends_of_texts(document, expected):
+    """It stands outside of the elements there."""
+    found = MarkupTranslator(upper, markup="html").translate(document)
+    assert re.sub("^<p>|^<pre>|</p>$|</pre>$", "", found) == expected

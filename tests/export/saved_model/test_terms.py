@@ -337,3 +337,15 @@ def test_a_server_without_the_signature(tmp_path, capsys):
         command[2] = address
         assert main([*command, "--protect", "urls"]) == 2
         assert "expected a signature 'terms' with the outputs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["out", "out.partial"])
+def test_the_output_replaces_no_glossary(trained, tmp_path, capsys, name):
+    """Nor does the file that it is until it is complete."""
+    (tmp_path / name).write_text("bank\tUfer\n")
+    (tmp_path / "source").write_text("The bank\n")
+    command = ["translate", "--model-dir", str(trained), "--terms", str(tmp_path / name)]
+    command += ["--input", str(tmp_path / "source"), "--output", str(tmp_path / "out")]
+    assert main(command) == 2
+    assert f"{name} is an input file; give another one" in capsys.readouterr().err
+    assert (tmp_path / name).read_text() == "bank\tUfer\n"

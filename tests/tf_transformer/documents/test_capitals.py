@@ -55,6 +55,8 @@ def find(text, is_wanted=True):
         ("Today is Monday, 3 May", "Today is Monday, 3 May", None),
         ("John Smith Speaks", "John Smith Speaks", None),
         ("On Friday Anna met Paul.", "On Friday Anna met Paul.", None),
+        ("Is Tom in New York?", "Is Tom in New York?", None),
+        ("Brot, Milch, Eier und Käse!", "Brot, Milch, Eier und Käse!", None),
         ("On Friday Anna met Paul", "On friday anna met paul", "Ein Mann Schläft auf der Straße."),
         ("THE TRAIN LEAVES AT 3 p.m.", "The train leaves at 3 p.m.", None),
         ("DIE STRAßE IST GROß", "Die straße ist groß", UPPER),

@@ -148,7 +148,7 @@ URLS = [
     ),
     (
         "http://a.b/c_(d)_(e)/[f], (https://a.b/c?d=(e)).",
-        ["http://a.b/c_(d)_(e)/[f", "https://a.b/c?d=(e)"],
+        ["http://a.b/c_(d)_(e)/[f]", "https://a.b/c?d=(e)"],
     ),
     ("(see http://a.b) http://c.d/e(f", ["http://a.b", "http://c.d/e"]),
     ('<a href="https://a.b/é">«ftp://c.d»', ["https://a.b/é", "ftp://c.d"]),

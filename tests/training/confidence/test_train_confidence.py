@@ -65,6 +65,8 @@ def test_blank_lines_do_not_count(talkative, corpus: Corpus, tmp_path, capsys):
         for option, side in (("--source", "en"), ("--reference", "de")):
             lines = corpus.directory.joinpath(f"test.{side}").read_text().splitlines()[:40]
             path = tmp_path / f"{name}.{side}"
+            if name == "spaced":  # and a source without a reference
+                lines.insert(0, "Two weeks" if side == "en" else " ")
             path.write_text(space.join(lines) + "\n")
             command += [option, str(path)]
         assert main([*command, "--output", str(tmp_path / name)]) == 0
@@ -79,7 +81,7 @@ def test_no_words(trained, tmp_path, capsys):
     output = tmp_path / "confidence.json"
     command = ["train-confidence", "--model-dir", str(trained), *files, "--output", str(output)]
     assert main(command) == 2
-    assert "expected at least 2 translations with words. Received: 0, of 3 sources" in (
+    assert "expected at least 2 translations with words, and with a reference. Received: 0" in (
         capsys.readouterr().err
     )
     assert not output.exists()
