@@ -96,18 +96,17 @@ def segment_text(segment: Segment, split: Split | None = None) -> SegmentText:
     parts = _parts(text, split)
     words = reader.words(parts)
     reader.count_words(words)
-    first, last = _outer_text(segment.tokens), _outer_text(segment.tokens[::-1])
+    first = _outer_text(segment.tokens, Kind.START)
+    last = _outer_text(segment.tokens[::-1], Kind.END)
     before = first[: len(first) - len(first.lstrip())]
     after = last[len(last.rstrip()) :]
     return SegmentText(escape_text(before), escape_text(after), text, words, parts, reader.root)
 
 
-def _outer_text(tokens) -> str:
-    """Returns the text of the first tokens, after tags of inline elements, or "" without one."""
-    for token in tokens:
-        if token.kind not in (Kind.START, Kind.END, Kind.OTHER):
-            return token.text if token.kind is Kind.TEXT else ""
-    return ""
+def _outer_text(tokens, tags: Kind) -> str:
+    """Returns the first token that is no tag of this kind, if it is a text, otherwise ""."""
+    token = next(token for token in tokens if token.kind is not tags)
+    return token.text if token.kind is Kind.TEXT else ""
 
 
 def _parts(text, split) -> list[Span]:
