@@ -42,10 +42,10 @@ _LISTS = {
         "bzw z.B z.b d.h u.a i.d.R o.ä u.ä s.o s.u v.a z.T z.Zt ca vgl evtl ggf sog bspw insb "
         "inkl exkl zzgl Dr Prof Dipl Ing Hr Fr Frl St Hrsg geb gest ehem allg Bd Kap Mio Mrd "
         "Tsd Std Min Abt Tel Str bes bezgl gem lt max min entspr einschl",
-        "Nr Art Abs Ziff Abb Tab Aufl Rn",
+        "Nr Art Abs Ziff Abb Tab Aufl Rn Jan Feb Apr Aug Sept Okt Nov Dez",
         ordinals=True,
         months="Januar Jänner Februar März April Mai Juni Juli August September Oktober November "
-        "Dezember",
+        "Dezember Jan Feb Apr Aug Sept Okt Nov Dez",
     ),
     "en": Abbreviations(
         "Mr Mrs Ms Messrs Dr Prof Rev Fr Sr Jr St Mt Ft Gen Col Maj Capt Lt Sgt Cpl Adm Cmdr "

@@ -99,7 +99,8 @@ def _rules(languages):
     # 2. Numbers of lists and ordinal numbers.
     yield r"(?m)(^[ \t]*\pN{1,3})\.([ \t])", rf"\1{_PERIOD}\2"
     if known.ordinals:
-        yield rf"{begin}(\pN{{1,2}})\.( )", rf"\1\2{_PERIOD}\3"
+        for _ in range(2):  # the space before a second one is that after the first: "1. 1. 2020"
+            yield rf"{begin}(\pN{{1,2}})\.( )", rf"\1\2{_PERIOD}\3"
     else:
         yield rf"{begin}(\pN{{1,2}})\.( +\p{{Ll}})", rf"\1\2{_PERIOD}\3"
     if known.months:

@@ -108,6 +108,8 @@ def test_large_documents(unit):
 def test_abbreviations_are_those_of_the_languages():
     assert "Nr" in find_abbreviations(["de"]).before_numbers.split()
     assert find_abbreviations(["zh"]) == ("", "", False, "")
+    dates = "Am 1. 1. 2020 und 24. Dez. 2020."
+    assert split_sentences(tf.constant([dates]), ["de"]).text.to_list() == [[dates.encode()]]
     texts = tf.constant(["Am 3. Oktober. Der 5. Tag. Es ist"])
     found = [split_sentences(texts, x).text.to_list()[0] for x in (["de"], LANGUAGES, ["en"])]
     assert found == [
