@@ -296,7 +296,7 @@ WRONG = {
     ),
     "translate, languages of documents": (
         "translate --model-dir {model} --split-sentences --document-languages German",
-        "expected the code of a document's language, such as 'de'. Received: 'German'",
+        "--document-languages German: no abbreviations are known; expected some of cs, da",
     ),
     "translate, unknown language of documents": (
         "translate --model-dir {model} --split-sentences --document-languages en xx",

@@ -17,7 +17,7 @@ from export.commands.options.confidence import (
     check_confidence,
     confident,
     connect_with_confidence,
-    given_calibration,
+    given_confidence,
 )
 from export.commands.options.documents import add_document_languages, given_document_languages
 from export.commands.options.terms import (
@@ -279,7 +279,7 @@ def _check_models(options, models: "TrainedModels") -> _Checked:
     num_tags = 1 + models.config().num_target_tags
     tags = find_source_tags(options, source, num_tags)
     choice = given_choice(options, source, num_tags)
-    calibration = given_calibration(options, models)
+    calibration = given_confidence(options, models)
 
     def prepare(line, where):
         if tags:

@@ -47,8 +47,8 @@ def check_output(
         written = [] if output is None else [os.fstat(output.fileno())]
     else:
         check_writable(path)
+        read_files = [pathlib.Path(name) for name in inputs if name is not None]
         for file in (path, partial_path(path)):
-            read_files = [pathlib.Path(name) for name in inputs if name is not None]
             check_output_file("--output", file, model_dirs, read_files)
         written = [file.stat() for file in (path, partial_path(path)) if file.exists()]
     read = lines.status()

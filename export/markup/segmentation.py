@@ -31,7 +31,8 @@ def segments(tokens: Sequence[Token], markup: str) -> Iterator[str | Segment]:
         tokens: the document.
         markup: "html" or "xml".
     """
-    separates, breaks = separating_tags(tokens, markup), breaks_lines(tokens)
+    breaks = breaks_lines(tokens)
+    separates = separating_tags(tokens, markup, breaks)
     # Of each open element that separates: whether to translate, whether white space is significant.
     states = [(True, False)]
     current = Segment([])

@@ -6,7 +6,7 @@ from export.markup.parsing.elements import BLOCKS, is_preformatted
 from export.markup.parsing.tokens import Kind, Token
 
 
-def separating_tags(tokens: Sequence[Token], markup: str) -> list[bool]:
+def separating_tags(tokens: Sequence[Token], markup: str, breaks: Sequence[bool]) -> list[bool]:
     """Returns for each token whether it is a tag that separates the texts before and after it.
 
     In HTML these are tags of blocks, and of links that touch each other. XML does not say which
@@ -17,11 +17,11 @@ def separating_tags(tokens: Sequence[Token], markup: str) -> list[bool]:
     Args:
         tokens: the tokens of a document.
         markup: "html" or "xml".
+        breaks: the result of `breaks_lines`.
     """
     root = next((token for token in tokens if token.kind is Kind.START), None)
     is_html = markup == "html" or (root is not None and local_name(root.name) == "html")
     found = _blocks_of_html(tokens) if is_html else _blocks_of_xml(tokens)
-    breaks = breaks_lines(tokens)
     stack: list[int] = []
     for index, token in enumerate(tokens):
         if found[index] or breaks[index]:

@@ -17,7 +17,7 @@ ADAPTED = "adapted"
 CONFIDENCE = "confidence"
 # Only with a classifier of languages.
 LANGUAGE = "language"
-# What the last two need.
+# What these signatures need.
 _NEEDED_FILES = {
     ADAPTED: "--adapters NAME=F, files of `train --lora`",
     CONFIDENCE: "--confidence F, a file of `train-confidence`",

@@ -3,7 +3,7 @@
 import argparse
 
 from tf_transformer.command_line.command_options import text
-from tf_transformer.documents.abbreviations import LANGUAGES, find_abbreviations
+from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.errors import InputError
 
 _WITHOUT_ABBREVIATIONS = ("zh", "ja")
@@ -26,7 +26,6 @@ def given_document_languages(options: argparse.Namespace) -> tuple[str, ...]:
     """
     if options.document_languages is None:
         return LANGUAGES
-    find_abbreviations(options.document_languages)
     known = (*LANGUAGES, *_WITHOUT_ABBREVIATIONS)
     for code in options.document_languages:
         if code not in known:
