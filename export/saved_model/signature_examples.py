@@ -16,7 +16,11 @@ from tf_transformer.terms.limits import SPAN_BITS
 
 _TRANSLATE = "    tf-transformer translate --server localhost:8501"
 _SENTENCE = "A sentence to translate."
-_KEEP = {"keep_capitals": False}
+_DOCUMENTS = (
+    "lines of several sentences:\n\n"
+    f"{_TRANSLATE} --split-sentences --input F --output G\n\n"
+    "or whole documents (the spans are the first and last character of each sentence"
+)
 
 
 def signature_examples(names: Iterable[str], model: str) -> str:
@@ -27,17 +31,16 @@ def signature_examples(names: Iterable[str], model: str) -> str:
         model: the name by which the model is served.
     """
     unset = {option.name: option.unset for option in SEARCH_OPTIONS}
-    known = set(names)
-    document = next((name for name in (DOCUMENT, DOCUMENT_OPTIONS) if name in known), None)
+    shown = set(names)
+    if DOCUMENT in shown:  # one example for the two
+        shown -= {DOCUMENT_OPTIONS}
     row = {"text": "A sentence.\nAnother one."}
     examples = {
         "align": "a web page, with its tags put back (or `--markup xml`):\n\n"
         f"{_TRANSLATE} --markup html --input page.html --output F",
-        document: "lines of several sentences:\n\n"
-        f"{_TRANSLATE} --split-sentences --input F --output G\n\n"
-        "or whole documents (the spans are the first and last character of each sentence"
-        + ("):\n\n" if document == DOCUMENT else "; `keep_capitals`\nleaves capitals):\n\n")
-        + _curl(document, row if document == DOCUMENT else row | _KEEP | unset, model),
+        DOCUMENT: _DOCUMENTS + "):\n\n" + _curl(DOCUMENT, row, model),
+        DOCUMENT_OPTIONS: f"{_DOCUMENTS}; `keep_capitals`\nleaves capitals):\n\n"
+        + _curl(DOCUMENT_OPTIONS, row | {"keep_capitals": False} | unset, model),
         TERMS: "with terms that must appear (a line of `glossary.tsv`: phrase, tab, its "
         "translation),\nand web addresses copied:\n\n"
         f"{_TRANSLATE} --terms glossary.tsv --protect urls --input F --output G\n\n"
@@ -51,7 +54,7 @@ def signature_examples(names: Iterable[str], model: str) -> str:
         + _curl(CONFIDENCE, {"text": _SENTENCE} | unset, model),
         LANGUAGE: "the language of a text:\n\n" + _curl(LANGUAGE, {"text": _SENTENCE}, model),
     }
-    return "".join(f"\nor {text}\n" for name, text in examples.items() if name in known)
+    return "".join(f"\nor {text}\n" for name, text in examples.items() if name in shown)
 
 
 def _curl(signature, row, model):
