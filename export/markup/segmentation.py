@@ -1,6 +1,7 @@
 """A document as texts to translate, with their inline elements, and what is between them."""
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 
 from export.markup.parsing.elements import OPAQUE, may_translate
@@ -9,6 +10,8 @@ from export.markup.structure import breaks_lines, local_name, preserves_space, s
 
 # Text of an atom that is longer is kept from the translator: it is no part of a sentence.
 _MAX_ATOM_LENGTH = 80
+# As XML reads them: each is a line feed of the text.
+_LINE_END = re.compile("(\r\n|\r|\n)")
 
 
 @dataclasses.dataclass
@@ -98,13 +101,14 @@ def _is_outside(token):
 
 
 def _lines(token) -> Iterator[tuple[bool, Token]]:
-    """Yields the lines of a text and, with False, the line feeds between them."""
-    texts, sources = token.text.split("\n"), token.source.split("\n")
+    """Yields the lines of a text and, with False, the line ends between them."""
+    texts, parts = token.text.split("\n"), _LINE_END.split(token.source)
+    sources, line_ends = parts[::2], parts[1::2]
     if len(texts) != len(sources):
-        sources = [escape_text(text) for text in texts]
-    for number, (text, source) in enumerate(zip(texts, sources, strict=True)):
-        if number:
-            yield False, Token(Kind.OTHER, "\n")
+        sources, line_ends = [escape_text(text) for text in texts], ["\n"] * (len(texts) - 1)
+    for text, source, line_end in zip(texts, sources, ["", *line_ends], strict=True):
+        if line_end:
+            yield False, Token(Kind.OTHER, line_end)
         if text:
             yield True, Token(Kind.TEXT, source, text=text)
 

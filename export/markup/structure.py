@@ -77,36 +77,32 @@ def _blocks_of_html(tokens) -> list[bool]:
 
 
 def _touching_links(tokens) -> Iterator[int]:
-    """Yields the start tags of links with text, one of which begins where another ends.
+    """Yields the start tags of links between whose texts are only tags.
 
-    Where signs touch, as in `[1][2]`, they are parts of a sentence.
+    They are entries of a list. Where signs touch, as in `[1][2]`, they are parts of a sentence, and
+    so are raised and lowered ones, which are notes.
     """
-    stack: list[tuple[int, int]] = []  # index of the start tag, number of texts before it
-    num_texts, last = 0, ""
-    # A link with text that has just ended, and perhaps another one that is open, without text yet.
-    touching: list[int] = []
+    open_elements: list[int] = []
+    last_link, last = None, ""
     for index, token in enumerate(tokens):
-        is_link = local_name(token.name) == "a"
         if token.kind is Kind.START:
-            if is_link and len(touching) == 1:
-                touching.append(index)
-            elif len(touching) == 1:
-                touching = []
-            stack.append((index, num_texts))
+            open_elements.append(index)
         elif token.kind is Kind.END:
-            start, texts_before = stack.pop()
-            if start in touching:
-                touching.remove(start)
-            elif is_link and not touching and num_texts > texts_before:
-                touching = [start]
-            elif len(touching) == 1:
-                touching = []
+            open_elements.pop()
         elif token.kind is Kind.TEXT and token.text:
-            if len(touching) > 1 and (last.isalnum() or token.text[0].isalnum()):
-                yield from touching
-            touching, num_texts, last = [], num_texts + 1, token.text[-1]
-        elif token.kind is Kind.EMPTY and len(touching) == 1:
-            touching = []
+            link = _link_around(tokens, open_elements)
+            touch = link is not None and last_link is not None and link != last_link
+            if touch and (last.isalnum() or token.text[0].isalnum()):
+                yield from (last_link, link)
+            last_link, last = link, token.text[-1]
+
+
+def _link_around(tokens, open_elements) -> int | None:
+    """Returns the innermost open link, if no note begins in it or around it."""
+    names = [local_name(tokens[index].name) for index in open_elements]
+    if "a" not in names or "sup" in names or "sub" in names:
+        return None
+    return open_elements[len(names) - 1 - names[::-1].index("a")]
 
 
 def _separate_parents(stack, found):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tf_transformer.decoding.argument_types import is_number
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import replacing
 from tf_transformer.storage.json_files import read_json, write_json
@@ -125,18 +126,14 @@ def read_calibration(path: pathlib.Path, weights_digest: str) -> Calibration:
         FileNotFoundError: the file does not exist.
     """
     content = read_json(path)
-    try:
-        version = content["format_version"]
-        values = [content[field] for field in Calibration._fields]
-        scale, offset = (float(value) for value in values[:2])
-        is_valid = version == _FORMAT_VERSION and isinstance(values[2], str)
-    except (KeyError, TypeError, ValueError):
-        is_valid = False
+    scale, offset, digest = (content.get(field) for field in Calibration._fields)
+    is_valid = content.get("format_version") == _FORMAT_VERSION and isinstance(digest, str)
+    is_valid = is_valid and is_number(scale) and is_number(offset)
     if not is_valid or not (0 < scale < _LARGEST and abs(offset) < _LARGEST):
         raise InputError(f"{path}: expected a file that `train-confidence` has written")
-    if values[2] != weights_digest:
+    if digest != weights_digest:
         raise InputError(
-            f"{path}: belongs to the model with the weights digest {values[2][:64]!r}; this one "
+            f"{path}: belongs to the model with the weights digest {digest[:64]!r}; this one "
             f"has {weights_digest!r}"
         )
-    return Calibration(scale, offset, weights_digest)
+    return Calibration(float(scale), float(offset), digest)

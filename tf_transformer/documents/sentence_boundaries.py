@@ -25,6 +25,8 @@ _STOP = r".!?\x{2026}\x{203C}\x{2047}-\x{2049}\x{061F}\x{06D4}\x{0964}\x{0965}\x
 _WIDE_STOP = r"\x{3002}\x{FF01}\x{FF1F}\x{FF61}"
 
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
+# Particles after a quotation, and not the begin of a word such as とても or ところで.
+_QUOTED = r"と[\p{Han}\x{3001}いのかは]|って"
 
 _PERIOD, _EXCLAMATION, _QUESTION, _ELLIPSIS, _MARK = "\x01", "\x02", "\x03", "\x04", "\x05"
 _SHOWN = {_PERIOD: ".", _EXCLAMATION: "!", _QUESTION: "?", _ELLIPSIS: "\u2026"}
@@ -119,6 +121,8 @@ def _rules(languages):
     closing = rf"(?:[\x{{A0}}\x{{202F}}]\x{{BB}}|[{_CLOSING}])*"
     yield f"{wide}|{stop}+{closing}{space}+", rf"\0{_MARK}"
     yield f"{space}*[{_BREAK}]{space}*", rf"\0{_MARK}"
+    # 5. But a Japanese quotation is a part of the sentence that says whose it is: 「...」と彼は.
+    yield rf"([\x{{300D}}\x{{300F}}]){_MARK}({_QUOTED})", r"\1\2"
 
 
 def _alternatives(words):

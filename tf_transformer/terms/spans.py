@@ -18,12 +18,13 @@ _URL_CHARACTER = rf"[^()\[\]{{}}{_AROUND_URL}]"
 _IN_BRACKETS = "|".join(
     (rf"\({_URL_CHARACTER}*\)", rf"\[{_URL_CHARACTER}*\]", rf"\{{{_URL_CHARACTER}*\}}")
 )
+_LOCAL_PART = r"[\p{Latin}\p{Greek}\p{Cyrillic}0-9._%+-]+"
 # Of the syntax of RE2, one for each kind of `SPAN_BITS`.
 _PATTERNS = {
     # Without the punctuation after an address; brackets only in pairs.
     "urls": rf"(?i:(?:https?|ftp)://|www\.)(?:{_URL_CHARACTER}|{_IN_BRACKETS})*"
     rf"(?:[^()\[\]{{}}{_AROUND_URL}.,;:!?']|{_IN_BRACKETS})",
-    "emails": r"[\p{Latin}\p{Greek}\p{Cyrillic}0-9._%+-]+"
+    "emails": rf"{_LOCAL_PART}(?:'{_LOCAL_PART})*"
     r"@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}",
     "placeholders": "|".join(
         (
@@ -37,8 +38,9 @@ _PATTERNS = {
     "numbers": r"\b[0-9]+(?:[.,:/][0-9]+)*\b",
 }
 _LETTER = r"\p{Latin}\p{Greek}\p{Cyrillic}\pM_"
-# What is no such span, although a part of it looks like one: a word with digits.
-_SKIPPED = {"numbers": rf"|[{_LETTER}\pN]*[{_LETTER}][{_LETTER}\pN]*"}
+_WORD = rf"[{_LETTER}\pN]*[{_LETTER}][{_LETTER}\pN]*"
+# What is no such span, although a part of it looks like one: a word with digits, as in v1.2.
+_SKIPPED = {"numbers": rf"|{_WORD}\pN(?:[.,:/][0-9]+)+|{_WORD}"}
 
 
 def find_spans(text: tf.Tensor, protect: tf.Tensor) -> tf.RaggedTensor:

@@ -85,7 +85,8 @@ def _faults(document: str) -> Iterator[tuple[int, int, str]]:
         end = position + 1
         if document.startswith("<!--", position):
             end = _end_of(_COMMENT, document, position)
-            if _closed(document[position:end]) != document[position:end]:
+            comment = document[position:end]
+            if _closed(comment) != comment or "\0" in comment:
                 yield position, end, "comment"
         elif match := _DOCTYPE.match(document, position):
             end = match.end()

@@ -21,7 +21,7 @@ _SPACES = r"[ \t\n\f\r]*+"
 _STRAY_END_TAG = re.compile(r"</[a-zA-Z][^>]*>")
 _TAIL = re.compile(r"(?:[ \t\n\f\r]++|</(?:body|html)[ \t\n\f\r]*+>)*+\Z", re.IGNORECASE)
 _COMMENT = re.compile("<!--([^>]*)-->")
-# The parser drops a line feed at their start.
+# The parser drops a line feed at their start, and after comments there.
 _DROPPING = ("pre", "listing", "textarea")
 # A fragment that the parser would drop the tags of, because it only knows them in a table.
 _TABLE_PART = re.compile(
@@ -77,6 +77,8 @@ class _Walk:
         self._start = start
         # Where the last token ends in the document; None where it does not stand there as such.
         self._end: int | None = start
+        # The element that nothing but comments stands in yet.
+        self._opened: Any = None
 
     def tokens(self, root: Any) -> Iterator[Token]:
         """Yields the tokens of the tree below a node."""
@@ -106,6 +108,7 @@ class _Walk:
                     yield from self._at(
                         node, tag, Token(kind, tag, node.name, "", node.attrs or {})
                     )
+                self._opened = node
                 if kind is Kind.START:
                     name = TAG_NAME.match(tag)
                     stack.append((node, name[1] if name else "", iter(_children(node))))
@@ -122,6 +125,7 @@ class _Walk:
             if self._end is not None and start > self._end:
                 gap = self._document[self._end : start]
                 if not gap.strip(_SPACE):
+                    self._opened = None
                     yield Token(Kind.OTHER, gap)
             self._end = start + len(source)
         yield token
@@ -163,6 +167,7 @@ class _Walk:
         if self._drops_line_feed(node, parent):
             yield Token(Kind.OTHER, "\n")
             start = (self._end or 0) + 1
+        self._opened = None
         found = None
         if start is not None and is_raw and self._document.startswith(text, start):
             self._end = start + len(text)
@@ -179,8 +184,9 @@ class _Walk:
     def _drops_line_feed(self, node, parent) -> bool:
         """Returns whether the document has a line feed before a text which the tree lacks."""
         start = node.origin_offset
-        is_first = parent.name in _DROPPING and parent.children[0] is node
-        if start is None or self._end is None or not is_first or not _is_html(parent):
+        if start is None or self._end is None or self._opened is not parent:
+            return False
+        if parent.name not in _DROPPING or not _is_html(parent):
             return False
         return self._document[self._end : max(start, self._end + 1)] == "\n"
 

@@ -121,6 +121,7 @@ LINES = {
     ),
     "<p xml:space='preserve'>a <b>b<i/>\n<!-- c -->c</b> d</p>": "A <b>B<i/>\n<!-- c -->C</b> D",
     "<r>see <i xml:space='preserve'>a\nb</i> c</r>": "SEE <i xml:space='preserve'>A\nB</i> C",
+    "<p xml:space='preserve'>a\r\nb\r<b>c\r\n</b></p>": "A\r\nB\r<b>C\r\n</b>",
     # White space is not significant in one of them.
     "<p xml:space='preserve'>a\nb <i xml:space='default'>c\nd</i> e</p>": (
         "A\nB <i xml:space='default'>C D</i> E"
@@ -168,12 +169,14 @@ NEIGHBOURS = {
         *("go", "Home", "About us")
     ],
     "<a>one<br></a><a><img>two</a>": ["one", "two"],
+    "<nav><span><a>Home</a></span><span><a>About us</a></span></nav>": ["Home", "About us"],
     # These are parts of a sentence.
     "<p>see <a>one</a> <a>two</a></p>": ["see one two"],
     "<p>see <a>one</a>, <a>two</a></p>": ["see one, two"],
     "<p>see <a name=x></a><a>one</a></p>": ["see one"],
     "<p>see <a>one</a><a name=x></a></p>": ["see one"],
     "<p>so<sup><a>[1]</a><a>[2]</a></sup> it is": ["so[1][2] it is"],
+    "<p>so <a>it</a><sup><a>1</a></sup> is": ["so it1 is"],
     "<p>so<sup><a>1</a></sup><sup><a>2</a></sup> it is": ["so12 it is"],
 }
 
@@ -337,6 +340,22 @@ SOUP = {
 @pytest.mark.parametrize("document", SOUP)
 def test_soup_is_repaired(document):
     assert translate(document) == SOUP[document]
+
+
+UNCHANGED = [
+    "<pre><!-- > -->\nx</pre>",
+    "<pre>\n<!-- c -->\nx</pre>",
+    "<pre><!-- b -->\n<!-- c -->\nx</pre>",
+    "<pre><br>\nx</pre>",
+    "<pre>\n<b>x</b>\ny</pre>",
+    "<pre><b>\nx</b></pre>",
+    "<p>a<!-- b\0c --></p>",
+]
+
+
+@pytest.mark.parametrize("document", UNCHANGED)
+def test_what_the_parser_drops_is_kept(document):
+    assert translate(document, identity) == document
 
 
 PARTS_OF_TABLES = {

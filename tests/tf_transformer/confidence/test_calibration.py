@@ -75,6 +75,8 @@ def test_a_file_is_read_again(tmp_path):
     "content",
     [
         "{}",
+        '{"format_version": 1, "scale": true, "offset": 0, "weights_digest": "abc"}',
+        '{"format_version": 1, "scale": "1.5", "offset": 0, "weights_digest": "abc"}',
         '{"format_version": 2, "scale": 1, "offset": 0, "weights_digest": "abc"}',
         '{"format_version": 1, "scale": -1, "offset": 0, "weights_digest": "abc"}',
         '{"format_version": 1, "scale": 1e300, "offset": 0, "weights_digest": "abc"}',

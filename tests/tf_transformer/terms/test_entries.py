@@ -156,6 +156,7 @@ URLS = [
 EMAILS = [
     ("Write to a.b+c@d-e.org.", ["a.b+c@d-e.org"]),
     ("x@y and @z.org", []),
+    ("o'brien@x.de and 'joe@x.de'", ["o'brien@x.de", "joe@x.de"]),
     ("a@b.co.uk,c@d.de", ["a@b.co.uk", "c@d.de"]),
     ("müller@b.de 写信给a@b.de吧", ["müller@b.de", "a@b.de"]),
 ]
@@ -166,6 +167,7 @@ PLACEHOLDERS = [
     ("100% sure, 5 %, {a b}, {", []),
 ]
 NUMBERS = [
+    ("v1.2, A4/5 or B2: 3.5, C:3 (D.4)", ["3.5", "3", "4"]),
     ("3 of 1,000.50 at 12:30 on 1/2/2003", ["3", "1,000.50", "12:30", "1/2/2003"]),
     ("x86, B2B, 2nd and 3.", ["3"]),
     ("第3章", ["3"]),
