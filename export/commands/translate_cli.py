@@ -67,7 +67,7 @@ if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.storage.trained_models import TrainedModels
 
 _TAGS = ("target_language", "source_language")
-_SENTENCES = ("split_sentences", "keep_capitals", "document_languages")
+_SENTENCES = ("split_sentences", "keep_capitals")
 # Adds tags to a line, or checks them; with file and line, for the error message.
 _Prepare = Callable[[bytes, str], bytes]
 
@@ -228,6 +228,8 @@ def _request(options, checked: _Checked) -> dict[str, Any]:
         for name in ("server", "model", "end_piece", "dtype", "n_best", *_SENTENCES, *_TAGS)
         if (value := getattr(options, name))
     }
+    if options.document_languages:
+        request["document_languages"] = list(given_document_languages(options))
     if options.shard is not None:
         request["shard"] = "{}/{}".format(*options.shard)
     if checked.models is not None:

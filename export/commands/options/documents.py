@@ -19,7 +19,7 @@ def add_document_languages(parser: argparse.ArgumentParser, where: str) -> None:
 
 
 def given_document_languages(options: argparse.Namespace) -> tuple[str, ...]:
-    """Returns the languages of the text.
+    """Returns the languages of the text, sorted if they are given.
 
     Raises:
         InputError: one is no code of a known language.
@@ -33,4 +33,4 @@ def given_document_languages(options: argparse.Namespace) -> tuple[str, ...]:
                 f"--document-languages {code}: no abbreviations are known; expected some of "
                 f"{', '.join(known)}"
             )
-    return tuple(options.document_languages)
+    return tuple(sorted(set(options.document_languages)))

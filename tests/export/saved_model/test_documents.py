@@ -1,5 +1,6 @@
 """The signatures for documents, and `translate --split-sentences`."""
 
+import argparse
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 
+from export.commands.options.documents import given_document_languages
 from export.saved_model.signature_names import expand_signatures
 from tests.export.saved_model.guide_request import answer_to_the_guide
 from tests.serving_stub import SIGNATURES, Behaviour, serve
@@ -76,6 +78,12 @@ def test_lines_with_several_sentences(talkative, documents, tmp_path):
     assert main([*command, "--document-languages", *LANGUAGES]) == 0
     expected = [text.rstrip("\n") for text in documents(lines)]
     assert (tmp_path / "target").read_text().splitlines() == expected
+
+
+def test_the_order_of_the_languages_is_none_of_the_request():
+    """So that an interrupted `translate` resumes with another one."""
+    options = argparse.Namespace(document_languages=["en", "de", "en"])
+    assert given_document_languages(options) == ("de", "en")
 
 
 @pytest.mark.parametrize("options", [[], ["--beam-size", "2"], ["--keep-capitals"]])
