@@ -61,15 +61,21 @@ def check_frozen(patterns: Sequence[str], config: TransformerConfig) -> None:
     """
     if not patterns:
         return
-    names = weight_shapes(config)
-    frozen = set(matching(patterns, names, "optimization.frozen"))
-    if not config.trainable_embeddings:
-        frozen |= {name for name in names if name.endswith("_embedding/embeddings")}
-    if len(frozen) == len(names):
+    if not _unfrozen(patterns, config):
         raise InputError(
-            f"'optimization.frozen': {shown(list(patterns))} freezes all {len(names)} weights of "
-            "this model, so that there is nothing to train; expected patterns that leave some"
+            f"'optimization.frozen': {shown(list(patterns))} freezes all "
+            f"{len(weight_shapes(config))} weights of this model, so that there is nothing to "
+            "train; expected patterns that leave some"
         )
+
+
+def _unfrozen(patterns, config) -> Shapes:
+    """Returns the shapes of the weights that are not frozen."""
+    shapes = weight_shapes(config)
+    frozen = set(matching(patterns, shapes, "optimization.frozen"))
+    if not config.trainable_embeddings:
+        frozen |= {name for name in shapes if name.endswith("_embedding/embeddings")}
+    return {name: shape for name, shape in shapes.items() if name not in frozen}
 
 
 def freeze(model: "keras.Model", patterns: Sequence[str]) -> None:
@@ -142,6 +148,18 @@ def choose_trained(model: "keras.Model", config: TrainingConfig) -> None:
 
         layers = lora_layers(config.lora, model.config)
         enable_lora(model, config.lora.rank, layers, config.lora.alpha)
+
+
+def trained_shapes(config: TrainingConfig, model: TransformerConfig) -> Shapes:
+    """Returns the shapes of the weights that are trained, by name.
+
+    Args:
+        config: settings of the run, see `check_trained`.
+        model: settings of the model.
+    """
+    if config.lora.rank is None:
+        return _unfrozen(config.optimization.frozen, model)
+    return lora_shapes(lora_layers(config.lora, model), config.lora.rank)
 
 
 def all_shapes(config: TrainingConfig | None, model: TransformerConfig) -> Shapes:

@@ -82,12 +82,19 @@ def _run_plan(options):
     from training.planning.machines import MACHINES
     from training.planning.plan import batches_of, make_plan, operations_per_batch
     from training.settings import make_config, parse_setting, read_settings
+    from training.trained_weights import all_shapes, check_trained, trained_shapes
 
     preset = {} if options.preset is None else {"preset": options.preset}
     settings = read_settings(options.config, preset, *map(parse_setting, options.set))
     corpus, vocab_sizes = _corpus(options, settings)
     config = make_config(settings)
     model = config.transformer_config(*vocab_sizes)
+    check_trained(config, model)
+    if options.measure and config.lora.rank is not None:
+        raise InputError(
+            "--measure trains a new model, which LoRA (lora.rank) cannot adapt; expected --machine "
+            "or --tokens-per-second"
+        )
     batches = batches_of(corpus, config.data)
     num_passes = 2 if config.optimization.r_drop else 1
     per_batch = operations_per_batch(model, batches, num_passes)
@@ -106,7 +113,8 @@ def _run_plan(options):
         model,
         batches,
         config.optimization.steps,
-        num_weights=_num_weights(model),
+        num_weights=_size(all_shapes(config, model)),
+        num_trained=_size(trained_shapes(config, model)),
         num_devices=options.devices,
         operations_per_second=speed,
         # A measured step includes the reduction of the gradients.
@@ -177,11 +185,9 @@ def _corpus(options, settings):
     return Corpus(lengths, *tokens), sizes
 
 
-def _num_weights(model) -> int:
-    """Returns the number of weights, from their shapes."""
-    from tf_transformer.storage.weight_shapes import weight_shapes
-
-    return sum(math.prod(shape) for shape in weight_shapes(model).values())
+def _size(shapes) -> int:
+    """Returns the number of weights of some shapes, by name."""
+    return sum(map(math.prod, shapes.values()))
 
 
 def _report(options, config, corpus, batches, plan, measured) -> str:
@@ -192,8 +198,11 @@ def _report(options, config, corpus, batches, plan, measured) -> str:
     if options.machine:
         machine = MACHINES[options.machine]
         devices += f", {machine.dtype} ({machine.source})"
+    weights = f"{plan.num_weights / 1e6:,.1f} million weights"
+    if plan.num_trained != plan.num_weights:
+        weights += f", {plan.num_trained / 1e6:,.1f} of them trained"
     rows = [
-        ("model", f"{config.preset}, {plan.num_weights / 1e6:,.1f} million weights"),
+        ("model", f"{config.preset}, {weights}"),
         ("corpus", f"{corpus.num_pairs:,} pairs, {corpus.target_tokens:,} target tokens"),
         (
             "batch",

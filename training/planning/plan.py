@@ -10,9 +10,8 @@ from training.config import DataConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.planning.operations import training_operations
 
-# Bytes of a weight, its gradient, and the two moments of Adam, in float32.
-_BYTES_PER_WEIGHT = 16
-_GRADIENT_BYTES = 4
+# Bytes of a weight; of its gradient, and of the two moments of Adam, if it is trained; float32.
+_WEIGHT_BYTES, _GRADIENT_BYTES, _MOMENT_BYTES = 4, 4, 8
 _HOUR = 3600
 
 
@@ -102,7 +101,8 @@ class Plan:
     """An estimate.
 
     Args:
-        num_weights: weights of the model.
+        num_weights: weights of the model, with those of LoRA.
+        num_trained: how many of them are trained.
         state_bytes: memory per device for weights, gradients and Adam's moments.
         epochs: passes over the corpus.
         seconds_per_step: time of a step: computing, and adding up the gradients of all devices.
@@ -112,6 +112,7 @@ class Plan:
     """
 
     num_weights: int
+    num_trained: int
     state_bytes: int
     epochs: float
     seconds_per_step: float
@@ -126,6 +127,7 @@ def make_plan(
     steps: int,
     *,
     num_weights: int,
+    num_trained: int,
     num_devices: int,
     operations_per_second: float,
     bandwidth: float,
@@ -136,13 +138,15 @@ def make_plan(
 
     A step takes the operations of its batch, divided among the devices, and, with several devices,
     a ring's reduction of the gradients: each device sends and receives 2 (n - 1) / n of their
-    bytes. The two are taken to happen one after the other.
+    bytes. The two are taken to happen one after the other. Operations are counted as if all weights
+    were trained.
 
     Args:
         config: the model.
         batches: the batches of an epoch.
         steps: number of steps.
-        num_weights: number of weights of the model.
+        num_weights: number of weights of the model, with those of LoRA.
+        num_trained: number of weights that are trained.
         num_devices: number of devices.
         operations_per_second: operations per second of a device, see `Machine`.
         bandwidth: bytes per second between two devices.
@@ -151,12 +155,13 @@ def make_plan(
     """
     operations = operations_per_batch(config, batches, num_passes)
     computing = operations / num_devices / operations_per_second
-    sent = 2 * (num_devices - 1) / num_devices * num_weights * _GRADIENT_BYTES
+    sent = 2 * (num_devices - 1) / num_devices * num_trained * _GRADIENT_BYTES
     reduction = sent / bandwidth
     hours = steps * (computing + reduction) / _HOUR
     return Plan(
         num_weights=num_weights,
-        state_bytes=_BYTES_PER_WEIGHT * num_weights,
+        num_trained=num_trained,
+        state_bytes=_WEIGHT_BYTES * num_weights + (_GRADIENT_BYTES + _MOMENT_BYTES) * num_trained,
         epochs=steps / batches.number,
         seconds_per_step=computing + reduction,
         reduction_seconds=reduction,

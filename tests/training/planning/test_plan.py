@@ -117,8 +117,8 @@ def test_times_and_costs_by_hand():
     )
     per_step = batches.rows * training_operations(config).of_pair(20, 20)
     plan = make_plan(
-        config, batches, 100, num_weights=10**6, num_devices=4, operations_per_second=per_step,
-        bandwidth=1e6, price=2.0,
+        config, batches, 100, num_weights=10**7, num_trained=10**6, num_devices=4,
+        operations_per_second=per_step, bandwidth=1e6, price=2.0,
     )  # fmt: skip
     # A quarter of the operations on each device; three quarters of 4 MB sent and received.
     assert plan.reduction_seconds == pytest.approx(6.0)
@@ -126,7 +126,7 @@ def test_times_and_costs_by_hand():
     assert plan.hours == pytest.approx(625 / 3600)
     assert plan.cost == pytest.approx(625 / 3600 * 4 * 2)
     assert plan.epochs == pytest.approx(100 / batches.number)
-    assert plan.state_bytes == 16 * 10**6
+    assert plan.state_bytes == 4 * 10**7 + 12 * 10**6
 
 
 def test_published_speeds():
@@ -139,6 +139,33 @@ def test_published_speeds():
         assert machine.operations_per_second(config) == pytest.approx(operations * speed)
     small = TransformerConfig.preset("tiny", source_vocab_size=99, target_vocab_size=99)
     assert machine.operations_per_second(small) == machine.operations_per_second(base)
+
+
+TINY = ["plan", "--pairs", "1000", "--machine", "p100", "--preset", "tiny", "--set"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "num_trained"),
+    [
+        ([], None),
+        # Query, key and value are one product, in four layers of the encoder.
+        (["lora.rank=2", "lora.targets=[encoder/*/query_key_value]"], 4 * 2 * (128 + 3 * 128)),
+        (["optimization.frozen=['encoder/*', 'decoder/*']"], 8000 * 128),
+    ],
+)
+def test_what_is_not_trained_takes_less_memory(tmp_path, capsys, settings, num_trained):
+    output = ["--json", str(tmp_path / "plan")]
+    assert main([*TINY, "vocabulary.size=8000", *settings, *output]) == 0
+    plan = json.loads((tmp_path / "plan").read_text())
+    assert plan["num_trained"] == (num_trained or plan["num_weights"])
+    assert plan["state_bytes"] == 4 * plan["num_weights"] + 12 * plan["num_trained"]
+    assert ("of them trained" in capsys.readouterr().out) == bool(settings)
+
+
+def test_lora_is_not_measured(prepared, capsys):
+    command = ["plan", "--measure", "--prepared", str(prepared), "--set", "lora.rank=2"]
+    assert main(command) == 2
+    assert "which LoRA (lora.rank) cannot adapt" in capsys.readouterr().err
 
 
 PAPER = [
