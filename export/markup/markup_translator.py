@@ -14,6 +14,7 @@ from export.markup.parsing.xml_parsing import parse_xml
 from export.markup.placement import Placement
 from export.markup.segment_text import SegmentText, Split, segment_text
 from export.markup.segmentation import Segment, segments
+from export.markup.structure import root_name
 from export.markup.word_links import WordLinks, word_links
 from export.markup.words import Span, is_inside_word, overlapping, split_words
 from tf_transformer.errors import InputError
@@ -120,6 +121,10 @@ class MarkupTranslator:
         """Returns the translation, and the numbers of texts and of truncated ones."""
         parse = parse_html if self._markup == "html" else parse_xml
         tokens = parse(document, self._max_depth)
+        if root_name(tokens) == "xliff":
+            raise InputError(
+                "expected a document. Received: XLIFF, which has translations beside its sources"
+            )
         cache = _Cache(self._translate)
         if self._attributes:
             self._translate_attributes(tokens, cache)

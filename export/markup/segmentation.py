@@ -4,13 +4,23 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 
-from export.markup.parsing.elements import OPAQUE, may_translate
+from export.markup.parsing.elements import OPAQUE, XML_INLINE_CODE, XML_OPAQUE, may_translate
 from export.markup.parsing.tokens import Kind, Token, escape_text
-from export.markup.structure import breaks_lines, local_name, preserves_space, separating_tags
+from export.markup.structure import (
+    breaks_lines,
+    local_name,
+    preserves_space,
+    root_name,
+    separating_tags,
+)
 
 # Text of an atom that is longer is kept from the translator: it is no part of a sentence.
 _MAX_ATOM_LENGTH = 80
 # As XML reads them: each is a line feed of the text.
+# What alone is no text to translate.
+_ADDRESS = re.compile(
+    r"(?:(?:https?|ftp)://|www\.)\S++|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
+)
 _LINE_END = re.compile("(\r\n|\r|\n)")
 
 
@@ -32,10 +42,12 @@ def segments(tokens: Sequence[Token], markup: str) -> Iterator[str | Segment]:
 
     Args:
         tokens: the document.
-        markup: "html" or "xml".
+        markup: "html" or "xml"; XHTML is HTML.
     """
+    is_html = markup == "html" or root_name(tokens) == "html"
+    opaque = OPAQUE if is_html else XML_OPAQUE
     breaks = breaks_lines(tokens)
-    separates = separating_tags(tokens, markup, breaks)
+    separates = separating_tags(tokens, is_html, breaks)
     # Of each open element that separates: whether to translate, whether white space is significant.
     states = [(True, False)]
     current = Segment([])
@@ -46,7 +58,7 @@ def segments(tokens: Sequence[Token], markup: str) -> Iterator[str | Segment]:
         if separates[index]:
             yield from _finished(current)
             yield token.source
-            states = _states_after(states, token)
+            states = _states_after(states, token, opaque)
             current = Segment([], states[-1][1])
         elif not translates:
             yield token.source
@@ -58,20 +70,20 @@ def segments(tokens: Sequence[Token], markup: str) -> Iterator[str | Segment]:
                     yield from _finished(current)
                     yield line.source
                     current = Segment([], preserve)
-        elif token.kind is Kind.START and _is_atom(token):
+        elif token.kind is Kind.START and _is_atom(token, opaque, is_html):
             end = _end_of_element(tokens, index)
-            current.tokens.append(_atom(tokens[index:end]))
+            current.tokens.append(_atom(tokens[index:end], opaque))
         else:
             current.tokens.append(token)
         index = end
     yield from _finished(current)
 
 
-def _states_after(states, token):
+def _states_after(states, token, opaque):
     if token.kind is Kind.START:
         name, attributes = local_name(token.name), token.attributes or {}
         translates, preserve = states[-1]
-        translates = name not in OPAQUE and may_translate(name, attributes, translates)
+        translates = name not in opaque and may_translate(name, attributes, translates)
         states.append((translates, preserves_space(token, preserve)))
     elif token.kind is Kind.END:
         states.pop()
@@ -81,7 +93,7 @@ def _states_after(states, token):
 def _finished(segment: Segment) -> Iterator[str | Segment]:
     """Yields a text and the sources of tokens without text around it; or the source alone."""
     tokens = segment.tokens
-    if not any(token.kind is Kind.TEXT and any(map(str.isalnum, token.text)) for token in tokens):
+    if not _has_words("".join(token.text for token in tokens if token.kind is Kind.TEXT)):
         yield "".join(token.source for token in tokens)
         return
     first, last = 0, len(tokens)
@@ -92,6 +104,11 @@ def _finished(segment: Segment) -> Iterator[str | Segment]:
     yield "".join(token.source for token in tokens[:first])
     yield Segment(tokens[first:last], segment.preserve)
     yield "".join(token.source for token in tokens[last:])
+
+
+def _has_words(text):
+    """Returns whether a text has letters that are not of an address."""
+    return any(map(str.isalpha, _ADDRESS.sub("", text)))
 
 
 def _is_outside(token):
@@ -113,9 +130,10 @@ def _lines(token) -> Iterator[tuple[bool, Token]]:
             yield True, Token(Kind.TEXT, source, text=text)
 
 
-def _is_atom(token):
+def _is_atom(token, opaque, is_html):
     name = local_name(token.name)
-    return name in OPAQUE or not may_translate(name, token.attributes or {}, True)
+    is_code = not is_html and name in XML_INLINE_CODE
+    return is_code or name in opaque or not may_translate(name, token.attributes or {}, True)
 
 
 def _end_of_element(tokens, start) -> int:
@@ -127,9 +145,9 @@ def _end_of_element(tokens, start) -> int:
     return len(tokens)
 
 
-def _atom(tokens) -> Token:
+def _atom(tokens, opaque) -> Token:
     name = local_name(tokens[0].name)
     text = "".join(token.text for token in tokens if token.kind is Kind.TEXT)
-    if name in OPAQUE or len(text) > _MAX_ATOM_LENGTH:
+    if name in opaque or len(text) > _MAX_ATOM_LENGTH:
         text = ""
     return Token(Kind.ATOM, "".join(token.source for token in tokens), name, text)

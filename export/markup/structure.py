@@ -2,25 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 
-from export.markup.parsing.elements import BLOCKS, is_preformatted
+from export.markup.parsing.elements import BLOCKS, XML_BLOCKS, is_preformatted
 from export.markup.parsing.tokens import Kind, Token
 
+_NOTES = ("sup", "sub")
 
-def separating_tags(tokens: Sequence[Token], markup: str, breaks: Sequence[bool]) -> list[bool]:
+
+def separating_tags(tokens: Sequence[Token], is_html: bool, breaks: Sequence[bool]) -> list[bool]:
     """Returns for each token whether it is a tag that separates the texts before and after it.
 
-    In HTML these are tags of blocks, and of links that touch each other. XML does not say which
-    elements are blocks: those are taken for inline that stand in an element which has a text of its
-    own, or anywhere deeper. In both, the tags of all elements separate that have a block or a
-    significant line feed inside. XHTML is HTML.
+    In HTML these are tags of blocks, and of inline elements that touch, see `_touching_elements`.
+    XML does not say which elements are blocks: those are taken for inline that stand in an element
+    which has a text of its own, or anywhere deeper, unless their names are those of blocks in
+    DocBook, DITA and TEI, or they have several elements inside but no text. In both, the tags of
+    all elements separate that have a block or a significant line feed inside.
 
     Args:
         tokens: the tokens of a document.
-        markup: "html" or "xml".
+        is_html: whether it is HTML, or XHTML.
         breaks: the result of `breaks_lines`.
     """
-    root = next((token for token in tokens if token.kind is Kind.START), None)
-    is_html = markup == "html" or (root is not None and local_name(root.name) == "html")
     found = _blocks_of_html(tokens) if is_html else _blocks_of_xml(tokens)
     stack: list[int] = []
     for index, token in enumerate(tokens):
@@ -31,6 +32,11 @@ def separating_tags(tokens: Sequence[Token], markup: str, breaks: Sequence[bool]
         elif token.kind is Kind.END:
             found[index] = found[stack.pop()]
     return found
+
+
+def root_name(tokens: Sequence[Token]) -> str:
+    """Returns the name of a document's first element, without its namespace."""
+    return next((local_name(token.name) for token in tokens if token.kind is Kind.START), "")
 
 
 def breaks_lines(tokens: Sequence[Token]) -> list[bool]:
@@ -71,38 +77,44 @@ def _blocks_of_html(tokens) -> list[bool]:
         token.kind in (Kind.START, Kind.EMPTY) and local_name(token.name) in BLOCKS
         for token in tokens
     ]
-    for index in _touching_links(tokens):
+    for index in _touching_elements(tokens):
         found[index] = True
     return found
 
 
-def _touching_links(tokens) -> Iterator[int]:
-    """Yields the start tags of links between whose texts are only tags.
+def _touching_elements(tokens) -> Iterator[int]:
+    """Yields the start tags of elements that touch, although their texts are apart.
 
-    They are entries of a list. Where signs touch, as in `[1][2]`, they are parts of a sentence, and
-    so are raised and lowered ones, which are notes.
+    Between the texts are only tags, at which one of the elements ends and the other begins. They
+    are apart if both are in links, as the entries of a menu, or if lower case meets upper case, as
+    in the cells of a form. Where signs touch, as in `[1][2]`, the texts are parts of a sentence,
+    and so are raised and lowered ones, which are notes.
     """
-    open_elements: list[int] = []
-    last_link, last = None, ""
+    stack: list[int] = []
+    num_links = num_notes = 0
+    # Since the last text: the number of elements that have stayed open; of those in them, the last
+    # one that has ended, and after it the last one that has begun.
+    num_open, ended, begun = 0, None, None
+    was_link, was_note, last = False, False, ""
     for index, token in enumerate(tokens):
+        name, step = local_name(token.name), (token.kind is Kind.START) - (token.kind is Kind.END)
+        num_links += step * (name == "a")
+        num_notes += step * (name in _NOTES)
         if token.kind is Kind.START:
-            open_elements.append(index)
+            begun = index if len(stack) == num_open else begun
+            stack.append(index)
         elif token.kind is Kind.END:
-            open_elements.pop()
+            start = stack.pop()
+            if len(stack) <= num_open:
+                num_open, ended, begun = len(stack), start, None
         elif token.kind is Kind.TEXT and token.text:
-            link = _link_around(tokens, open_elements)
-            touch = link is not None and last_link is not None and link != last_link
-            if touch and (last.isalnum() or token.text[0].isalnum()):
-                yield from (last_link, link)
-            last_link, last = link, token.text[-1]
-
-
-def _link_around(tokens, open_elements) -> int | None:
-    """Returns the innermost open link, if no note begins in it or around it."""
-    names = [local_name(tokens[index].name) for index in open_elements]
-    if "a" not in names or "sup" in names or "sub" in names:
-        return None
-    return open_elements[len(names) - 1 - names[::-1].index("a")]
+            is_link, is_note, first = num_links > 0, num_notes > 0, token.text[0]
+            if ended is not None and begun is not None and not (is_note or was_note):
+                meets = (was_link and is_link) and (last.isalnum() or first.isalnum())
+                if meets or (last.islower() and first.isupper()):
+                    yield from (ended, begun)
+            num_open, ended, begun = len(stack), None, None
+            was_link, was_note, last = is_link, is_note, token.text[-1]
 
 
 def _separate_parents(stack, found):
@@ -113,9 +125,11 @@ def _separate_parents(stack, found):
 
 
 def _blocks_of_xml(tokens) -> list[bool]:
-    has_text = [False] * len(tokens)
+    has_text, num_children = [False] * len(tokens), [0] * len(tokens)
     stack: list[int] = []
     for index, token in enumerate(tokens):
+        if token.kind in (Kind.START, Kind.EMPTY) and stack:
+            num_children[stack[-1]] += 1
         if token.kind is Kind.START:
             stack.append(index)
         elif token.kind is Kind.END:
@@ -126,9 +140,10 @@ def _blocks_of_xml(tokens) -> list[bool]:
     inline = [False]  # of the open elements, whether what is in them is inline
     for index, token in enumerate(tokens):
         if token.kind in (Kind.START, Kind.EMPTY):
-            found[index] = not inline[-1]
+            is_list = num_children[index] > 1 and not has_text[index]
+            found[index] = not inline[-1] or local_name(token.name) in XML_BLOCKS or is_list
             if token.kind is Kind.START:
-                inline.append(inline[-1] or has_text[index])
+                inline.append(has_text[index] or not found[index])
         elif token.kind is Kind.END:
             inline.pop()
     return found

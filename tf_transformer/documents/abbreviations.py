@@ -8,7 +8,10 @@ from tf_transformer.errors import InputError
 
 
 class Abbreviations(NamedTuple):
-    """Abbreviations of a language, without their last period; upper and lower case differ.
+    """Abbreviations of a language, without their last period.
+
+    Upper and lower case differ, but all abbreviations are also found in text in capitals, and those
+    in lower case at the begin of a sentence. `*` stands for the begin of any word, `_` for a space.
 
     Words that often end a sentence, such as "etc.", are in no list, and single letters need none:
     all are taken for initials.
@@ -41,8 +44,8 @@ _LISTS = {
     "de": Abbreviations(
         "bzw z.B z.b d.h u.a i.d.R o.ä u.ä s.o s.u v.a z.T z.Zt ca vgl evtl ggf sog bspw insb "
         "inkl exkl zzgl Dr Prof Dipl Ing Hr Fr Frl St Hrsg geb gest ehem allg Bd Kap Mio Mrd "
-        "Tsd Std Min Abt Tel Str bes bezgl gem lt max min entspr einschl",
-        "Nr Art Abs Ziff Abb Tab Aufl Rn Jan Feb Apr Aug Sept Okt Nov Dez",
+        "Tsd Std Min Abt Tel Str Fa Fam Hd &_Co bes bezgl gem lt max min entspr einschl",
+        "Nr Art Abs Ziff Abb Tab Aufl Rn *str et_al Jan Feb Apr Aug Sept Okt Nov Dez",
         ordinals=True,
         months="Januar Jänner Februar März April Mai Juni Juli August September Oktober November "
         "Dezember Jan Feb Apr Aug Sept Okt Nov Dez",
@@ -50,9 +53,9 @@ _LISTS = {
     "en": Abbreviations(
         "Mr Mrs Ms Messrs Dr Prof Rev Fr Sr Jr St Mt Ft Gen Col Maj Capt Lt Sgt Cpl Adm Cmdr "
         "Gov Sen Rep Hon Pres Supt Det Insp e.g i.e cf vs viz approx ca esp incl resp assoc "
-        "dept est Dept Univ Assn Bros Ave Blvd Rd Jan Feb Apr Aug Sept Oct Nov Dec",
+        "dept est Dept Univ &_Co Assn Bros Ave Blvd Rd Jan Feb Apr Aug Sept Oct Nov Dec",
         "No Nos no nos pp Fig Figs fig figs vol vols Vol ch Ch sec Sec Art art Eq eq Ref "
-        "ref Tab para par Mar Jun Jul",
+        "ref Tab para par Mar Jun Jul Ext ext Apt apt Tel et_al",
     ),
     "es": Abbreviations(
         "Sr Sra Srta Sres Dr Dra Prof Dña Ud Uds Vd Vds Lic Ing Arq Gral Cnel p.ej ej aprox "

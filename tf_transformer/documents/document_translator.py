@@ -19,6 +19,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translation, Translator
 from tf_transformer.printable import shown
+from tf_transformer.terms.spans import has_words
 from tf_transformer.text.language_tags import language_tag
 from tf_transformer.text.texts import list_of_texts
 
@@ -38,8 +39,9 @@ class Documents(NamedTuple):
         source_spans: strings, `start-end` of each sentence of the source that is not blank, in
             characters, separated by spaces. Characters are Unicode code points, as in Python.
         target_spans: strings, `start-end` of the translation of each of these sentences.
-        sentence_scores: strings, the score of each of these sentences, see `Translations`.
-        scores: float32, their mean; 0 without sentences.
+        sentence_scores: strings, the score of each of these sentences, see `Translations`; 0 for
+            one that is copied.
+        scores: float32, the mean of those that are translated; 0 without any.
         truncated: bool, whether the document has more than `max_sentences` sentences or
             `max_characters` characters, which were not translated, or a sentence was truncated to
             the model's limit.
@@ -63,6 +65,8 @@ class DocumentTranslator(tf.Module):
     kept, with two exceptions: a space is inserted between the translations of sentences that had
     none between them, as in Chinese, and a single space is removed after a translation that ends
     with a full-width stop.
+
+    What has no words, such as a line of signs, a number or an address alone, is copied.
 
     A document for a multilingual model starts with the tags that each of its sentences needs.
 
@@ -183,7 +187,7 @@ class DocumentTranslator(tf.Module):
             _spans(kept.start.flat_values + offset, kept.end.flat_values + offset, is_real),
             _spans(target_start, target_end, is_real),
             _words(tf.strings.as_string(scores, precision=6), is_real),
-            _mean(scores, is_real),
+            _mean(scores, kept.text.with_flat_values(has_words(kept.text.flat_values))),
             is_cut,
         )
 
@@ -192,10 +196,12 @@ class DocumentTranslator(tf.Module):
         capitals = find_capitals(sentences, restores)
         tokenizer, is_english = self._translator.source_tokenizer, self._languages == ("en",)
         source = sentence_case(sentences, capitals, tokenizer, is_english)
-        source = tf.where(source == "", "", tf.strings.join([tags, source]))
+        is_copied = ~has_words(sentences)
+        source = tf.where(is_copied, "", tf.strings.join([tags, source]))
         found = self._translator.translate_in_graph(source, options)
         text = restore_capitals(found.text[:, 0], capitals)
         text = restore_spans(self._translator, source, text, capitals.in_span)
+        text = tf.where(is_copied, sentences, text)
         return text, found.scores[:, 0], found.truncated
 
     def _split_tags(self, documents):
@@ -246,10 +252,10 @@ def _spans(starts: tf.Tensor, ends: tf.Tensor, is_real: tf.RaggedTensor) -> tf.T
     return _words(tf.strings.join(parts, "-"), is_real)
 
 
-def _mean(values: tf.Tensor, is_real: tf.RaggedTensor) -> tf.Tensor:
-    """Returns the mean of the values of sentences that are not blank, `(batch,)`."""
-    total = tf.reduce_sum(tf.where(is_real, is_real.with_flat_values(values), 0.0), axis=1)
-    count = tf.reduce_sum(tf.cast(is_real, tf.float32), axis=1)
+def _mean(values: tf.Tensor, is_chosen: tf.RaggedTensor) -> tf.Tensor:
+    """Returns the mean of the values of the chosen sentences, `(batch,)`."""
+    total = tf.reduce_sum(tf.where(is_chosen, is_chosen.with_flat_values(values), 0.0), axis=1)
+    count = tf.reduce_sum(tf.cast(is_chosen, tf.float32), axis=1)
     return tf.math.divide_no_nan(total, count)
 
 

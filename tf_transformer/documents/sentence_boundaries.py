@@ -18,19 +18,24 @@ from tf_transformer.documents.abbreviations import LANGUAGES, find_abbreviations
 # Character classes of RE2, inside brackets. `\s` alone is ASCII.
 _SPACE = r"\s\x{0B}\x{85}\p{Z}"
 _BREAK = r"\n\r\x{0B}\x{0C}\x{85}\x{2028}\x{2029}"
-_WIDE_CLOSING = r"\p{Pe}\p{Pf}\"'"
+# Zero-width and bidirectional characters may follow a stop, too.
+_FORMAT = r"\x{61C}\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{2069}\x{FEFF}"
+_WIDE_CLOSING = rf"\p{{Pe}}\p{{Pf}}\"'{_FORMAT}"
 # These also open quotations, and close them in German.
 _CLOSING = rf"{_WIDE_CLOSING}\x{{201C}}\x{{2018}}\x{{AB}}\x{{2039}}"
 _STOP = r".!?\x{2026}\x{203C}\x{2047}-\x{2049}\x{061F}\x{06D4}\x{0964}\x{0965}\x{1362}\x{17D4}"
 _WIDE_STOP = r"\x{3002}\x{FF01}\x{FF1F}\x{FF61}"
 
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
-# Particles after a quotation, and not the begin of a word such as とても or ところで.
-_QUOTED = r"と[\p{Han}\x{3001}いのかは]|って"
+# Japanese particles after a quotation, and words that begin like one.
+_QUOTED = r"と|って|を|だと|なんて|など|[のが]\p{Han}"
+_NOT_QUOTED = "と(?:ても|ころ|にかく|りあえず|うとう|き|なり|もだち|もに|おい|おく|くに)"
 
 _PERIOD, _EXCLAMATION, _QUESTION, _ELLIPSIS, _MARK = "\x01", "\x02", "\x03", "\x04", "\x05"
 _SHOWN = {_PERIOD: ".", _EXCLAMATION: "!", _QUESTION: "?", _ELLIPSIS: "\u2026"}
 _CONTROL, _OTHER_CONTROL = r"[\x01-\x05]", "\x06"
+# Abbreviations that are names if they have a capital.
+_NAMES = ("al", "max", "os")
 # A word of at most so many letters before a period is an abbreviation if lower case follows.
 _LONGEST_ABBREVIATION = 4
 # Words that start a sentence after an abbreviation such as "U.S."
@@ -95,11 +100,14 @@ def _rules(languages):
     yield rf"(\pL,?[{_SPACE}]+I){_PERIOD}", r"\1."
     if known.anywhere:
         yield rf"{begin}({_alternatives(known.anywhere)})\.", rf"\1\2{_PERIOD}"
+        upper = "|".join(map(re.escape, known.anywhere.upper().split()))
+        for _ in range(2):  # of "PROF. DR. MAIER", the space after the first is before the second
+            yield rf"{begin}({upper})\.([{_SPACE}]+(?:\p{{Lu}}{{2}}|\pN))", rf"\1\2{_PERIOD}\3"
     if known.before_numbers:
-        words = _alternatives(known.before_numbers)
-        yield rf"{begin}({words})\.([{_SPACE}]*\pN)", rf"\1\2{_PERIOD}\3"
+        words = _alternatives(f"{known.before_numbers} {known.before_numbers.upper()}")
+        yield rf"{begin}({words})\.([{_SPACE}]*[(\[]?\pN)", rf"\1\2{_PERIOD}\3"
     # 2. Numbers of lists and ordinal numbers.
-    yield r"(?m)(^[ \t]*\pN{1,3})\.([ \t])", rf"\1{_PERIOD}\2"
+    yield r"(?m)(^[ \t]*(?:\pN{1,3}(?:\.\pN{1,3})*|[IVX]{1,4}))\.([ \t])", rf"\1{_PERIOD}\2"
     if known.ordinals:
         for _ in range(2):  # the space before a second one is that after the first: "1. 1. 2020"
             yield rf"{begin}(\pN{{1,2}})\.( )", rf"\1\2{_PERIOD}\3"
@@ -113,24 +121,34 @@ def _rules(languages):
     yield rf"{begin}(\pL{{1,{_LONGEST_ABBREVIATION}}})\.({next_word})", rf"\1\2{_PERIOD}\3"
     yield rf"\.\.([{_CLOSING}]*{next_word})", rf".{_PERIOD}\1"
     yield rf"\x{{2026}}([{_CLOSING}]*{next_word})", rf"{_ELLIPSIS}\1"
+    closing = rf"(?:[ \x{{A0}}\x{{202F}}]\x{{BB}}|[{_CLOSING}])"
     for hidden in (_PERIOD, _EXCLAMATION, _QUESTION):
-        yield rf"[{_SHOWN[hidden]}]([{_CLOSING}]+{next_word})", rf"{hidden}\1"
+        yield rf"[{_SHOWN[hidden]}]({closing}+{next_word})", rf"{hidden}\1"
     # 4. What is left ends sentences, and so do line breaks.
     stop, space = f"[{_STOP}{_WIDE_STOP}]", f"[{_SPACE}]"
-    wide = f"(?:{stop}*[{_WIDE_STOP}]|{_UNSPACED}[!?]){stop}*[{_WIDE_CLOSING}]*{space}*"
-    closing = rf"(?:[\x{{A0}}\x{{202F}}]\x{{BB}}|[{_CLOSING}])*"
-    yield f"{wide}|{stop}+{closing}{space}+", rf"\0{_MARK}"
+    wide = f"(?:{stop}*[{_WIDE_STOP}]|{_UNSPACED}[!?])[{_STOP}{_WIDE_STOP}{_WIDE_CLOSING}]*{space}*"
+    yield f"{wide}|{stop}+{closing}*{space}+", rf"\0{_MARK}"
     yield f"{space}*[{_BREAK}]{space}*", rf"\0{_MARK}"
-    # 5. But a Japanese quotation is a part of the sentence that says whose it is: 「...」と彼は.
+    # 5. But a quotation is a part of the sentence that says whose it is: 「...」と, “...？”她问.
     yield rf"([\x{{300D}}\x{{300F}}]){_MARK}({_QUOTED})", r"\1\2"
+    yield rf"([\x{{300D}}\x{{300F}}])({_NOT_QUOTED})", rf"\1{_MARK}\2"
+    yield (
+        rf"([\x{{FF01}}\x{{FF1F}}!?][\x{{2019}}\x{{201D}}\x{{300D}}\x{{300F}}]){_MARK}(\p{{Han}})",
+        r"\1\2",
+    )
 
 
 def _alternatives(words):
-    """Returns a pattern of words; those with a period within may also start a sentence."""
+    """Returns a pattern of words; those in lower case may also start a sentence.
+
+    `*` is the begin of any word, and `_` a space.
+    """
     patterns = []
     for word in words.split():
-        pattern = re.escape(word)
-        if "." in word and word[0].islower():
+        pattern = re.escape(word.removeprefix("*").replace("_", " "))
+        if word.startswith("*"):
+            pattern = rf"\pL*{pattern}"
+        elif word[0].islower() and word not in _NAMES:
             pattern = f"(?i:{pattern[0]}){pattern[1:]}"
         patterns.append(pattern)
     return "|".join(patterns)

@@ -9,13 +9,15 @@ from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
-from tf_transformer.terms.entries import applicable_phrases, parse_entries
+from tf_transformer.terms.entries import applicable_phrases, parse_entries, valid_text
 from tf_transformer.terms.glossary import Glossary, protection
 from tf_transformer.terms.phrases import PhraseSpeller, merge_phrases
 from tf_transformer.terms.spans import find_spans
 from tf_transformer.terms.term_search import TermSearch
 from tf_transformer.text.texts import list_of_texts
 from tf_transformer.text.word_characters import PieceTables
+
+_CHARACTERS = 32  # of a text that are searched for phrases, by piece that the model can read
 
 
 class TermTranslations(NamedTuple):
@@ -175,9 +177,11 @@ class TermTranslator(tf.Module):
 
     def _translate_chunk(self, rows):
         entries = parse_entries(rows["terms"])
-        wanted = merge_phrases(
-            applicable_phrases(entries, rows["text"]), find_spans(rows["text"], rows["protect"])
+        # What is far beyond the model's limit is not searched for phrases.
+        text = tf.strings.substr(
+            valid_text(rows["text"]), 0, _CHARACTERS * self.translator.source_limit, "UTF8_CHAR"
         )
+        wanted = merge_phrases(applicable_phrases(entries, text), find_spans(text, rows["protect"]))
         constraints, is_writable = self.speller.constraints(wanted)
         found, counts = self.search.run(rows["source"], constraints, rows["options"])
         texts = self.translator.target_tokenizer.detokenize(found.ids[:, 0])

@@ -21,8 +21,9 @@ class Constraints(NamedTuple):
             one that need not, or that has no spelling.
         starts_in_word: `(rows, phrases, spellings)` bool, whether an occurrence may begin after a
             token that ends in a word, see `PieceTables`.
-        is_closed: `(rows, phrases)` bool, whether an occurrence does not count if the next token
-            continues its word.
+        is_closed: `(rows, phrases)` bool, whether an occurrence does not count if it is a part of a
+            longer word, number or address: if it begins after a connector such as ".", or if the
+            next tokens continue it, with connectors between them or without, see `PieceTables`.
     """
 
     ids: tf.Tensor
@@ -46,8 +47,10 @@ class Constraints(NamedTuple):
 class TokenTables(NamedTuple):
     """`PieceTables` as tensors, `(vocab or candidates,)` bool each."""
 
-    begins_in_word: tf.Tensor
     ends_in_word: tf.Tensor
+    ends_joined: tf.Tensor
+    continues: tf.Tensor
+    is_connector: tf.Tensor
 
 
 class Progress(NamedTuple):
@@ -58,14 +61,16 @@ class Progress(NamedTuple):
         matched: `(rows, ..., phrases, spellings)` int32, number of tokens of each spelling that the
             hypothesis ends with; 0 after an occurrence of the phrase.
         is_closing: `(rows, ..., phrases)` bool, whether the hypothesis ends with an occurrence of a
-            closed phrase.
+            closed phrase, and perhaps connectors after it.
         in_word: `(rows, ...)` bool, whether the hypothesis ends in a word.
+        is_joined: `(rows, ...)` bool, whether it ends in a word or with a connector.
     """
 
     found: tf.Tensor
     matched: tf.Tensor
     is_closing: tf.Tensor
     in_word: tf.Tensor
+    is_joined: tf.Tensor
 
 
 class Missing(NamedTuple):
@@ -118,6 +123,7 @@ class PhraseTracker(NamedTuple):
             matched=tf.zeros((*shape, spellings), tf.int32),
             is_closing=tf.fill(shape, False),
             in_word=tf.fill((rows, beam_size), False),
+            is_joined=tf.fill((rows, beam_size), False),
         )
         return cls(constraints, _borders(constraints, tables), progress)
 
@@ -148,14 +154,17 @@ class PhraseTracker(NamedTuple):
         # 3. A whole phrase counts, and the next occurrence begins after it.
         lengths = self.constraints.lengths()[:, tf.newaxis, tf.newaxis]
         is_found = tf.reduce_any((matched == lengths) & (lengths > 0), axis=4)
-        continues = tf.gather(tables.begins_in_word, tokens)[..., tf.newaxis]
-        is_lost = now.is_closing[:, :, tf.newaxis] & continues
+        was_closing = now.is_closing[:, :, tf.newaxis]
+        is_lost = was_closing & tf.gather(tables.continues, tokens)[..., tf.newaxis]
+        is_closing = is_found & self.constraints.is_closed[:, tf.newaxis, tf.newaxis]
+        is_closing |= was_closing & tf.gather(tables.is_connector, tokens)[..., tf.newaxis]
         found = now.found[:, :, tf.newaxis]
         return Progress(
             found=found + tf.cast(is_found, tf.int32) - tf.cast(is_lost, tf.int32),
             matched=tf.where(is_found[..., tf.newaxis], 0, matched),
-            is_closing=is_found & self.constraints.is_closed[:, tf.newaxis, tf.newaxis],
+            is_closing=is_closing,
             in_word=tf.gather(tables.ends_in_word, tokens),
+            is_joined=tf.gather(tables.ends_joined, tokens),
         )
 
     def advance(
@@ -212,8 +221,11 @@ class PhraseTracker(NamedTuple):
 
     def _may_start(self):
         """Returns whether a spelling may begin now, `(rows, beam, phrases, spellings)` bool."""
-        in_word = self.progress.in_word[:, :, tf.newaxis, tf.newaxis]
-        return self.constraints.starts_in_word[:, tf.newaxis] | ~in_word
+        in_word, is_joined = (
+            x[:, :, tf.newaxis] for x in (self.progress.in_word, self.progress.is_joined)
+        )
+        is_within = tf.where(self.constraints.is_closed[:, tf.newaxis], is_joined, in_word)
+        return self.constraints.starts_in_word[:, tf.newaxis] | ~is_within[..., tf.newaxis]
 
 
 def count_occurrences(constraints: Constraints, ids: tf.Tensor, tables: TokenTables) -> tf.Tensor:
@@ -255,8 +267,12 @@ def _borders(constraints: Constraints, tables: TokenTables) -> tf.Tensor:
     flat = tf.reshape(equal, tf.concat([tf.shape(ids)[:3], [(length + 1) * length]], axis=0))
     indices = tf.maximum(states - counts, 0) * length + counts
     is_border = (tf.gather(flat, indices, axis=3) == 1) & (counts <= states)
-    # They may begin there unless the token before, which is one of the s, ends in a word.
-    ends = tf.gather(tables.ends_in_word, ids)
+    # They may begin there unless the token before, which is one of the s, ends in a word, or for
+    # closed phrases with a connector.
+    is_closed = constraints.is_closed[..., tf.newaxis, tf.newaxis]
+    ends = tf.where(
+        is_closed, tf.gather(tables.ends_joined, ids), tf.gather(tables.ends_in_word, ids)
+    )
     ends_before = tf.gather(ends, tf.maximum(states - counts - 1, 0), axis=3)
     starts_in_word = constraints.starts_in_word[..., tf.newaxis, tf.newaxis]
     may_begin = starts_in_word | ~ends_before | (counts == states) | (counts == 0)

@@ -10,6 +10,7 @@ characters only separate words. Case counts.
 from typing import NamedTuple
 
 import tensorflow as tf
+import tensorflow_text as tf_text
 
 from tf_transformer.terms.limits import MAX_ENTRIES, MAX_PHRASE_BYTES, MAX_SOURCE_WORDS
 from tf_transformer.text.word_characters import UNSPACED_CLASS, WORD_CLASS
@@ -109,7 +110,8 @@ def applicable_phrases(entries: Entries, text: tf.Tensor) -> tf.RaggedTensor:
 
 def _words(text: tf.Tensor) -> tf.RaggedTensor:
     """Returns the words of texts, hashed, `(texts, (words))` int64."""
-    text = tf.strings.regex_replace(squeeze(valid_text(text)), _SINGLE, r" \1 ")
+    text = tf_text.normalize_utf8(valid_text(text), "NFC")
+    text = tf.strings.regex_replace(squeeze(text), _SINGLE, r" \1 ")
     return tf.ragged.map_flat_values(
         tf.strings.to_hash_bucket_fast, tf.strings.split(text), _NUM_HASHES
     )

@@ -6,6 +6,7 @@ This module does not import TensorFlow.
 import hashlib
 import os
 import pathlib
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -69,7 +70,7 @@ class Glossary:
         return glossary
 
     def _add(self, source, target, where):
-        self._entries[source, target] = _without_spaces(source)
+        self._entries[source, target] = _searched(source)
         if len(self._entries) > MAX_TERMS:
             raise InputError(f"{where}: expected at most {MAX_TERMS:,} terms, got more")
 
@@ -91,7 +92,7 @@ class Glossary:
         """
         if isinstance(sentence, bytes):
             sentence = sentence.decode("utf-8", "replace")
-        searched = _without_spaces(sentence)
+        searched = _searched(sentence)
         return "\n".join(
             "\t".join(pair) for pair, source in self._entries.items() if source in searched
         )
@@ -113,8 +114,8 @@ def protection(kinds: Sequence[str]) -> int:
     return sum(SPAN_BITS[kind] for kind in set(kinds))
 
 
-def _without_spaces(text: str) -> str:
-    return "".join(text.split())
+def _searched(text: str) -> str:
+    return "".join(unicodedata.normalize("NFC", text).split())
 
 
 def _check_pair(pair: Any, where: str):

@@ -10,7 +10,7 @@ from tf_transformer.terms.limits import MAX_PHRASE_TOKENS, MAX_PHRASES
 from tf_transformer.text.sentencepiece_model_pb2 import ModelProto
 from tf_transformer.text.special_ids import PAD_ID, SUPPRESSED_IDS
 from tf_transformer.text.tokenizer import Tokenizer
-from tf_transformer.text.word_characters import UNSPACED_CLASS, WORD_CLASS
+from tf_transformer.text.word_characters import CONNECTORS, UNSPACED_CLASS, WORD_CLASS
 
 # Of a row, before equal ones are merged.
 _MAX_GIVEN = 4 * MAX_PHRASES
@@ -106,7 +106,11 @@ class PhraseSpeller(tf.Module):
             ids=ids,
             needed=tf.where(is_writable, wanted.count, 0),
             starts_in_word=starts_in_word,
-            is_closed=wanted.is_span & _matches(wanted.text, f".*[{WORD_CLASS}]"),
+            is_closed=wanted.is_span
+            & (
+                _matches(wanted.text, f".*[{WORD_CLASS}]")
+                | tf.strings.regex_full_match(wanted.text, f"(?s).*[{CONNECTORS}]")
+            ),
         )
         return constraints, is_writable
 

@@ -43,6 +43,17 @@ _WORD = rf"[{_LETTER}\pN]*[{_LETTER}][{_LETTER}\pN]*"
 _SKIPPED = {"numbers": rf"|{_WORD}\pN(?:[.,:/][0-9]+)+|{_WORD}"}
 
 
+def has_words(text: tf.Tensor) -> tf.Tensor:
+    """Returns whether texts have letters that are not of a URL or an e-mail address, bool.
+
+    Args:
+        text: strings in valid UTF-8.
+    """
+    addresses = f"{_PATTERNS['urls']}|{_PATTERNS['emails']}"
+    rest = tf.strings.regex_replace(text, addresses, "")
+    return tf.strings.regex_full_match(rest, r"(?s).*\pL.*")
+
+
 def find_spans(text: tf.Tensor, protect: tf.Tensor) -> tf.RaggedTensor:
     """Finds the spans that are protected.
 

@@ -1,4 +1,4 @@
-"""Letters and digits of scripts that separate words, and the pieces that begin or end with one.
+"""Letters and digits of scripts that separate words, and what pieces begin and end with.
 
 A term of such a script must not begin within a word. Scripts that write no spaces between words
 have no such characters here: each of their characters may be next to any other. This module does
@@ -20,6 +20,8 @@ _UNSPACED_NAMES = (
     *("CJK ", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "THAI ", "LAO ", "KHMER "),
     *("MYANMAR ", "TIBETAN "),
 )
+# What stands within numbers and addresses: 3.5, 10:30, www.a.de/b, a@b.de.
+CONNECTORS = ".,:/@"
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
@@ -27,24 +29,36 @@ class PieceTables(NamedTuple):
     """What a search must know of the pieces' characters, `(vocab,)` bool each.
 
     Attributes:
-        begins_in_word: whether a piece continues the word before it, if that ends in a letter or
-            digit.
-        ends_in_word: whether a piece ends in a letter or digit, so that one may continue its word.
+        ends_in_word: whether a piece ends in a letter or digit.
+        ends_joined: whether a piece ends in a letter or digit, or with a connector, such as ".".
+        continues: whether a piece continues the number or address before it: it begins with a
+            letter or digit, or with connectors before one.
+        is_connector: whether a piece consists of connectors.
     """
 
-    begins_in_word: np.ndarray
     ends_in_word: np.ndarray
+    ends_joined: np.ndarray
+    continues: np.ndarray
+    is_connector: np.ndarray
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "PieceTables":
         """Returns the tables of a vocabulary."""
         if vocabulary.word_separators:  # each piece is a word
-            nothing = np.zeros(vocabulary.vocab_size, bool)
-            return cls(nothing, nothing)
+            return cls(*(np.zeros(vocabulary.vocab_size, bool) for _ in cls._fields))
         texts = [_BYTE.sub(_byte_character, piece) for piece in vocabulary.pieces]
-        begins = [text != "" and is_word_character(text[0]) for text in texts]
-        ends = [text != "" and is_word_character(text[-1]) for text in texts]
-        return cls(np.array(begins), np.array(ends))
+        rest = [text.lstrip(CONNECTORS) for text in texts]
+        ends_in_word = np.array([_is_word(text[-1:]) for text in texts])
+        return cls(
+            ends_in_word=ends_in_word,
+            ends_joined=ends_in_word | [text.endswith(tuple(CONNECTORS)) for text in texts],
+            continues=np.array([_is_word(text[:1]) for text in rest]),
+            is_connector=np.array([text != "" and not text.strip(CONNECTORS) for text in texts]),
+        )
+
+
+def _is_word(character: str) -> bool:
+    return character != "" and is_word_character(character)
 
 
 def is_word_character(character: str) -> bool:

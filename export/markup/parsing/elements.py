@@ -1,6 +1,7 @@
-"""What the elements of HTML mean for translation.
+"""What elements mean for translation.
 
-The lists follow the HTML standard's categories and its style sheet for rendering.
+The lists of HTML follow the standard's categories and its style sheet for rendering; those of XML
+have names of DocBook, DITA and TEI.
 """
 
 from collections.abc import Mapping
@@ -119,6 +120,10 @@ OPAQUE = frozenset(
         "noscript",
         "object",
         "plaintext",
+        # Readings of Chinese characters.
+        "rp",
+        "rt",
+        "rtc",
         "script",
         "style",
         "svg",
@@ -129,8 +134,64 @@ OPAQUE = frozenset(
 )
 # Their text is copied unchanged, but the translator reads it as a part of the sentence.
 CODE = frozenset(["code", "kbd", "samp", "var"])
+# Of XML: blocks, also in an element with text of its own; what is copied; and what is copied if it
+# is within a text.
+XML_BLOCKS = frozenset(
+    [
+        "blockquote",
+        "dd",
+        "div",
+        "dl",
+        "dt",
+        "entry",
+        "fn",
+        "footnote",
+        "informaltable",
+        "itemizedlist",
+        "li",
+        "listitem",
+        "literallayout",
+        "lq",
+        "note",
+        "ol",
+        "orderedlist",
+        "p",
+        "para",
+        "row",
+        "section",
+        "simpara",
+        "table",
+        "tbody",
+        "td",
+        "th",
+        "thead",
+        "tr",
+        "ul",
+        "variablelist",
+    ]
+)
+XML_OPAQUE = frozenset(["codeblock", "math", "programlisting", "screen", "script", "style"])
+XML_INLINE_CODE = frozenset(
+    [
+        "apiname",
+        "classname",
+        "cmdname",
+        "codeph",
+        "command",
+        "computeroutput",
+        "envar",
+        "filename",
+        "filepath",
+        "methodname",
+        "parmname",
+        "systemoutput",
+        "uri",
+        "userinput",
+        "varname",
+    ]
+)
 # White space is significant.
-PREFORMATTED = frozenset(["listing", "pre"])
+PREFORMATTED = frozenset(["listing", "literallayout", "pre"])
 # The parser of HTML takes their content as characters without references. It does so with
 # <noscript> where scripts run, as in a browser.
 RAW_TEXT = frozenset(
@@ -143,13 +204,17 @@ def may_translate(name: str, attributes: Mapping[str, str | None], inherited: bo
 
     Args:
         name: the element's name.
-        attributes: its attributes; `translate` and the class `notranslate` count.
+        attributes: its attributes; `translate`, Android's `translatable` and the class
+            `notranslate` count.
         inherited: whether that of its parent is.
     """
     if name in CODE or "notranslate" in (attributes.get("class") or "").split():
         return False
-    value = attributes.get("translate", attributes.get("its:translate", "inherit"))
-    return {"no": False, "yes": True, "": True}.get((value or "").strip().lower(), inherited)
+    names = ("translate", "its:translate", "translatable")
+    value = next((attributes[name] for name in names if name in attributes), "inherit")
+    return {"no": False, "false": False, "yes": True, "": True}.get(
+        (value or "").strip().lower(), inherited
+    )
 
 
 def is_preformatted(name: str, attributes: Mapping[str, str | None], inherited: bool) -> bool:

@@ -19,8 +19,7 @@ _XML_ENCODING = re.compile(rb"\A<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{1
 _HTML_ENCODING = re.compile(
     rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE
 )
-# The encodings of the Encoding Standard that Python has too, by Python's names. In HTML, the names
-# of ASCII and Latin-1 mean windows-1252.
+# The encodings of the Encoding Standard that Python has too, by Python's names.
 _KNOWN = frozenset(
     [
         "utf-8",
@@ -36,7 +35,9 @@ _KNOWN = frozenset(
         "iso8859-6",
         "iso8859-7",
         "iso8859-8",
+        "iso8859-9",
         "iso8859-10",
+        "iso8859-11",
         "iso8859-13",
         "iso8859-14",
         "iso8859-15",
@@ -64,8 +65,29 @@ _KNOWN = frozenset(
         "shift_jis",
         "cp932",
         "euc_kr",
+        "cp949",
     ]
 )
+# In HTML, some names mean larger encodings.
+_IN_HTML = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "gb2312": "gbk",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+}
+# Names that Python does not know.
+_OTHER_NAMES = {
+    "iso-8859-8-i": "iso8859-8",
+    "tis-620": "cp874",
+    "windows-31j": "cp932",
+    "windows-874": "cp874",
+    "windows-949": "cp949",
+    "x-gbk": "gbk",
+    "x-sjis": "cp932",
+}
 
 
 class Encoding(NamedTuple):
@@ -121,12 +143,12 @@ def _find_encoding(data, markup):
         return Encoding("utf-8")
     declared = match[1].decode("ascii", "replace")
     try:
-        name = codecs.lookup(declared).name
+        name = codecs.lookup(_OTHER_NAMES.get(declared.lower(), declared)).name
     except LookupError:
         name = ""
     if name not in _KNOWN:
         raise InputError(f"expected a known encoding, such as utf-8. Received: {shown(declared)}")
     if markup == "html":
-        name = {"ascii": "cp1252", "iso8859-1": "cp1252"}.get(name, name)
+        name = _IN_HTML.get(name, name)
     # What can be read as ASCII is not UTF-16.
     return Encoding("utf-8" if name.startswith("utf-16") else name)

@@ -19,7 +19,9 @@ _SPACE = " \t\n\f\r"
 _DOCTYPE = re.compile(r"[ \t\n\f\r]*<!doctype[^>]*>", re.IGNORECASE)
 _SPACES = r"[ \t\n\f\r]*+"
 _STRAY_END_TAG = re.compile(r"</[a-zA-Z][^>]*>")
-_TAIL = re.compile(r"(?:[ \t\n\f\r]++|</(?:body|html)[ \t\n\f\r]*+>)*+\Z", re.IGNORECASE)
+_TAIL = re.compile(
+    r"(?:[ \t\n\f\r]++|</(?:body|html)[ \t\n\f\r]*+>|<!--[^>]*-->)*+\Z", re.IGNORECASE
+)
 _COMMENT = re.compile("<!--([^>]*)-->")
 # The parser drops a line feed at their start, and after comments there.
 _DROPPING = ("pre", "listing", "textarea")

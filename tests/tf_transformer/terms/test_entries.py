@@ -1,5 +1,6 @@
 """Entries and protected spans, found by TensorFlow's operations, against plain Python."""
 
+import argparse
 import re
 import unicodedata
 
@@ -13,7 +14,7 @@ from tf_transformer.terms.entries import applicable_phrases, parse_entries
 from tf_transformer.terms.glossary import MAX_TERMS, Glossary, protection
 from tf_transformer.terms.limits import MAX_ENTRIES, MAX_PHRASE_BYTES
 from tf_transformer.terms.spans import find_spans
-from tf_transformer.text.word_characters import is_word_character
+from tf_transformer.text.word_characters import PieceTables, is_word_character
 
 STRINGS, INTEGERS = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
 
@@ -50,6 +51,7 @@ def applied(terms, texts):
         ("in C\tx", "in C++.", ["x"]),
         ("a b\tx\nb c\ty\nc d\tz", "a b c", ["x", "y"]),
         ("é\tx", "caf\u00e9 \u00e9", ["x"]),
+        ("Caf\u00e9\tx", "Cafe\u0301 zwei", ["x"]),
         ("caf\tx", "caf\u0301 caf\u0301", []),
         ("שלום\tshalom", "\u202bשלום\u202c", ["shalom"]),
         ("a\tx", "b\u200ba\u200bb", ["x"]),
@@ -123,6 +125,17 @@ def test_entries_apply_as_plain_python_says(rows):
         glossary = Glossary([(source, str(n)) for n, source in enumerate(sources)])
         chosen = {line.partition("\t")[2] for line in glossary.entries_for(text).split("\n")}
         assert set(expected) <= chosen
+
+
+def test_pieces_that_continue_numbers_and_addresses():
+    pieces = ["<unk>", "▁5", "5", ".", ".5", "://", "▁.", "(", "a.", "机", "<0x2F>"]
+    tables = PieceTables.of(argparse.Namespace(word_separators="", pieces=pieces))
+    true = [[piece for piece, is_true in zip(pieces, x, strict=True) if is_true] for x in tables]
+    ends_in_word, ends_joined, continues, is_connector = true
+    assert ends_in_word == ["▁5", "5", ".5"]
+    assert ends_joined == ["▁5", "5", ".", ".5", "://", "▁.", "a.", "<0x2F>"]
+    assert continues == ["5", ".5", "a."]
+    assert is_connector == [".", "://", "<0x2F>"]
 
 
 def test_letters_of_scripts_that_separate_words():
