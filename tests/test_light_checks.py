@@ -272,7 +272,7 @@ WRONG = {
     ),
     "translate, capitals of lines": (
         "translate --model-dir {model} --keep-capitals",
-        "--keep-capitals is valid only with --split-sentences",
+        "--keep-capitals is valid only with --split-sentences or --markup",
     ),
     "translate, confidence of a model": (
         "translate --model-dir {model} --confidence",
@@ -319,8 +319,8 @@ WRONG = {
         "--terms is not valid with --markup",
     ),
     "translate, markup and sentences": (
-        "translate --model-dir {model} --markup xml --split-sentences --keep-capitals",
-        "--keep-capitals is not valid with --markup",
+        "translate --server localhost:8501 --markup xml --keep-capitals",
+        "--keep-capitals with --markup is valid only with --model-dir",
     ),
     "train-confidence, lines": (
         "train-confidence --model-dir {model} --source {text} --reference {two} --output {new}",

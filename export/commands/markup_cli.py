@@ -24,7 +24,7 @@ from tf_transformer.text.language_tags import written_tags
 
 # Options of `translate` that choose among several translations, or are for lines.
 _EXCLUDED = (
-    *("n_best", "shard", "xla", "keep_capitals", "terms", "protect"),
+    *("n_best", "shard", "xla", "terms", "protect"),
     *RERANKING_OPTIONS,
 )
 _READ_BYTES = 2**20
@@ -55,8 +55,10 @@ def check_markup(options: argparse.Namespace) -> None:
     for name in ("runner", "saved_model", *_EXCLUDED):
         if getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is not valid with --markup")
-    if options.split_sentences and options.server is not None:
-        raise InputError("--split-sentences with --markup is valid only with --model-dir")
+    for name in ("split_sentences", "keep_capitals"):
+        if getattr(options, name) and options.server is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} with --markup is valid only with --model-dir")
 
 
 def run_markup(
@@ -170,4 +172,9 @@ def _model(options, prepare, shortlist) -> Iterator[Callable]:
     def add_tags(text: str) -> str:
         return prepare(text.encode(), "a text of the document").decode()
 
-    yield translate_by_model(translator, add_tags)
+    yield translate_by_model(
+        translator,
+        add_tags,
+        keep_capitals=options.keep_capitals,
+        is_english=given_document_languages(options) == ("en",),
+    )

@@ -133,14 +133,14 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="lines may hold several sentences: each is translated apart, the white space between "
         "them is kept, and sentences in capitals are translated in sentence case; with --server, "
         "by the signature `document` or `document_options`; with --markup, the blocks of the "
-        "document are split, and capitals are not changed",
+        "document are split",
     )  # fmt: skip
     parser.add_argument(
         "--keep-capitals", action="store_true",
-        help="with --split-sentences, translate sentences in capitals as they are, as by a model "
-        "that was trained on such text",
+        help="with --split-sentences or --markup, translate sentences in capitals as they are, as "
+        "by a model that was trained on such text",
     )  # fmt: skip
-    add_document_languages(parser, "with --split-sentences and --model-dir")
+    add_document_languages(parser, "with --split-sentences or --markup, and --model-dir")
     add_languages(parser)
     add_search_options(parser)
     add_end_pieces(parser)
@@ -258,8 +258,10 @@ def _check_options(options):
         if options.server is None:
             raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
     for name in ("keep_capitals", "document_languages"):
-        if getattr(options, name) and not options.split_sentences:
-            raise InputError(f"--{name.replace('_', '-')} is valid only with --split-sentences")
+        if getattr(options, name) and not (options.split_sentences or options.markup):
+            raise InputError(
+                f"--{name.replace('_', '-')} is valid only with --split-sentences or --markup"
+            )
     given_document_languages(options)
     if options.split_sentences and options.n_best:
         raise InputError("--n-best is not valid with --split-sentences")

@@ -163,6 +163,7 @@ def test_a_document_that_is_too_large(tmp_path, capsys, monkeypatch):
 def test_model(trained, corpus, tmp_path):
     """With a model directory: well-formed, and the text is the plain translation."""
     from export.markup.local_translation import translate_by_model
+    from tf_transformer.documents.document_translator import DocumentTranslator
     from tf_transformer.inference.translator import Translator
 
     lines = pathlib.Path(corpus.path("test.en")).read_text(encoding="utf-8").splitlines()[:8]
@@ -187,3 +188,12 @@ def test_model(trained, corpus, tmp_path):
     assert main([*command, *options]) == 0
     found = "".join(ElementTree.fromstring(output.read_text(encoding="utf-8")).itertext())
     assert found.split() == " ".join(translator(lines[:2])).split()
+    upper = lines[0].upper()
+    source.write_text(f"<p><b>{upper}</b></p>", encoding="utf-8")
+    for options, expected in (
+        ([], DocumentTranslator(translator, max_sentences=1)([upper])),
+        (["--keep-capitals"], translator([upper])),
+    ):
+        assert main([*command, *options, "--input", str(source), "--output", str(output)]) == 0
+        found = "".join(ElementTree.fromstring(output.read_text(encoding="utf-8")).itertext())
+        assert found.split() == expected[0].split()
