@@ -315,8 +315,8 @@ WRONG = {
         "--split-sentences is not valid with --protect",
     ),
     "translate, markup and terms": (
-        "translate --model-dir {model} --markup xml --terms {text}",
-        "--terms is not valid with --markup",
+        "translate --server localhost:8501 --markup xml --terms {text}",
+        "--terms with --markup is valid only with --model-dir",
     ),
     "translate, markup and sentences": (
         "translate --server localhost:8501 --markup xml --keep-capitals",

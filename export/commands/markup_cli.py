@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from export.commands.options.client import given_client_options
 from export.commands.options.documents import given_document_languages
+from export.commands.options.terms import TermLines
 from export.lines.line_batches import open_lines
 from export.lines.line_output import check_output, open_output
 from tf_transformer.command_line.command_options import given_models, given_search, text
@@ -24,7 +25,7 @@ from tf_transformer.text.language_tags import written_tags
 
 # Options of `translate` that choose among several translations, or are for lines.
 _EXCLUDED = (
-    *("n_best", "shard", "xla", "terms", "protect"),
+    *("n_best", "shard", "xla"),
     *RERANKING_OPTIONS,
 )
 _READ_BYTES = 2**20
@@ -55,7 +56,7 @@ def check_markup(options: argparse.Namespace) -> None:
     for name in ("runner", "saved_model", *_EXCLUDED):
         if getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is not valid with --markup")
-    for name in ("split_sentences", "keep_capitals"):
+    for name in ("split_sentences", "keep_capitals", "terms", "protect"):
         if getattr(options, name) and options.server is not None:
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} with --markup is valid only with --model-dir")
@@ -66,6 +67,7 @@ def run_markup(
     prepare: Callable[[bytes, str], bytes],
     model_dirs: Iterable[pathlib.Path],
     shortlist: object,
+    terms: TermLines | None,
 ) -> None:
     """Translates a document.
 
@@ -74,6 +76,7 @@ def run_markup(
         prepare: adds language tags to a text, or checks them.
         model_dirs: the model directories that are read.
         shortlist: the shortlist, if there is one.
+        terms: terms and protected spans, if there are any.
 
     Raises:
         InputError: the document is not valid, see `MarkupTranslator`; the message names it.
@@ -84,17 +87,18 @@ def run_markup(
     with open_lines(options.input) as lines:
         if lines.column is not None:
             raise InputError(f"--input {options.input}: expected a document, not a column")
-        files = (options.adapter, options.shortlist)
+        files = (options.adapter, options.shortlist, options.terms)
         check_output(options.output, lines, list(model_dirs), files)
         with name_in_errors(lines.name):
             document = _read(lines.file)
         with contextlib.ExitStack() as stack:
-            connect = _server if options.server is not None else _model
 
             @functools.cache
             def connected():
                 # Only once there is a text, so that no model is loaded for nothing.
-                return stack.enter_context(connect(options, prepare, shortlist))
+                if options.server is not None:
+                    return stack.enter_context(_server(options))
+                return _load(options, prepare, shortlist, terms)
 
             def translate(texts):
                 return connected()(texts)
@@ -117,6 +121,9 @@ def run_markup(
             f"{translated.num_truncated}",
             file=sys.stderr,
         )
+    if terms:
+        terms.num_incomplete = translated.num_incomplete
+        terms.report()
 
 
 def _read(file: io.BufferedIOBase) -> bytes:
@@ -146,7 +153,7 @@ def _splitting(options) -> Callable[[str], Sequence[str]]:
 
 
 @contextlib.contextmanager
-def _server(options, prepare, shortlist) -> Iterator[Callable]:
+def _server(options) -> Iterator[Callable]:
     from export.client import Client
     from export.markup.server_translation import translate_by_server
 
@@ -156,8 +163,7 @@ def _server(options, prepare, shortlist) -> Iterator[Callable]:
         yield translate_by_server(client, given_search(options), tags)
 
 
-@contextlib.contextmanager
-def _model(options, prepare, shortlist) -> Iterator[Callable]:
+def _load(options, prepare, shortlist, terms) -> Callable:
     import_tensorflow(on_cpu=options.dtype == "int8")
     from export.markup.local_translation import translate_by_model
     from tf_transformer.inference.translator import Translator
@@ -172,9 +178,11 @@ def _model(options, prepare, shortlist) -> Iterator[Callable]:
     def add_tags(text: str) -> str:
         return prepare(text.encode(), "a text of the document").decode()
 
-    yield translate_by_model(
+    return translate_by_model(
         translator,
         add_tags,
+        glossary=terms and terms.terms.glossary,
+        protect=terms.terms.protect if terms else 0,
         keep_capitals=options.keep_capitals,
         is_english=given_document_languages(options) == ("en",),
     )

@@ -173,7 +173,7 @@ def _run_translate(options):
     else:
         checked = _check_models(options, given_models(options))._replace(terms=terms)
     if options.markup:
-        run_markup(options, checked.prepare, checked.directories(), checked.shortlist)
+        run_markup(options, checked.prepare, checked.directories(), checked.shortlist, terms)
         return
     with open_lines(options.input, options.shard) as lines, contextlib.ExitStack() as stack:
         files = (options.adapter, options.confidence or None, options.terms, options.shortlist)

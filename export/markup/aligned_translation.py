@@ -20,6 +20,7 @@ class AlignedTranslation(NamedTuple):
         target_pieces: pieces of the translation, in order.
         links: pairs (i, j): target piece j comes from source piece i, both counted from 0.
         truncated: whether the source exceeded the model's limit and was truncated.
+        incomplete: whether a term or a protected span is missing.
     """
 
     text: str
@@ -27,6 +28,7 @@ class AlignedTranslation(NamedTuple):
     target_pieces: Sequence[str] = ()
     links: Sequence[tuple[int, int]] = ()
     truncated: bool = False
+    incomplete: bool = False
 
 
 # Plain texts to their translations, as many and in the same order.

@@ -10,11 +10,14 @@ from export.markup.aligned_translation import (
     TranslateTexts,
     aligned_translation,
 )
+from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.documents.capital_spans import restore_spans
 from tf_transformer.documents.capitals import find_capitals, restore_capitals, sentence_case
-from tf_transformer.inference.aligner import Aligner, Alignments
+from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.finite_scores import check_scores
+from tf_transformer.inference.term_translator import TermTranslator
 from tf_transformer.inference.translator import Translator
+from tf_transformer.terms.glossary import Glossary
 
 _BATCH_SIZE = 256
 
@@ -23,6 +26,8 @@ def translate_by_model(
     translator: Translator,
     prepare: Callable[[str], str] = lambda text: text,
     *,
+    glossary: Glossary | None = None,
+    protect: int = 0,
     keep_capitals: bool = False,
     is_english: bool = False,
 ) -> TranslateTexts:
@@ -31,23 +36,42 @@ def translate_by_model(
     Args:
         translator: the translator.
         prepare: adds language tags before a text.
+        glossary: terms; None if there are none.
+        protect: kinds of spans to copy unchanged, see `protection`.
         keep_capitals: whether texts in capitals are translated as they are; otherwise they are
-            translated in sentence case, as by `DocumentTranslator`.
+            translated in sentence case, as by `DocumentTranslator`, unless a term or a protected
+            span is written so.
         is_english: whether the texts are English, see `sentence_case`.
     """
     aligner = Aligner(translator)
+    constrained = None
+    if glossary is not None or protect:
+        constrained = TermTranslator(translator)
 
-    def align_in_graph(tags: tf.Tensor, text: tf.Tensor) -> Alignments:
-        capitals = find_capitals(text, tf.fill(tf.shape(text), not keep_capitals))
+    def align_in_graph(text, tags, terms, protect):
+        """Returns alignments, and whether translations lack terms or protected spans."""
+        restores = tf.fill(tf.shape(text), not keep_capitals)
+        if constrained is not None:
+            restores &= ~constrained.has_phrases(text, terms, protect)
+        capitals = find_capitals(text, restores)
         source = sentence_case(text, capitals, translator.source_tokenizer, is_english)
         source = tf.strings.join([tags, source])
-        found = aligner.align(source)
+        if constrained is None:
+            found, is_incomplete = aligner.align(source), tf.zeros_like(restores)
+        else:
+            options = TranslationOptions.defaults(tf.size(text))
+            translated = constrained.translate_in_graph(source, terms, protect, options)
+            is_incomplete = (translated.unmet != "") | (translated.num_ignored > 0)
+            found = aligner.align_pairs(source, translated.text)
+            found = found._replace(scores=translated.scores)
         restored = restore_capitals(found.text, capitals)
         restored = restore_spans(translator, source, restored, capitals.in_span)
-        return found._replace(text=restored)
+        return found._replace(text=restored), is_incomplete
 
-    strings = tf.TensorSpec([None], tf.string)
-    align = tf.function(align_in_graph, input_signature=[strings, strings], autograph=False)
+    strings, numbers = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
+    align = tf.function(
+        align_in_graph, input_signature=[strings, strings, strings, numbers], autograph=False
+    )
 
     def translate(texts: Sequence[str]) -> list[AlignedTranslation]:
         found: list[AlignedTranslation] = []
@@ -57,13 +81,25 @@ def translate_by_model(
             for start in range(0, len(texts), _BATCH_SIZE):
                 batch = list(texts[start : start + _BATCH_SIZE])
                 tags = [prepare(text).removesuffix(text) for text in batch]
-                rows = align(tf.constant(tags, tf.string), tf.constant(batch, tf.string))
+                terms = [_entries(glossary, text) for text in batch]
+                inputs = (tf.constant(x, tf.string) for x in (batch, tags, terms))
+                rows, is_incomplete = align(*inputs, tf.fill([len(batch)], protect))
                 check_scores(rows.scores.numpy())
                 columns = (rows.text, rows.source_pieces, rows.target_pieces, rows.hard)
                 values = ([x.decode() for x in column.numpy()] for column in columns)
                 truncated = rows.truncated.numpy().tolist()
-                found += map(aligned_translation, *values, truncated)
+                for row, incomplete in zip(
+                    map(aligned_translation, *values, truncated), is_incomplete.numpy(), strict=True
+                ):
+                    found.append(row._replace(incomplete=bool(incomplete)))
                 progress.update(len(batch))
         return found
 
     return translate
+
+
+def _entries(glossary: Glossary | None, text: str) -> str:
+    """Returns the entries that may apply to a text, or to it in sentence case."""
+    if glossary is None:
+        return ""
+    return glossary.entries_for(f"{text} {text.lower()} {text.title()}")

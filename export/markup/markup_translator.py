@@ -34,11 +34,13 @@ class TranslatedDocument(NamedTuple):
         data: its bytes, in the encoding of the source.
         num_texts: number of different texts that were translated.
         num_truncated: how many of them exceeded the model's limit and were truncated.
+        num_incomplete: how many of the translations lack a term or a protected span.
     """
 
     data: bytes
     num_texts: int
     num_truncated: int
+    num_incomplete: int
 
 
 class MarkupTranslator:
@@ -108,8 +110,13 @@ class MarkupTranslator:
         """
         self._check_size(len(document))
         text, encoding = decode_document(document, self._markup)
-        translated, num_texts, num_truncated = self._translated(text)
-        return TranslatedDocument(encoding.encode(translated), num_texts, num_truncated)
+        translated, found = self._translated(text)
+        return TranslatedDocument(
+            encoding.encode(translated),
+            num_texts=len(found),
+            num_truncated=sum(x.truncated for x in found),
+            num_incomplete=sum(x.incomplete for x in found),
+        )
 
     def _check_size(self, num_bytes):
         if num_bytes > self._max_bytes:
@@ -117,8 +124,8 @@ class MarkupTranslator:
                 f"expected a document of at most {self._max_bytes:,} bytes. Received: {num_bytes:,}"
             )
 
-    def _translated(self, document: str) -> tuple[str, int, int]:
-        """Returns the translation, and the numbers of texts and of truncated ones."""
+    def _translated(self, document: str) -> tuple[str, Collection[AlignedTranslation]]:
+        """Returns the translation, and those of its texts."""
         parse = parse_html if self._markup == "html" else parse_xml
         tokens = parse(document, self._max_depth)
         if root_name(tokens) == "xliff":
@@ -140,7 +147,7 @@ class MarkupTranslator:
         num_lines = document.count("\n")
         if self._markup == "html" and num_lines and document.count("\r\n") == num_lines:
             translated = translated.replace("\n", "\r\n")
-        return translated, len(cache.found), sum(x.truncated for x in cache.found.values())
+        return translated, cache.found.values()
 
     def _without_lost_atoms(self, parts, texts, cache) -> list[SegmentText]:
         """Translates texts again without the atoms that the translation has no copy of.

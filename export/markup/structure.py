@@ -92,8 +92,8 @@ def _touching_elements(tokens) -> Iterator[int]:
     """
     stack: list[int] = []
     num_links = num_notes = 0
-    # Since the last text: the number of elements that have stayed open; of those in them, the last
-    # one that has ended, and after it the last one that has begun.
+    # The number of elements that have been open since the last text; the outermost one with that
+    # text that has ended; and the one that has begun in its place.
     num_open, ended, begun = 0, None, None
     was_link, was_note, last = False, False, ""
     for index, token in enumerate(tokens):
@@ -105,8 +105,9 @@ def _touching_elements(tokens) -> Iterator[int]:
             stack.append(index)
         elif token.kind is Kind.END:
             start = stack.pop()
-            if len(stack) <= num_open:
-                num_open, ended, begun = len(stack), start, None
+            begun = begun if len(stack) > num_open else None
+            if len(stack) < num_open:
+                num_open, ended = len(stack), start
         elif token.kind is Kind.TEXT and token.text:
             is_link, is_note, first = num_links > 0, num_notes > 0, token.text[0]
             if ended is not None and begun is not None and not (is_note or was_note):

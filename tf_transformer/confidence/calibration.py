@@ -10,7 +10,7 @@ of all logits, and the offset is that of Platt, 1999. This module does not impor
 """
 
 import pathlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -126,7 +126,8 @@ def read_calibration(path: pathlib.Path, weights_digest: str) -> Calibration:
         FileNotFoundError: the file does not exist.
     """
     content = read_json(path)
-    scale, offset, digest = (content.get(field) for field in Calibration._fields)
+    fields: list[Any] = [content.get(field) for field in Calibration._fields]
+    scale, offset, digest = fields
     is_valid = content.get("format_version") == _FORMAT_VERSION and isinstance(digest, str)
     is_valid = is_valid and is_number(scale) and is_number(offset)
     if not is_valid or not (0 < scale < _LARGEST and abs(offset) < _LARGEST):

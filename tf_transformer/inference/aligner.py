@@ -83,6 +83,43 @@ class Aligner:
             truncated=lengths > self._translator.source_limit,
         )
 
+    def align_pairs(self, text: tf.Tensor, translation: tf.Tensor) -> Alignments:
+        """Aligns sentences with given translations, as part of a graph.
+
+        Args:
+            text: `(batch,)` strings.
+            translation: `(batch,)` strings; what exceeds the model's limit is not aligned.
+
+        Returns:
+            The alignments, with scores of 0.
+        """
+        source, lengths = self._translator.tokenize_source(text)
+        target = self._translator.target_tokenizer.tokenize(translation)
+        string = tf.TensorSpec([], tf.string)
+        source_pieces, target_pieces, hard, soft = map_chunks(
+            lambda rows: self._align_pairs_of_chunk(rows["source"], rows["target"]),
+            {"source": source, "target": target[:, : self._translator.source_limit]},
+            lengths,
+            self._translator.chunk_size,
+            (string, string, string, string),
+        )
+        return Alignments(
+            translation,
+            tf.zeros_like(lengths, tf.float32),
+            source_pieces,
+            target_pieces,
+            hard,
+            soft,
+            truncated=lengths > self._translator.source_limit,
+        )
+
+    def _align_pairs_of_chunk(self, source, target):
+        tags, source = split_tags(source, self._translator.model.config.num_target_tags)
+        lengths = [tf.cast(side.row_lengths(), tf.int32) for side in (source, target)]
+        # At least one column, which may be padding.
+        ids = tf.pad(target.to_tensor(), [[0, 0], [0, 1]])
+        return self._describe(tags, end_and_pad(source), lengths[0], ids, lengths[1])[1:]
+
     def _align_chunk(self, source, options):
         found = self._translator.search.run(source, options)
         ids, lengths = found.ids[:, 0], found.lengths[:, 0]

@@ -114,6 +114,23 @@ class TermTranslator(tf.Module):
         truncated = lengths > translator.source_limit
         return TermTranslations(translations, scores, truncated, met, unmet, num_ignored)
 
+    def has_phrases(self, text: tf.Tensor, terms: tf.Tensor, protect: tf.Tensor) -> tf.Tensor:
+        """Returns whether terms apply to sentences, or spans are in them, `(batch,)` bool.
+
+        Args:
+            text: `(batch,)` strings.
+            terms: as for `translate_in_graph`.
+            protect: as for `translate_in_graph`.
+        """
+        text = self._searched(text)
+        phrases = applicable_phrases(parse_entries(terms), text)
+        return phrases.row_lengths() + find_spans(text, protect).row_lengths() > 0
+
+    def _searched(self, text):
+        """Returns the beginnings of texts: what is far beyond the model's limit has no phrases."""
+        length = _CHARACTERS * self.translator.source_limit
+        return tf.strings.substr(valid_text(text), 0, length, "UTF8_CHAR")
+
     def __call__(
         self,
         sentences: Iterable[str | bytes],
@@ -177,10 +194,7 @@ class TermTranslator(tf.Module):
 
     def _translate_chunk(self, rows):
         entries = parse_entries(rows["terms"])
-        # What is far beyond the model's limit is not searched for phrases.
-        text = tf.strings.substr(
-            valid_text(rows["text"]), 0, _CHARACTERS * self.translator.source_limit, "UTF8_CHAR"
-        )
+        text = self._searched(rows["text"])
         wanted = merge_phrases(applicable_phrases(entries, text), find_spans(text, rows["protect"]))
         constraints, is_writable = self.speller.constraints(wanted)
         found, counts = self.search.run(rows["source"], constraints, rows["options"])

@@ -77,7 +77,8 @@ def given_terms(options: argparse.Namespace) -> "TermLines | None":
         return None
     name = "--protect" if options.terms is None else "--terms"
     for other in _EXCLUDED:
-        if getattr(options, other):
+        is_splitting = other == "split_sentences" and options.markup  # of the texts of a document
+        if getattr(options, other) and not is_splitting:
             raise InputError(f"--{other.replace('_', '-')} is not valid with {name}")
     if options.xla == "on":
         raise InputError(f"--xla on is not valid with {name}, whose search cannot be compiled")

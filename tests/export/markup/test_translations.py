@@ -160,6 +160,29 @@ def test_a_document_that_is_too_large(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.slow
+def test_terms(talkative, tmp_path, capsys):
+    """Terms and protected spans are in the translations, which have all tags."""
+    source, output, glossary = (tmp_path / name for name in ("d.xml", "out.xml", "terms.tsv"))
+    document = (
+        "<r><p>Paul has <b>3</b> lamps.</p><p>A <i>LAMP</i> FOR ANNA.</p>"
+        "<p>See <u>{name}</u>. Two LAMPS left.</p></r>"
+    )
+    source.write_text(document)
+    glossary.write_text("lamps\tLampe\nLAMP\tLAMPE\n")
+    command = ["translate", "--model-dir", str(talkative), "--markup", "xml", "--beam-size", "2"]
+    command += ["--terms", str(glossary), "--protect", "numbers", "placeholders"]
+    for options in ([], ["--split-sentences"]):
+        command += [*options, "--input", str(source), "--output", str(output)]
+        assert main(command) == 0
+        texts = ["".join(p.itertext()) for p in ElementTree.fromstring(output.read_text())]
+        for text, terms in zip(texts, (("Lampe", "3"), ("LAMPE",), ("{name}",)), strict=True):
+            assert all(term in text for term in terms)
+        tags = [x.tag for x in ElementTree.fromstring(output.read_text()).iter()]
+        assert tags == ["r", "p", "b", "p", "i", "p", "u"]
+        assert "that lack terms" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_model(trained, corpus, tmp_path):
     """With a model directory: well-formed, and the text is the plain translation."""
     from export.markup.local_translation import translate_by_model

@@ -138,6 +138,24 @@ def test_protected_spans_are_copied(signatures):
     assert plain["terms_met"] == plain["terms_unmet"] == [""] * 3
 
 
+def test_spans_are_no_parts_of_longer_ones(signatures):
+    rows = {
+        "5 of 5.5 and 5:30": (8, ["5", "5.5", "5:30"]),
+        "Two lamps at 10:30 and 10 and 10.": (8, ["10:30", "10", "10"]),
+        "Paul pays 3 or 3.5 dollars": (8, ["3", "3.5"]),
+        "see www.a.de and www.a.de/b": (1, ["www.a.de", "www.a.de/b"]),
+    }
+    found = ask(signatures, list(rows), protect=[protect for protect, _ in rows.values()])
+    for translation, unmet, (_, spans) in zip(
+        found["translation"], found["terms_unmet"], rows.values(), strict=True
+    ):
+        for span in spans:
+            pattern = rf"(?<![\w.,:/@]){re.escape(span)}(?![.,:/@]*\w)"
+            is_met = len(re.findall(pattern, translation)) >= spans.count(span)
+            assert is_met == (span not in unmet.split("\n")), (translation, span)
+    assert found["terms_unmet"][0] == ""
+
+
 def test_without_bytes_unknown_pieces_are_reported():
     tokenizer = make_tokenizer(byte_fallback=False, size=80)
     wanted = merge_phrases(

@@ -139,6 +139,20 @@ def test_odd_input_gets_an_answer(documents):
     assert found["text"][4] == translate(documents, ["One."])["text"][0]
 
 
+def test_what_has_no_words_is_copied(documents, translator):
+    texts = ["-----\n* * *\n--\n3.5 %\nhttp://a.b/c?d=e\n(a.b@c.de)", "5. Anna left.\n---"]
+    found = translate(documents, texts)
+    anna = translator(["5. Anna left."])
+    assert found["text"] == [texts[0].encode(), f"{anna[0]}\n---".encode()]
+    assert len(found["sentence_scores"][0].split()) == 6
+    scores = [translator.n_best(["5. Anna left."])[0][0].score, 0.0]
+    assert found["scores"][0] == 0.0
+    np.testing.assert_allclose(found["scores"][1], scores[0], atol=1e-5)
+    np.testing.assert_allclose(
+        [float(score) for score in found["sentence_scores"][1].split()], scores, atol=1e-5
+    )
+
+
 def test_no_spaces_between_wide_stops(translator):
     """Chinese sentences have no space between them, and others need one."""
     fake = types.SimpleNamespace(
