@@ -319,8 +319,8 @@ WRONG = {
         "--terms with --markup is valid only with --model-dir",
     ),
     "translate, markup and sentences": (
-        "translate --server localhost:8501 --markup xml --keep-capitals",
-        "--keep-capitals with --markup is valid only with --model-dir",
+        "translate --server localhost:8501 --markup xml --protect urls",
+        "--protect with --markup is valid only with --model-dir",
     ),
     "train-confidence, lines": (
         "train-confidence --model-dir {model} --source {text} --reference {two} --output {new}",

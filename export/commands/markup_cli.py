@@ -56,7 +56,7 @@ def check_markup(options: argparse.Namespace) -> None:
     for name in ("runner", "saved_model", *_EXCLUDED):
         if getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is not valid with --markup")
-    for name in ("split_sentences", "keep_capitals", "terms", "protect"):
+    for name in ("split_sentences", "terms", "protect"):
         if getattr(options, name) and options.server is not None:
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} with --markup is valid only with --model-dir")
@@ -160,7 +160,7 @@ def _server(options) -> Iterator[Callable]:
     languages = [x for x in (options.target_language, options.source_language) if x is not None]
     tags = written_tags(*languages) if languages else ""
     with Client(options.server, **given_client_options(options)) as client:
-        yield translate_by_server(client, given_search(options), tags)
+        yield translate_by_server(client, given_search(options), tags, options.keep_capitals)
 
 
 def _load(options, prepare, shortlist, terms) -> Callable:

@@ -74,6 +74,12 @@ def test_client(server):
         with_options = translate_by_server(client, {"beam_size": 3}, "<2de> ")
         assert MarkupTranslator(with_options).translate("<i>a</i> b") == "B_3 <i>A_3</i>"
         assert behaviour.requests[-1] == [b"<2de> a b"]
+        shouted = "<h1>THE <b>RED</b> HOUSE</h1><p>NASA</p>"
+        assert translator.translate(shouted) == "<h1>HOUSE <b>RED</b> THE</h1><p>NASA</p>"
+        assert behaviour.requests[-1] == [b"The red house", b"NASA"]
+        kept = translate_by_server(client, keep_capitals=True)
+        MarkupTranslator(kept).translate(shouted)
+        assert behaviour.requests[-1] == [b"THE RED HOUSE", b"NASA"]
 
 
 def test_command(server, tmp_path, capsys):
