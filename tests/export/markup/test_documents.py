@@ -308,7 +308,7 @@ def test_text_without_tags_is_the_plain_translation():
 
 
 def test_fuzzed_documents():
-    counts = fuzz(60, seed=6)  # of many soups, few change when they are repaired again
+    counts = fuzz(60, seed=6)  # with 5, one soup is of those of `test_what_is_repaired_stays_so`
     assert counts == {"html": 20, "xml": 20, "soup": 20}
 
 
@@ -397,6 +397,13 @@ UNCHANGED = [
 @pytest.mark.parametrize("document", UNCHANGED)
 def test_what_the_parser_drops_is_kept(document):
     assert translate(document, identity) == document
+
+
+@pytest.mark.xfail(strict=True, reason="the cell is no longer the first of the fragment")
+def test_what_is_repaired_stays_so():
+    """As the few fuzzed soups that change when they are repaired again."""
+    once = translate("<td>A</td><select><option><at</select></at<></option></select>", identity)
+    assert translate(once, identity) == once
 
 
 PARTS_OF_TABLES = {
