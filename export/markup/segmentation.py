@@ -16,11 +16,11 @@ from export.markup.structure import (
 
 # Text of an atom that is longer is kept from the translator: it is no part of a sentence.
 _MAX_ATOM_LENGTH = 80
-# As XML reads them: each is a line feed of the text.
 # What alone is no text to translate.
 _ADDRESS = re.compile(
     r"(?:(?:https?|ftp)://|www\.)\S++|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
 )
+# As XML reads them: each is a line feed of the text.
 _LINE_END = re.compile("(\r\n|\r|\n)")
 
 
