@@ -318,7 +318,7 @@ WRONG = {
         "translate --server localhost:8501 --markup xml --terms {text}",
         "--terms with --markup is valid only with --model-dir",
     ),
-    "translate, markup and sentences": (
+    "translate, markup and protected spans": (
         "translate --server localhost:8501 --markup xml --protect urls",
         "--protect with --markup is valid only with --model-dir",
     ),
