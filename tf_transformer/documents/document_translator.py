@@ -172,8 +172,9 @@ class DocumentTranslator(tf.Module):
         restores = tf.fill(tf.shape(rows), not self._keep_capitals)
         if keep_capitals is not None:
             restores = ~tf.gather(keep_capitals, rows)
+        is_translated = has_words(kept.text.flat_values)
         texts, scores, is_long = self._translate_sentences(
-            kept.text.flat_values, tf.gather(tags, rows), options, restores
+            kept.text.flat_values, is_translated, tf.gather(tags, rows), options, restores
         )
         is_cut = sentences.text.row_lengths() > self._max_sentences
         is_cut |= tf.strings.length(given) < tf.strings.length(documents)
@@ -187,21 +188,20 @@ class DocumentTranslator(tf.Module):
             _spans(kept.start.flat_values + offset, kept.end.flat_values + offset, is_real),
             _spans(target_start, target_end, is_real),
             _words(tf.strings.as_string(scores, precision=6), is_real),
-            _mean(scores, kept.text.with_flat_values(has_words(kept.text.flat_values))),
+            _mean(scores, kept.text.with_flat_values(is_translated)),
             is_cut,
         )
 
-    def _translate_sentences(self, sentences, tags, options, restores):
+    def _translate_sentences(self, sentences, is_translated, tags, options, restores):
         """Returns the translations of sentences, `(sentences,)` strings, scores and `truncated`."""
         capitals = find_capitals(sentences, restores)
         tokenizer, is_english = self._translator.source_tokenizer, self._languages == ("en",)
         source = sentence_case(sentences, capitals, tokenizer, is_english)
-        is_copied = ~has_words(sentences)
-        source = tf.where(is_copied, "", tf.strings.join([tags, source]))
+        source = tf.where(is_translated, tf.strings.join([tags, source]), "")
         found = self._translator.translate_in_graph(source, options)
         text = restore_capitals(found.text[:, 0], capitals)
         text = restore_spans(self._translator, source, text, capitals.in_span)
-        text = tf.where(is_copied, sentences, text)
+        text = tf.where(is_translated, text, sentences)
         return text, found.scores[:, 0], found.truncated
 
     def _split_tags(self, documents):
