@@ -13,6 +13,7 @@ from export.markup.structure import (
     root_name,
     separating_tags,
 )
+from tf_transformer.text.word_characters import LOCALIZED_NUMBER
 
 # Text of an atom that is longer is kept from the translator: it is no part of a sentence.
 _MAX_ATOM_LENGTH = 80
@@ -20,6 +21,7 @@ _MAX_ATOM_LENGTH = 80
 _ADDRESS = re.compile(
     r"(?:(?:https?|ftp)://|www\.)\S++|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
 )
+_LOCALIZED_NUMBER = re.compile(LOCALIZED_NUMBER)
 # As XML reads them: each is a line feed of the text.
 _LINE_END = re.compile("(\r\n|\r|\n)")
 
@@ -93,7 +95,7 @@ def _states_after(states, token, opaque):
 def _finished(segment: Segment) -> Iterator[str | Segment]:
     """Yields a text and the sources of tokens without text around it; or the source alone."""
     tokens = segment.tokens
-    if not _has_words("".join(token.text for token in tokens if token.kind is Kind.TEXT)):
+    if not _is_translatable("".join(token.text for token in tokens if token.kind is Kind.TEXT)):
         yield "".join(token.source for token in tokens)
         return
     first, last = 0, len(tokens)
@@ -106,9 +108,10 @@ def _finished(segment: Segment) -> Iterator[str | Segment]:
     yield "".join(token.source for token in tokens[last:])
 
 
-def _has_words(text):
-    """Returns whether a text has letters that are not of an address."""
-    return any(map(str.isalpha, _ADDRESS.sub("", text)))
+def _is_translatable(text):
+    """Returns whether a text has letters that are not of an address, or a number such as 3.5."""
+    rest = _ADDRESS.sub("", text)
+    return _LOCALIZED_NUMBER.search(rest) is not None or any(map(str.isalpha, rest))
 
 
 def _is_outside(token):

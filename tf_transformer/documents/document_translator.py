@@ -19,7 +19,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translation, Translator
 from tf_transformer.printable import shown
-from tf_transformer.terms.spans import has_words
+from tf_transformer.terms.spans import is_translatable
 from tf_transformer.text.language_tags import language_tag
 from tf_transformer.text.texts import list_of_texts
 
@@ -172,7 +172,7 @@ class DocumentTranslator(tf.Module):
         restores = tf.fill(tf.shape(rows), not self._keep_capitals)
         if keep_capitals is not None:
             restores = ~tf.gather(keep_capitals, rows)
-        is_translated = has_words(kept.text.flat_values)
+        is_translated = is_translatable(kept.text.flat_values)
         texts, scores, is_long = self._translate_sentences(
             kept.text.flat_values, is_translated, tf.gather(tags, rows), options, restores
         )

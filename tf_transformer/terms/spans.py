@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tf_transformer.terms.entries import valid_text
 from tf_transformer.terms.limits import SPAN_BITS
-from tf_transformer.text.word_characters import UNSPACED_CLASS
+from tf_transformer.text.word_characters import LOCALIZED_NUMBER, UNSPACED_CLASS
 
 # Around spans that have been found, and around those of the current kind; spaces in a source.
 _FOUND, _NEW = "\x1f", "\x1e"
@@ -43,15 +43,17 @@ _WORD = rf"[{_LETTER}\pN]*[{_LETTER}][{_LETTER}\pN]*"
 _SKIPPED = {"numbers": rf"|{_WORD}\pN(?:[.,:/][0-9]+)+|{_WORD}"}
 
 
-def has_words(text: tf.Tensor) -> tf.Tensor:
-    """Returns whether texts have letters that are not of a URL or an e-mail address, bool.
+def is_translatable(text: tf.Tensor) -> tf.Tensor:
+    """Returns whether texts depend on the language, bool: by letters, or by a number such as 3.5.
+
+    Those of URLs and e-mail addresses do not count.
 
     Args:
         text: strings in valid UTF-8.
     """
     addresses = f"{_PATTERNS['urls']}|{_PATTERNS['emails']}"
     rest = tf.strings.regex_replace(text, addresses, "")
-    return tf.strings.regex_full_match(rest, r"(?s).*\pL.*")
+    return tf.strings.regex_full_match(rest, rf"(?s).*(?:\pL|{LOCALIZED_NUMBER}).*")
 
 
 def find_spans(text: tf.Tensor, protect: tf.Tensor) -> tf.RaggedTensor:

@@ -22,6 +22,11 @@ _UNSPACED_NAMES = (
 )
 # What stands within numbers and addresses: 3.5, 10:30, www.a.de/b, a@b.de.
 CONNECTORS = ".,:/@"
+# Numbers whose form depends on the language: 3.5, 1,000, 4/1/2015, and prices. Of the syntax of RE2
+# and of `re`.
+LOCALIZED_NUMBER = (
+    "[0-9][.,/][0-9]|[$¢-¥₠-\u20cf][ \u00a0\u202f]?[0-9]|[0-9][ \u00a0\u202f]?[$¢-¥₠-\u20cf]"
+)
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 

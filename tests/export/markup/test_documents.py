@@ -359,12 +359,12 @@ def test_names_of_xml():
         "<para>Press <command>ls -l</command> now</para><command>Attack</command>"
         "<x>top<y><z>a</z><z>b</z></y></x><title>SVG</title><object>thing</object>"
         "<string translatable='false'>no</string><link>http://a.b/c?d=e&amp;f</link>"
-        "<td>5 &#x20AC;</td></d>"
+        "<td>5 €</td><td>1.5</td><td>50 &#x25;</td></d>"
     )
     assert translate(document, look, markup="xml") == document
     assert seen == [
         *("Item one", "Sub one", "Sub two", "A man.", "A dog.", "See it", "Press ls -l now"),
-        *("Attack", "top", "a", "b", "SVG", "thing"),
+        *("Attack", "top", "a", "b", "SVG", "thing", "5 €", "1.5"),
     ]
     with pytest.raises(ValueError, match="Received: XLIFF"):
         translate("<x:xliff xmlns:x='u'><x:source>a</x:source></x:xliff>", markup="xml")

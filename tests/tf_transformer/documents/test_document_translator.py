@@ -140,7 +140,7 @@ def test_odd_input_gets_an_answer(documents):
 
 
 def test_what_has_no_words_is_copied(documents, translator):
-    texts = ["-----\n* * *\n--\n3.5 %\nhttp://a.b/c?d=e\n(a.b@c.de)", "5. Anna left.\n---"]
+    texts = ["-----\n* * *\n--\n35 %\nhttp://a.b/c?d=e\n(a.b@c.de)", "5. Anna left.\n---"]
     found = translate(documents, texts)
     anna = translator(["5. Anna left."])
     assert found["text"] == [texts[0].encode(), f"{anna[0]}\n---".encode()]
@@ -151,6 +151,12 @@ def test_what_has_no_words_is_copied(documents, translator):
     np.testing.assert_allclose(
         [float(score) for score in found["sentence_scores"][1].split()], scores, atol=1e-5
     )
+
+
+def test_numbers_whose_form_depends_on_the_language_are_translated(documents, translator):
+    numbers = ["3.5", "€9,843", "4/1/2015", "12 £", "$7", "(1.5 %)", "8\u00a0€"]
+    found = translate(documents, ["\n".join(numbers)])
+    assert found["text"][0].decode().split("\n") == translator(numbers)
 
 
 def test_no_spaces_between_wide_stops(translator):
