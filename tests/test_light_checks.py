@@ -311,8 +311,8 @@ WRONG = {
         "--document-languages is for the signatures `document` and `document_options`",
     ),
     "translate, sentences and terms": (
-        "translate --model-dir {model} --split-sentences --protect urls",
-        "--split-sentences is not valid with --protect",
+        "translate --server localhost:8501 --split-sentences --protect urls",
+        "--split-sentences with --protect is valid only with --model-dir",
     ),
     "translate, markup and terms": (
         "translate --server localhost:8501 --markup xml --terms {text}",

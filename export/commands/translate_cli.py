@@ -318,10 +318,16 @@ def _load(options, checked: _Checked) -> Translate:
         xla=given_xla(options),
     )
 
+    def with_sentences(translator):
+        languages = given_document_languages(options)
+        return DocumentTranslator(translator, languages, keep_capitals=options.keep_capitals)
+
     if checked.terms is not None:
         from tf_transformer.inference.term_translator import TermTranslator
 
         constrained = TermTranslator(translator)
+        if options.split_sentences:
+            constrained = with_sentences(constrained)
         return checked.terms.translating(lambda rows, _: [constrained.translate_rows(rows)])
 
     if checked.calibration is not None:
@@ -340,7 +346,5 @@ def _load(options, checked: _Checked) -> Translate:
 
     if not options.split_sentences:
         return translate
-    documents = DocumentTranslator(
-        translator, given_document_languages(options), keep_capitals=options.keep_capitals
-    )
+    documents = with_sentences(translator)
     return translate_documents

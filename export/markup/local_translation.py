@@ -44,9 +44,8 @@ def translate_by_model(
         is_english: whether the texts are English, see `sentence_case`.
     """
     aligner = Aligner(translator)
-    constrained = None
-    if glossary is not None or protect:
-        constrained = TermTranslator(translator)
+    glossary = glossary or Glossary(())
+    constrained = TermTranslator(translator) if glossary or protect else None
 
     def align_in_graph(text, tags, terms, protect):
         """Returns alignments, and whether translations lack terms or protected spans."""
@@ -81,7 +80,7 @@ def translate_by_model(
             for start in range(0, len(texts), _BATCH_SIZE):
                 batch = list(texts[start : start + _BATCH_SIZE])
                 tags = [prepare(text).removesuffix(text) for text in batch]
-                terms = [_entries(glossary, text) for text in batch]
+                terms = [glossary.entries_for(text, any_case=True) for text in batch]
                 inputs = (tf.constant(x, tf.string) for x in (batch, tags, terms))
                 rows, is_incomplete = align(*inputs, tf.fill([len(batch)], protect))
                 check_scores(rows.scores.numpy())
@@ -96,10 +95,3 @@ def translate_by_model(
         return found
 
     return translate
-
-
-def _entries(glossary: Glossary | None, text: str) -> str:
-    """Returns the entries that may apply to a text, or to it in sentence case."""
-    if glossary is None:
-        return ""
-    return glossary.entries_for(f"{text} {text.lower()} {text.title()}")

@@ -10,13 +10,16 @@ from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.documents.capital_spans import restore_spans
 from tf_transformer.documents.capitals import find_capitals, restore_capitals, sentence_case
-from tf_transformer.documents.sentence_boundaries import (
-    Sentences,
-    row_offsets,
-    split_sentences,
+from tf_transformer.documents.joining import (
+    join_chosen,
+    join_sentences,
+    join_spans,
+    mean_of_chosen,
 )
+from tf_transformer.documents.sentence_boundaries import Sentences, split_sentences
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
+from tf_transformer.inference.term_translator import TermTranslations, TermTranslator
 from tf_transformer.inference.translator import Translation, Translator
 from tf_transformer.printable import shown
 from tf_transformer.terms.spans import is_translatable
@@ -25,9 +28,6 @@ from tf_transformer.text.texts import list_of_texts
 
 MAX_SENTENCES, MAX_CHARACTERS = 1000, 200_000
 _LARGEST = 2**24
-
-# A translation after which Chinese and Japanese put no space.
-_ENDS_WIDE = r"(?s).*[\x{3002}\x{FF01}\x{FF1F}\x{FF61}][\p{Pe}\p{Pf}]*"
 
 
 class Documents(NamedTuple):
@@ -45,6 +45,9 @@ class Documents(NamedTuple):
         truncated: bool, whether the document has more than `max_sentences` sentences or
             `max_characters` characters, which were not translated, or a sentence was truncated to
             the model's limit.
+        unmet: strings, one line for each phrase that the translation of a sentence lacks, see
+            `TermTranslations`.
+        num_ignored: int32, number of entries and spans that were ignored in a sentence.
     """
 
     text: tf.Tensor
@@ -53,6 +56,21 @@ class Documents(NamedTuple):
     sentence_scores: tf.Tensor
     scores: tf.Tensor
     truncated: tf.Tensor
+    unmet: tf.Tensor
+    num_ignored: tf.Tensor
+
+
+class Phrases(NamedTuple):
+    """What translations of documents must contain, `(batch,)` each, see `TermTranslator`.
+
+    Attributes:
+        terms: strings, lines `source phrase<TAB>target phrase`, for each sentence in which the
+            first occurs.
+        protect: int32, kinds of spans to copy unchanged.
+    """
+
+    terms: tf.Tensor
+    protect: tf.Tensor
 
 
 class DocumentTranslator(tf.Module):
@@ -66,15 +84,16 @@ class DocumentTranslator(tf.Module):
     none between them, as in Chinese, and a single space is removed after a translation that ends
     with a full-width stop.
 
-    What has no words, such as a line of signs, a number or an address alone, is copied.
+    What depends on no language, such as a line of signs or an address alone, is copied.
 
     A document for a multilingual model starts with the tags that each of its sentences needs.
 
     Sentences and words in capitals are translated in sentence case, and their translations are
-    written in capitals, see `find_capitals`.
+    written in capitals, see `find_capitals`; not those with a term or a protected span that is
+    written so.
 
     Args:
-        translator: translator of sentences.
+        translator: translator of sentences, or of sentences with terms.
         languages: codes of languages whose abbreviations end no sentence; the default is all that
             have a list.
         max_sentences: maximum number of sentences of a document; the others are not translated.
@@ -88,7 +107,7 @@ class DocumentTranslator(tf.Module):
 
     def __init__(
         self,
-        translator: Translator,
+        translator: Translator | TermTranslator,
         languages: Iterable[str] = LANGUAGES,
         max_sentences: int = MAX_SENTENCES,
         max_characters: int = MAX_CHARACTERS,
@@ -101,15 +120,24 @@ class DocumentTranslator(tf.Module):
                     f"`{name}` must be an integer from 1 to {_LARGEST}. "
                     f"Received: {name}={shown(value)}"
                 )
+        self._constrained = None
+        if isinstance(translator, TermTranslator):
+            self._constrained, translator = translator, translator.translator
         self._translator = translator
         self._languages = tuple(languages)
         self._max_sentences = max_sentences
         self._max_characters = max_characters
         self._keep_capitals = keep_capitals
-        self._tags = _tags_pattern(translator)
+        self._tags = _tags_pattern(self._translator)
+        strings, numbers = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
         self._function = tf.function(
-            self.translate_in_graph,
-            input_signature=[tf.TensorSpec([None], tf.string)],
+            self.translate_in_graph, input_signature=[strings], autograph=False
+        )
+        self._constrained_function = tf.function(
+            lambda documents, terms, protect: self.translate_in_graph(
+                documents, phrases=Phrases(terms, protect)
+            ),
+            input_signature=[strings, strings, numbers],
             autograph=False,
         )
 
@@ -145,11 +173,39 @@ class DocumentTranslator(tf.Module):
             for text, score, truncated in zip(*columns, strict=True)
         ]
 
+    def translate_rows(self, rows: dict[str, list]) -> dict[str, list]:
+        """Translates documents with terms in one batch, without a check of their tags.
+
+        Args:
+            rows: inputs of `TermTranslator.translate_rows`, with documents as `text`.
+
+        Returns:
+            Outputs of `TermTranslator.translate_rows`, without `terms_met`.
+
+        Raises:
+            InputError: a score is not finite, or there is no `TermTranslator`.
+        """
+        shape = [len(rows["text"])]
+        found = self._constrained_function(
+            tf.constant(rows["text"], tf.string, shape),
+            tf.constant(rows["terms"], tf.string, shape),
+            tf.constant(rows["protect"], tf.int32, shape),
+        )
+        check_scores(found.scores)
+        return {
+            "translation": [x.decode() for x in found.text.numpy()],
+            "score": found.scores.numpy().tolist(),
+            "truncated": found.truncated.numpy().tolist(),
+            "terms_unmet": [x.decode() for x in found.unmet.numpy()],
+            "terms_ignored": found.num_ignored.numpy().tolist(),
+        }
+
     def translate_in_graph(
         self,
         documents: tf.Tensor,
         options: TranslationOptions | None = None,
         keep_capitals: tf.Tensor | None = None,
+        phrases: Phrases | None = None,
     ) -> Documents:
         """Translates documents, as part of a graph.
 
@@ -158,6 +214,11 @@ class DocumentTranslator(tf.Module):
             options: per-document options; None means those of the translator.
             keep_capitals: `(batch,)` bool, that of each document; None means that of the
                 constructor.
+            phrases: terms and protected spans, for which the translator must be a
+                `TermTranslator`; None means that there are none.
+
+        Raises:
+            InputError: there are `phrases`, but no `TermTranslator`.
         """
         documents = tf.strings.unicode_transcode(
             documents, "UTF-8", "UTF-8", replace_control_characters=False
@@ -169,40 +230,67 @@ class DocumentTranslator(tf.Module):
         rows = kept.text.value_rowids()
         if options is not None:
             options = TranslationOptions(*(tf.gather(value, rows) for value in options))
+        if phrases is not None:
+            phrases = Phrases(*(tf.gather(value, rows) for value in phrases))
         restores = tf.fill(tf.shape(rows), not self._keep_capitals)
         if keep_capitals is not None:
             restores = ~tf.gather(keep_capitals, rows)
         is_translated = is_translatable(kept.text.flat_values)
-        texts, scores, is_long = self._translate_sentences(
-            kept.text.flat_values, is_translated, tf.gather(tags, rows), options, restores
+        tags_of_sentences = tf.gather(tags, rows)
+        found = self._translate_sentences(
+            kept.text.flat_values, is_translated, tags_of_sentences, options, restores, phrases
         )
+        texts, scores = found.text, found.scores
         is_cut = sentences.text.row_lengths() > self._max_sentences
         is_cut |= tf.strings.length(given) < tf.strings.length(documents)
-        is_cut |= tf.reduce_any(kept.text.with_flat_values(is_long), axis=1)
-        text, target_start = _join(kept, kept.text.with_flat_values(texts))
+        is_cut |= tf.reduce_any(kept.text.with_flat_values(found.truncated), axis=1)
+        text, target_start = join_sentences(kept, kept.text.with_flat_values(texts))
         target_end = target_start + tf.strings.length(texts, unit="UTF8_CHAR")
         offset = tf.gather(tf.strings.length(tags, unit="UTF8_CHAR"), rows)
         is_real = kept.text != ""
         return Documents(
             text,
-            _spans(kept.start.flat_values + offset, kept.end.flat_values + offset, is_real),
-            _spans(target_start, target_end, is_real),
-            _words(tf.strings.as_string(scores, precision=6), is_real),
-            _mean(scores, kept.text.with_flat_values(is_translated)),
+            join_spans(kept.start.flat_values + offset, kept.end.flat_values + offset, is_real),
+            join_spans(target_start, target_end, is_real),
+            join_chosen(tf.strings.as_string(scores, precision=6), is_real),
+            mean_of_chosen(scores, kept.text.with_flat_values(is_translated)),
             is_cut,
+            join_chosen(found.unmet, kept.text.with_flat_values(found.unmet != ""), "\n"),
+            tf.reduce_sum(kept.text.with_flat_values(found.num_ignored), axis=1),
         )
 
-    def _translate_sentences(self, sentences, is_translated, tags, options, restores):
-        """Returns the translations of sentences, `(sentences,)` strings, scores and `truncated`."""
+    def _translate_sentences(self, sentences, is_translated, tags, options, restores, phrases):
+        """Returns the translations of sentences, as `TermTranslations`."""
+        if phrases is not None:
+            restores &= ~self._term_translator().has_phrases(sentences, *phrases)
         capitals = find_capitals(sentences, restores)
         tokenizer, is_english = self._translator.source_tokenizer, self._languages == ("en",)
         source = sentence_case(sentences, capitals, tokenizer, is_english)
         source = tf.where(is_translated, tf.strings.join([tags, source]), "")
-        found = self._translator.translate_in_graph(source, options)
-        text = restore_capitals(found.text[:, 0], capitals)
+        found = self._translate_sources(source, options, phrases)
+        text = restore_capitals(found.text, capitals)
         text = restore_spans(self._translator, source, text, capitals.in_span)
-        text = tf.where(is_translated, text, sentences)
-        return text, found.scores[:, 0], found.truncated
+        return found._replace(
+            text=tf.where(is_translated, text, sentences),
+            unmet=tf.where(is_translated, found.unmet, ""),
+        )
+
+    def _translate_sources(self, sources, options, phrases):
+        if phrases is None:
+            found = self._translator.translate_in_graph(sources, options)
+            none, zero = tf.zeros_like(sources), tf.zeros_like(found.truncated, tf.int32)
+            text, scores = found.text[:, 0], found.scores[:, 0]
+            return TermTranslations(text, scores, found.truncated, none, none, zero)
+        if options is None:
+            options = TranslationOptions.defaults(tf.size(sources))
+        return self._term_translator().translate_in_graph(
+            sources, phrases.terms, phrases.protect, options
+        )
+
+    def _term_translator(self):
+        if self._constrained is None:
+            raise InputError("`phrases` need a `TermTranslator`. Received: a `Translator`")
+        return self._constrained
 
     def _split_tags(self, documents):
         """Returns the language tags at the start of documents, and the rest."""
@@ -220,46 +308,3 @@ def _tags_pattern(translator: Translator) -> str:
         return ""
     tags = "|".join(map(language_tag, languages))
     return rf"\A(?: *(?:{tags}) *){{1,{1 + translator.model.config.num_target_tags}}}"
-
-
-def _join(sentences: Sentences, texts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Joins the translations of sentences to documents.
-
-    Args:
-        sentences: the sentences of the documents.
-        texts: their translations, ragged `(batch, (sentences))`.
-
-    Returns:
-        The documents, `(batch,)` strings, and the character at which each translation starts.
-    """
-    space, text = sentences.space.flat_values, texts.flat_values
-    rows = texts.value_rowids()
-    is_last = tf.concat([rows[1:] != rows[:-1], tf.ones_like(rows[:1], tf.bool)], axis=0)
-    is_wide = tf.strings.regex_full_match(text, _ENDS_WIDE)
-    trailing = sentences.trailing.flat_values
-    trailing = tf.where(is_wide & (trailing == " ") & ~is_last, "", trailing)
-    is_glued = (trailing == "") & (text != "") & ~is_wide & ~is_last
-    trailing = tf.where(is_glued, " ", trailing)
-    parts = texts.with_flat_values(tf.strings.join([space, text, trailing]))
-    lengths = tf.strings.length(parts.flat_values, unit="UTF8_CHAR")
-    starts = row_offsets(parts.with_flat_values(lengths))
-    starts += tf.strings.length(space, unit="UTF8_CHAR")
-    return tf.strings.reduce_join(parts, axis=1), starts
-
-
-def _spans(starts: tf.Tensor, ends: tf.Tensor, is_real: tf.RaggedTensor) -> tf.Tensor:
-    parts = [tf.strings.as_string(starts), tf.strings.as_string(ends)]
-    return _words(tf.strings.join(parts, "-"), is_real)
-
-
-def _mean(values: tf.Tensor, is_chosen: tf.RaggedTensor) -> tf.Tensor:
-    """Returns the mean of the values of the chosen sentences, `(batch,)`."""
-    total = tf.reduce_sum(tf.where(is_chosen, is_chosen.with_flat_values(values), 0.0), axis=1)
-    count = tf.reduce_sum(tf.cast(is_chosen, tf.float32), axis=1)
-    return tf.math.divide_no_nan(total, count)
-
-
-def _words(values: tf.Tensor, is_real: tf.RaggedTensor) -> tf.Tensor:
-    """Joins strings of the sentences that are not blank, `(batch,)`."""
-    kept = tf.ragged.boolean_mask(is_real.with_flat_values(values), is_real)
-    return tf.strings.reduce_join(kept, axis=1, separator=" ")

@@ -82,16 +82,19 @@ class Glossary:
         lines = "\n".join("\t".join(pair) for pair in self._entries)
         return hashlib.blake2b(lines.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
-    def entries_for(self, sentence: str | bytes) -> str:
+    def entries_for(self, sentence: str | bytes, any_case: bool = False) -> str:
         """Returns the entries for the input `terms` of a sentence.
 
         These are all that can apply. Whether a phrase occurs as whole words, the search decides.
 
         Args:
             sentence: the source.
+            any_case: whether the sentence may be translated in sentence case, see `sentence_case`.
         """
         if isinstance(sentence, bytes):
             sentence = sentence.decode("utf-8", "replace")
+        if any_case:
+            sentence = f"{sentence} {sentence.lower()} {sentence.title()}"
         searched = _searched(sentence)
         return "\n".join(
             "\t".join(pair) for pair, source in self._entries.items() if source in searched

@@ -15,7 +15,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.terms.limits import SPAN_BITS
 
 # Options for several translations of a line, or for other searches.
-_EXCLUDED = ("n_best", "split_sentences", "runner", "saved_model", *RERANKING_OPTIONS)
+_EXCLUDED = ("n_best", "runner", "saved_model", *RERANKING_OPTIONS)
 # The outputs of the signature `terms` that are used, with their data types.
 _OUTPUTS = {
     "translation": "DT_STRING",
@@ -36,10 +36,12 @@ class Terms(NamedTuple):
     Attributes:
         glossary: a `Glossary`, empty without `--terms`.
         protect: the input `protect`.
+        any_case: whether lines may be translated in sentence case.
     """
 
     glossary: Any
     protect: int
+    any_case: bool = False
 
     def facts(self) -> dict[str, Any]:
         """Returns what translations depend on, for `check_resumption`."""
@@ -49,7 +51,7 @@ class Terms(NamedTuple):
         """Returns the inputs of the signature `terms` for lines, without search options."""
         return {
             "text": lines,
-            "terms": [self.glossary.entries_for(line) for line in lines],
+            "terms": [self.glossary.entries_for(line, self.any_case) for line in lines],
             "protect": [self.protect] * len(lines),
         }
 
@@ -77,15 +79,17 @@ def given_terms(options: argparse.Namespace) -> "TermLines | None":
         return None
     name = "--protect" if options.terms is None else "--terms"
     for other in _EXCLUDED:
-        is_splitting = other == "split_sentences" and options.markup  # of the texts of a document
-        if getattr(options, other) and not is_splitting:
+        if getattr(options, other):
             raise InputError(f"--{other.replace('_', '-')} is not valid with {name}")
+    if options.split_sentences and options.server is not None:
+        raise InputError(f"--split-sentences with {name} is valid only with --model-dir")
     if options.xla == "on":
         raise InputError(f"--xla on is not valid with {name}, whose search cannot be compiled")
     from tf_transformer.terms.glossary import Glossary, protection
 
     glossary = Glossary(()) if options.terms is None else Glossary.read(options.terms)
-    return TermLines(Terms(glossary, protection(options.protect or ())))
+    protect = protection(options.protect or ())
+    return TermLines(Terms(glossary, protect, any_case=options.split_sentences))
 
 
 class TermLines:

@@ -339,6 +339,13 @@ def test_commands(talkative, signatures, tmp_path, capsys):
     lines = (tmp_path / "a").read_text().split("\n")
     assert "Stuhl" in lines[0] and "3" in lines[0] and "5" in lines[2]
     assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text()
+    (tmp_path / "in").write_text("The lamp costs 3. TWO LAMPS. THE LAMP. {name} is 5.\n\nOne.\n")
+    options = ["--split-sentences", *options]
+    assert main(["translate", "--model-dir", str(talkative), *options, str(tmp_path / "c")]) == 0
+    assert capsys.readouterr().err == note
+    text = (tmp_path / "c").read_text()
+    assert all(phrase in text for phrase in ("Stuhl", "3", "STUHL", "{name}", "5"))
+    assert text.split("\n")[1] == ""
 
 
 def test_a_server_without_the_signature(tmp_path, capsys):

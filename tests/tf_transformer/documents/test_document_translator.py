@@ -12,6 +12,8 @@ from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.documents.capital_spans import restore_spans
 from tf_transformer.documents.capitals import find_capitals, sentence_case
 from tf_transformer.documents.document_translator import DocumentTranslator
+from tf_transformer.errors import InputError
+from tf_transformer.inference.term_translator import TermTranslator
 from tf_transformer.inference.translator import Translator
 
 pytestmark = pytest.mark.slow
@@ -157,6 +159,31 @@ def test_numbers_whose_form_depends_on_the_language_are_translated(documents, tr
     numbers = ["3.5", "€9,843", "4/1/2015", "12 £", "$7", "(1.5 %)", "8\u00a0€"]
     found = translate(documents, ["\n".join(numbers)])
     assert found["text"][0].decode().split("\n") == translator(numbers)
+
+
+def test_terms_apply_to_their_sentences(translator):
+    """And a sentence with a term in capitals stays as it is."""
+    documents = DocumentTranslator(TermTranslator(translator))
+    rows = {
+        "text": ["3 lamps. A LAMP.\n---\n5 Lamps.", "One lamp.", "", "TWO LAMPS LEFT."],
+        "terms": ["lamps\tLampe\nLAMP\tLICHT\nlamps\tX\u200b", "none", "\tja", "lamps\tLicht"],
+        "protect": [8, 0, 8, 0],
+    }
+    found = documents.translate_rows(rows)
+    first, line, last = found["translation"][0].split("\n")
+    assert all(phrase in first for phrase in ("3", "Lampe", "LICHT"))
+    assert line == "---"
+    assert "5" in last
+    assert found["translation"][1:3] == [*translator(["One lamp."]), ""]
+    assert "LICHT" in found["translation"][3]
+    assert found["terms_unmet"] == ["X\u200b", "", "", ""]
+    assert found["terms_ignored"] == [0, 1, 0, 0]
+    assert found["truncated"] == [False] * 4
+    plain = DocumentTranslator(translator)(["Peter bought 3 lamps. ANNA LEFT."])
+    rows = {"text": ["Peter bought 3 lamps. ANNA LEFT."], "terms": [""], "protect": [0]}
+    assert documents.translate_rows(rows)["translation"] == plain
+    with pytest.raises(InputError, match="need a `TermTranslator`"):
+        DocumentTranslator(translator).translate_rows(rows)
 
 
 def test_no_spaces_between_wide_stops(translator):
