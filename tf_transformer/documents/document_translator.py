@@ -19,7 +19,7 @@ from tf_transformer.documents.joining import (
 from tf_transformer.documents.sentence_boundaries import Sentences, split_sentences
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
-from tf_transformer.inference.term_translator import TermTranslations, TermTranslator
+from tf_transformer.inference.term_translator import TermTranslations, TermTranslator, row_tensors
 from tf_transformer.inference.translator import Translation, Translator
 from tf_transformer.printable import shown
 from tf_transformer.terms.spans import is_translatable
@@ -185,12 +185,7 @@ class DocumentTranslator(tf.Module):
         Raises:
             InputError: a score is not finite, or there is no `TermTranslator`.
         """
-        shape = [len(rows["text"])]
-        found = self._constrained_function(
-            tf.constant(rows["text"], tf.string, shape),
-            tf.constant(rows["terms"], tf.string, shape),
-            tf.constant(rows["protect"], tf.int32, shape),
-        )
+        found = self._constrained_function(*row_tensors(rows))
         check_scores(found.scores)
         return {
             "translation": [x.decode() for x in found.text.numpy()],

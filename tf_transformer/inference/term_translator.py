@@ -175,12 +175,7 @@ class TermTranslator(tf.Module):
         Raises:
             InputError: a score is not finite.
         """
-        shape = [len(rows["text"])]
-        found = self._function(
-            tf.constant(rows["text"], tf.string, shape),
-            tf.constant(rows["terms"], tf.string, shape),
-            tf.constant(rows["protect"], tf.int32, shape),
-        )
+        found = self._function(*row_tensors(rows))
         check_scores(found.scores)
         text, scores, truncated, met, unmet, num_ignored = (x.numpy().tolist() for x in found)
         return {
@@ -208,6 +203,16 @@ class TermTranslator(tf.Module):
             _lines(wanted.text, ~is_met & (wanted.text != "")),
             entries.num_ignored + wanted.num_ignored,
         )
+
+
+def row_tensors(rows: dict[str, list]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the inputs `text`, `terms` and `protect` as tensors, also without any rows."""
+    shape = [len(rows["text"])]
+    return (
+        tf.constant(rows["text"], tf.string, shape),
+        tf.constant(rows["terms"], tf.string, shape),
+        tf.constant(rows["protect"], tf.int32, shape),
+    )
 
 
 def _lines(phrases: tf.Tensor, is_chosen: tf.Tensor) -> tf.Tensor:
