@@ -1,5 +1,5 @@
 #!/bin/sh
-# The best figure of docs/results.md for Multi30k with a single model: two teachers, their translations of
+# The recipe of the best single model of Multi30k in docs/results.md: two teachers, their translations of
 # the training text, and a student that learns from them and from the original pairs.
 #
 #     sh multi30k-distilled.sh CORPUS OUTPUT [OPTION ...]
