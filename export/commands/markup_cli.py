@@ -83,6 +83,7 @@ def run_markup(
         OSError: a file cannot be read or written.
     """
     from export.markup.markup_translator import MarkupTranslator
+    from export.markup.segmentation import are_translatable
 
     with open_lines(options.input) as lines:
         if lines.column is not None:
@@ -108,6 +109,7 @@ def run_markup(
                 markup=options.markup,
                 attributes=options.translate_attributes,
                 split=_splitting(options) if options.split_sentences else None,
+                are_translatable=are_translatable if options.server else _choosing(options, terms),
             )
             try:
                 translated = translator.translate_bytes(document)
@@ -152,6 +154,23 @@ def _splitting(options) -> Callable[[str], Sequence[str]]:
     return lambda text: splitter()(text)
 
 
+def _choosing(options, terms) -> Callable[[Sequence[str]], Sequence[bool]]:
+    """Returns what tells which texts to translate, and imports TensorFlow for the first text."""
+
+    def are_translatable(texts):
+        import_tensorflow(on_cpu=options.dtype == "int8")
+        from export.markup.local_translation import translatable_by_model
+
+        return translatable_by_model(*_given_terms(terms))(texts)
+
+    return are_translatable
+
+
+def _given_terms(terms):
+    """Returns the glossary and the kinds of protected spans."""
+    return (terms.terms.glossary, terms.terms.protect) if terms else (None, 0)
+
+
 @contextlib.contextmanager
 def _server(options) -> Iterator[Callable]:
     from export.client import Client
@@ -178,11 +197,12 @@ def _load(options, prepare, shortlist, terms) -> Callable:
     def add_tags(text: str) -> str:
         return prepare(text.encode(), "a text of the document").decode()
 
+    glossary, protect = _given_terms(terms)
     return translate_by_model(
         translator,
         add_tags,
-        glossary=terms and terms.terms.glossary,
-        protect=terms.terms.protect if terms else 0,
+        glossary=glossary,
+        protect=protect,
         keep_capitals=options.keep_capitals,
         is_english=given_document_languages(options) == ("en",),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import tensorflow as tf
 import tqdm
 
@@ -12,12 +13,17 @@ from export.markup.aligned_translation import (
 )
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.documents.capital_spans import restore_spans
-from tf_transformer.documents.capitals import find_capitals, restore_capitals, sentence_case
+from tf_transformer.documents.capitals import restore_capitals
+from tf_transformer.documents.source_sentences import Phrases, source_sentences
 from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.term_translator import TermTranslator
 from tf_transformer.inference.translator import Translator
+from tf_transformer.terms.entries import parse_entries
 from tf_transformer.terms.glossary import Glossary
+from tf_transformer.terms.limits import MAX_TEXT_ENTRIES
+from tf_transformer.terms.sentence_terms import terms_of_sentences
+from tf_transformer.terms.spans import is_translatable
 
 _BATCH_SIZE = 256
 
@@ -39,8 +45,7 @@ def translate_by_model(
         glossary: terms; None if there are none.
         protect: kinds of spans to copy unchanged, see `protection`.
         keep_capitals: whether texts in capitals are translated as they are; otherwise they are
-            translated in sentence case, as by `DocumentTranslator`, unless a term or a protected
-            span is written so.
+            translated in sentence case, as by `DocumentTranslator`.
         is_english: whether the texts are English, see `sentence_case`.
     """
     aligner = Aligner(translator)
@@ -50,22 +55,22 @@ def translate_by_model(
     def align_in_graph(text, tags, terms, protect):
         """Returns alignments, and whether translations lack terms or protected spans."""
         restores = tf.fill(tf.shape(text), not keep_capitals)
-        if constrained is not None:
-            restores &= ~constrained.has_phrases(text, terms, protect)
-        capitals = find_capitals(text, restores)
-        source = sentence_case(text, capitals, translator.source_tokenizer, is_english)
-        source = tf.strings.join([tags, source])
+        phrases = None if constrained is None else Phrases(terms, protect)
+        rows = tf.range(tf.size(text))
+        given = source_sentences(translator, text, restores, is_english, phrases, rows)
+        source = tf.where(given.is_translated, tf.strings.join([tags, given.text]), "")
         if constrained is None:
             found, is_incomplete = aligner.align(source), tf.zeros_like(restores)
         else:
             options = TranslationOptions.defaults(tf.size(text))
-            translated = constrained.translate_in_graph(source, terms, protect, options)
-            is_incomplete = (translated.unmet != "") | (translated.num_ignored > 0)
+            translated = constrained.translate_in_graph(source, given.terms, given.protect, options)
+            is_incomplete = translated.unmet != ""
+            is_incomplete |= translated.num_ignored + given.num_ignored > 0
             found = aligner.align_pairs(source, translated.text)
             found = found._replace(scores=translated.scores)
-        restored = restore_capitals(found.text, capitals)
-        restored = restore_spans(translator, source, restored, capitals.in_span)
-        return found._replace(text=restored), is_incomplete
+        restored = restore_capitals(found.text, given.capitals)
+        restored = restore_spans(translator, source, restored, given.capitals.in_span)
+        return found._replace(text=tf.where(given.is_translated, restored, text)), is_incomplete
 
     strings, numbers = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
     align = tf.function(
@@ -95,3 +100,39 @@ def translate_by_model(
         return found
 
     return translate
+
+
+def translatable_by_model(
+    glossary: Glossary | None = None, protect: int = 0
+) -> Callable[[Sequence[str]], list[bool]]:
+    """Returns a function that tells which texts to translate, for a `MarkupTranslator`.
+
+    These depend on the language, also without their protected spans, or a term with a source phrase
+    applies to them, as in a `DocumentTranslator`.
+
+    Args:
+        glossary: terms; None if there are none.
+        protect: kinds of spans to copy unchanged, see `protection`.
+    """
+    strings = tf.TensorSpec([None], tf.string)
+
+    @tf.function(input_signature=[strings], autograph=False)
+    def depend(text):
+        return is_translatable(text, tf.fill(tf.shape(text), protect))
+
+    @tf.function(input_signature=[strings, strings], autograph=False)
+    def have_terms(text, terms):
+        entries = parse_entries(terms, MAX_TEXT_ENTRIES)
+        never = tf.zeros(tf.shape(text), tf.bool)
+        return terms_of_sentences(entries, tf.range(tf.size(text)), [text], never).has_source
+
+    def are_translatable(texts: Sequence[str]) -> list[bool]:
+        flags = depend(tf.constant(texts, tf.string, [len(texts)])).numpy()
+        others = np.flatnonzero(~flags).tolist()
+        if glossary and others:
+            rest = [texts[index] for index in others]
+            terms = [glossary.entries_for(text) for text in rest]
+            flags[others] = have_terms(*(tf.constant(x, tf.string) for x in (rest, terms))).numpy()
+        return flags.tolist()
+
+    return are_translatable

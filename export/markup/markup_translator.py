@@ -1,7 +1,7 @@
 """Translates documents with markup."""
 
 import collections
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from export.markup.aligned_translation import AlignedTranslation, TranslateTexts
@@ -13,7 +13,7 @@ from export.markup.parsing.tokens import Kind, Token
 from export.markup.parsing.xml_parsing import parse_xml
 from export.markup.placement import Placement
 from export.markup.segment_text import SegmentText, Split, segment_text
-from export.markup.segmentation import Segment, segments
+from export.markup.segmentation import Segment, are_translatable, segments
 from export.markup.structure import root_name
 from export.markup.word_links import WordLinks, word_links
 from export.markup.words import Span, is_inside_word, overlapping, split_words
@@ -61,6 +61,7 @@ class MarkupTranslator:
         attributes: names of attributes whose values are translated too, such as `alt` and `title`.
         split: splits the text of a block into parts that are translated on their own, such as
             sentences; None leaves it whole.
+        are_translatable: returns which texts to translate; the others are copied.
         max_bytes: the largest document to accept.
         max_depth: the deepest nesting of elements to accept.
 
@@ -75,6 +76,7 @@ class MarkupTranslator:
         markup: str = "html",
         attributes: Collection[str] = (),
         split: Split | None = None,
+        are_translatable: Callable[[Sequence[str]], Sequence[bool]] = are_translatable,
         max_bytes: int = MAX_BYTES,
         max_depth: int = MAX_DEPTH,
     ):
@@ -84,6 +86,7 @@ class MarkupTranslator:
         self._markup = markup
         self._attributes = frozenset(name.lower() for name in attributes)
         self._split = split
+        self._are_translatable = are_translatable
         self._max_bytes, self._max_depth = max_bytes, max_depth
 
     def translate(self, document: str) -> str:
@@ -135,7 +138,7 @@ class MarkupTranslator:
         cache = _Cache(self._translate)
         if self._attributes:
             self._translate_attributes(tokens, cache)
-        parts = list(segments(tokens, self._markup))
+        parts = self._without_copied(list(segments(tokens, self._markup)))
         texts = [segment_text(x, self._split) for x in parts if isinstance(x, Segment)]
         cache.add(text.text[span.start : span.end] for text in texts for span in text.parts)
         texts = self._without_lost_atoms(parts, texts, cache)
@@ -148,6 +151,12 @@ class MarkupTranslator:
         if self._markup == "html" and num_lines and document.count("\r\n") == num_lines:
             translated = translated.replace("\n", "\r\n")
         return translated, cache.found.values()
+
+    def _without_copied(self, parts: list[str | Segment]) -> list[str | Segment]:
+        """Replaces segments that are not to be translated by their sources."""
+        texts = [part.text for part in parts if isinstance(part, Segment)]
+        flags = iter(self._are_translatable(texts) if texts else ())
+        return [part if isinstance(part, str) or next(flags) else part.source for part in parts]
 
     def _without_lost_atoms(self, parts, texts, cache) -> list[SegmentText]:
         """Translates texts again without the atoms that the translation has no copy of.

@@ -19,7 +19,7 @@ from tf_transformer.text.word_characters import LOCALIZED_NUMBER
 _MAX_ATOM_LENGTH = 80
 # What alone is no text to translate.
 _ADDRESS = re.compile(
-    r"(?:(?:https?|ftp)://|www\.)\S++|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
+    r"(?i:(?:https?|ftp)://|www\.)\S++|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
 )
 _LOCALIZED_NUMBER = re.compile(LOCALIZED_NUMBER)
 # As XML reads them: each is a line feed of the text.
@@ -38,9 +38,19 @@ class Segment:
     tokens: list[Token]
     preserve: bool = False
 
+    @property
+    def text(self) -> str:
+        """The text, without that of atoms."""
+        return "".join(token.text for token in self.tokens if token.kind is Kind.TEXT)
+
+    @property
+    def source(self) -> str:
+        """The source of all tokens."""
+        return "".join(token.source for token in self.tokens)
+
 
 def segments(tokens: Sequence[Token], markup: str) -> Iterator[str | Segment]:
-    """Yields the parts of a document in order: texts to translate, and sources to copy.
+    """Yields the parts of a document in order: texts that are not blank, and sources to copy.
 
     Args:
         tokens: the document.
@@ -95,8 +105,8 @@ def _states_after(states, token, opaque):
 def _finished(segment: Segment) -> Iterator[str | Segment]:
     """Yields a text and the sources of tokens without text around it; or the source alone."""
     tokens = segment.tokens
-    if not _is_translatable("".join(token.text for token in tokens if token.kind is Kind.TEXT)):
-        yield "".join(token.source for token in tokens)
+    if not segment.text.strip():
+        yield segment.source
         return
     first, last = 0, len(tokens)
     while _is_outside(tokens[first]):
@@ -108,10 +118,12 @@ def _finished(segment: Segment) -> Iterator[str | Segment]:
     yield "".join(token.source for token in tokens[last:])
 
 
-def _is_translatable(text):
-    """Returns whether a text has letters that are not of an address, or a number such as 3.5."""
-    rest = _ADDRESS.sub("", text)
-    return _LOCALIZED_NUMBER.search(rest) is not None or any(map(str.isalpha, rest))
+def are_translatable(texts: Sequence[str]) -> list[bool]:
+    """Returns whether texts have letters that are not of an address, or a number such as 3.5."""
+    rests = [_ADDRESS.sub("", text) for text in texts]
+    return [
+        _LOCALIZED_NUMBER.search(rest) is not None or any(map(str.isalpha, rest)) for rest in rests
+    ]
 
 
 def _is_outside(token):

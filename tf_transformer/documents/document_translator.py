@@ -9,7 +9,7 @@ from tf_transformer.decoding.argument_types import is_whole
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.documents.capital_spans import restore_spans
-from tf_transformer.documents.capitals import find_capitals, restore_capitals, sentence_case
+from tf_transformer.documents.capitals import restore_capitals
 from tf_transformer.documents.joining import (
     join_chosen,
     join_sentences,
@@ -17,12 +17,16 @@ from tf_transformer.documents.joining import (
     mean_of_chosen,
 )
 from tf_transformer.documents.sentence_boundaries import Sentences, split_sentences
+from tf_transformer.documents.source_sentences import (
+    Phrases,
+    SourceSentences,
+    source_sentences,
+)
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.term_translator import TermTranslations, TermTranslator, row_tensors
 from tf_transformer.inference.translator import Translation, Translator
 from tf_transformer.printable import shown
-from tf_transformer.terms.spans import is_translatable
 from tf_transformer.text.language_tags import language_tag
 from tf_transformer.text.texts import list_of_texts
 
@@ -47,7 +51,7 @@ class Documents(NamedTuple):
             the model's limit.
         unmet: strings, one line for each phrase that the translation of a sentence lacks, see
             `TermTranslations`.
-        num_ignored: int32, number of entries and spans that were ignored in a sentence.
+        num_ignored: int32, number of entries and spans that were ignored, see `terms.limits`.
     """
 
     text: tf.Tensor
@@ -58,19 +62,6 @@ class Documents(NamedTuple):
     truncated: tf.Tensor
     unmet: tf.Tensor
     num_ignored: tf.Tensor
-
-
-class Phrases(NamedTuple):
-    """What translations of documents must contain, `(batch,)` each, see `TermTranslator`.
-
-    Attributes:
-        terms: strings, lines `source phrase<TAB>target phrase`, for each sentence in which the
-            first occurs.
-        protect: int32, kinds of spans to copy unchanged.
-    """
-
-    terms: tf.Tensor
-    protect: tf.Tensor
 
 
 class DocumentTranslator(tf.Module):
@@ -84,13 +75,14 @@ class DocumentTranslator(tf.Module):
     none between them, as in Chinese, and a single space is removed after a translation that ends
     with a full-width stop.
 
-    What depends on no language, such as a line of signs or an address alone, is copied.
+    What depends on no language, such as a line of signs or an address alone, is copied, unless a
+    term with a source phrase applies to it.
 
     A document for a multilingual model starts with the tags that each of its sentences needs.
 
     Sentences and words in capitals are translated in sentence case, and their translations are
-    written in capitals, see `find_capitals`; not those with a term or a protected span that is
-    written so.
+    written in capitals, see `find_capitals`; not those with a protected span that has letters. A
+    sentence in capitals has terms in capitals, see `source_sentences`.
 
     Args:
         translator: translator of sentences, or of sentences with terms.
@@ -225,15 +217,19 @@ class DocumentTranslator(tf.Module):
         rows = kept.text.value_rowids()
         if options is not None:
             options = TranslationOptions(*(tf.gather(value, rows) for value in options))
-        if phrases is not None:
-            phrases = Phrases(*(tf.gather(value, rows) for value in phrases))
         restores = tf.fill(tf.shape(rows), not self._keep_capitals)
         if keep_capitals is not None:
             restores = ~tf.gather(keep_capitals, rows)
-        is_translated = is_translatable(kept.text.flat_values)
-        tags_of_sentences = tf.gather(tags, rows)
+        sources = source_sentences(
+            self._translator,
+            kept.text.flat_values,
+            restores,
+            self._languages == ("en",),
+            phrases,
+            rows,
+        )
         found = self._translate_sentences(
-            kept.text.flat_values, is_translated, tags_of_sentences, options, restores, phrases
+            kept.text.flat_values, sources, tf.gather(tags, rows), options
         )
         texts, scores = found.text, found.scores
         is_cut = sentences.text.row_lengths() > self._max_sentences
@@ -243,49 +239,39 @@ class DocumentTranslator(tf.Module):
         target_end = target_start + tf.strings.length(texts, unit="UTF8_CHAR")
         offset = tf.gather(tf.strings.length(tags, unit="UTF8_CHAR"), rows)
         is_real = kept.text != ""
+        num_ignored = tf.reduce_sum(kept.text.with_flat_values(found.num_ignored), axis=1)
+        if sources.num_ignored is not None:
+            num_ignored += sources.num_ignored
         return Documents(
             text,
             join_spans(kept.start.flat_values + offset, kept.end.flat_values + offset, is_real),
             join_spans(target_start, target_end, is_real),
             join_chosen(tf.strings.as_string(scores, precision=6), is_real),
-            mean_of_chosen(scores, kept.text.with_flat_values(is_translated)),
+            mean_of_chosen(scores, kept.text.with_flat_values(sources.is_translated)),
             is_cut,
             join_chosen(found.unmet, kept.text.with_flat_values(found.unmet != ""), "\n"),
-            tf.reduce_sum(kept.text.with_flat_values(found.num_ignored), axis=1),
+            num_ignored,
         )
 
-    def _translate_sentences(self, sentences, is_translated, tags, options, restores, phrases):
+    def _translate_sentences(self, sentences, sources: SourceSentences, tags, options):
         """Returns the translations of sentences, as `TermTranslations`."""
-        if phrases is not None:
-            restores &= ~self._term_translator().has_phrases(sentences, *phrases)
-        capitals = find_capitals(sentences, restores)
-        tokenizer, is_english = self._translator.source_tokenizer, self._languages == ("en",)
-        source = sentence_case(sentences, capitals, tokenizer, is_english)
-        source = tf.where(is_translated, tf.strings.join([tags, source]), "")
-        found = self._translate_sources(source, options, phrases)
-        text = restore_capitals(found.text, capitals)
-        text = restore_spans(self._translator, source, text, capitals.in_span)
-        return found._replace(
-            text=tf.where(is_translated, text, sentences),
-            unmet=tf.where(is_translated, found.unmet, ""),
-        )
+        source = tf.where(sources.is_translated, tf.strings.join([tags, sources.text]), "")
+        found = self._translate_sources(source, sources, options)
+        text = restore_capitals(found.text, sources.capitals)
+        text = restore_spans(self._translator, source, text, sources.capitals.in_span)
+        return found._replace(text=tf.where(sources.is_translated, text, sentences))
 
-    def _translate_sources(self, sources, options, phrases):
-        if phrases is None:
-            found = self._translator.translate_in_graph(sources, options)
-            none, zero = tf.zeros_like(sources), tf.zeros_like(found.truncated, tf.int32)
+    def _translate_sources(self, source, sources, options):
+        if sources.terms is None:
+            found = self._translator.translate_in_graph(source, options)
+            none, zero = tf.zeros_like(source), tf.zeros_like(found.truncated, tf.int32)
             text, scores = found.text[:, 0], found.scores[:, 0]
             return TermTranslations(text, scores, found.truncated, none, none, zero)
-        if options is None:
-            options = TranslationOptions.defaults(tf.size(sources))
-        return self._term_translator().translate_in_graph(
-            sources, phrases.terms, phrases.protect, options
-        )
-
-    def _term_translator(self):
         if self._constrained is None:
             raise InputError("`phrases` need a `TermTranslator`. Received: a `Translator`")
-        return self._constrained
+        if options is None:
+            options = TranslationOptions.defaults(tf.size(source))
+        return self._constrained.translate_in_graph(source, sources.terms, sources.protect, options)
 
     def _split_tags(self, documents):
         """Returns the language tags at the start of documents, and the rest."""

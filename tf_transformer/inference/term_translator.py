@@ -9,15 +9,13 @@ from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
-from tf_transformer.terms.entries import applicable_phrases, parse_entries, valid_text
+from tf_transformer.terms.entries import applicable_phrases, parse_entries, searched_part
 from tf_transformer.terms.glossary import Glossary, protection
 from tf_transformer.terms.phrases import PhraseSpeller, merge_phrases
 from tf_transformer.terms.spans import find_spans
 from tf_transformer.terms.term_search import TermSearch
 from tf_transformer.text.texts import list_of_texts
 from tf_transformer.text.word_characters import PieceTables
-
-_CHARACTERS = 32  # of a text that are searched for phrases, by piece that the model can read
 
 
 class TermTranslations(NamedTuple):
@@ -114,23 +112,6 @@ class TermTranslator(tf.Module):
         truncated = lengths > translator.source_limit
         return TermTranslations(translations, scores, truncated, met, unmet, num_ignored)
 
-    def has_phrases(self, text: tf.Tensor, terms: tf.Tensor, protect: tf.Tensor) -> tf.Tensor:
-        """Returns whether terms apply to sentences, or spans are in them, `(batch,)` bool.
-
-        Args:
-            text: `(batch,)` strings.
-            terms: as for `translate_in_graph`.
-            protect: as for `translate_in_graph`.
-        """
-        text = self._searched(text)
-        phrases = applicable_phrases(parse_entries(terms), text)
-        return phrases.row_lengths() + find_spans(text, protect).row_lengths() > 0
-
-    def _searched(self, text):
-        """Returns the beginnings of texts: what is far beyond the model's limit has no phrases."""
-        length = _CHARACTERS * self.translator.source_limit
-        return tf.strings.substr(valid_text(text), 0, length, "UTF8_CHAR")
-
     def __call__(
         self,
         sentences: Iterable[str | bytes],
@@ -189,7 +170,7 @@ class TermTranslator(tf.Module):
 
     def _translate_chunk(self, rows):
         entries = parse_entries(rows["terms"])
-        text = self._searched(rows["text"])
+        text = searched_part(rows["text"], self.translator.source_limit)
         wanted = merge_phrases(applicable_phrases(entries, text), find_spans(text, rows["protect"]))
         constraints, is_writable = self.speller.constraints(wanted)
         found, counts = self.search.run(rows["source"], constraints, rows["options"])

@@ -15,6 +15,7 @@ import tensorflow_text as tf_text
 from tf_transformer.terms.limits import MAX_ENTRIES, MAX_PHRASE_BYTES, MAX_SOURCE_WORDS
 from tf_transformer.text.word_characters import UNSPACED_CLASS, WORD_CLASS
 
+_CHARACTERS = 32  # of a source that are searched for phrases, by piece that the model reads
 _WHITE_SPACE = r"[\s\p{Z}]+"
 _SINGLE = rf"([{UNSPACED_CLASS}]|[^{WORD_CLASS} ])"
 # So many that two words of a phrase and a source practically never have the same number.
@@ -47,18 +48,29 @@ def valid_text(text: tf.Tensor) -> tf.Tensor:
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
 
 
-def parse_entries(terms: tf.Tensor) -> Entries:
+def searched_part(text: tf.Tensor, source_limit: int) -> tf.Tensor:
+    """Returns the beginnings of sources: what is far beyond the model's limit has no phrases.
+
+    Args:
+        text: strings.
+        source_limit: the largest number of pieces that the model reads.
+    """
+    return tf.strings.substr(valid_text(text), 0, _CHARACTERS * source_limit, "UTF8_CHAR")
+
+
+def parse_entries(terms: tf.Tensor, max_entries: int = MAX_ENTRIES) -> Entries:
     """Parses the input `terms`.
 
     Args:
         terms: `(rows,)` strings. Blank lines are skipped; lines without exactly one tab, without a
             target phrase, or with a phrase of more than `MAX_PHRASE_BYTES` are ignored, and all
-            after the first `MAX_ENTRIES`.
+            after the first `max_entries`.
+        max_entries: that of a row.
     """
     lines = tf.strings.split(valid_text(terms), "\n")
     lines = tf.ragged.boolean_mask(lines, tf.strings.strip(lines) != "")
     num_lines = tf.cast(lines.row_lengths(), tf.int32)
-    lines = lines[:, :MAX_ENTRIES]
+    lines = lines[:, :max_entries]
     row = tf.cast(lines.value_rowids(), tf.int32)
     fields = tf.strings.split(lines.flat_values, "\t")
     columns = fields.to_tensor("", shape=(None, 2))
@@ -81,13 +93,28 @@ def applicable_phrases(entries: Entries, text: tf.Tensor) -> tf.RaggedTensor:
     Returns:
         `(rows, (phrases))` strings, in the order of the entries.
     """
-    words = _words(text)[:, :MAX_SOURCE_WORDS].to_tensor(-1)
-    phrases = _words(entries.source).to_tensor(-1)
+    words = hashed_words(text)[:, :MAX_SOURCE_WORDS].to_tensor(-1)
+    phrases = hashed_words(entries.source).to_tensor(-1)
+    applies = tf.where(occur(tf.gather(words, entries.row), phrases))[:, 0]
+    return tf.RaggedTensor.from_value_rowids(
+        tf.gather(entries.target, applies),
+        tf.cast(tf.gather(entries.row, applies), tf.int64),
+        nrows=tf.size(entries.num_ignored, tf.int64),
+    )
+
+
+def occur(words: tf.Tensor, phrases: tf.Tensor) -> tf.Tensor:
+    """Returns whether phrases occur in texts, `(phrases,)` bool; one of no words always does.
+
+    Args:
+        words: int64, the words of each phrase's text, `(phrases, words)`, or of one for all,
+            `(1, words)`; padded with -1.
+        phrases: `(phrases, longest)` int64, their words, padded with -1.
+    """
     lengths = tf.math.count_nonzero(phrases >= 0, axis=1, dtype=tf.int32)[:, tf.newaxis]
     num_words = tf.shape(words)[1]
     # The window of a phrase may exceed the source.
     words = tf.pad(words, [[0, 0], [0, tf.shape(phrases)[1] + 1]], constant_values=-1)
-    words = tf.gather(words, entries.row)
 
     def compare(index, is_same):
         """Keeps the places where the phrase's word of an index stands."""
@@ -98,17 +125,12 @@ def applicable_phrases(entries: Entries, text: tf.Tensor) -> tf.RaggedTensor:
     _, is_same = tf.while_loop(
         lambda index, _: index < tf.shape(phrases)[1],
         compare,
-        (tf.constant(0), tf.fill((tf.size(entries.row), num_words + 1), True)),
+        (tf.constant(0), tf.fill((tf.shape(phrases)[0], num_words + 1), True)),
     )
-    applies = tf.where(tf.reduce_any(is_same, axis=1))[:, 0]
-    return tf.RaggedTensor.from_value_rowids(
-        tf.gather(entries.target, applies),
-        tf.cast(tf.gather(entries.row, applies), tf.int64),
-        nrows=tf.size(entries.num_ignored, tf.int64),
-    )
+    return tf.reduce_any(is_same, axis=1)
 
 
-def _words(text: tf.Tensor) -> tf.RaggedTensor:
+def hashed_words(text: tf.Tensor) -> tf.RaggedTensor:
     """Returns the words of texts, hashed, `(texts, (words))` int64."""
     text = tf_text.normalize_utf8(valid_text(text), "NFC")
     text = tf.strings.regex_replace(squeeze(text), _SINGLE, r" \1 ")

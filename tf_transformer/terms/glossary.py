@@ -37,7 +37,7 @@ class Glossary:
                 "`terms` must be a list of pairs of a source phrase and a target phrase. "
                 f"Received: {shown(pairs)}"
             )
-        self._entries: dict[tuple[str, str], str] = {}
+        self._entries: dict[tuple[str, str], tuple[str, str]] = {}
         for index, pair in enumerate(pairs):
             _check_pair(pair, f"`terms`, index {index}")
             self._add(*pair, "`terms`")
@@ -70,7 +70,8 @@ class Glossary:
         return glossary
 
     def _add(self, source, target, where):
-        self._entries[source, target] = _searched(source)
+        searched = _searched(source)
+        self._entries[source, target] = searched, searched.lower()
         if len(self._entries) > MAX_TERMS:
             raise InputError(f"{where}: expected at most {MAX_TERMS:,} terms, got more")
 
@@ -89,15 +90,16 @@ class Glossary:
 
         Args:
             sentence: the source.
-            any_case: whether the sentence may be translated in sentence case, see `sentence_case`.
+            any_case: whether case does not count, as in a sentence in capitals.
         """
         if isinstance(sentence, bytes):
             sentence = sentence.decode("utf-8", "replace")
-        if any_case:
-            sentence = f"{sentence} {sentence.lower()} {sentence.title()}"
         searched = _searched(sentence)
+        lower = searched.lower() if any_case else ""
         return "\n".join(
-            "\t".join(pair) for pair, source in self._entries.items() if source in searched
+            "\t".join(pair)
+            for pair, (source, folded) in self._entries.items()
+            if source in searched or folded in lower
         )
 
 

@@ -37,23 +37,42 @@ _PATTERNS = {
     # With separators between digits, as in 1,000.5 and 12:30.
     "numbers": r"\b[0-9]+(?:[.,:/][0-9]+)*\b",
 }
+_ADDRESSES = ("urls", "emails")  # depend on no language
 _LETTER = r"\p{Latin}\p{Greek}\p{Cyrillic}\pM_"
 _WORD = rf"[{_LETTER}\pN]*[{_LETTER}][{_LETTER}\pN]*"
 # What is no such span, although a part of it looks like one: a word with digits, as in v1.2.
 _SKIPPED = {"numbers": rf"|{_WORD}\pN(?:[.,:/][0-9]+)+|{_WORD}"}
 
 
-def is_translatable(text: tf.Tensor) -> tf.Tensor:
+def is_translatable(text: tf.Tensor, protect: tf.Tensor | None = None) -> tf.Tensor:
     """Returns whether texts depend on the language, bool: by letters, or by a number such as 3.5.
 
-    Those of URLs and e-mail addresses do not count.
+    Those of URLs, e-mail addresses and other protected spans do not count.
 
     Args:
-        text: strings in valid UTF-8.
+        text: `(rows,)` strings.
+        protect: as for `find_spans`; None means 0.
     """
-    addresses = f"{_PATTERNS['urls']}|{_PATTERNS['emails']}"
-    rest = tf.strings.regex_replace(text, addresses, "")
+    addresses = sum(SPAN_BITS[kind] for kind in _ADDRESSES)
+    if protect is None:
+        parts = _parts(text, tf.fill(tf.shape(text), addresses), _ADDRESSES)
+    else:
+        parts = _parts(text, protect | addresses)
+    is_rest = tf.ragged.range(parts.row_lengths()) % 2 == 0
+    rest = tf.strings.reduce_join(tf.ragged.boolean_mask(parts, is_rest), axis=1, separator=_FOUND)
     return tf.strings.regex_full_match(rest, rf"(?s).*(?:\pL|{LOCALIZED_NUMBER}).*")
+
+
+def has_lettered_span(text: tf.Tensor, protect: tf.Tensor) -> tf.Tensor:
+    """Returns whether texts have a protected span with letters, `(rows,)` bool.
+
+    Args:
+        text: as for `find_spans`.
+        protect: as for `find_spans`.
+    """
+    spans = find_spans(text, protect)
+    has_letter = tf.strings.regex_full_match(spans.flat_values, r"(?s).*\pL.*")
+    return tf.reduce_any(spans.with_flat_values(has_letter), axis=1)
 
 
 def find_spans(text: tf.Tensor, protect: tf.Tensor) -> tf.RaggedTensor:
@@ -67,15 +86,20 @@ def find_spans(text: tf.Tensor, protect: tf.Tensor) -> tf.RaggedTensor:
     Returns:
         `(rows, (spans))` strings, as often as they occur, in the order of the text.
     """
+    parts = _parts(text, protect)
+    is_span = tf.ragged.range(parts.row_lengths()) % 2 == 1
+    return tf.ragged.boolean_mask(parts, is_span)
+
+
+def _parts(text, protect, kinds=tuple(SPAN_BITS)):
+    """Returns text, span, text, span, ..., text of each row, `(rows, (parts))` strings."""
     text = tf.strings.regex_replace(valid_text(text), f"[{_FOUND}{_NEW}]", " ")
-    for kind, bit in SPAN_BITS.items():
+    for kind in kinds:
         # Of the two groups, one is empty: what has been found stays, followed by an empty span.
         kept = f"{_FOUND}[^{_FOUND}]*{_FOUND}{_SKIPPED.get(kind, '')}"
         pattern = f"({kept})|({_PATTERNS[kind]})"
         marked = tf.strings.regex_replace(text, pattern, rf"\1{_NEW}\2{_NEW}")
         marked = tf.strings.regex_replace(marked, _NEW * 2, "")
         marked = tf.strings.regex_replace(marked, _NEW, _FOUND)
-        text = tf.where(tf.bitwise.bitwise_and(protect, bit) != 0, marked, text)
-    parts = tf.strings.split(text, _FOUND)  # text, span, text, span, ..., text
-    is_span = tf.ragged.range(parts.row_lengths()) % 2 == 1
-    return tf.ragged.boolean_mask(parts, is_span)
+        text = tf.where(tf.bitwise.bitwise_and(protect, SPAN_BITS[kind]) != 0, marked, text)
+    return tf.strings.split(text, _FOUND)

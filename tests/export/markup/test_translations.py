@@ -171,20 +171,23 @@ def test_terms(talkative, tmp_path, capsys):
     source, output, glossary = (tmp_path / name for name in ("d.xml", "out.xml", "terms.tsv"))
     document = (
         "<r><p>Paul has <b>3</b> lamps.</p><p>A <i>LAMP</i> FOR ANNA.</p>"
-        "<p>See <u>{name}</u>. Two LAMPS left.</p></r>"
+        "<p>See <u>{name}</u>. Two LAMPS left.</p><q>{name}</q><q>7.5</q><q>8</q></r>"
     )
     source.write_text(document)
-    glossary.write_text("lamps\tLampe\nLAMP\tLAMPE\n")
+    glossary.write_text("lamps\tLampe\nlamp\tLampe\n8\tacht\n")
     command = ["translate", "--model-dir", str(talkative), "--markup", "xml", "--beam-size", "2"]
     command += ["--terms", str(glossary), "--protect", "numbers", "placeholders"]
     for options in ([], ["--split-sentences"]):
         command += [*options, "--input", str(source), "--output", str(output)]
         assert main(command) == 0
         texts = ["".join(p.itertext()) for p in ElementTree.fromstring(output.read_text())]
+        *texts, name, number, eight = texts
         for text, terms in zip(texts, (("Lampe", "3"), ("LAMPE",), ("{name}",)), strict=True):
             assert all(term in text for term in terms)
+        assert (name, number) == ("{name}", "7.5")
+        assert "acht" in eight
         tags = [x.tag for x in ElementTree.fromstring(output.read_text()).iter()]
-        assert tags == ["r", "p", "b", "p", "i", "p", "u"]
+        assert tags == ["r", "p", "b", "p", "i", "p", "u", "q", "q", "q"]
         assert "that lack terms" not in capsys.readouterr().err
 
 

@@ -162,26 +162,37 @@ def test_numbers_whose_form_depends_on_the_language_are_translated(documents, tr
 
 
 def test_terms_apply_to_their_sentences(translator):
-    """And a sentence with a term in capitals stays as it is."""
+    """Also to sentences in capitals and to what would be copied."""
     documents = DocumentTranslator(TermTranslator(translator))
     rows = {
-        "text": ["3 lamps. A LAMP.\n---\n5 Lamps.", "One lamp.", "", "TWO LAMPS LEFT."],
-        "terms": ["lamps\tLampe\nLAMP\tLICHT\nlamps\tX\u200b", "none", "\tja", "lamps\tLicht"],
-        "protect": [8, 0, 8, 0],
-    }
+        "text": [
+            "3 lamps. A LAMP.\n---\n5 Lamps.", "One lamp.", "", "TWO LAMPS LEFT AT 5.", "7\n7.5\n8"
+        ],
+        "terms": [
+            "lamps\tLampe\nLAMP\tLICHT\nlamps\tX\u200b", "none", "\tja", "Lamps\tLicht", "8\tacht"
+        ],
+        "protect": [8, 0, 8, 8, 8],
+    }  # fmt: skip
     found = documents.translate_rows(rows)
     first, line, last = found["translation"][0].split("\n")
     assert all(phrase in first for phrase in ("3", "Lampe", "LICHT"))
     assert line == "---"
     assert "5" in last
     assert found["translation"][1:3] == [*translator(["One lamp."]), ""]
-    assert "LICHT" in found["translation"][3]
-    assert found["terms_unmet"] == ["X\u200b", "", "", ""]
-    assert found["terms_ignored"] == [0, 1, 0, 0]
-    assert found["truncated"] == [False] * 4
+    assert all(phrase in found["translation"][3] for phrase in ("LICHT", "5"))
+    assert found["translation"][3].isupper()
+    *copied, last = found["translation"][4].split("\n")
+    assert copied == ["7", "7.5"]
+    assert "acht" in last
+    assert found["terms_unmet"] == ["X\u200b", "", "", "", ""]
+    assert found["terms_ignored"] == [0, 1, 0, 0, 0]
+    assert found["truncated"] == [False] * 5
     plain = DocumentTranslator(translator)(["Peter bought 3 lamps. ANNA LEFT."])
     rows = {"text": ["Peter bought 3 lamps. ANNA LEFT."], "terms": [""], "protect": [0]}
     assert documents.translate_rows(rows)["translation"] == plain
+    address = {"text": ["A LAMP AT www.a.de/b LEFT."], "terms": [""], "protect": [1]}
+    (translation,) = documents.translate_rows(address)["translation"]
+    assert "www.a.de/b" in translation
     with pytest.raises(InputError, match="need a `TermTranslator`"):
         DocumentTranslator(translator).translate_rows(rows)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tf_transformer.errors import InputError
 from tf_transformer.terms.entries import applicable_phrases, parse_entries
 from tf_transformer.terms.glossary import MAX_TERMS, Glossary, protection
-from tf_transformer.terms.limits import MAX_ENTRIES, MAX_PHRASE_BYTES
-from tf_transformer.terms.spans import find_spans
+from tf_transformer.terms.limits import MAX_ENTRIES, MAX_PHRASE_BYTES, SPAN_BITS
+from tf_transformer.terms.spans import find_spans, has_lettered_span, is_translatable
 from tf_transformer.text.word_characters import PieceTables, is_word_character
 
 STRINGS, INTEGERS = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
@@ -218,6 +218,36 @@ def test_each_row_is_protected_as_it_asks():
     text, protect = tf.constant(["3 {x}"] * 4), tf.constant([0, 4, 8, -1])
     found = find_all(text, protect).to_list()
     assert found == [[], [b"{x}"], [b"3"], [b"3", b"{x}"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "protect", "expected"),
+    [
+        ("3.5", 0, True),
+        ("3.5", SPAN_BITS["numbers"], False),
+        ("$5", 0, True),
+        ("$5", SPAN_BITS["numbers"], False),
+        ("5", 0, False),
+        ("{name}", 0, True),
+        ("{name}: %s", SPAN_BITS["placeholders"], False),
+        ("{name} x", SPAN_BITS["placeholders"], True),
+        ("HTTPS://A.DE/b a@b.de", 0, False),
+        ("http://a.de/b and", 0, True),
+        ("a\x1f", 0, True),
+        ("--", -1, False),
+        ("", 0, False),
+    ],
+)
+def test_what_depends_on_the_language(text, protect, expected):
+    rows = tf.constant([text]), tf.constant([protect])
+    assert is_translatable(*rows).numpy().tolist() == [expected]
+    if protect == 0:
+        assert is_translatable(rows[0]).numpy().tolist() == [expected]
+
+
+def test_spans_with_letters():
+    texts, protect = tf.constant(["A 5 {x}"] * 4 + [""]), tf.constant([0, 4, 8, 12, 15])
+    assert has_lettered_span(texts, protect).numpy().tolist() == [False, True, False, True, False]
 
 
 @pytest.mark.slow

@@ -1,0 +1,95 @@
+"""Sentences as a model shall read them: in sentence case, with the terms that apply to each."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.documents.capitals import Capitals, find_capitals, sentence_case
+from tf_transformer.inference.translator import Translator
+from tf_transformer.terms.entries import parse_entries, searched_part
+from tf_transformer.terms.limits import MAX_TEXT_ENTRIES
+from tf_transformer.terms.sentence_terms import terms_of_sentences
+from tf_transformer.terms.spans import has_lettered_span, is_translatable
+
+
+class Phrases(NamedTuple):
+    """What translations of texts must contain, `(texts,)` each, see `TermTranslator`.
+
+    Attributes:
+        terms: strings, lines `source phrase<TAB>target phrase`, for each sentence in which the
+            first occurs; at most `MAX_TEXT_ENTRIES` of a text.
+        protect: int32, kinds of spans to copy unchanged.
+    """
+
+    terms: tf.Tensor
+    protect: tf.Tensor
+
+
+class SourceSentences(NamedTuple):
+    """What to translate.
+
+    Attributes:
+        text: `(sentences,)` strings, in sentence case, without tags.
+        capitals: how they are capitalized, to restore it.
+        is_translated: `(sentences,)` bool, whether they depend on the language; others are copied.
+        terms: `(sentences,)` strings, the input `terms` of each sentence; None without phrases.
+        protect: `(sentences,)` int32, the input `protect`; None without phrases.
+        num_ignored: `(texts,)` int32, number of a text's entries that were ignored; None without
+            phrases.
+    """
+
+    text: tf.Tensor
+    capitals: Capitals
+    is_translated: tf.Tensor
+    terms: tf.Tensor | None = None
+    protect: tf.Tensor | None = None
+    num_ignored: tf.Tensor | None = None
+
+
+def source_sentences(
+    translator: Translator,
+    sentences: tf.Tensor,
+    restores: tf.Tensor,
+    is_english: bool,
+    phrases: Phrases | None = None,
+    rows: tf.Tensor | None = None,
+) -> SourceSentences:
+    """Prepares sentences, as part of a graph.
+
+    A term applies to a sentence in which it occurs as it is written or in sentence case; in one
+    that is in capitals or a title as a whole, case does not count.
+
+    Args:
+        translator: what translates them.
+        sentences: `(sentences,)` strings, without tags.
+        restores: `(sentences,)` bool, whether capitals are restored. Those of a sentence with a
+            protected span that has letters stay as they are, so that the span does.
+        is_english: whether the sentences are English, see `sentence_case`.
+        phrases: terms and protected spans of the texts; None means that there are none.
+        rows: `(sentences,)` integers, the text of each sentence; needed for `phrases`.
+    """
+    protect = None
+    if phrases is not None:
+        protect = tf.gather(phrases.protect, rows)
+        restores &= ~has_lettered_span(sentences, protect)
+    capitals = find_capitals(sentences, restores)
+    text = sentence_case(sentences, capitals, translator.source_tokenizer, is_english)
+    is_translated = is_translatable(sentences, protect)
+    if phrases is None:
+        return SourceSentences(text, capitals, is_translated)
+    entries = parse_entries(phrases.terms, MAX_TEXT_ENTRIES)
+    found = terms_of_sentences(
+        entries,
+        rows,
+        [searched_part(form, translator.source_limit) for form in (sentences, text)],
+        capitals.is_upper | capitals.is_title,
+    )
+    is_translated |= found.has_source
+    return SourceSentences(
+        text,
+        capitals,
+        is_translated,
+        tf.where(is_translated, found.terms, ""),
+        tf.where(is_translated, protect, 0),
+        entries.num_ignored,
+    )
