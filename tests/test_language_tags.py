@@ -171,6 +171,39 @@ def test_choosing_among_candidates(model, tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_synthetic_corpora_have_no_tags_of_teachers(model, tmp_path, capsys):
+    (tmp_path / "in").write_text("ten horses\n\nthe third of May\n")
+    (tmp_path / "other").write_text("eins\nzwei\ndrei\n")
+    translator = Translator.load(model, beam_size=2)
+    expected = translator(["<2de> ten horses", "<2de> the third of May"])
+    back = ["back-translate", "--model-dir", str(model), "--beam-size", "2", "--input"]
+    back += [str(tmp_path / "in"), "--tag", "", "--output", str(tmp_path / "back")]
+    distill = ["distill", "--beam-size", "2", "--output", str(tmp_path / "distilled")]
+    distill += ["--teacher", str(model), "--source", str(tmp_path / "in")]
+    distill += ["--target", str(tmp_path / "other"), "--only-synthetic"]
+    assert main(back) == 2
+    assert "multilingual; name the language" in capsys.readouterr().err
+    assert not (tmp_path / "back").exists()
+    assert main([*distill, "--source-language", "de"]) == 2
+    assert "are for multilingual teachers" in capsys.readouterr().err
+    assert main([*back, "--target-language", "de"]) == 0
+    assert main([*distill, "--target-language", "de", "--source-language", "rev"]) == 0
+    for folder, side, other in (("back", "source", "target"), ("distilled", "target", "source")):
+        found = [(tmp_path / folder / f"train.{x}").read_text().splitlines() for x in (side, other)]
+        assert found == [expected, ["ten horses", "the third of May"]]
+    # The reverse teacher reads the target and writes the source.
+    distill[distill.index("--teacher")] = "--reverse-teacher"
+    distill[distill.index("--output") + 1] = str(tmp_path / "reverse")
+    assert main([*distill, "--source-language", "rev"]) == 0
+    found = (tmp_path / "reverse" / "train.source").read_text().splitlines()
+    texts = translator(["<2rev> eins", "<2rev> zwei", "<2rev> drei"])
+    assert found == [text for text in texts if text.strip()] != []
+    distill[distill.index("--output") + 1] = str(tmp_path / "untagged")
+    assert main(distill) == 2
+    assert f"{tmp_path / 'other'}:1: a source for this" in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_evaluate_and_export(model, files, corpus, tmp_path, capsys):
     command = ["evaluate", "--model-dir", str(model), "--beam-size", "1"]
     command += ["--source", corpus.path("validation.en"), "--reference"]

@@ -9,7 +9,7 @@ from tf_transformer.config import TransformerConfig
 from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY
 from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
-from tf_transformer.storage.adapter_file import LARGEST_RANK
+from tf_transformer.storage.adapter_file import LARGEST_ALPHA, LARGEST_RANK
 
 # TensorFlow holds most of these values in 32 bits.
 Positive = Annotated[int, pydantic.Field(gt=0, le=2**30, strict=True)]
@@ -241,7 +241,7 @@ class LoraConfig:
     __pydantic_config__ = _STRICT
 
     rank: Annotated[int, pydantic.Field(gt=0, le=LARGEST_RANK, strict=True)] | None = None
-    alpha: PositiveFloat | None = None
+    alpha: Annotated[PositiveFloat, pydantic.Field(le=LARGEST_ALPHA)] | None = None
     targets: list[str] = dataclasses.field(default_factory=lambda: ["*/layer_*"])
 
 

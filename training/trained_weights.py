@@ -118,7 +118,8 @@ def check_trained(config: TrainingConfig, model: TransformerConfig) -> None:
         model: settings of the model.
 
     Raises:
-        InputError: as `check_frozen` and `lora_layers`, or settings contradict each other.
+        InputError: as `check_frozen` and `lora_layers`, settings contradict each other, or the rank
+            of LoRA is larger than that of the smallest layer.
     """
     check_frozen(config.optimization.frozen, model)
     if config.lora.rank is None:
@@ -127,8 +128,15 @@ def check_trained(config: TrainingConfig, model: TransformerConfig) -> None:
                 "'lora.alpha' and 'lora.targets' are settings of LoRA; set 'lora.rank' as well"
             )
         return
-    if not lora_layers(config.lora, model):
+    kernels = lora_layers(config.lora, model)
+    if not kernels:
         raise InputError("'lora.targets': expected at least one pattern of names of dense layers")
+    smallest = min(kernels, key=lambda name: min(kernels[name]))
+    if config.lora.rank > min(kernels[smallest]):
+        raise InputError(
+            f"'lora.rank' {config.lora.rank}: expected at most {min(kernels[smallest])}, the "
+            f"rank of the weights of {smallest}"
+        )
     if config.optimization.frozen:
         raise InputError(
             "'optimization.frozen': with 'lora.rank', all weights are frozen already; leave it out"

@@ -6,12 +6,16 @@ TensorFlow is imported only after all arguments and files have been checked.
 import argparse
 import pathlib
 import shlex
+from typing import TYPE_CHECKING
 
 from tf_transformer.command_line.command_options import (
     add_dtype,
+    add_languages,
     add_model_dirs,
     add_search_options,
+    check_languages,
     check_translator,
+    find_source_tags,
     folder,
     given_models,
     given_search,
@@ -19,9 +23,15 @@ from tf_transformer.command_line.command_options import (
 )
 from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, DEFAULT_LENGTH_PENALTY
 from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
 from tf_transformer.storage.files import check_folder
 from tf_transformer.storage.output_files import check_output_file
+from tf_transformer.text.language_tags import find_tags
+
+if TYPE_CHECKING:
+    from tf_transformer.storage.trained_models import TrainedModels
 
 _KEPT = ("best", "bleu", "chrf")
 # Of TensorFlow's random numbers, together with a line's number.
@@ -60,6 +70,15 @@ def _add_distill(commands):
     parser.add_argument(
         "--only-synthetic", action="store_true", help="leave out the original pairs"
     )
+    parser.add_argument(
+        "--target-language", type=text, metavar="L",
+        help="language of the target, for multilingual teachers; a tag such as <2de> is added to "
+        "what they read, but not to the corpus",
+    )  # fmt: skip
+    parser.add_argument(
+        "--source-language", type=text, metavar="L",
+        help="language of the source, for reverse teachers, and for those that need its tag, too",
+    )  # fmt: skip
     add_search_options(parser)
     add_dtype(parser)
     parser.set_defaults(run=_run_distill)
@@ -92,9 +111,11 @@ def _add_back_translate(commands):
         "--top-k", type=int, metavar="K",
         help="with --sample, draws from the K most probable tokens (default: all)",
     )  # fmt: skip
+    add_languages(parser)
     add_search_options(parser)
     add_dtype(parser)
-    parser.set_defaults(run=_run_back_translate)
+    # None, so that they are not given with --sample.
+    parser.set_defaults(run=_run_back_translate, beam_size=None, length_penalty=None)
 
 
 def _add_output(parser):
@@ -110,22 +131,31 @@ def _run_distill(options):
     from tf_transformer.text.text_file import TextFile
 
     search = given_search(options)
+    if options.keep != "best" and search["beam_size"] < 2:
+        raise InputError(
+            f"--keep {options.keep} chooses among the hypotheses of the beam; expected a "
+            "--beam-size of at least 2. Received: 1"
+        )
     given = [(dirs, False) for dirs in options.teacher]
     given += [(dirs, True) for dirs in options.reverse_teacher]
     if not given:
         raise InputError("expected at least one --teacher or --reverse-teacher")
     source, target = TextFile.parse(options.source, 1), TextFile.parse(options.target, 2)
-    teachers = [(TrainedModels(tuple(dirs)), is_reverse) for dirs, is_reverse in given]
-    _check_output(options.output, [m for m, _ in teachers], [source.path, target.path])
-    for models, _ in teachers:
-        check_translator(models)
+    models = [(TrainedModels(tuple(dirs)), is_reverse) for dirs, is_reverse in given]
+    _check_output(options.output, [m for m, _ in models], [source.path, target.path])
+    teachers = [(*each, _teacher_tags(options, *each)) for each in models]
+    if (options.target_language or options.source_language) and not any(t[2] for t in teachers):
+        raise InputError(
+            "--target-language and --source-language are for multilingual teachers, of which there "
+            "is none that translates into a language that is given"
+        )
     check_parallel(source, target)
     corpus_digest = digest(source, target)
     import_tensorflow(on_cpu=options.dtype == "int8")
     from export.synthesis.distillation import Distillation, Teacher, distill
 
     distillation = Distillation(
-        teachers=tuple(Teacher(models, is_reverse) for models, is_reverse in teachers),
+        teachers=tuple(Teacher(*teacher) for teacher in teachers),
         source=source,
         target=target,
         search=search,
@@ -136,16 +166,41 @@ def _run_distill(options):
     _report(options.output, distill(distillation, options.output, corpus_digest))
 
 
+def _teacher_tags(options, models: "TrainedModels", is_reverse: bool) -> str:
+    """Returns the tags that a teacher needs before what it reads, "" for none."""
+    vocabulary, _ = check_translator(models)
+    own, other = options.source_language, options.target_language
+    if is_reverse:
+        own, other = other, own
+    if not vocabulary.languages or other is None:
+        return ""
+    num_tags = 1 + models.config().num_target_tags
+    return find_tags(other, own if num_tags > 1 else None, vocabulary.languages, num_tags)
+
+
 @interrupted_by_signals()
 def _run_back_translate(options):
     from tf_transformer.text.parallel_text import digest
     from tf_transformer.text.text_file import TextFile
 
-    search = given_search(options)
+    search = {
+        "beam_size": DEFAULT_BEAM_SIZE,
+        "length_penalty": DEFAULT_LENGTH_PENALTY,
+        **given_search(options),
+    }
     _check_sampling(options)
+    check_languages(options)
+    if not options.tag.isprintable() or options.tag != options.tag.strip():
+        raise InputError(f"--tag {shown(options.tag)}: expected characters, or none")
     models, given = given_models(options), TextFile.parse(options.input, 1)
     _check_output(options.output, [models], [given.path])
-    check_translator(models)
+    vocabulary, _ = check_translator(models)
+    languages = find_source_tags(options, vocabulary, 1 + models.config().num_target_tags)
+    if vocabulary.languages and languages is None:
+        raise InputError(
+            "the model is multilingual; name the language of the sources to write by "
+            "--target-language"
+        )
     text_digest = digest(given)
     import_tensorflow(on_cpu=options.dtype == "int8")
     from export.synthesis.back_translation import BackTranslation, Sampling, back_translate
@@ -155,7 +210,7 @@ def _run_back_translate(options):
         temperature = 1.0 if options.temperature is None else options.temperature
         sampling = Sampling(options.sample, temperature, options.top_k or 0)
     back_translation = BackTranslation(
-        models, given, search, sampling, options.tag.strip(), options.dtype
+        models, given, search, sampling, options.tag, options.dtype, languages or ""
     )
     _report(options.output, back_translate(back_translation, options.output, text_digest))
 
@@ -164,6 +219,9 @@ def _check_sampling(options):
     for name in ("temperature", "top_k"):
         if getattr(options, name) is not None and options.sample is None:
             raise InputError(f"--{name.replace('_', '-')} is valid only with --sample")
+    for name in ("beam_size", "length_penalty"):
+        if getattr(options, name) is not None and options.sample is not None:
+            raise InputError(f"--{name.replace('_', '-')} is not valid with --sample")
     if options.sample is not None and not 0 <= options.sample < _LARGEST_SEED:
         raise InputError(f"--sample {options.sample}: expected 0 to {_LARGEST_SEED - 1}, a seed")
     if options.temperature is not None and not 0 < options.temperature < 100:

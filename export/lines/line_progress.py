@@ -1,11 +1,27 @@
 """The progress bar of a run over lines."""
 
 import contextlib
+import io
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from export.lines.line_batches import Lines
+
+_LOG_SECONDS = 60
+
+
+class _LogLines(io.TextIOBase):
+    """Writes each state of a progress bar as a line of standard error."""
+
+    def write(self, text: str) -> int:
+        if text.strip():
+            print(text.strip(), file=sys.stderr)
+        return len(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 @contextlib.contextmanager
@@ -14,10 +30,13 @@ def progress_bar(
 ) -> Iterator[Callable[[int], None]]:
     """Shows sentences per second and, for a file, the time left.
 
+    Where standard error is no terminal, it is written as a line now and then, if there is a
+    description.
+
     Args:
         lines: the input.
         num_done: number of sentences of a former run.
-        description: what is being done; None shows nothing.
+        description: what is being done.
 
     Yields:
         A function that reports how many sentences have been done since.
@@ -28,11 +47,17 @@ def progress_bar(
     in_bytes = status is not None
     settings: dict[str, Any] = {"unit": " sentences", "initial": num_done}
     if status is not None:
-        settings = {"unit": "B", "unit_scale": True, "initial": lines.position()}
+        # Without a former run, what may have been read is not done.
+        initial = lines.position() if num_done else 0
+        settings = {"unit": "B", "unit_scale": True, "initial": initial}
         settings["total"] = status.st_size
     elif lines.end is not None:
         settings["total"] = lines.end - lines.first
-    with tqdm.tqdm(desc=description, disable=None, **settings) as progress:
+    if description and not sys.stderr.isatty():
+        settings |= {"file": _LogLines(), "mininterval": _LOG_SECONDS, "ncols": 100}
+    else:
+        settings["disable"] = None
+    with tqdm.tqdm(desc=description, **settings) as progress:
         start, num_new = time.monotonic(), 0
 
         def update(num_sentences):

@@ -13,7 +13,8 @@ from typing import Any
 import tensorflow as tf
 
 from export.lines.line_results import ProcessLines, write_results
-from export.synthesis.synthetic_folder import begun, write_pairs
+from export.synthesis.source_tags import tagged_lines
+from export.synthesis.synthetic_folder import begun, check_part, write_pairs
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.sampler import sample_translations
@@ -49,6 +50,7 @@ class BackTranslation:
         search: the options of the beam search.
         sampling: how to sample instead of searching, or None.
         tag: put before each source, with a space; "" for none.
+        languages: language tags to put before what the model reads, see `find_tags`; "" for none.
         dtype: see `load_for_decoding`.
     """
 
@@ -58,6 +60,7 @@ class BackTranslation:
     sampling: Sampling | None = None
     tag: str = "<bt>"
     dtype: str = "float32"
+    languages: str = ""
 
     def request(self, text_digest: str) -> dict[str, Any]:
         """Returns what the result depends on, as JSON values."""
@@ -67,6 +70,7 @@ class BackTranslation:
             "text_digest_blake2b": text_digest,
             "tag": self.tag,
             "dtype": self.dtype,
+            **({"languages": self.languages} if self.languages else {}),
             **how,
         }
 
@@ -85,7 +89,8 @@ def back_translate(
         The number of pairs that were written, and of those with a blank side.
 
     Raises:
-        InputError: the folder belongs to another back-translation, or a line is invalid.
+        InputError: the folder belongs to another back-translation, a line is invalid or lacks the
+            tags that the model needs, or the file of sources is not complete.
         OSError: a file cannot be written.
     """
     request = back_translation.request(text_digest)
@@ -94,6 +99,7 @@ def back_translate(
         part = folder / _PART_NAME
         if not part.exists():
             write_results(text, part, lambda: _load(back_translation), request, "back-translating")
+        check_part(part, text)
 
         def pairs() -> Iterator[tuple[str, str]]:
             for source, target in zip(TextFile(part).lines(), text.lines(), strict=True):
@@ -110,9 +116,12 @@ def _load(back_translation: BackTranslation) -> ProcessLines:
     translator = Translator(*loaded, **back_translation.search)
     sampling = back_translation.sampling
 
+    def tagged(lines, numbers):
+        tags = back_translation.languages
+        return tagged_lines(translator, lines, numbers, back_translation.text, tags)
+
     def search(lines, numbers):
-        translator.check_tags(lines, "the text")
-        found = [best[0] for best in translator.translate_batch(lines)]
+        found = [best[0] for best in translator.translate_batch(tagged(lines, numbers))]
         check_scores([best.score for best in found])
         return [best.text for best in found]
 
@@ -136,10 +145,9 @@ def _load(back_translation: BackTranslation) -> ProcessLines:
         return found.text, found.log_probs
 
     def sample(lines, numbers):
-        translator.check_tags(lines, "the text")
         # Equal lines draw differently, and a resumed run draws the same.
         seeds = [(sampling.seed << 40) + number for number in numbers]
-        texts, log_probs = draw(tf.constant(lines), tf.constant(seeds, tf.int64))
+        texts, log_probs = draw(tf.constant(tagged(lines, numbers)), tf.constant(seeds, tf.int64))
         check_scores(log_probs.numpy().tolist())
         return [text.decode() for text in texts.numpy()]
 

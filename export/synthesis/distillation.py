@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from export.lines.line_results import ProcessLines, write_results
-from export.synthesis.synthetic_folder import begun, write_pairs
+from export.synthesis.source_tags import tagged_lines
+from export.synthesis.synthetic_folder import begun, check_part, write_pairs
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.trained_models import TrainedModels
@@ -26,10 +27,17 @@ class Teacher:
     Args:
         models: the model, or the models of the ensemble.
         is_reverse: whether it translates the target into the source.
+        tags: language tags to put before what it reads, see `find_tags`; "" for none.
     """
 
     models: TrainedModels
     is_reverse: bool = False
+    tags: str = ""
+
+    def facts(self) -> dict[str, Any]:
+        """Returns what the translations depend on, as JSON values."""
+        facts = {"weights_digest_blake2b": self.models.digest(), "reverse": self.is_reverse}
+        return facts | ({"tags": self.tags} if self.tags else {})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,10 +66,7 @@ class Distillation:
     def request(self, corpus_digest: str) -> dict[str, Any]:
         """Returns what the result depends on, as JSON values."""
         return {
-            "teachers": [
-                {"weights_digest_blake2b": teacher.models.digest(), "reverse": teacher.is_reverse}
-                for teacher in self.teachers
-            ],
+            "teachers": [teacher.facts() for teacher in self.teachers],
             "corpus_digest_blake2b": corpus_digest,
             "keep": self.keep,
             "originals": self.has_originals,
@@ -86,7 +91,8 @@ def distill(distillation: Distillation, folder: pathlib.Path, corpus_digest: str
         The number of pairs that were written, and of those that were left out, by reason.
 
     Raises:
-        InputError: the folder belongs to another distillation, or a line is invalid.
+        InputError: the folder belongs to another distillation, a line is invalid or lacks the
+            tags that a teacher needs, or a file of translations is not complete.
         OSError: a file cannot be written.
     """
     request = distillation.request(corpus_digest)
@@ -97,10 +103,11 @@ def distill(distillation: Distillation, folder: pathlib.Path, corpus_digest: str
             if teacher.is_reverse:
                 side, other = other, side
             path = folder / f"teacher-{number}.{'source' if teacher.is_reverse else 'target'}"
-            load = _loader(distillation, teacher, other)
+            load = _loader(distillation, teacher, side, other)
             own = request | {"teacher": number}
             if not path.exists():
                 write_results(side, path, load, own, f"teacher {number}")
+            check_part(path, side)
             paths.append(path)
         counts: collections.Counter[str] = collections.Counter(duplicate=0, blank=0)
         counts["written"] = write_pairs(folder, _pairs(distillation, paths, counts))
@@ -108,7 +115,7 @@ def distill(distillation: Distillation, folder: pathlib.Path, corpus_digest: str
 
 
 def _loader(
-    distillation: Distillation, teacher: Teacher, references: TextFile
+    distillation: Distillation, teacher: Teacher, sources: TextFile, references: TextFile
 ) -> Callable[[], ProcessLines]:
     """Returns what loads a teacher, and then translates lines and chooses a translation of each."""
 
@@ -121,8 +128,8 @@ def _loader(
         reference_lines = enumerate(references.lines(), 1)
 
         def translate(lines, numbers):
-            translator.check_tags(lines, "the corpus")
-            found = translator.translate_batch(lines)
+            tagged = tagged_lines(translator, lines, numbers, sources, teacher.tags)
+            found = translator.translate_batch(tagged)
             check_scores([best[0].score for best in found])
             if not choose:
                 return [best[0].text for best in found]

@@ -10,6 +10,7 @@ from tf_transformer.storage.files import locked, replacing
 from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.own_files import check_own_folder, replacing_own
 from tf_transformer.storage.run_requests import check_same_request
+from tf_transformer.text.text_file import TextFile
 
 SOURCE_NAME, TARGET_NAME, RECORD_NAME = "train.source", "train.target", "synthesis.json"
 _FORMAT_VERSION = 1
@@ -38,6 +39,19 @@ def begun(folder: pathlib.Path, request: dict[str, Any]) -> Iterator[None]:
         if not record.exists():
             _write_record(record, request)
         yield
+
+
+def check_part(path: pathlib.Path, text: TextFile) -> None:
+    """Checks that a file has a result for each line of a text.
+
+    Raises:
+        InputError: it does not.
+    """
+    expected, got = (sum(1 for _ in file.lines()) for file in (text, TextFile(path)))
+    if expected != got:
+        raise InputError(
+            f"{path}: expected {expected:,} lines, got {got:,}; remove it to translate again"
+        )
 
 
 def write_pairs(folder: pathlib.Path, pairs: Iterable[tuple[str, str]]) -> int:

@@ -53,6 +53,17 @@ def test_distill_with_originals(files, talkative, tmp_path, capsys):
     found = list(zip(read(output / "train.source"), read(output / "train.target"), strict=True))
     assert found == expected
     assert f"{len(expected)} pairs; left out: " in capsys.readouterr().out
+    # Translations that are not complete are not used.
+    part = output / "teacher-1.target"
+    part.write_text("".join(f"{x}\n" for x in translations[:-1]), encoding="utf-8")
+    assert distill(files, output, "--teacher", talkative, "--beam-size", 2) == 2
+    assert f"{part}: expected 30 lines, got 29; remove it" in capsys.readouterr().err
+    part.unlink()
+    assert distill(files, output, "--teacher", talkative, "--beam-size", 2) == 0
+    assert list(zip(*(read(output / f"train.{s}") for s in ("source", "target")), strict=True)) == (
+        expected
+    )
+    assert "teacher 1: 100%" in capsys.readouterr().err
 
 
 @pytest.mark.exhaustive
@@ -207,6 +218,13 @@ def test_refuses(files, tmp_path, capsys, talkative):
         ([*reverse, "--sample", "-1"], "--sample -1: expected 0 to"),
         ([*reverse, "--sample", "1", "--temperature", "0"], "--temperature 0: expected more"),
         ([*reverse, "--sample", "1", "--top-k", "0"], "--top-k 0: expected at least 1"),
+        ([*reverse, "--sample", "1", "--beam-size", "2"], "--beam-size is not valid with"),
+        ([*reverse, "--tag", "a\nb"], "--tag 'a\\nb': expected"),
+        ([*reverse, "--tag", " "], "--tag ' ': expected"),
+        (
+            ["distill", *_pair(files), "--output", "x", "--keep", "bleu", "--beam-size", "1"],
+            "--keep bleu chooses among the hypotheses of the beam",
+        ),
     ):
         assert main(words) == 2, words
         error = capsys.readouterr().err

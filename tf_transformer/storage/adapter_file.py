@@ -10,7 +10,6 @@ The file is checked as `weights_file` checks one of weights: names and sizes bef
 
 import dataclasses
 import hashlib
-import math
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -35,7 +34,7 @@ if TYPE_CHECKING:  # checks must not import TensorFlow
 
 ADAPTER_NAME = "adapter.h5"
 FORMAT_VERSION = 1
-LARGEST_RANK = 2**16
+LARGEST_RANK, LARGEST_ALPHA = 2**16, 2**20
 
 _DTYPES = {
     "format_version": np.dtype("int64"),
@@ -182,8 +181,8 @@ def _checked_attributes(path):
             f"{attributes['format_version']}"
         )
     alpha, digest = attributes["alpha"], attributes["base_digest"]
-    if not (math.isfinite(alpha) and alpha > 0):
-        raise InputError(f"{path}: expected a positive, finite alpha, got {alpha}")
+    if not 0 < alpha <= LARGEST_ALPHA:
+        raise InputError(f"{path}: expected an alpha above 0 to {LARGEST_ALPHA:,}, got {alpha:g}")
     if len(digest) != 32 or set(digest) - set(b"0123456789abcdef"):
         raise InputError(f"{path}: damaged; base_digest is not a digest of weights")
     return attributes

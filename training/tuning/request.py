@@ -38,8 +38,12 @@ def start_or_resume(folder: pathlib.Path, request: dict[str, Any]) -> None:
         content = read_json(path)
         former = dict(content["request"])
         if content["format_version"] != _FORMAT_VERSION:
-            raise InputError(f"format version {content['format_version']!r}")
+            raise InputError(
+                f"{path}: expected format_version {_FORMAT_VERSION}; give another folder"
+            )
+    except InputError:
+        raise
     except (LookupError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: damaged; give another folder ({repr(error)[:200]})") from error
+        raise InputError(f"{path}: not a record of a tuning; give another folder") from error
     advice = "give the same to resume, or another folder"
     check_same_request(folder, flatten(former), flatten(request), advice)

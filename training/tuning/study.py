@@ -148,9 +148,10 @@ class Study:
                 load_if_exists=True,
             )
         except (sqlalchemy.exc.SQLAlchemyError, RuntimeError) as error:
+            reason = printable(str(error).partition("\n")[0], 200)
             raise InputError(
-                f"{path}: not a database of Optuna {optuna.__version__} "
-                f"({printable(str(error), 200)}); give another folder"
+                f"{path}: not a database of Optuna {optuna.__version__} ({reason}); give another "
+                "folder"
             ) from error
 
     def _make_pruner(self, optuna):

@@ -112,7 +112,7 @@ def test_another_tuning_is_not_mixed_in(tmp_path):
     with pytest.raises(ValueError, match=r"begun with seed 1, not None"):
         start_or_resume(tmp_path, {"settings": request["settings"]})
     (tmp_path / "tuning.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"tuning.json: damaged"):
+    with pytest.raises(ValueError, match=r"tuning.json: not a record of a tuning"):
         start_or_resume(tmp_path, request)
     (tmp_path / "tuning.json").unlink()
     with pytest.raises(ValueError, match="expected a new or empty folder"):
