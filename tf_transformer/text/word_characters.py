@@ -24,8 +24,11 @@ _UNSPACED_NAMES = (
 CONNECTORS = ".,:/@"
 # Numbers whose form depends on the language: 3.5, 1,000, 4/1/2015, and prices. Of the syntax of RE2
 # and of `re`.
+_DIGIT, _SPACE = "[0-9\uff10-\uff19]", "[ \u00a0\u2007\u202f]"
+_CURRENCY_SIGN = "[$¢-¥฿៛₠-\u20cf﷼﹩\uff04\uffe0\uffe1\uffe5\uffe6]"
 LOCALIZED_NUMBER = (
-    "[0-9][.,/][0-9]|[$¢-¥₠-\u20cf][ \u00a0\u202f]?[0-9]|[0-9][ \u00a0\u202f]?[$¢-¥₠-\u20cf]"
+    f"{_DIGIT}[.,/\uff0c\uff0e\uff0f]{_DIGIT}"
+    f"|{_CURRENCY_SIGN}{_SPACE}?{_DIGIT}|{_DIGIT}{_SPACE}?{_CURRENCY_SIGN}"
 )
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
