@@ -50,7 +50,7 @@ def terms_of_sentences(
         applies |= occur(sentences[-1][index][tf.newaxis], in_lower_case)
         found = tf.boolean_mask(entries.target[begin:end], applies)
         lines = tf.strings.reduce_join(tf.strings.join(["\t", found]), separator="\n")
-        return lines, tf.reduce_any(applies & (entries.source[begin:end] != ""))
+        return lines, tf.reduce_any(applies & (phrases[begin:end].row_lengths() > 0))
 
     signature = (tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.bool))
     return SentenceTerms(*tf.map_fn(find, tf.range(tf.size(rows)), fn_output_signature=signature))
