@@ -35,7 +35,7 @@ def found(terms, rows, sentences, cased=None, any_case=None):
 
 
 def test_each_sentence_has_those_of_its_text():
-    terms = ["bank\tUfer\n\x01\tja\nred dog\tHund", "", "bank\tBank"]
+    terms = ["bank\tUfer\n\tja\nred dog\tHund", "", "bank\tBank"]
     sentences = ["The bank.", "A red dog at a bank.", "---", "The bank.", "The bank."]
     phrases, has_source = found(terms, [0, 0, 0, 1, 2], sentences)
     assert phrases == [["Ufer", "ja"], ["Ufer", "ja", "Hund"], ["ja"], [], ["Bank"]]
