@@ -3,8 +3,8 @@
 An entry is a line, `source phrase<TAB>target phrase`. It applies to a row if its source phrase
 occurs in the row's source as whole words; an empty source phrase always occurs. Words are runs of
 letters, digits and marks; other characters, and letters of scripts without spaces between words,
-are words of their own, so that Chinese phrases are found anywhere. White space and control
-characters only separate words. Case counts.
+are words of their own, so that Chinese phrases are found anywhere. White space only separates
+words. Case counts.
 """
 
 from typing import NamedTuple
