@@ -13,7 +13,7 @@ from export.markup.aligned_translation import (
 )
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.documents.capital_spans import restore_spans
-from tf_transformer.documents.capitals import restore_capitals
+from tf_transformer.documents.capitals import find_capitals, restore_capitals
 from tf_transformer.documents.source_sentences import Phrases, source_sentences
 from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.finite_scores import check_scores
@@ -122,16 +122,17 @@ def translatable_by_model(
 
     @tf.function(input_signature=[strings, strings], autograph=False)
     def have_terms(text, terms):
-        entries = parse_entries(terms, MAX_TEXT_ENTRIES)
-        never = tf.zeros(tf.shape(text), tf.bool)
-        return terms_of_sentences(entries, tf.range(tf.size(text)), [text], never).has_source
+        entries, rows = parse_entries(terms, MAX_TEXT_ENTRIES), tf.range(tf.size(text))
+        capitals = find_capitals(text, tf.fill(tf.shape(text), True))
+        any_case = capitals.is_upper | capitals.is_title
+        return terms_of_sentences(entries, rows, [text], any_case).has_source
 
     def are_translatable(texts: Sequence[str]) -> list[bool]:
         flags = depend(tf.constant(texts, tf.string, [len(texts)])).numpy()
         others = np.flatnonzero(~flags).tolist()
         if glossary and others:
             rest = [texts[index] for index in others]
-            terms = [glossary.entries_for(text) for text in rest]
+            terms = [glossary.entries_for(text, any_case=True) for text in rest]
             flags[others] = have_terms(*(tf.constant(x, tf.string) for x in (rest, terms))).numpy()
         return flags.tolist()
 

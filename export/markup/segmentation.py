@@ -40,8 +40,13 @@ class Segment:
 
     @property
     def text(self) -> str:
-        """The text, without that of atoms."""
-        return "".join(token.text for token in self.tokens if token.kind is Kind.TEXT)
+        """The text, with a space for each atom and each element without content."""
+        spaces = (Kind.ATOM, Kind.EMPTY)
+        return "".join(
+            token.text if token.kind is Kind.TEXT else " "
+            for token in self.tokens
+            if token.kind is Kind.TEXT or token.kind in spaces
+        )
 
     @property
     def source(self) -> str:

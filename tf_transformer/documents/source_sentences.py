@@ -34,8 +34,8 @@ class SourceSentences(NamedTuple):
         is_translated: `(sentences,)` bool, whether they depend on the language; others are copied.
         terms: `(sentences,)` strings, the input `terms` of each sentence; None without phrases.
         protect: `(sentences,)` int32, the input `protect`; None without phrases.
-        num_ignored: `(texts,)` int32, number of a text's entries that were ignored; None without
-            phrases.
+        num_ignored: `(texts,)` int32, number of entries that were ignored in a text and its
+            sentences; None without phrases.
     """
 
     text: tf.Tensor
@@ -85,11 +85,13 @@ def source_sentences(
         capitals.is_upper | capitals.is_title,
     )
     is_translated |= found.has_source
+    num_ignored = tf.where(is_translated, found.num_ignored, 0)
+    num_ignored = tf.math.unsorted_segment_sum(num_ignored, rows, tf.size(phrases.protect))
     return SourceSentences(
         text,
         capitals,
         is_translated,
         tf.where(is_translated, found.terms, ""),
         tf.where(is_translated, protect, 0),
-        entries.num_ignored,
+        entries.num_ignored + num_ignored,
     )

@@ -71,7 +71,7 @@ class Glossary:
 
     def _add(self, source, target, where):
         searched = _searched(source)
-        self._entries[source, target] = searched, searched.lower()
+        self._entries[source, target] = searched, _searched(source.casefold())
         if len(self._entries) > MAX_TERMS:
             raise InputError(f"{where}: expected at most {MAX_TERMS:,} terms, got more")
 
@@ -95,11 +95,11 @@ class Glossary:
         if isinstance(sentence, bytes):
             sentence = sentence.decode("utf-8", "replace")
         searched = _searched(sentence)
-        lower = searched.lower() if any_case else ""
+        any_searched = _searched(sentence.casefold()) if any_case else ""
         return "\n".join(
             "\t".join(pair)
             for pair, (source, folded) in self._entries.items()
-            if source in searched or folded in lower
+            if source in searched or folded in any_searched
         )
 
 

@@ -2,7 +2,7 @@
 
 # Entries of a row that are read.
 MAX_ENTRIES = 256
-# Entries of a text that is translated sentence by sentence; `MAX_ENTRIES` may apply to a sentence.
+# Entries of a text that is translated sentence by sentence.
 MAX_TEXT_ENTRIES = 4096
 # Distinct phrases of a row: the terms that apply to its source, and its spans.
 MAX_PHRASES = 16

@@ -171,7 +171,7 @@ def test_terms(talkative, tmp_path, capsys):
     source, output, glossary = (tmp_path / name for name in ("d.xml", "out.xml", "terms.tsv"))
     document = (
         "<r><p>Paul has <b>3</b> lamps.</p><p>A <i>LAMP</i> FOR ANNA.</p>"
-        "<p>See <u>{name}</u>. Two LAMPS left.</p><q>{name}</q><q>7.5</q><q>8</q></r>"
+        "<p>See <u>{name}</u>. Two LAMPS left.</p><q>{name}</q><q>7.5</q><q>8<br/>7</q></r>"
     )
     source.write_text(document)
     glossary.write_text("lamps\tLampe\nlamp\tLampe\n8\tacht\n")
@@ -187,7 +187,7 @@ def test_terms(talkative, tmp_path, capsys):
         assert (name, number) == ("{name}", "7.5")
         assert "acht" in eight
         tags = [x.tag for x in ElementTree.fromstring(output.read_text()).iter()]
-        assert tags == ["r", "p", "b", "p", "i", "p", "u", "q", "q", "q"]
+        assert tags == ["r", "p", "b", "p", "i", "p", "u", "q", "q", "q", "br"]
         assert "that lack terms" not in capsys.readouterr().err
 
 

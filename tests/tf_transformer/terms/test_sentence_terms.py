@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tf_transformer.terms.entries import applicable_phrases, parse_entries
-from tf_transformer.terms.limits import MAX_ENTRIES, MAX_TEXT_ENTRIES
+from tf_transformer.terms.limits import MAX_ENTRIES, MAX_PHRASES, MAX_TEXT_ENTRIES
 from tf_transformer.terms.sentence_terms import terms_of_sentences
 
 STRINGS = tf.TensorSpec([None], tf.string)
@@ -20,6 +20,9 @@ def find(terms, rows, written, cased, any_case):
     )
 
 
+num_ignored = []
+
+
 def found(terms, rows, sentences, cased=None, any_case=None):
     """The target phrases of each sentence, and whether one of them has a source phrase."""
     answer = find(
@@ -30,6 +33,7 @@ def found(terms, rows, sentences, cased=None, any_case=None):
         tf.constant([False] * len(rows) if any_case is None else any_case),
     )
     lines = [text.decode().split("\n") if text else [] for text in answer.terms.numpy()]
+    num_ignored[:] = answer.num_ignored.numpy().tolist()
     assert all(line.startswith("\t") for row in lines for line in row)
     return [[line[1:] for line in row] for row in lines], answer.has_source.numpy().tolist()
 
@@ -44,15 +48,23 @@ def test_each_sentence_has_those_of_its_text():
 
 def test_each_way_to_write_a_sentence_counts():
     """And case, where it does not count."""
-    terms = ["DOG\tA\ndog\tB\nAsian\tC"]
+    terms = ["DOG\tA\ndog\tB\nAsian\tC\nstraße\tD\nοδος\tE"]
     phrases, _ = found(
         terms,
-        [0, 0, 0],
-        ["THE ASIAN DOG", "THE ASIAN DOG", "the asian dog"],
-        ["The asian dog"] * 3,
-        [False, True, False],
+        [0, 0, 0, 0, 0],
+        ["THE ASIAN DOG", "THE ASIAN DOG", "the asian dog", "STRASSE ΟΔΟΣ", "STRASSE"],
+        ["The asian dog"] * 3 + ["Strasse", "Strasse"],
+        [False, True, False, True, False],
     )
-    assert phrases == [["A", "B"], ["A", "B", "C"], ["B"]]
+    assert phrases == [["A", "B"], ["A", "B", "C"], ["B"], ["D", "E"], []]
+
+
+def test_distinct_phrases_up_to_the_limit():
+    terms = "dog\tx\n" * 100 + "dog\ty\n" + "".join(f"\tt{i}\n" for i in range(30))
+    phrases, _ = found([terms], [0, 0], ["a dog", "a cat"])
+    assert phrases[0] == ["x", "y", *(f"t{i}" for i in range(MAX_PHRASES - 2))]
+    assert phrases[1] == [f"t{i}" for i in range(MAX_PHRASES)]
+    assert num_ignored == [32 - MAX_PHRASES, 30 - MAX_PHRASES]
 
 
 def test_a_text_may_have_more_terms_than_a_sentence():
