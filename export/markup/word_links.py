@@ -27,10 +27,11 @@ def word_links(
 ) -> WordLinks:
     """Returns what each word of a translation comes from.
 
-    A word has the links of its pieces, with two exceptions. A word of four characters or more that
-    both texts have once, such as a name, comes from itself. Attention to signs means little: the
-    k-th of a kind comes from the k-th of this kind, if both texts have as many, and otherwise from
-    nothing. Without links of pieces, a word comes from that at the same share of the source.
+    A word has the links of its pieces, with two exceptions. A placeholder, or a word of four
+    characters or more, that both texts have once, such as a name, comes from itself. Attention to
+    signs means little: the k-th of a kind comes from the k-th of this kind, if both texts have as
+    many, and otherwise from nothing. Without links of pieces, a word comes from that at the same
+    share of the source.
 
     Args:
         source: the text.
@@ -90,8 +91,12 @@ def _link_equal_words(links, source, source_words, target, target_words) -> None
         if is_sign(word):
             for number, index in enumerate(found):
                 links[index] = {origins[number]: 1.0} if is_known else {}
-        elif is_known and len(found) == 1 and len(word) >= _MIN_COPY_LENGTH:
+        elif is_known and len(found) == 1 and _is_copy(word):
             links[found[0]] = {origins[0]: 1.0}
+
+
+def _is_copy(word):
+    return len(word) >= _MIN_COPY_LENGTH or word[0] in "{%"
 
 
 def _indices(text, words) -> dict[str, list[int]]:

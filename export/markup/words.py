@@ -2,6 +2,7 @@
 
 A word is a run of letters, digits and marks, with single signs such as apostrophes, hyphens and
 points inside it. Other signs stand alone. Scripts that write no spaces have a word per character.
+Placeholders such as {name} and %s, and URLs, are one word.
 """
 
 import bisect
@@ -20,6 +21,11 @@ _JOINING = frozenset("'’ʼ-‐‑.,:/_@&+#%·")
 # Classes: w letter or digit, i character of a script without spaces, m mark or invisible, j sign
 # that joins, p other sign, s space.
 _WORD = re.compile("m*w[wm]*(?:j[wm]+)*|im*|m+|[jp]m*")
+_UNIT = re.compile(
+    r"\$?\{\{?[^{}\s]{0,64}\}\}?|%(?:\([\w.]{1,64}\)|[0-9]{1,2}\$)?[dfisux]\b"
+    r"|(?:https?|ftp)://[^\s<>\"]*[\w/]"
+)
+_UNIT_SIGNS = re.compile("[{%]|://")
 
 
 class Span(NamedTuple):
@@ -58,7 +64,21 @@ _CLASSES = _Classes()
 
 def split_words(text: str) -> list[Span]:
     """Returns the words of a text; only white space is in none."""
-    return [Span(*match.span()) for match in _WORD.finditer(text.translate(_CLASSES))]
+    words = [Span(*match.span()) for match in _WORD.finditer(text.translate(_CLASSES))]
+    if not _UNIT_SIGNS.search(text):
+        return words
+    found: list[Span] = []
+    units = [match.span() for match in _UNIT.finditer(text)]
+    number = 0
+    for word in words:
+        while number < len(units) and units[number][1] <= word.start:
+            number += 1
+        joins = found and number < len(units) and units[number][0] < found[-1].end
+        if joins and word.start < units[number][1]:
+            found[-1] = Span(found[-1].start, word.end)
+        else:
+            found.append(word)
+    return found
 
 
 def is_part_of_word(char: str) -> bool:

@@ -1,0 +1,42 @@
+"""The words between which tags may stand."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from export.markup.words import split_words
+from tests.export.markup.fake_translators import fixed
+from tests.export.markup.test_placement import html
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("don't, 3.5 a@b.de!", ["don't", ",", "3.5", "a@b.de", "!"]),
+        ("你好 x", ["你", "好", "x"]),
+        ("{y}{x}", ["{y}", "{x}"]),
+        ("a {name}, v{x}", ["a", "{name}", ",", "v", "{x}"]),
+        ("${x}s {{a}}", ["${x}", "s", "{{a}}"]),
+        ("%s-x 50% %(n)s.", ["%s-x", "50", "%", "%(n)s", "."]),
+        ("see https://a.b/c?d=(e). Next", ["see", "https://a.b/c?d=(e", ")", ".", "Next"]),
+        ("{ } {a b} x{y 100 % d", ["{", "}", "{", "a", "b", "}", "x", "{", "y", "100", "%", "d"]),
+    ],
+)
+def test_by_hand(text, expected):
+    assert [text[start:end] for start, end in split_words(text)] == expected
+
+
+@given(st.text(st.sampled_from("ab1 {}%$s.:/-'好\u0301\u200b"), max_size=30))
+def test_all_but_white_space_is_in_one_word(text):
+    words = split_words(text)
+    assert all(start < end for start, end in words)
+    covered = [index for start, end in words for index in range(start, end)]
+    assert covered == [index for index, char in enumerate(text) if not char.isspace()]
+
+
+def test_elements_follow_their_placeholders():
+    source, target = "Two men at {a}, {b} and %s.", "Zwei an {b}{a} und %s Leute."
+    document = "Two <b>men</b> at <i>{a}</i>, <u>{b}</u> and <s>%s</s>."
+    links = "0-0 1-5"
+    found = html(document, fixed(source, target, links))
+    assert found == "Zwei an <u>{b}</u><i>{a}</i> und <s>%s</s> <b>Leute</b>."
