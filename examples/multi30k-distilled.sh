@@ -1,6 +1,7 @@
 #!/bin/sh
 # The recipe of the best single model of Multi30k in docs/results.md: two teachers, their translations of
-# the training text, and a student that learns from them and from the original pairs.
+# the training text, a student that learns from them and from the original pairs, and a second student of
+# all three.
 #
 #     sh multi30k-distilled.sh CORPUS OUTPUT [OPTION ...]
 #
@@ -24,16 +25,27 @@ train() {
     tf-transformer average --model-dir "$model" --last 5
 }
 
+# distill NAME MODEL ...: the original pairs and the translations of an ensemble, in a folder.
+distill() {
+    text=$output/$1
+    shift
+    tf-transformer distill --teacher "$@" --keep bleu $search \
+        --source "$corpus/train.en" --target "$corpus/train.de" --output "$text"
+}
+
 for seed in 1 2; do
     train "teacher-$seed" "$corpus/train.en" "$corpus/train.de" --seed "$seed" "$@"
 done
-tf-transformer distill --teacher "$output/teacher-1" "$output/teacher-2" --keep bleu $search \
-    --source "$corpus/train.en" --target "$corpus/train.de" --output "$output/distilled"
-train student "$output/distilled/train.source" "$output/distilled/train.target" --seed 11 \
-    --init-from "$output/teacher-1" --set model.dropout_rate=0.1 \
-    optimization.learning_rate_factor=1.5 optimization.warmup_steps=1000 "$@"
+
+changes='model.dropout_rate=0.1 optimization.learning_rate_factor=1.5 optimization.warmup_steps=1000'
+distill text-1 "$output/teacher-1" "$output/teacher-2"
+train student-1 "$text/train.source" "$text/train.target" --init-from "$output/teacher-1" \
+    --seed 11 --set $changes "$@"
+distill text-2 "$output/teacher-1" "$output/teacher-2" "$output/student-1"
+train student-2 "$text/train.source" "$text/train.target" --init-from "$output/student-1" \
+    --seed 21 --steps 3500 --set $changes "$@"
 for set in val test_2016_flickr; do
     echo "$set:"
-    tf-transformer evaluate --model-dir "$output/student" $search \
+    tf-transformer evaluate --model-dir "$output/student-2" $search \
         --source "$corpus/$set.en" --reference "$corpus/$set.de"
 done

@@ -122,17 +122,20 @@ def test_commands_of_distillation(tmp_path):
     (tmp_path / "tf-transformer").chmod(0o755)
     output = run_distilled(tmp_path, "corpus", "out", "--set", "data.batch_tokens=99")
     commands = [line.split() for line in output.splitlines() if " " in line]
-    names = ["train", "average"] * 2 + ["distill"] + ["train", "average"] + ["evaluate"] * 2
+    names = [*["train", "average"] * 2, *["distill", "train", "average"] * 2, *["evaluate"] * 2]
     assert [command[0] for command in commands] == names
     parsed = [make_parser().parse_args(command) for command in commands]
     trainings = [options for options, name in zip(parsed, names, strict=True) if name == "train"]
-    assert [options.seed for options in trainings] == [1, 2, 11]
-    assert [options.init_from for options in trainings] == [None, None, trainings[0].model_dir]
+    assert [options.seed for options in trainings] == [1, 2, 11, 21]
+    folders = [options.model_dir for options in trainings]
+    assert [options.init_from for options in trainings] == [None, None, folders[0], folders[2]]
+    teachers = [options.teacher for options in parsed if hasattr(options, "teacher")]
+    assert teachers == [[folders[:2]], [folders[:3]]]
     for options in trainings:
         config = make_config(read_settings(options.config, *map(parse_setting, options.set)))
         assert config.data.batch_tokens == 99
     assert config.transformer_config(50, 50).dropout_rate == 0.1
-    assert all(options.model_dir == [trainings[2].model_dir] for options in parsed[-2:])
+    assert all(options.model_dir == [folders[3]] for options in parsed[-2:])
 
 
 def test_usage_of_distillation():
