@@ -34,16 +34,12 @@ def start_or_resume(folder: pathlib.Path, request: dict[str, Any]) -> None:
         with replacing_own(path) as temporary:
             write_json(temporary, {"format_version": _FORMAT_VERSION, "request": request}, indent=1)
         return
+    content = read_json(path)
     try:
-        content = read_json(path)
-        former = dict(content["request"])
-        if content["format_version"] != _FORMAT_VERSION:
-            raise InputError(
-                f"{path}: expected format_version {_FORMAT_VERSION}; give another folder"
-            )
-    except InputError:
-        raise
+        former, version = dict(content["request"]), content["format_version"]
     except (LookupError, TypeError, ValueError) as error:
         raise InputError(f"{path}: not a record of a tuning; give another folder") from error
+    if version != _FORMAT_VERSION:
+        raise InputError(f"{path}: expected format_version {_FORMAT_VERSION}; give another folder")
     advice = "give the same to resume, or another folder"
     check_same_request(folder, flatten(former), flatten(request), advice)
