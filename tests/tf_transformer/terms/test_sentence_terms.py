@@ -20,11 +20,8 @@ def find(terms, rows, written, cased, any_case):
     )
 
 
-num_ignored = []
-
-
 def found(terms, rows, sentences, cased=None, any_case=None):
-    """The target phrases of each sentence, and whether one of them has a source phrase."""
+    """The target phrases of each sentence, and the other outputs, as Python values."""
     answer = find(
         tf.constant(terms),
         tf.constant(rows),
@@ -33,15 +30,15 @@ def found(terms, rows, sentences, cased=None, any_case=None):
         tf.constant([False] * len(rows) if any_case is None else any_case),
     )
     lines = [text.decode().split("\n") if text else [] for text in answer.terms.numpy()]
-    num_ignored[:] = answer.num_ignored.numpy().tolist()
     assert all(line.startswith("\t") for row in lines for line in row)
-    return [[line[1:] for line in row] for row in lines], answer.has_source.numpy().tolist()
+    phrases = [[line[1:] for line in row] for row in lines]
+    return phrases, answer.has_source.numpy().tolist(), answer.num_ignored.numpy().tolist()
 
 
 def test_each_sentence_has_those_of_its_text():
     terms = ["bank\tUfer\n\tja\nred dog\tHund", "", "bank\tBank"]
     sentences = ["The bank.", "A red dog at a bank.", "---", "The bank.", "The bank."]
-    phrases, has_source = found(terms, [0, 0, 0, 1, 2], sentences)
+    phrases, has_source, _ = found(terms, [0, 0, 0, 1, 2], sentences)
     assert phrases == [["Ufer", "ja"], ["Ufer", "ja", "Hund"], ["ja"], [], ["Bank"]]
     assert has_source == [True, True, False, False, True]
 
@@ -49,7 +46,7 @@ def test_each_sentence_has_those_of_its_text():
 def test_each_way_to_write_a_sentence_counts():
     """And case, where it does not count."""
     terms = ["DOG\tA\ndog\tB\nAsian\tC\nstraße\tD\nοδος\tE"]
-    phrases, _ = found(
+    phrases, *_ = found(
         terms,
         [0, 0, 0, 0, 0],
         ["THE ASIAN DOG", "THE ASIAN DOG", "the asian dog", "STRASSE ΟΔΟΣ", "STRASSE"],
@@ -61,7 +58,7 @@ def test_each_way_to_write_a_sentence_counts():
 
 def test_distinct_phrases_up_to_the_limit():
     terms = "dog\tx\n" * 100 + "dog\ty\n" + "".join(f"\tt{i}\n" for i in range(30))
-    phrases, _ = found([terms], [0, 0], ["a dog", "a cat"])
+    phrases, _, num_ignored = found([terms], [0, 0], ["a dog", "a cat"])
     assert phrases[0] == ["x", "y", *(f"t{i}" for i in range(MAX_PHRASES - 2))]
     assert phrases[1] == [f"t{i}" for i in range(MAX_PHRASES)]
     assert num_ignored == [32 - MAX_PHRASES, 30 - MAX_PHRASES]
@@ -71,7 +68,7 @@ def test_a_text_may_have_more_terms_than_a_sentence():
     number = MAX_ENTRIES + 44
     terms = ["\n".join(f"w{i}\tx{i}" for i in range(number))]
     sentences = [f"A w{i} b." for i in range(number)]
-    phrases, _ = found(terms, [0] * number, sentences)
+    phrases, *_ = found(terms, [0] * number, sentences)
     assert phrases == [[f"x{i}"] for i in range(number)]
 
 
@@ -79,11 +76,11 @@ def test_sentences_are_searched_as_texts_of_their_own():
     terms = "a\tA\na b\tB\nb a\tC\n\tD\nc\tc\tc"
     sentences = ["a", "b a b", "", "c a", "a b"]
     expected = applicable_phrases(parse_entries(tf.constant([terms] * 5)), tf.constant(sentences))
-    phrases, _ = found([terms], [0] * 5, sentences)
+    phrases, *_ = found([terms], [0] * 5, sentences)
     assert phrases == [[x.decode() for x in row] for row in expected.to_list()]
 
 
 def test_no_sentences():
     assert found(
         [""], tf.zeros([0], tf.int32), tf.zeros([0], tf.string), any_case=tf.zeros([0], tf.bool)
-    ) == ([], [])
+    ) == ([], [], [])
