@@ -191,7 +191,10 @@ def _run_back_translate(options):
     _check_sampling(options)
     check_languages(options)
     if not options.tag.isprintable() or options.tag != options.tag.strip():
-        raise InputError(f"--tag {shown(options.tag)}: expected characters, or none")
+        raise InputError(
+            f"--tag {shown(options.tag)}: expected printable characters without spaces around "
+            "them, or ''"
+        )
     models, given = given_models(options), TextFile.parse(options.input, 1)
     _check_output(options.output, [models], [given.path])
     vocabulary, _ = check_translator(models)
