@@ -1,11 +1,14 @@
 """What the files of a run depend on, so that two runs are not mixed up."""
 
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
+
+_DIGEST = re.compile("[0-9a-f]{32,}")
 
 
 def check_same_request(
@@ -23,8 +26,13 @@ def check_same_request(
         InputError: they differ; the message names the first difference.
     """
     for name in sorted(former.keys() | request.keys()):
-        if former.get(name) != request.get(name):
-            raise InputError(
-                f"{begun} was begun with {name} {shown(former.get(name))}, not "
-                f"{shown(request.get(name))}; {advice}"
-            )
+        values = former.get(name), request.get(name)
+        if values[0] != values[1]:
+            raise InputError(f"{begun} was begun with {_difference(name, *values)}; {advice}")
+
+
+def _difference(name: str, former: Any, value: Any) -> str:
+    """Describes two values of a request; digests tell nobody anything, so they are left out."""
+    if any(_DIGEST.search(str(x)) for x in (former, value)):
+        return f"different {name.removesuffix('_digest_blake2b').replace('_', ' ')}"
+    return f"{name} {shown(former)}, not {shown(value)}"

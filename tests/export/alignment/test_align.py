@@ -124,7 +124,7 @@ def test_an_interrupted_run_resumes(talkative, files, tmp_path, capsys, monkeypa
     files["de"].write_text("\n".join(["other", *lines[1:]]) + "\n", encoding="utf-8")
     capsys.readouterr()
     texts = ["--source", files["en"], "--target", files["de"], "--output", output]
-    assert "was begun with text_digest_blake2b" in fails(
+    assert "was begun with different text; give" in fails(
         capsys, "align", "--model-dir", talkative, *texts
     )
     files["de"].write_text("\n".join(lines) + "\n", encoding="utf-8")
