@@ -147,6 +147,18 @@ WRONG = {
         "expected the name of a folder, got ''",
     ),
     "translate, no name": ("translate --model-dir=", "expected the name of a folder, got ''"),
+    "translate, no name of the terms": (
+        "translate --model-dir {model} --terms=",
+        "expected the name of a file, got ''",
+    ),
+    "translate, no name of the output": (
+        "translate --model-dir {model} --output=",
+        "expected the name of a file, got ''",
+    ),
+    "prepare, no name of the output": (
+        "prepare --source {text} --target {text} --output=",
+        "expected the name of a folder, got ''",
+    ),
     "runs, no name": ("runs {model} ", "expected the name of a folder, got ''"),
     "train, a file that no run wrote": (
         "train --target {text} --validation-target {text} --model-dir {taken}",

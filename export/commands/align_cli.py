@@ -4,12 +4,12 @@ TensorFlow is imported only after all arguments and files have been checked.
 """
 
 import argparse
-import pathlib
 
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_model_dirs,
     check_translator,
+    file_path,
     folder,
     given_models,
 )
@@ -37,7 +37,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--source", required=True, metavar="F", help="source text")
     parser.add_argument("--target", required=True, metavar="F", help="its translations")
     parser.add_argument(
-        "--output", type=pathlib.Path, required=True, metavar="F", help="the alignments to write"
+        "--output", type=file_path, required=True, metavar="F", help="the alignments to write"
     )
     parser.add_argument(
         "--reverse-model-dir", type=folder, nargs="+", metavar="DIR",

@@ -12,7 +12,7 @@ from tf_transformer.apache_beam.runner_options import (
     check_runner,
     pipeline_options,
 )
-from tf_transformer.command_line.command_options import given_search
+from tf_transformer.command_line.command_options import folder, given_search
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable
@@ -38,7 +38,7 @@ def add_bulk_options(
         source: its group of options for where the model is.
     """
     source.add_argument(
-        "--saved-model", type=pathlib.Path, metavar="DIR",
+        "--saved-model", type=folder, metavar="DIR",
         help="an exported model, such as served/1; needs --runner",
     )  # fmt: skip
     add_runner_options(parser)

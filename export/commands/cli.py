@@ -53,6 +53,8 @@ from tf_transformer.command_line.command_options import (
     add_search_options,
     add_shortlist,
     check_translator,
+    file_path,
+    folder,
     given_models,
     given_search,
     given_shortlist,
@@ -92,7 +94,7 @@ def _add_export(commands):
     )
     add_model_dirs(parser)
     parser.add_argument(
-        "--output", type=pathlib.Path, required=True, metavar="DIR",
+        "--output", type=folder, required=True, metavar="DIR",
         help="the directory that TF Serving watches",
     )  # fmt: skip
     parser.add_argument(
@@ -105,7 +107,7 @@ def _add_export(commands):
         help="languages for the model card, such as en-de",
     )  # fmt: skip
     parser.add_argument(
-        "--scores", type=pathlib.Path, metavar="F",
+        "--scores", type=file_path, metavar="F",
         help="scores for the model card, a file of `evaluate --json F` (default: the last scores "
         "that `evaluate` stored for these weights and options, if any)",
     )  # fmt: skip
@@ -115,7 +117,7 @@ def _add_export(commands):
         "an input that names one for each sentence",
     )  # fmt: skip
     parser.add_argument(
-        "--confidence", type=pathlib.Path, metavar="F",
+        "--confidence", type=file_path, metavar="F",
         help="a file that `train-confidence` has written for this model; the signature "
         "`confidence` returns the confidence of each word",
     )  # fmt: skip

@@ -1,10 +1,10 @@
 """The command `identify`, which needs no TensorFlow."""
 
 import argparse
-import pathlib
 
 from export.lines.line_batches import open_lines
 from export.lines.line_output import check_output, open_output, write_line
+from tf_transformer.command_line.command_options import file_path
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -18,7 +18,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "arrives.",
     )
     parser.add_argument(
-        "--language-id", type=pathlib.Path, required=True, metavar="F",
+        "--language-id", type=file_path, required=True, metavar="F",
         help="a classifier of `train-language-id`",
     )  # fmt: skip
     parser.add_argument(

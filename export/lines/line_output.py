@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from export.lines.line_batches import Lines
+from tf_transformer.command_line.command_options import file_path
 from tf_transformer.command_line.standard_streams import STANDARD_OUTPUT, standard_output
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable, name_in_errors, sync_to_disk
@@ -19,7 +20,7 @@ from tf_transformer.text.lines import escape_control_characters
 
 def output_path(name: str) -> pathlib.Path | None:
     """Converts the argument of an output option; `-` becomes None, which is standard output."""
-    return None if name == "-" else pathlib.Path(name)
+    return None if name == "-" else file_path(name)
 
 
 def check_output(

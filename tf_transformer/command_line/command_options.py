@@ -44,6 +44,17 @@ def folder(value: str) -> pathlib.Path:
     return pathlib.Path(value)
 
 
+def file_path(value: str) -> pathlib.Path:
+    """Converts the value of an option that names a file, or a file or a folder.
+
+    Raises:
+        argparse.ArgumentTypeError: it is empty, which `pathlib` takes for the current folder.
+    """
+    if not value:
+        raise argparse.ArgumentTypeError("expected the name of a file, got ''")
+    return pathlib.Path(value)
+
+
 def add_model_dir(parser: argparse.ArgumentParser, description: str) -> None:
     """Adds `--model-dir`.
 
@@ -77,7 +88,7 @@ def add_model_dirs(
 def add_adapter(parser: argparse.ArgumentParser) -> None:
     """Adds `--adapter`."""
     parser.add_argument(
-        "--adapter", type=pathlib.Path, metavar="F",
+        "--adapter", type=file_path, metavar="F",
         help="an adapter.h5 that `train --lora` has written for this model",
     )  # fmt: skip
 
@@ -186,7 +197,7 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
 def add_shortlist(parser: argparse.ArgumentParser) -> None:
     """Adds `--shortlist`."""
     parser.add_argument(
-        "--shortlist", type=pathlib.Path, metavar="F",
+        "--shortlist", type=file_path, metavar="F",
         help="consider only the target pieces that this file of `train-shortlist` has for the "
         "source, which is faster (default: consider all)",
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import pathlib
 import sys
 
 from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
@@ -15,6 +14,7 @@ from tf_transformer.command_line.command_options import (
     add_xla,
     check_languages,
     check_translator,
+    file_path,
     find_source_tags,
     given_models,
     given_search,
@@ -83,8 +83,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="also translate the source with noise, and report what it costs: upper, title, "
         "no_end, typos, copies, each of which may have a rate, as in typos=0.05",
     )  # fmt: skip
-    parser.add_argument("--output", type=pathlib.Path, metavar="F", help="write the translations")
-    parser.add_argument("--json", type=pathlib.Path, metavar="F", help="write the scores as JSON")
+    parser.add_argument("--output", type=file_path, metavar="F", help="write the translations")
+    parser.add_argument("--json", type=file_path, metavar="F", help="write the scores as JSON")
     parser.set_defaults(run=_run_evaluate)
 
 

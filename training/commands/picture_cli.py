@@ -9,6 +9,7 @@ from tf_transformer.command_line.command_options import (
     add_model_dir,
     add_search_options,
     check_translator,
+    file_path,
     given_search,
     text,
 )
@@ -219,7 +220,7 @@ def _load_translator(options):
 
 def _add_output(parser, default, summary):
     parser.add_argument(
-        "--output", type=pathlib.Path, default=pathlib.Path(default), metavar="F",
+        "--output", type=file_path, default=pathlib.Path(default), metavar="F",
         help=f"{summary} (default: %(default)s)",
     )  # fmt: skip
 

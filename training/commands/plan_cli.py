@@ -3,9 +3,9 @@
 import argparse
 import dataclasses
 import math
-import pathlib
 import sys
 
+from tf_transformer.command_line.command_options import file_path, folder
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.output_files import check_output_file
@@ -27,7 +27,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )
     corpus = parser.add_mutually_exclusive_group(required=True)
     corpus.add_argument(
-        "--prepared", type=pathlib.Path, metavar="DIR", help="the corpus: a prepared folder"
+        "--prepared", type=folder, metavar="DIR", help="the corpus: a prepared folder"
     )
     corpus.add_argument("--pairs", type=int, metavar="N", help="the corpus: a number of pairs")
     parser.add_argument(
@@ -35,7 +35,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help=f"with --pairs: mean tokens of a source and of a target (default: {_LENGTHS[0]} "
         f"{_LENGTHS[1]})",
     )  # fmt: skip
-    parser.add_argument("--config", type=pathlib.Path, metavar="F", help="YAML file of settings")
+    parser.add_argument("--config", type=file_path, metavar="F", help="YAML file of settings")
     parser.add_argument("--preset", metavar="NAME", help="a preset, such as base")
     parser.add_argument(
         "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
@@ -67,9 +67,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "of 10 Gbit/s)",
     )  # fmt: skip
     parser.add_argument("--price", type=float, metavar="X", help="price of a device for an hour")
-    parser.add_argument(
-        "--json", type=pathlib.Path, metavar="F", help="also write the plan as JSON"
-    )
+    parser.add_argument("--json", type=file_path, metavar="F", help="also write the plan as JSON")
     parser.set_defaults(run=_run_plan)
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import pathlib
 import time
 
 from tf_transformer.apache_beam.runner_options import (
@@ -10,7 +9,7 @@ from tf_transformer.apache_beam.runner_options import (
     check_runner,
     pipeline_options,
 )
-from tf_transformer.command_line.command_options import text
+from tf_transformer.command_line.command_options import file_path, folder, text
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
@@ -43,15 +42,15 @@ def _add_prepare(commands):
         help="files of target sentences, in the order of the sources",
     )  # fmt: skip
     parser.add_argument(
-        "--output", type=pathlib.Path, required=True, metavar="DIR", help="the folder to write"
+        "--output", type=folder, required=True, metavar="DIR", help="the folder to write"
     )
     parser.add_argument(
-        "--vocabulary", type=pathlib.Path, metavar="PATH",
+        "--vocabulary", type=file_path, metavar="PATH",
         help="use the vocabulary of a prepared folder or a model directory, or your own: a "
         "SentencePiece model, or a folder with source.spm and target.spm (default: train one)",
     )  # fmt: skip
     parser.add_argument("--vocab-size", type=int, metavar="N", help="size of the vocabulary")
-    parser.add_argument("--config", type=pathlib.Path, metavar="F", help="YAML file of settings")
+    parser.add_argument("--config", type=file_path, metavar="F", help="YAML file of settings")
     parser.add_argument(
         "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
         help="single settings; only those of `vocabulary` and data.max_length are used here",
@@ -78,7 +77,7 @@ def _add_prepare(commands):
 
 def _add_language_filter(parser):
     parser.add_argument(
-        "--language-id", type=pathlib.Path, metavar="F",
+        "--language-id", type=file_path, metavar="F",
         help="a classifier of `train-language-id`; drops pairs of which a side is in another "
         "language than --source-language or --target-language says",
     )  # fmt: skip

@@ -1,9 +1,8 @@
 """The command that tabulates model directories: runs."""
 
 import argparse
-import pathlib
 
-from tf_transformer.command_line.command_options import folder
+from tf_transformer.command_line.command_options import file_path, folder
 from tf_transformer.command_line.standard_streams import standard_output
 from tf_transformer.printable import printable
 from tf_transformer.storage.files import check_writable, replacing
@@ -21,7 +20,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "has stored; * marks scores of weights that have been replaced since.",
     )
     parser.add_argument("folders", nargs="+", type=folder, metavar="DIR", help="folders to search")
-    parser.add_argument("--json", type=pathlib.Path, metavar="F", help="write everything as JSON")
+    parser.add_argument("--json", type=file_path, metavar="F", help="write everything as JSON")
     parser.set_defaults(run=_run)
 
 

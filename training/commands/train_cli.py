@@ -7,12 +7,11 @@ import argparse
 import contextlib
 import logging
 import os
-import pathlib
 import re
 import shlex
 import sys
 
-from tf_transformer.command_line.command_options import add_model_dir
+from tf_transformer.command_line.command_options import add_model_dir, file_path, folder
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.storage.own_files import replacing_own
@@ -51,7 +50,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "s3://bucket/run, and restore it first if it is newer",
     )  # fmt: skip
     parser.add_argument(
-        "--init-from", type=pathlib.Path, metavar="DIR",
+        "--init-from", type=folder, metavar="DIR",
         help="a model to initialize vocabulary and weights from (fine-tuning)",
     )  # fmt: skip
     parser.add_argument(
@@ -69,7 +68,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "(default: all of attention and feed-forward networks)",
     )  # fmt: skip
     parser.add_argument(
-        "--add-pieces", type=pathlib.Path, metavar="F",
+        "--add-pieces", type=file_path, metavar="F",
         help="with --init-from: a file of terms, characters or language tags, one per line, that "
         "become pieces of the vocabulary",
     )  # fmt: skip

@@ -1,12 +1,12 @@
 """The command `train-confidence`."""
 
 import argparse
-import pathlib
 
 from tf_transformer.command_line.command_options import (
     add_model_dir,
     add_search_options,
     check_translator,
+    file_path,
     given_search,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
@@ -28,7 +28,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--source", required=True, metavar="F", help="source text, not trained on")
     parser.add_argument("--reference", required=True, metavar="F", help="its references")
     parser.add_argument(
-        "--output", type=pathlib.Path, required=True, metavar="F", help="the file to write"
+        "--output", type=file_path, required=True, metavar="F", help="the file to write"
     )
     add_search_options(parser)
     parser.set_defaults(run=_run)

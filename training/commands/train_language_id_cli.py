@@ -1,9 +1,9 @@
 """The command `train-language-id`."""
 
 import argparse
-import pathlib
 import time
 
+from tf_transformer.command_line.command_options import file_path
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.files import check_writable
@@ -30,7 +30,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "2 of a TSV file. Give one for each language at least, or several of one",
     )  # fmt: skip
     parser.add_argument(
-        "--output", type=pathlib.Path, required=True, metavar="F", help="the classifier to write"
+        "--output", type=file_path, required=True, metavar="F", help="the classifier to write"
     )
     parser.add_argument(
         "--threshold", type=float, default=0.7, metavar="P",

@@ -1,9 +1,8 @@
 """The command `train-shortlist`."""
 
 import argparse
-import pathlib
 
-from tf_transformer.command_line.command_options import add_model_dir, check_translator
+from tf_transformer.command_line.command_options import add_model_dir, check_translator, file_path
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.shortlists.table import MAX_CANDIDATES, shortlist_lines
@@ -25,7 +24,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--source", required=True, metavar="F", help="source text")
     parser.add_argument("--target", required=True, metavar="F", help="its translations")
     parser.add_argument(
-        "--output", type=pathlib.Path, required=True, metavar="F", help="the shortlist to write"
+        "--output", type=file_path, required=True, metavar="F", help="the shortlist to write"
     )
     parser.add_argument(
         "--candidates", type=int, default=50, metavar="N",

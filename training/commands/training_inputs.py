@@ -2,11 +2,11 @@
 
 import argparse
 import os
-import pathlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from tf_transformer.command_line.command_options import file_path
 from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 from tf_transformer.printable import shown
@@ -49,14 +49,14 @@ def add_corpus(parser: argparse.ArgumentParser) -> "argparse._MutuallyExclusiveG
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the vocabulary and of single settings, and `--deterministic`."""
     parser.add_argument(
-        "--vocabulary", type=pathlib.Path, metavar="PATH",
+        "--vocabulary", type=file_path, metavar="PATH",
         help="use the vocabulary of a prepared folder or a model directory, or your own: a "
         "SentencePiece model, or a folder with source.spm and target.spm (default: train one)",
     )  # fmt: skip
     parser.add_argument("--preset", metavar="NAME", help=f"sizes: {', '.join(PRESETS)}")
     parser.add_argument("--steps", type=int, metavar="N", help="total number of optimizer updates")
     parser.add_argument("--vocab-size", type=int, metavar="N", help="size of the vocabulary")
-    parser.add_argument("--config", type=pathlib.Path, metavar="F", help="YAML file of settings")
+    parser.add_argument("--config", type=file_path, metavar="F", help="YAML file of settings")
     parser.add_argument(
         "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
         help="single settings, such as optimization.warmup_steps=4000 or model.dropout_rate=0.1",

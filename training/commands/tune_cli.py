@@ -6,7 +6,6 @@ TensorFlow is imported inside the command, so that `--help` is fast.
 import argparse
 import logging
 import os
-import pathlib
 import shlex
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 from tf_transformer.command_line.command_options import (
     add_model_dirs,
     check_translator,
+    file_path,
     folder,
     given_models,
 )
@@ -53,7 +53,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     corpus = add_corpus(parser)
     add_model_dirs(parser, corpus)
     parser.add_argument(
-        "--space", type=pathlib.Path, required=True, metavar="F",
+        "--space", type=file_path, required=True, metavar="F",
         help="YAML file: what to try, in the sections settings and search",
     )  # fmt: skip
     parser.add_argument(

@@ -1,9 +1,9 @@
 """The option `--language-id` of `export`."""
 
 import argparse
-import pathlib
 from typing import TYPE_CHECKING, Any
 
+from tf_transformer.command_line.command_options import file_path
 from tf_transformer.language_id.classifier import LanguageClassifier
 
 if TYPE_CHECKING:  # `--help` must not import TensorFlow
@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # `--help` must not import TensorFlow
 def add_language_id(parser: argparse.ArgumentParser) -> None:
     """Adds `--language-id`."""
     parser.add_argument(
-        "--language-id", type=pathlib.Path, metavar="F",
+        "--language-id", type=file_path, metavar="F",
         help="a classifier of `train-language-id`, for a signature `language` that identifies the "
         "language of texts",
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import pathlib
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 from export.commands.options.signature_rows import Call, connect_to_signature
 from export.lines.line_translations import Translate
 from export.saved_model.signature_names import TERMS
+from tf_transformer.command_line.command_options import file_path
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.errors import InputError
 from tf_transformer.terms.limits import SPAN_BITS
@@ -59,7 +59,7 @@ class Terms(NamedTuple):
 def add_term_options(parser: argparse.ArgumentParser) -> None:
     """Adds `--terms` and `--protect`."""
     parser.add_argument(
-        "--terms", type=pathlib.Path, metavar="F",
+        "--terms", type=file_path, metavar="F",
         help="lines `source phrase<TAB>target phrase`; the translation of a line in which the "
         "first occurs contains the second. With --server, it must serve the signature `terms`",
     )  # fmt: skip
