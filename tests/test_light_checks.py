@@ -320,11 +320,8 @@ WRONG = {
     ),
     "export, languages of documents": (
         "export --model-dir {model} --output {new} --document-languages en",
-        "--document-languages is for the signatures `document` and `document_options`",
-    ),
-    "translate, sentences and terms": (
-        "translate --server localhost:8501 --split-sentences --protect urls",
-        "--split-sentences with --protect is valid only with --model-dir",
+        "--document-languages is for the signatures document, document_options, document_terms, "
+        "which --signatures leaves out",
     ),
     "translate, markup and terms": (
         "translate --server localhost:8501 --markup xml --terms {text}",

@@ -39,8 +39,7 @@ from export.saved_model.signature_names import (
     ADAPTED,
     ALL,
     CONFIDENCE,
-    DOCUMENT,
-    DOCUMENT_OPTIONS,
+    DOCUMENTS,
     LANGUAGE,
     OPTIONAL,
     expand_signatures,
@@ -122,7 +121,7 @@ def _add_export(commands):
         "`confidence` returns the confidence of each word",
     )  # fmt: skip
     add_language_id(parser)
-    add_document_languages(parser, "for the signatures `document` and `document_options`")
+    add_document_languages(parser, "for the signatures for documents")
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
@@ -231,10 +230,10 @@ def _check_signatures(options):
                 f"--{name.replace('_', '-')} is for the signature `{signature}`, which "
                 "--signatures leaves out"
             )
-    if options.document_languages and not {DOCUMENT, DOCUMENT_OPTIONS} & set(names):
+    if options.document_languages and not set(DOCUMENTS) & set(names):
         raise InputError(
-            f"--document-languages is for the signatures `{DOCUMENT}` and `{DOCUMENT_OPTIONS}`, "
-            "which --signatures leaves out"
+            f"--document-languages is for the signatures {', '.join(DOCUMENTS)}, which "
+            "--signatures leaves out"
         )
 
 

@@ -12,6 +12,7 @@ from tf_transformer.confidence.calibration import Calibration
 from tf_transformer.confidence.word_confidences import translate_with_confidence
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.documents.document_translator import DocumentTranslator
+from tf_transformer.documents.source_sentences import Phrases
 from tf_transformer.inference.term_translator import TermTranslator
 from tf_transformer.inference.translator import Translator
 from tf_transformer.language_id.identifier import LanguageIdentifier
@@ -70,6 +71,27 @@ def translate_documents(
 ) -> Outputs:
     """Translates documents, and returns the spans and the scores of their sentences."""
     found = documents.translate_in_graph(text, given_options(options), keep_capitals)
+    return _of_documents(found)
+
+
+def translate_documents_with_terms(
+    documents: DocumentTranslator,
+    text: tf.Tensor,
+    terms: tf.Tensor,
+    protect: tf.Tensor,
+    keep_capitals: tf.Tensor,
+    **options: tf.Tensor,
+) -> Outputs:
+    """Translates documents with each row's terms, and returns those that translations lack."""
+    phrases = Phrases(terms, protect)
+    found = documents.translate_in_graph(text, given_options(options), keep_capitals, phrases)
+    return _of_documents(found) | {
+        "terms_unmet": found.unmet,
+        "terms_ignored": found.num_ignored,
+    }
+
+
+def _of_documents(found):
     return {
         "translation": found.text,
         "score": found.scores,

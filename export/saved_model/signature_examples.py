@@ -8,6 +8,7 @@ from export.saved_model.signature_names import (
     CONFIDENCE,
     DOCUMENT,
     DOCUMENT_OPTIONS,
+    DOCUMENT_TERMS,
     LANGUAGE,
     TERMS,
 )
@@ -35,19 +36,24 @@ def signature_examples(names: Iterable[str], model: str) -> str:
     if DOCUMENT in shown:  # one example for the two
         shown -= {DOCUMENT_OPTIONS}
     row = {"text": "A sentence.\nAnother one."}
+    terms = {"terms": "sentence\tSatz", "protect": 1}
     examples = {
         "align": "a web page, with its tags put back (or `--markup xml`):\n\n"
         f"{_TRANSLATE} --markup html --input page.html --output F",
         DOCUMENT: _DOCUMENTS + "):\n\n" + _curl(DOCUMENT, row, model),
         DOCUMENT_OPTIONS: f"{_DOCUMENTS}; `keep_capitals`\nleaves capitals):\n\n"
         + _curl(DOCUMENT_OPTIONS, row | {"keep_capitals": False} | unset, model),
+        DOCUMENT_TERMS: "lines of several sentences, with terms:\n\n"
+        f"{_TRANSLATE} --split-sentences --terms glossary.tsv --input F --output G\n\n"
+        "or documents, with a glossary for each:\n\n"
+        + _curl(DOCUMENT_TERMS, row | {**terms, "keep_capitals": False} | unset, model),
         TERMS: "with terms that must appear (a line of `glossary.tsv`: phrase, tab, its "
         "translation),\nand web addresses copied:\n\n"
         f"{_TRANSLATE} --terms glossary.tsv --protect urls --input F --output G\n\n"
         "or as a request, whose `protect` is the sum of "
         + ", ".join(f"{bit} ({kind})" for kind, bit in SPAN_BITS.items())
         + ":\n\n"
-        + _curl(TERMS, {"text": _SENTENCE, "terms": "sentence\tSatz", "protect": 1} | unset, model),
+        + _curl(TERMS, {"text": _SENTENCE} | terms | unset, model),
         ADAPTED: "with the adapter of a row:\n\n"
         + _curl(ADAPTED, {"text": _SENTENCE, "adapter": "NAME"} | unset, model),
         CONFIDENCE: "with a confidence for each word:\n\n"

@@ -10,7 +10,9 @@ SIGNATURES = (
 )
 # Exported only if they are named.
 DOCUMENT, DOCUMENT_OPTIONS, TERMS = "document", "document_options", "terms"
-OPTIONAL = (DOCUMENT, DOCUMENT_OPTIONS, TERMS)
+DOCUMENT_TERMS = "document_terms"
+DOCUMENTS = (DOCUMENT, DOCUMENT_OPTIONS, DOCUMENT_TERMS)
+OPTIONAL = (*DOCUMENTS, TERMS)
 # Only of models with several adapters.
 ADAPTED = "adapted"
 # Only with a calibration of confidences.

@@ -17,6 +17,7 @@ from export.saved_model.more_signatures import (
     translate_adapted,
     translate_confidently,
     translate_documents,
+    translate_documents_with_terms,
     translate_with_terms,
 )
 from export.saved_model.progress import with_progress
@@ -26,6 +27,7 @@ from export.saved_model.signature_names import (
     CONFIDENCE,
     DOCUMENT,
     DOCUMENT_OPTIONS,
+    DOCUMENT_TERMS,
     LANGUAGE,
     OPTIONAL,
     SIGNATURES,
@@ -94,10 +96,9 @@ class ServedTranslator(tf.Module):
         added = definitions.keys() - {*SIGNATURES, *OPTIONAL}
         names = expand_signatures([ALL] if names is None else names, sorted(added))
         terms = None
-        if TERMS in names:
+        if {TERMS, DOCUMENT_TERMS} & set(names):
             terms = TermTranslator(translator)
-            inputs = TEXT | {"terms": tf.string, "protect": tf.int32} | OPTIONS
-            definitions[TERMS] = (partial(translate_with_terms, terms), inputs)
+            definitions |= _definitions_with_terms(terms, document_languages)
         # As attributes of the module, the `tf.Variable`s are saved. The Keras variables around them
         # would be saved as copies, and in a session, which a server uses, the functions would then
         # read uninitialized variables.
@@ -171,6 +172,17 @@ def _signature_definitions(translator, document_languages):
         inputs = TEXT | {"adapter": tf.string} | OPTIONS
         definitions[ADAPTED] = (partial(translate_adapted, translator, choice), inputs)
     return definitions
+
+
+def _definitions_with_terms(terms, document_languages):
+    """Returns definitions as `_signature_definitions`."""
+    inputs = TEXT | {"terms": tf.string, "protect": tf.int32}
+    documents = DocumentTranslator(terms, languages=document_languages)
+    document = partial(translate_documents_with_terms, documents)
+    return {
+        TERMS: (partial(translate_with_terms, terms), inputs | OPTIONS),
+        DOCUMENT_TERMS: (document, inputs | {"keep_capitals": tf.bool} | OPTIONS),
+    }
 
 
 def _translate(translator, text, **options):

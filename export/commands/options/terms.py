@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from export.commands.options.signature_rows import Call, connect_to_signature
 from export.lines.line_translations import Translate
-from export.saved_model.signature_names import TERMS
+from export.saved_model.signature_names import DOCUMENT_TERMS, TERMS
 from tf_transformer.command_line.command_options import file_path
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.errors import InputError
@@ -24,10 +24,7 @@ _OUTPUTS = {
     "terms_unmet": "DT_STRING",
     "terms_ignored": "DT_INT32",
 }
-_NEEDED = (
-    "--terms and --protect need; export it with --signatures serving_default translate_options "
-    f"{TERMS}"
-)
+_NEEDED = "{} need; export it with --signatures serving_default translate_options {}"
 
 
 class Terms(NamedTuple):
@@ -36,24 +33,30 @@ class Terms(NamedTuple):
     Attributes:
         glossary: a `Glossary`, empty without `--terms`.
         protect: the input `protect`.
-        any_case: whether lines may be translated in sentence case.
+        of_documents: whether lines are documents, of which sentences may be translated in sentence
+            case.
+        keep_capitals: whether no sentence is.
     """
 
     glossary: Any
     protect: int
-    any_case: bool = False
+    of_documents: bool = False
+    keep_capitals: bool = False
 
     def facts(self) -> dict[str, Any]:
         """Returns what translations depend on, for `check_resumption`."""
         return {"terms": self.glossary.digest(), "protect": self.protect}
 
     def inputs(self, lines: list[bytes]) -> dict[str, list]:
-        """Returns the inputs of the signature `terms` for lines, without search options."""
-        return {
+        """Returns the inputs of the signature for lines, without search options."""
+        inputs = {
             "text": lines,
-            "terms": [self.glossary.entries_for(line, self.any_case) for line in lines],
+            "terms": [self.glossary.entries_for(line, self.of_documents) for line in lines],
             "protect": [self.protect] * len(lines),
         }
+        if self.of_documents:
+            inputs["keep_capitals"] = [self.keep_capitals] * len(lines)
+        return inputs
 
 
 def add_term_options(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +64,8 @@ def add_term_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--terms", type=file_path, metavar="F",
         help="lines `source phrase<TAB>target phrase`; the translation of a line in which the "
-        "first occurs contains the second. With --server, it must serve the signature `terms`",
+        "first occurs contains the second. With --server, it must serve the signature `terms`, or "
+        "`document_terms` with --split-sentences",
     )  # fmt: skip
     parser.add_argument(
         "--protect", nargs="+", choices=tuple(SPAN_BITS), metavar="KIND",
@@ -81,15 +85,13 @@ def given_terms(options: argparse.Namespace) -> "TermLines | None":
     for other in _EXCLUDED:
         if getattr(options, other):
             raise InputError(f"--{other.replace('_', '-')} is not valid with {name}")
-    if options.split_sentences and options.server is not None:
-        raise InputError(f"--split-sentences with {name} is valid only with --model-dir")
     if options.xla == "on":
         raise InputError(f"--xla on is not valid with {name}, whose search cannot be compiled")
     from tf_transformer.terms.glossary import Glossary, protection
 
     glossary = Glossary(()) if options.terms is None else Glossary.read(options.terms)
     protect = protection(options.protect or ())
-    return TermLines(Terms(glossary, protect, any_case=options.split_sentences))
+    return TermLines(Terms(glossary, protect, options.split_sentences, options.keep_capitals))
 
 
 class TermLines:
@@ -107,7 +109,7 @@ class TermLines:
         self.num_incomplete = 0
 
     def translating(self, call: Call) -> Translate:
-        """Returns what translates lines by the signature `terms`, or by what computes the same."""
+        """Returns what translates lines by a signature with terms, or what computes the same."""
 
         def translate(lines, numbers):
             for batch in call(self.terms.inputs(lines), numbers):
@@ -132,7 +134,7 @@ class TermLines:
 def connect_with_terms(
     options: argparse.Namespace, lines: TermLines
 ) -> Iterator[tuple[Translate, int]]:
-    """Connects to the server of `translate --server`, as `connect`, for its signature `terms`.
+    """Connects to the server of `translate --server`, as `connect`, for a signature with terms.
 
     Args:
         options: the parsed command line.
@@ -144,5 +146,9 @@ def connect_with_terms(
     Raises:
         InputError: see `connect_to_signature`.
     """
-    with connect_to_signature(options, TERMS, _OUTPUTS, _NEEDED) as (call, batch_size):
+    name, given = TERMS, "--terms and --protect"
+    if options.split_sentences:
+        name, given = DOCUMENT_TERMS, f"{given} with --split-sentences"
+    needed = _NEEDED.format(given, name)
+    with connect_to_signature(options, name, _OUTPUTS, needed) as (call, batch_size):
         yield lines.translating(call), batch_size

@@ -21,6 +21,7 @@ def guide_of(folder, signatures):
         ("align", "--markup"),
         ("document", "--split-sentences"),
         ("document_options", "--split-sentences"),
+        ("document_terms", "--split-sentences"),
         ("terms", "--terms"),
     ],
 )

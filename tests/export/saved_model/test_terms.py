@@ -1,5 +1,6 @@
 """The signature `terms`: its promises, on a SavedModel, through the client and the command."""
 
+import functools
 import json
 import re
 
@@ -13,6 +14,7 @@ from export.client import Client
 from export.saved_model.signature_examples import signature_examples
 from export.saved_model.signature_names import SIGNATURES
 from export.saved_model.signatures import ServedTranslator
+from tests.export.saved_model.guide_request import answer_to_the_guide
 from tests.export.saved_model.test_signatures import DEFAULTS
 from tests.serving_stub import Behaviour, serve
 from tests.tf_transformer.text.test_tokenizer import make_tokenizer
@@ -265,22 +267,30 @@ def test_from_python(translator):
 # ---- Commands and the client ----
 
 
-def behaviour_of(function):
-    """A stand-in for TF Serving that serves the signature as `terms`."""
-    positional, keywords = function.structured_input_signature
-    inputs = {spec.name: spec for spec in positional} | keywords
+def behaviour_of(signatures):
+    """A stand-in for TF Serving that serves those with terms."""
+    served = [name for name in ("terms", "document_terms") if name in signatures]
+    return Behaviour(
+        specs={name: specs_of(signatures[name]) for name in served},
+        answers={name: functools.partial(answer, signatures[name]) for name in served},
+    )
+
+
+def specs_of(function):
+    """Inputs and outputs of a signature, with names of data types."""
     names = {tf.string: "DT_STRING", tf.int32: "DT_INT32", tf.float32: "DT_FLOAT"}
-    outputs = {
-        name: (names.get(spec.dtype, "DT_BOOL"), ())
-        for name, spec in function.structured_outputs.items()
-    }
+    names[tf.bool] = "DT_BOOL"
+    _, keywords = function.structured_input_signature
+    return tuple(
+        {name: (names[spec.dtype], ()) for name, spec in specs.items()}
+        for specs in (keywords, function.structured_outputs)
+    )
 
-    def answer(**values):
-        tensors = {name: tf.constant(values[name], spec.dtype) for name, spec in inputs.items()}
-        return {name: x.numpy().tolist() for name, x in function(**tensors).items()}
 
-    specs = {name: (names[spec.dtype], ()) for name, spec in inputs.items()}
-    return Behaviour(specs={"terms": (specs, outputs)}, answers={"terms": answer})
+def answer(function, **values):
+    specs = function.structured_input_signature[1]
+    tensors = {name: tf.constant(values[name], spec.dtype) for name, spec in specs.items()}
+    return {name: x.numpy().tolist() for name, x in function(**tensors).items()}
 
 
 HOSTILE = [
@@ -303,7 +313,7 @@ def test_hostile_terms_through_the_client(signatures, protocol):
     rows = {"text": text, "terms": terms, "protect": [15] * len(text)}
     rows |= {name: [value] * len(text) for name, value in DEFAULTS.items()}
     with (
-        serve(protocol, behaviour_of(signatures["terms"])) as address,
+        serve(protocol, behaviour_of(signatures)) as address,
         Client(address, protocol=protocol) as client,
     ):
         found = client.predict(rows, "terms")
@@ -319,9 +329,9 @@ def test_hostile_terms_through_the_client(signatures, protocol):
 def test_commands(talkative, signatures, tmp_path, capsys):
     """Exported and verified; the same lines by the model directory and by a server."""
     command = ["export", "--model-dir", str(talkative), "--output", str(tmp_path / "served")]
-    assert main([*command, "--signatures", "terms"]) == 0
+    assert main([*command, "--signatures", "terms", "document_terms"]) == 0
     record = json.loads((tmp_path / "served" / "1" / "model.json").read_text())
-    assert record["signatures"] == ["terms"]
+    assert record["signatures"] == ["terms", "document_terms"]
     warm_up = tmp_path / "served" / "1" / "assets.extra" / "tf_serving_warmup_requests"
     assert b"protect" in warm_up.read_bytes()
     (tmp_path / "in").write_text("The lamp costs 3 euros.\n\n{name} is 5\n")
@@ -332,7 +342,7 @@ def test_commands(talkative, signatures, tmp_path, capsys):
     assert main(["translate", "--model-dir", str(talkative), *options, str(tmp_path / "a")]) == 0
     note = "tf-transformer: translations that lack terms or protected spans: 1\n"
     assert capsys.readouterr().err == note
-    served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["terms"]
+    served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures
     with serve("rest", behaviour_of(served)) as address:
         assert main(["translate", "--server", address, *options, str(tmp_path / "b")]) == 0
         assert capsys.readouterr().err == note
@@ -346,6 +356,16 @@ def test_commands(talkative, signatures, tmp_path, capsys):
     text = (tmp_path / "c").read_text()
     assert all(phrase in text for phrase in ("Stuhl", "3", "STUHL", "{name}", "5"))
     assert text.split("\n")[1] == ""
+    with serve("rest", behaviour_of(served)) as address:
+        assert main(["translate", "--server", address, *options, str(tmp_path / "d")]) == 0
+        assert capsys.readouterr().err == note
+        assert (tmp_path / "d").read_text() == text
+        options = ["--keep-capitals", *options]
+        assert main(["translate", "--server", address, *options, str(tmp_path / "e")]) == 0
+    assert "STUHL" not in (tmp_path / "e").read_text()
+    found = answer_to_the_guide(tmp_path / "served", "document_terms")
+    assert found["translation"].numpy()[0].count(b"Satz") == 1
+    assert found["terms_unmet"].numpy() == [b""] and found["terms_ignored"].numpy() == [0]
 
 
 def test_a_server_without_the_signature(tmp_path, capsys):
@@ -357,6 +377,12 @@ def test_a_server_without_the_signature(tmp_path, capsys):
         error = capsys.readouterr().err
         assert "the model has no signature 'terms', which --terms and --protect need" in error
         assert error.count("\n") == 1
+        assert main([*command, "--split-sentences", "--protect", "urls"]) == 2
+        assert (
+            "the model has no signature 'document_terms', which --terms and --protect with "
+            "--split-sentences need; export it with --signatures serving_default "
+            "translate_options document_terms\n"
+        ) in capsys.readouterr().err
     specs = {"terms": ({"text": ("DT_STRING", ())}, {"translation": ("DT_STRING", ())})}
     with serve("rest", Behaviour(specs=specs)) as address:
         command[2] = address
