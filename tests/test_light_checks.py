@@ -519,6 +519,15 @@ WRONG = {
         "translate --model-dir {model} --mbr --rerank-lm {model} --rerank-lm-weight 1",
         "--mbr and --rerank-lm choose by different criteria; give one of them",
     ),
+    "translate, samples and beam": (
+        "translate --model-dir {model} --mbr --mbr-samples 8 --beam-size 8",
+        "--beam-size is for beam search; leave it out with --mbr-samples",
+    ),
+    "evaluate, samples and length": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --mbr --mbr-samples 8 "
+        "--length-penalty 1",
+        "--length-penalty is for beam search; leave it out with --mbr-samples",
+    ),
     "translate, samples and shortlist": (
         "translate --model-dir {model} --mbr --mbr-samples 8 --shortlist {none}",
         "--shortlist is for beam search; leave it out with --mbr-samples",

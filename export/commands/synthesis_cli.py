@@ -9,6 +9,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from tf_transformer.command_line.command_options import (
+    DEFAULT_SEARCH,
     add_dtype,
     add_languages,
     add_model_dirs,
@@ -23,7 +24,6 @@ from tf_transformer.command_line.command_options import (
 )
 from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.command_line.quiet import import_tensorflow
-from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, DEFAULT_LENGTH_PENALTY
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.files import check_folder
@@ -183,11 +183,7 @@ def _run_back_translate(options):
     from tf_transformer.text.parallel_text import digest
     from tf_transformer.text.text_file import TextFile
 
-    search = {
-        "beam_size": DEFAULT_BEAM_SIZE,
-        "length_penalty": DEFAULT_LENGTH_PENALTY,
-        **given_search(options),
-    }
+    search = DEFAULT_SEARCH | given_search(options)
     _check_sampling(options)
     check_languages(options)
     if not options.tag.isprintable() or options.tag != options.tag.strip():

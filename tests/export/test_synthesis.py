@@ -125,9 +125,10 @@ def test_killed_and_resumed(corpus, talkative, tmp_path, command):
     lines = corpus.directory.joinpath("train.en").read_text(encoding="utf-8") * 2
     (tmp_path / "text").write_text(lines, encoding="utf-8")
     text = str(tmp_path / "text")
-    words = [sys.executable, "-m", "tf_transformer", command, "--beam-size", "1"]
+    words = [sys.executable, "-m", "tf_transformer", command]
     if command == "distill":
         words += ["--teacher", str(talkative), "--source", text, "--target", text]
+        words += ["--beam-size", "1"]
         part = "teacher-1.target"
     else:
         words += ["--model-dir", str(talkative), "--input", text, "--sample", "7"]

@@ -24,6 +24,10 @@ if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.text.vocabulary import Vocabulary
 
 
+# The search, if its options are not given.
+DEFAULT_SEARCH = {"beam_size": DEFAULT_BEAM_SIZE, "length_penalty": DEFAULT_LENGTH_PENALTY}
+
+
 def text(value: str) -> str:
     """Converts the value of a text option: replaces invalid UTF-8 by U+FFFD, as in files.
 

@@ -88,7 +88,7 @@ def check_reranking(options: argparse.Namespace, needs_weights: bool = True) -> 
     """Checks the options without reading a file.
 
     Args:
-        options: the parsed command line.
+        options: the parsed command line; search options that are not given are None.
         needs_weights: whether `--rerank-reverse` and `--rerank-lm` need their weights.
 
     Raises:
@@ -117,9 +117,9 @@ def check_reranking(options: argparse.Namespace, needs_weights: bool = True) -> 
             f"{_option(given[0])} chooses among the hypotheses of the beam; expected a --beam-size "
             f"of at least 2. Received: {beam_size}"
         )
-    for name in ("shortlist", "xla"):
+    for name in ("beam_size", "length_penalty", "shortlist", "xla"):
         if options.mbr_samples is not None and getattr(options, name) not in (None, "auto", "off"):
-            raise InputError(f"--{name} is for beam search; leave it out with --mbr-samples")
+            raise InputError(f"{_option(name)} is for beam search; leave it out with --mbr-samples")
 
 
 def _check_ranges(options):

@@ -6,6 +6,7 @@ import sys
 
 from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
 from tf_transformer.command_line.command_options import (
+    DEFAULT_SEARCH,
     add_dtype,
     add_languages,
     add_model_dirs,
@@ -85,7 +86,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     parser.add_argument("--output", type=file_path, metavar="F", help="write the translations")
     parser.add_argument("--json", type=file_path, metavar="F", help="write the scores as JSON")
-    parser.set_defaults(run=_run_evaluate)
+    # None, so that they are not given with --mbr-samples.
+    parser.set_defaults(run=_run_evaluate, beam_size=None, length_penalty=None)
 
 
 def _run_evaluate(options):
@@ -103,7 +105,7 @@ def _run_evaluate(options):
     from training.evaluation.perturbations import parse_perturbations
 
     perturbations = parse_perturbations(options.perturb)
-    given_search(options)
+    search = DEFAULT_SEARCH | given_search(options)
     check_reranking(options, needs_weights=not options.tune_weights)
     if options.tune_weights:
         _check_tuning(options)
@@ -130,8 +132,7 @@ def _run_evaluate(options):
     arguments = dict(
         source=source,
         reference=reference,
-        beam_size=options.beam_size,
-        length_penalty=options.length_penalty,
+        **search,
         bleu_tokenizer=options.tokenize,
         dtype=options.dtype,
         shortlist=shortlist,
