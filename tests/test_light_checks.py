@@ -397,6 +397,22 @@ WRONG = {
     "average, model": ("average --model-dir {none} --last 1", "none is not a model directory"),
     "average, none": ("average --model-dir {model} --last 0", "--last 0: expected at least 1"),
     "average, too many": ("average --model-dir {model} --last 99", "holds 3 checkpoints"),
+    "average, one model": (
+        "average --model-dir {new} --models {model}",
+        "--models: expected at least two models",
+    ),
+    "average, weights of checkpoints": (
+        "average --model-dir {model} --last 1 --weights 1",
+        "--weights is valid only with --models",
+    ),
+    "average, weights of models": (
+        "average --model-dir {new} --models {model} {model} --weights 1 0",
+        "a model's weight: expected a positive number, got 0.0",
+    ),
+    "average, over a model": (
+        "average --model-dir {model} --models {model} {model}",
+        "expected a new or empty folder",
+    ),
     "average, best": ("average --model-dir {model} --best 0", "--best 0: expected at least 1"),
     "evaluate, corpus": (
         "evaluate --model-dir {model} --source {none} --reference {text}",

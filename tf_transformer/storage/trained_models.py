@@ -68,7 +68,7 @@ class TrainedModels:
                 if expected and found and expected.model != found.model:
                     raise InputError(
                         f"{self.directories[0]} and {directory} have different vocabularies of the "
-                        f"{side}; the models of an ensemble need the same (`train --vocabulary "
+                        f"{side}; they need the same to be used together (`train --vocabulary "
                         f"{self.directories[0]}`)"
                     )
         return first
