@@ -250,4 +250,4 @@ def test_misuse(files, corpus, trained, tmp_path, capsys):
     command = ["evaluate", "--model-dir", str(trained), "--target-language", "de"]
     command += ["--reference", corpus.path("validation.de")]
     assert main([*command, "--source", corpus.path("validation.en")]) == 2
-    assert "no tag for the language 'de', for none" in capsys.readouterr().err
+    assert "no tag for the language 'de', it is not multilingual" in capsys.readouterr().err

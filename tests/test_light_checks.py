@@ -436,7 +436,7 @@ WRONG = {
     ),
     "evaluate, language": (
         "evaluate --model-dir {model} --source {text} --reference {text} --target-language de",
-        "no tag for the language 'de', for none",
+        "no tag for the language 'de', it is not multilingual",
     ),
     "evaluate, output": (
         "evaluate --model-dir {model} --source {text} --reference {text} --json {none}/x",

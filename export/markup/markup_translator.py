@@ -1,6 +1,7 @@
 """Translates documents with markup."""
 
 import collections
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
@@ -278,8 +279,8 @@ def _translated_segment(segment: SegmentText, cache: _Cache) -> str:
         ]
         found = cache.found[source]
         found = found._replace(text=found.text.strip())
-        if text and found.text and segment.text[end : part.start]:
-            text += " "
+        if text and found.text:
+            text += _space_after(text, segment.text[end : part.start])
         target_words = split_words(found.text)
         links += (
             {first_word + word: share for word, share in of_word.items()}
@@ -292,3 +293,17 @@ def _translated_segment(segment: SegmentText, cache: _Cache) -> str:
     places = placement.place(segment.root)
     translated = assemble(segment.root, places, text, words)
     return f"{segment.before}{translated}{segment.after}"
+
+
+def _space_after(text: str, source: str) -> str:
+    """Returns what is between the translations of sentences, as `join_sentences` has it.
+
+    Args:
+        text: the translations before it.
+        source: what is between the sentences in the source.
+    """
+    end = len(text)
+    while end and unicodedata.category(text[end - 1]) in ("Pe", "Pf"):
+        end -= 1
+    ends_wide = text[:end].endswith(("。", "！", "？", "｡"))
+    return "" if ends_wide and source in ("", " ") else " "

@@ -1,5 +1,6 @@
 """Translations with alignments from a model in TF Serving."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -68,5 +69,10 @@ def translate_by_server(
 
 
 def _is_upper(text):
-    """Returns whether all letters are capitals, in two words or more; one may be an acronym."""
-    return text.isupper() and sum(sum(map(str.isupper, word)) > 1 for word in text.split()) > 1
+    """Returns whether all letters are capitals, in two words or more, see `find_capitals`."""
+    is_upper = text.isupper() and not any(map(_has_no_case, text))
+    return is_upper and sum(sum(map(str.isupper, word)) > 1 for word in text.split()) > 1
+
+
+def _has_no_case(char):
+    return unicodedata.category(char) == "Lo" and char not in "ªº"

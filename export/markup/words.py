@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tf_transformer.terms.span_patterns import PLACEHOLDER, url_pattern
+
 # Han and kana, and the scripts of Southeast Asia that write no spaces; first and last character.
 _NO_SPACES = (
     (0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x2E80, 0x2FDF), (0x3005, 0x3007),
@@ -21,11 +23,11 @@ _JOINING = frozenset("'’ʼ-‐‑.,:/_@&+#%·")
 # Classes: w letter or digit, i character of a script without spaces, m mark or invisible, j sign
 # that joins, p other sign, s space.
 _WORD = re.compile("m*w[wm]*(?:j[wm]+)*|im*|m+|[jp]m*")
-_UNIT = re.compile(
-    r"\$?\{\{?[^{}\s]{0,64}\}\}?|%(?:\([\w.]{1,64}\)|[0-9]{1,2}\$)?[dfisux]\b"
-    r"|(?:https?|ftp)://[^\s<>\"]*[\w/]"
-)
-_UNIT_SIGNS = re.compile("[{%]|://")
+# What ends a URL, as \p{Han} and the like do in a graph.
+_UNSPACED = "".join(f"{chr(first)}-{chr(last)}" for first, last in (*_NO_SPACES, (0x0F00, 0x0FFF)))
+URL = re.compile(url_pattern(_UNSPACED), re.ASCII)
+_UNIT = re.compile(f"{URL.pattern}|{PLACEHOLDER}", re.ASCII)
+_UNIT_SIGNS = re.compile(r"[{%]|://|www\.", re.IGNORECASE)
 
 
 class Span(NamedTuple):

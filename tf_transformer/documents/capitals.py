@@ -18,6 +18,8 @@ _LONG_UPPER_WORD = rf"{_NOT_LOWER}\p{{Lu}}{_UPPER_WORD}"
 _TITLE_WORD = r"[^\p{L}]*[\p{Lu}\p{Lt}].*"
 _LONG_WORD = r"[^\p{L}]*\p{L}{4}.*"
 _LONG_TITLE_WORD = r"[^\p{L}]*[\p{Lu}\p{Lt}]\p{L}{3}.*"
+# Letters without case in texts that have it.
+_ORDINAL_SIGN = "[ªº]"
 # Minimum number of words with a capital in a title, and their share of all words.
 _SHORTEST_TITLE, _TITLE_SHARE = 4, 0.7
 # An unknown piece counts as so many others.
@@ -29,7 +31,9 @@ class Capitals(NamedTuple):
 
     Attributes:
         is_upper: `(batch,)` bool, all letters are capitals, in two words or more. A single word
-            may be an acronym.
+            may be an acronym. Where letters have no case, as in Chinese, the other words of a
+            sentence are often acronyms and names, so it is neither this nor a title and has no
+            spans.
         is_title: `(batch,)` bool, the words start with capitals. Short ones need not, unless a
             period, `?` or `!` ends the sentence: it is rather an ordinary one with names.
         is_every_word: `(batch,)` bool, the short ones of a title, too.
@@ -57,6 +61,9 @@ def find_capitals(text: tf.Tensor, is_wanted: tf.Tensor) -> Capitals:
         is_wanted: `(batch,)` bool; the capitals of other sentences are not looked at.
     """
     words = tf.strings.split(text)
+    is_wanted &= ~tf.strings.regex_full_match(
+        tf.strings.regex_replace(text, _ORDINAL_SIGN, ""), r"(?s).*\p{Lo}.*"
+    )
 
     def matches(pattern):
         return words.with_flat_values(tf.strings.regex_full_match(words.flat_values, pattern))

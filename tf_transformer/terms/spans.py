@@ -4,36 +4,18 @@ import tensorflow as tf
 
 from tf_transformer.terms.entries import valid_text
 from tf_transformer.terms.limits import SPAN_BITS
+from tf_transformer.terms.span_patterns import PLACEHOLDER, url_pattern
 from tf_transformer.text.word_characters import LOCALIZED_NUMBER, UNSPACED_CLASS
 
-# Around spans that have been found, and around those of the current kind; spaces in a source.
-_FOUND, _NEW = "\x1f", "\x1e"
-# What ends a URL: white space, quotation marks, the letters and the punctuation of scripts without
-# spaces between words.
-_AROUND_URL = (
-    rf"\s\p{{Z}}{_FOUND}{_NEW}<>`\"\x{{AB}}\x{{BB}}\x{{2018}}-\x{{201F}}\x{{2026}}{UNSPACED_CLASS}"
-    r"\x{3001}-\x{303F}\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF20}\x{FF3B}-\x{FF40}\x{FF5B}-\x{FF65}"
-)
-_URL_CHARACTER = rf"[^()\[\]{{}}{_AROUND_URL}]"
-_IN_BRACKETS = "|".join(
-    (rf"\({_URL_CHARACTER}*\)", rf"\[{_URL_CHARACTER}*\]", rf"\{{{_URL_CHARACTER}*\}}")
-)
+# Around spans that have been found, before and after those of the current kind; spaces in a source.
+_FOUND, _BEGIN, _END = "\x1f", "\x1e", "\x1d"
 _LOCAL_PART = r"[\p{Latin}\p{Greek}\p{Cyrillic}0-9._%+-]+"
 # Of the syntax of RE2, one for each kind of `SPAN_BITS`.
 _PATTERNS = {
-    # Without the punctuation after an address; brackets only in pairs.
-    "urls": rf"(?i:(?:https?|ftp)://|www\.)(?:{_URL_CHARACTER}|{_IN_BRACKETS})*"
-    rf"(?:[^()\[\]{{}}{_AROUND_URL}.,;:!?']|{_IN_BRACKETS})",
+    "urls": url_pattern(UNSPACED_CLASS),
     "emails": rf"{_LOCAL_PART}(?:'{_LOCAL_PART})*"
     r"@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}",
-    "placeholders": "|".join(
-        (
-            rf"\{{\{{[^{{}}\n\r{_FOUND}{_NEW}]{{1,64}}\}}\}}",  # {{name}}
-            rf"\$?\{{[^{{}}\s\p{{Z}}{_FOUND}{_NEW}]{{0,64}}\}}",  # {name}, {} and ${name}
-            r"%\([A-Za-z0-9_.]{1,64}\)[A-Za-z]",  # %(name)s
-            r"%(?:[0-9]+\$)?[-+0#]*[0-9]*(?:\.[0-9]+)?[a-zA-Z]\b",  # %s, %1$s, %5.2f
-        )
-    ),
+    "placeholders": PLACEHOLDER,
     # With separators between digits, as in 1,000.5 and 12:30.
     "numbers": r"\b[0-9]+(?:[.,:/][0-9]+)*\b",
 }
@@ -93,13 +75,13 @@ def find_spans(text: tf.Tensor, protect: tf.Tensor) -> tf.RaggedTensor:
 
 def _parts(text, protect, kinds=tuple(SPAN_BITS)):
     """Returns text, span, text, span, ..., text of each row, `(rows, (parts))` strings."""
-    text = tf.strings.regex_replace(valid_text(text), f"[{_FOUND}{_NEW}]", " ")
+    text = tf.strings.regex_replace(valid_text(text), f"[{_FOUND}{_BEGIN}{_END}]", " ")
     for kind in kinds:
         # Of the two groups, one is empty: what has been found stays, followed by an empty span.
         kept = f"{_FOUND}[^{_FOUND}]*{_FOUND}{_SKIPPED.get(kind, '')}"
         pattern = f"({kept})|({_PATTERNS[kind]})"
-        marked = tf.strings.regex_replace(text, pattern, rf"\1{_NEW}\2{_NEW}")
-        marked = tf.strings.regex_replace(marked, _NEW * 2, "")
-        marked = tf.strings.regex_replace(marked, _NEW, _FOUND)
+        marked = tf.strings.regex_replace(text, pattern, rf"\1{_BEGIN}\2{_END}")
+        marked = tf.strings.regex_replace(marked, _BEGIN + _END, "")
+        marked = tf.strings.regex_replace(marked, f"[{_BEGIN}{_END}]", _FOUND)
         text = tf.where(tf.bitwise.bitwise_and(protect, SPAN_BITS[kind]) != 0, marked, text)
     return tf.strings.split(text, _FOUND)

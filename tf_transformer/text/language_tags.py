@@ -67,7 +67,7 @@ def find_language(language: str, languages: Sequence[str]) -> str:
     for name in (language, f">>{language}<<"):
         if name in languages:
             return name
-    known = f"only for {_some(languages)}" if languages else "for none"
+    known = f"only for {_some(languages)}" if languages else "it is not multilingual"
     raise InputError(f"the model has no tag for the language {language!r}, {known}")
 
 

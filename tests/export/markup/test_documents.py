@@ -18,7 +18,7 @@ from benchmarks.markup import (
     tags_inside_words,
     xml_faults,
 )
-from export.markup import MarkupTranslator
+from export.markup import AlignedTranslation, MarkupTranslator
 from tests.export.markup.fake_translators import identity, upper
 from tf_transformer.errors import InputError
 
@@ -237,6 +237,27 @@ def test_split():
     assert seen == ["One two.", "Three four.", "Five."]
     with pytest.raises(InputError, match="`split` must return the parts of the text"):
         translate(document, split=str.split)
+
+
+@pytest.mark.parametrize(
+    ("document", "translations", "expected"),
+    [
+        ("<p>你<b>好</b>。再见！</p>", ["Hello.", "Bye!"], "<p>Hello. Bye!</p>"),
+        ("<p>「你好。」再见！</p>", ["'Hello.'", "Bye!"], "<p>'Hello.' Bye!</p>"),
+        ("<p>你好。再见！</p>", ["早。」", "再见！"], "<p>早。」再见！</p>"),
+        ("<p>Hello. Bye!</p>", ["你好。", "再见！"], "<p>你好。再见！</p>"),
+        ("<p>Hello. Bye!</p>", ["Hallo.", "再见！"], "<p>Hallo. 再见！</p>"),
+    ],
+)
+def test_spaces_between_sentences(document, translations, expected):
+    """As in documents: none after a full-width stop, and one elsewhere."""
+    found = iter(translations)
+    translated = translate(
+        document,
+        lambda texts: [AlignedTranslation(next(found)) for _ in texts],
+        split=re.compile(r"(?<=[。！]」)|(?<=[。！])(?!」)|(?<=\.\s)").split,
+    )
+    assert re.sub("</?b>", "", translated) == expected
 
 
 @pytest.mark.slow

@@ -77,6 +77,9 @@ def test_client(server):
         shouted = "<h1>THE <b>RED</b> HOUSE</h1><p>NASA</p>"
         assert translator.translate(shouted) == "<h1>HOUSE <b>RED</b> THE</h1><p>NASA</p>"
         assert behaviour.requests[-1] == [b"The red house", b"NASA"]
+        acronyms = "<p>NASA 和 IBM 的人</p>"
+        assert translator.translate(acronyms) == "<p>的人 IBM 和 NASA</p>"
+        assert behaviour.requests[-1] == ["NASA 和 IBM 的人".encode()]
         kept = translate_by_server(client, keep_capitals=True)
         MarkupTranslator(kept).translate(shouted)
         assert behaviour.requests[-1] == [b"THE RED HOUSE", b"NASA"]

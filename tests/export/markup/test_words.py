@@ -18,7 +18,11 @@ from tests.export.markup.test_placement import html
         ("a {name}, v{x}", ["a", "{name}", ",", "v", "{x}"]),
         ("${x}s {{a}}", ["${x}", "s", "{{a}}"]),
         ("%s-x 50% %(n)s.", ["%s-x", "50", "%", "%(n)s", "."]),
-        ("see https://a.b/c?d=(e). Next", ["see", "https://a.b/c?d=(e", ")", ".", "Next"]),
+        ("see https://a.b/c?d=(e). Next", ["see", "https://a.b/c?d=(e)", ".", "Next"]),
+        ("(www.a.de/b?x=1&y=2)", ["(", "www.a.de/b?x=1&y=2", ")"]),
+        ("请看https://a.b/c，我", ["请", "看", "https://a.b/c", "，", "我"]),
+        ("「https://a.b/c」是", ["「", "https://a.b/c", "」", "是"]),
+        ("{{ user }} %5.2f %-5d", ["{{ user }}", "%5.2f", "%-5d"]),
         ("{ } {a b} x{y 100 % d", ["{", "}", "{", "a", "b", "}", "x", "{", "y", "100", "%", "d"]),
     ],
 )
