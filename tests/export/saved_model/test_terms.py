@@ -37,13 +37,21 @@ def translator(talkative):
     return Translator(*load_model(talkative))
 
 
+SERVED = ["translate_options", "terms", "document_terms"]
+
+
 @pytest.fixture(scope="module")
-def signatures(translator, tmp_path_factory):
-    """Those of a SavedModel."""
-    path = str(tmp_path_factory.mktemp("terms") / "1")
-    served = ServedTranslator(translator, ["terms", "translate_options"])
-    tf.saved_model.save(served, path, signatures=served.functions)
-    return tf.saved_model.load(path).signatures
+def served(talkative, tmp_path_factory):
+    """An exported and verified model."""
+    folder = tmp_path_factory.mktemp("terms") / "served"
+    command = ["export", "--model-dir", str(talkative), "--output", str(folder)]
+    assert main([*command, "--signatures", *SERVED]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def signatures(served):
+    return tf.saved_model.load(str(served / "1")).signatures
 
 
 @pytest.fixture(scope="module")
@@ -326,13 +334,11 @@ def test_hostile_terms_through_the_client(signatures, protocol):
 
 
 @pytest.mark.slow
-def test_commands(talkative, signatures, tmp_path, capsys):
-    """Exported and verified; the same lines by the model directory and by a server."""
-    command = ["export", "--model-dir", str(talkative), "--output", str(tmp_path / "served")]
-    assert main([*command, "--signatures", "terms", "document_terms"]) == 0
-    record = json.loads((tmp_path / "served" / "1" / "model.json").read_text())
-    assert record["signatures"] == ["terms", "document_terms"]
-    warm_up = tmp_path / "served" / "1" / "assets.extra" / "tf_serving_warmup_requests"
+def test_commands(talkative, served, signatures, tmp_path, capsys):
+    """The same lines by the model directory and by a server."""
+    record = json.loads((served / "1" / "model.json").read_text())
+    assert record["signatures"] == SERVED
+    warm_up = served / "1" / "assets.extra" / "tf_serving_warmup_requests"
     assert b"protect" in warm_up.read_bytes()
     (tmp_path / "in").write_text("The lamp costs 3 euros.\n\n{name} is 5\n")
     (tmp_path / "terms").write_text("lamp\tStuhl\nis\ta\u200bb\n")
@@ -342,8 +348,7 @@ def test_commands(talkative, signatures, tmp_path, capsys):
     assert main(["translate", "--model-dir", str(talkative), *options, str(tmp_path / "a")]) == 0
     note = "tf-transformer: translations that lack terms or protected spans: 1\n"
     assert capsys.readouterr().err == note
-    served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures
-    with serve("rest", behaviour_of(served)) as address:
+    with serve("rest", behaviour_of(signatures)) as address:
         assert main(["translate", "--server", address, *options, str(tmp_path / "b")]) == 0
         assert capsys.readouterr().err == note
     lines = (tmp_path / "a").read_text().split("\n")
@@ -356,14 +361,14 @@ def test_commands(talkative, signatures, tmp_path, capsys):
     text = (tmp_path / "c").read_text()
     assert all(phrase in text for phrase in ("Stuhl", "3", "STUHL", "{name}", "5"))
     assert text.split("\n")[1] == ""
-    with serve("rest", behaviour_of(served)) as address:
+    with serve("rest", behaviour_of(signatures)) as address:
         assert main(["translate", "--server", address, *options, str(tmp_path / "d")]) == 0
         assert capsys.readouterr().err == note
         assert (tmp_path / "d").read_text() == text
         options = ["--keep-capitals", *options]
         assert main(["translate", "--server", address, *options, str(tmp_path / "e")]) == 0
     assert "STUHL" not in (tmp_path / "e").read_text()
-    found = answer_to_the_guide(tmp_path / "served", "document_terms")
+    found = answer_to_the_guide(served, "document_terms")
     assert found["translation"].numpy()[0].count(b"Satz") == 1
     assert found["terms_unmet"].numpy() == [b""] and found["terms_ignored"].numpy() == [0]
 
