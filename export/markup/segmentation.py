@@ -13,12 +13,13 @@ from export.markup.structure import (
     root_name,
     separating_tags,
 )
-from export.markup.words import URL
+from tf_transformer.terms.span_patterns import URL
 from tf_transformer.text.word_characters import LOCALIZED_NUMBER
 
 # Text of an atom that is longer is kept from the translator: it is no part of a sentence.
 _MAX_ATOM_LENGTH = 80
 # What alone is no text to translate.
+_URL = re.compile(URL, re.ASCII)
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++")
 _LOCALIZED_NUMBER = re.compile(LOCALIZED_NUMBER)
 # As XML reads them: each is a line feed of the text.
@@ -124,7 +125,7 @@ def _finished(segment: Segment) -> Iterator[str | Segment]:
 
 def are_translatable(texts: Sequence[str]) -> list[bool]:
     """Returns whether texts have letters that are not of an address, or a number such as 3.5."""
-    rests = [_EMAIL.sub("", URL.sub("", text)) for text in texts]
+    rests = [_EMAIL.sub("", _URL.sub("", text)) for text in texts]
     return [
         _LOCALIZED_NUMBER.search(rest) is not None or any(map(str.isalpha, rest)) for rest in rests
     ]

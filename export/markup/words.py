@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tf_transformer.terms.span_patterns import PLACEHOLDER, url_pattern
+from tf_transformer.terms.span_patterns import PLACEHOLDER, URL
 
 # Han and kana, and the scripts of Southeast Asia that write no spaces; first and last character.
 _NO_SPACES = (
@@ -23,10 +23,7 @@ _JOINING = frozenset("'’ʼ-‐‑.,:/_@&+#%·")
 # Classes: w letter or digit, i character of a script without spaces, m mark or invisible, j sign
 # that joins, p other sign, s space.
 _WORD = re.compile("m*w[wm]*(?:j[wm]+)*|im*|m+|[jp]m*")
-# What ends a URL, as \p{Han} and the like do in a graph.
-_UNSPACED = "".join(f"{chr(first)}-{chr(last)}" for first, last in (*_NO_SPACES, (0x0F00, 0x0FFF)))
-URL = re.compile(url_pattern(_UNSPACED), re.ASCII)
-_UNIT = re.compile(f"{URL.pattern}|{PLACEHOLDER}", re.ASCII)
+_UNIT = re.compile(f"{URL}|{PLACEHOLDER}", re.ASCII)
 _UNIT_SIGNS = re.compile(r"[{%]|://|www\.", re.IGNORECASE)
 
 
@@ -66,21 +63,19 @@ _CLASSES = _Classes()
 
 def split_words(text: str) -> list[Span]:
     """Returns the words of a text; only white space is in none."""
-    words = [Span(*match.span()) for match in _WORD.finditer(text.translate(_CLASSES))]
-    if not _UNIT_SIGNS.search(text):
-        return words
-    found: list[Span] = []
-    units = [match.span() for match in _UNIT.finditer(text)]
-    number = 0
-    for word in words:
-        while number < len(units) and units[number][1] <= word.start:
-            number += 1
-        joins = found and number < len(units) and units[number][0] < found[-1].end
-        if joins and word.start < units[number][1]:
-            found[-1] = Span(found[-1].start, word.end)
-        else:
-            found.append(word)
-    return found
+    classes = text.translate(_CLASSES)
+    units = _UNIT.finditer(text) if _UNIT_SIGNS.search(text) else ()
+    words: list[Span] = []
+    end = 0
+    for unit in units:
+        words += _words_of(classes, end, unit.start())
+        words.append(Span(*unit.span()))
+        end = unit.end()
+    return words + _words_of(classes, end, len(text))
+
+
+def _words_of(classes, start, end):
+    return [Span(*match.span()) for match in _WORD.finditer(classes, start, end)]
 
 
 def is_part_of_word(char: str) -> bool:

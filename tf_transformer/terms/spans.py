@@ -4,15 +4,15 @@ import tensorflow as tf
 
 from tf_transformer.terms.entries import valid_text
 from tf_transformer.terms.limits import SPAN_BITS
-from tf_transformer.terms.span_patterns import PLACEHOLDER, url_pattern
-from tf_transformer.text.word_characters import LOCALIZED_NUMBER, UNSPACED_CLASS
+from tf_transformer.terms.span_patterns import IN_BRACES, PLACEHOLDER, URL
+from tf_transformer.text.word_characters import LOCALIZED_NUMBER
 
 # Around spans that have been found, before and after those of the current kind; spaces in a source.
 _FOUND, _BEGIN, _END = "\x1f", "\x1e", "\x1d"
 _LOCAL_PART = r"[\p{Latin}\p{Greek}\p{Cyrillic}0-9._%+-]+"
 # Of the syntax of RE2, one for each kind of `SPAN_BITS`.
 _PATTERNS = {
-    "urls": url_pattern(UNSPACED_CLASS),
+    "urls": URL,
     "emails": rf"{_LOCAL_PART}(?:'{_LOCAL_PART})*"
     r"@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}",
     "placeholders": PLACEHOLDER,
@@ -77,11 +77,19 @@ def _parts(text, protect, kinds=tuple(SPAN_BITS)):
     """Returns text, span, text, span, ..., text of each row, `(rows, (parts))` strings."""
     text = tf.strings.regex_replace(valid_text(text), f"[{_FOUND}{_BEGIN}{_END}]", " ")
     for kind in kinds:
-        # Of the two groups, one is empty: what has been found stays, followed by an empty span.
-        kept = f"{_FOUND}[^{_FOUND}]*{_FOUND}{_SKIPPED.get(kind, '')}"
-        pattern = f"({kept})|({_PATTERNS[kind]})"
-        marked = tf.strings.regex_replace(text, pattern, rf"\1{_BEGIN}\2{_END}")
-        marked = tf.strings.regex_replace(marked, _BEGIN + _END, "")
-        marked = tf.strings.regex_replace(marked, f"[{_BEGIN}{_END}]", _FOUND)
+        marked = _marked(text, kind)
+        if kind in _ADDRESSES:
+            is_apart = tf.bitwise.bitwise_and(protect, SPAN_BITS["placeholders"]) != 0
+            marked = tf.where(is_apart, _marked(text, kind, f"|{IN_BRACES}"), marked)
         text = tf.where(tf.bitwise.bitwise_and(protect, SPAN_BITS[kind]) != 0, marked, text)
     return tf.strings.split(text, _FOUND)
+
+
+def _marked(text, kind, skipped=""):
+    """Marks the spans of a kind, but not within what matches the pattern of alternatives."""
+    # Of the two groups, one is empty: what has been found stays, followed by an empty span.
+    kept = f"{_FOUND}[^{_FOUND}]*{_FOUND}{_SKIPPED.get(kind, '')}{skipped}"
+    pattern = f"({kept})|({_PATTERNS[kind]})"
+    marked = tf.strings.regex_replace(text, pattern, rf"\1{_BEGIN}\2{_END}")
+    marked = tf.strings.regex_replace(marked, _BEGIN + _END, "")
+    return tf.strings.regex_replace(marked, f"[{_BEGIN}{_END}]", _FOUND)

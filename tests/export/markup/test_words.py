@@ -14,10 +14,10 @@ from tests.export.markup.test_placement import html
     [
         ("don't, 3.5 a@b.de!", ["don't", ",", "3.5", "a@b.de", "!"]),
         ("你好 x", ["你", "好", "x"]),
-        ("{y}{x}", ["{y}", "{x}"]),
+        ("{y}{x}%s%d's", ["{y}", "{x}", "%s", "%d", "'", "s"]),
         ("a {name}, v{x}", ["a", "{name}", ",", "v", "{x}"]),
         ("${x}s {{a}}", ["${x}", "s", "{{a}}"]),
-        ("%s-x 50% %(n)s.", ["%s-x", "50", "%", "%(n)s", "."]),
+        ("%s-x 50% %(n)s.", ["%s", "-", "x", "50", "%", "%(n)s", "."]),
         ("see https://a.b/c?d=(e). Next", ["see", "https://a.b/c?d=(e)", ".", "Next"]),
         ("(www.a.de/b?x=1&y=2)", ["(", "www.a.de/b?x=1&y=2", ")"]),
         ("请看https://a.b/c，我", ["请", "看", "https://a.b/c", "，", "我"]),
