@@ -308,11 +308,11 @@ WRONG = {
     ),
     "translate, languages of documents": (
         "translate --model-dir {model} --split-sentences --document-languages German",
-        "--document-languages German: no abbreviations are known; expected some of cs, da",
+        "--document-languages 'German': no abbreviations are known; expected some of cs, da",
     ),
     "translate, unknown language of documents": (
         "translate --model-dir {model} --split-sentences --document-languages en xx",
-        "--document-languages xx: no abbreviations are known; expected some of cs, da",
+        "--document-languages 'xx': no abbreviations are known; expected some of cs, da",
     ),
     "translate, languages of a server": (
         "translate --server localhost:8501 --split-sentences --document-languages en",
@@ -408,6 +408,14 @@ WRONG = {
     "average, weights of models": (
         "average --model-dir {new} --models {model} {model} --weights 1 0",
         "a model's weight: expected a positive number, got 0.0",
+    ),
+    "evaluate, no name": (
+        "evaluate --model-dir {model} --reference {text} --source=",
+        "argument --source: expected the name of a file, got ''",
+    ),
+    "train, no name of the source": (
+        "train --source= --target {text} --validation-target {text} --model-dir {new}",
+        "argument --source: expected the name of a file, got ''",
     ),
     "average, over a model": (
         "average --model-dir {model} --models {model} {model}",

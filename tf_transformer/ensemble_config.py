@@ -55,4 +55,6 @@ def normalized_weights(weights: Sequence[float] | None, number: int) -> list[flo
     for weight in given:
         if not (math.isfinite(weight) and weight > 0):
             raise InputError(f"a model's weight: expected a positive number, got {shown(weight)}")
-    return [weight / sum(given) for weight in given]
+    largest = max(given)  # whose sum with others may be infinite
+    total = sum(weight / largest for weight in given)
+    return [weight / largest / total for weight in given]

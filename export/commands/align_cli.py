@@ -9,6 +9,7 @@ from tf_transformer.command_line.command_options import (
     add_dtype,
     add_model_dirs,
     check_translator,
+    file_name,
     file_path,
     folder,
     given_models,
@@ -34,8 +35,10 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "run.",
     )
     add_model_dirs(parser)
-    parser.add_argument("--source", required=True, metavar="F", help="source text")
-    parser.add_argument("--target", required=True, metavar="F", help="its translations")
+    parser.add_argument("--source", required=True, type=file_name, metavar="F", help="source text")
+    parser.add_argument(
+        "--target", required=True, type=file_name, metavar="F", help="its translations"
+    )
     parser.add_argument(
         "--output", type=file_path, required=True, metavar="F", help="the alignments to write"
     )
@@ -49,7 +52,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         f"(default: {_DEFAULT_SYMMETRIZATION})",
     )  # fmt: skip
     parser.add_argument(
-        "--reference", metavar="F",
+        "--reference", type=file_name, metavar="F",
         help="alignments by hand, with `i-j` for sure and `i?j` for possible links; prints the "
         "alignment error rate",
     )  # fmt: skip

@@ -15,6 +15,7 @@ from tf_transformer.command_line.command_options import (
     add_model_dir,
     add_search_options,
     add_xla,
+    file_name,
     given_search,
     given_xla,
 )
@@ -34,7 +35,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_model_dir(parser, "the language model")
     add_adapter(parser)
     parser.add_argument(
-        "--input", metavar="F",
+        "--input", type=file_name, metavar="F",
         help="texts to continue: plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default, "
         "and -: standard input)",
     )  # fmt: skip

@@ -4,7 +4,7 @@ import argparse
 
 from export.lines.line_batches import open_lines
 from export.lines.line_output import check_output, open_output, write_line
-from tf_transformer.command_line.command_options import file_path
+from tf_transformer.command_line.command_options import file_name, file_path
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -22,7 +22,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="a classifier of `train-language-id`",
     )  # fmt: skip
     parser.add_argument(
-        "--input", metavar="F",
+        "--input", type=file_name, metavar="F",
         help="lines of text: plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default, and "
         "-: standard input)",
     )  # fmt: skip

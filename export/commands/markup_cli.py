@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from export.commands.options.client import given_client_options
 from export.commands.options.documents import given_document_languages
-from export.commands.options.terms import TermLines
+from export.commands.options.terms import TermLines, report_incomplete
 from export.lines.line_batches import open_lines
 from export.lines.line_output import check_output, open_output
 from tf_transformer.command_line.command_options import given_models, given_search, text
@@ -123,9 +123,7 @@ def run_markup(
             f"{translated.num_truncated}",
             file=sys.stderr,
         )
-    if terms:
-        terms.num_incomplete = translated.num_incomplete
-        terms.report()
+    report_incomplete(translated.num_incomplete)
 
 
 def _read(file: io.BufferedIOBase) -> bytes:

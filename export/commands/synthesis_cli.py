@@ -16,6 +16,7 @@ from tf_transformer.command_line.command_options import (
     add_search_options,
     check_languages,
     check_translator,
+    file_name,
     find_source_tags,
     folder,
     given_models,
@@ -59,8 +60,12 @@ def _add_distill(commands):
             f"--{name}", type=folder, nargs="+", action="append", default=[], metavar="DIR",
             help=what,
         )  # fmt: skip
-    parser.add_argument("--source", required=True, metavar="F", help="source of the training text")
-    parser.add_argument("--target", required=True, metavar="F", help="target of the training text")
+    parser.add_argument(
+        "--source", required=True, type=file_name, metavar="F", help="source of the training text"
+    )
+    parser.add_argument(
+        "--target", required=True, type=file_name, metavar="F", help="target of the training text"
+    )
     _add_output(parser)
     parser.add_argument(
         "--keep", choices=_KEPT, default="best",
@@ -92,7 +97,9 @@ def _add_back_translate(commands):
         "interrupted run.",
     )
     add_model_dirs(parser)
-    parser.add_argument("--input", required=True, metavar="F", help="text of the target language")
+    parser.add_argument(
+        "--input", required=True, type=file_name, metavar="F", help="text of the target language"
+    )
     _add_output(parser)
     parser.add_argument(
         "--tag", type=text, default="<bt>", metavar="T",

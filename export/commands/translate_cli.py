@@ -25,6 +25,7 @@ from export.commands.options.terms import (
     add_term_options,
     connect_with_terms,
     given_terms,
+    report_incomplete,
 )
 from export.commands.server_lines import connect
 from export.lines.line_batches import open_lines, unless_empty
@@ -41,6 +42,7 @@ from tf_transformer.command_line.command_options import (
     add_xla,
     check_languages,
     check_translator,
+    file_name,
     find_source_tags,
     given_models,
     given_search,
@@ -114,7 +116,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_bulk_options(parser, source)
     add_client_options(parser)
     parser.add_argument(
-        "--input", metavar="F",
+        "--input", type=file_name, metavar="F",
         help="source text: plain, .gz or .zst; F.tsv:2 is column 2 of a TSV file (default, and "
         "-: standard input). With --runner also F.jsonl:NAME and F.parquet:NAME",
     )  # fmt: skip
@@ -191,10 +193,16 @@ def _run_translate(options):
             batches = unless_empty(lines, lines.batches(checked.prepare))
             translate = _load(options, checked) if batches else lambda lines, numbers: ()
         with open_batch_output(options.output, request) as output:
-            write_translations(lines, batches or iter(()), translate, output, options.n_best)
-            num_truncated = output.num_truncated
-    if terms:
-        terms.report()
+            write_translations(
+                lines,
+                batches or iter(()),
+                translate,
+                output,
+                options.n_best,
+                num_incomplete=lambda: terms.num_incomplete if terms else 0,
+            )
+            num_truncated, num_incomplete = output.num_truncated, output.num_incomplete
+    report_incomplete(num_incomplete)
     if num_truncated:
         what = (
             "lines whose end was not translated, or with a sentence that exceeded the model's "

@@ -21,6 +21,7 @@ def write_translations(
     output: BatchOutput,
     n_best: int | None = None,
     description: str | None = None,
+    num_incomplete: Callable[[], int] = lambda: 0,
 ) -> None:
     """Writes the translations of each batch that has none yet.
 
@@ -32,12 +33,13 @@ def write_translations(
         n_best: number of translations of a blank line, with the number of the line and the score
             before each translation; None writes one translation per line, and only its text.
         description: what is being done, for the progress bar.
+        num_incomplete: returns how many translations so far lack a term or a protected span.
     """
     batches = output.remaining(batches)
     with progress_bar(lines, output.num_lines, description) as update:
         for batch in batches:
             number = lines.first + output.num_lines
-            num_truncated = 0
+            num_truncated, before = 0, num_incomplete()
             for translations in _translate_batch(batch, number, translate, n_best or 1):
                 number += 1
                 for rank, (translation, score, truncated) in enumerate(translations):
@@ -46,7 +48,7 @@ def write_translations(
                     if n_best:
                         line = f"{number}\t{score:.4f}\t{line}"
                     write_line(output.file, line)
-            output.finish(batch, num_truncated)
+            output.finish(batch, num_truncated, num_incomplete() - before)
             update(len(batch))
 
 

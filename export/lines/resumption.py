@@ -33,12 +33,14 @@ class Progress(NamedTuple):
         num_bytes: size of their results.
         num_truncated: sources that exceeded the model's limit.
         digest: BLAKE2 digest of these lines.
+        num_incomplete: translations that lack a term or a protected span.
     """
 
     num_lines: int
     num_bytes: int
     num_truncated: int
     digest: str
+    num_incomplete: int = 0
 
 
 class BatchOutput:
@@ -50,20 +52,22 @@ class BatchOutput:
     Attributes:
         num_lines: number of lines with results so far.
         num_truncated: how many of them exceeded the model's limit.
+        num_incomplete: how many of their translations lack a term or a protected span.
     """
 
     def __init__(self, file: BinaryIO):
         self.file = file
-        self.num_lines = self.num_truncated = 0
+        self.num_lines = self.num_truncated = self.num_incomplete = 0
 
     def remaining(self, batches: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
         """Returns the batches that have no results yet."""
         return batches
 
-    def finish(self, batch: list[bytes], num_truncated: int) -> None:
+    def finish(self, batch: list[bytes], num_truncated: int, num_incomplete: int) -> None:
         """Records that all results of a batch have been written to `file`."""
         self.num_lines += len(batch)
         self.num_truncated += num_truncated
+        self.num_incomplete += num_incomplete
         self.file.flush()
 
 
@@ -104,6 +108,7 @@ class ResumableOutput(BatchOutput):
             self._add(batch[:num_missing])
             self.num_lines += len(batch[:num_missing])
         self.num_truncated = self._former.num_truncated
+        self.num_incomplete = self._former.num_incomplete
         if num_missing or self._digest.hexdigest() != self._former.digest:
             raise InputError(
                 f"{self._partial} contains results for another input; give that input, or remove "
@@ -116,13 +121,17 @@ class ResumableOutput(BatchOutput):
         for line in batch:
             self._digest.update(line + b"\n")
 
-    def finish(self, batch: list[bytes], num_truncated: int) -> None:
+    def finish(self, batch: list[bytes], num_truncated: int, num_incomplete: int) -> None:
         """Writes the results of a batch to disk, then records it."""
-        super().finish(batch, num_truncated)
+        super().finish(batch, num_truncated, num_incomplete)
         os.fsync(self.file.fileno())
         self._add(batch)
         progress = Progress(
-            self.num_lines, self.file.tell(), self.num_truncated, self._digest.hexdigest()
+            self.num_lines,
+            self.file.tell(),
+            self.num_truncated,
+            self._digest.hexdigest(),
+            self.num_incomplete,
         )
         content = {
             "format_version": _FORMAT_VERSION,
@@ -191,7 +200,9 @@ def _read_progress(partial, request):
         state = read_json(path)
         former, progress = dict(state["request"]), Progress(**state["progress"])
         is_valid = state["format_version"] == _FORMAT_VERSION
-        is_valid &= all(type(number) is int and number >= 0 for number in progress[:3])
+        is_valid &= all(
+            type(number) is int and number >= 0 for number in (*progress[:3], progress[4])
+        )
     except (LookupError, TypeError, ValueError) as error:
         raise InputError(f"{path}: damaged; remove it to start again") from error
     if not is_valid or partial.stat().st_size < progress.num_bytes:

@@ -191,7 +191,7 @@ def test_another_request_is_refused(files, tmp_path, capsys, talkative):
     record = {"format_version": 1, "request": request}
     (folder / "synthesis.json").write_text(json.dumps(record))
     assert distill(files, folder, "--teacher", talkative) == 2
-    assert f"{folder} was begun with " in capsys.readouterr().err
+    assert f"{folder} was begun without beam_size" in capsys.readouterr().err
     assert json.loads((folder / "synthesis.json").read_text()) == record
     (folder / "synthesis.json").write_text("{}")
     assert distill(files, folder, "--teacher", talkative) == 2

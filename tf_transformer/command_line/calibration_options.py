@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from tf_transformer.command_line.command_options import file_name
 from tf_transformer.errors import InputError
 from tf_transformer.inference.calibration import DEFAULT_PERCENTILE, Calibration
 from tf_transformer.text.text_file import TextFile
@@ -14,7 +15,7 @@ if TYPE_CHECKING:  # `--help` must not import SentencePiece
 def add_calibration(parser: argparse.ArgumentParser) -> None:
     """Adds `--calibrate` and `--calibration-percentile`."""
     parser.add_argument(
-        "--calibrate", metavar="F",
+        "--calibrate", type=file_name, metavar="F",
         help="with --dtype int8, source text, such as a few hundred sentences of the validation "
         "set, whose translation shows the ranges of activations; 8-bit products then take fewer "
         "operations (default: a range for every row, computed at run time)",

@@ -48,15 +48,24 @@ def folder(value: str) -> pathlib.Path:
     return pathlib.Path(value)
 
 
-def file_path(value: str) -> pathlib.Path:
-    """Converts the value of an option that names a file, or a file or a folder.
+def file_name(value: str) -> str:
+    """Checks the value of an option that names a file, such as `F.tsv:2`.
 
     Raises:
         argparse.ArgumentTypeError: it is empty, which `pathlib` takes for the current folder.
     """
     if not value:
         raise argparse.ArgumentTypeError("expected the name of a file, got ''")
-    return pathlib.Path(value)
+    return value
+
+
+def file_path(value: str) -> pathlib.Path:
+    """Converts the value of an option that names a file, or a file or a folder.
+
+    Raises:
+        argparse.ArgumentTypeError: see `file_name`.
+    """
+    return pathlib.Path(file_name(value))
 
 
 def add_model_dir(parser: argparse.ArgumentParser, description: str) -> None:

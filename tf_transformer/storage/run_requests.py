@@ -28,11 +28,17 @@ def check_same_request(
     for name in sorted(former.keys() | request.keys()):
         values = former.get(name), request.get(name)
         if values[0] != values[1]:
-            raise InputError(f"{begun} was begun with {_difference(name, *values)}; {advice}")
+            raise InputError(f"{begun} was begun {_difference(name, *values)}; {advice}")
 
 
 def _difference(name: str, former: Any, value: Any) -> str:
     """Describes two values of a request; digests tell nobody anything, so they are left out."""
     if any(_DIGEST.search(str(x)) for x in (former, value)):
-        return f"different {name.removesuffix('_digest_blake2b').replace('_', ' ')}"
-    return f"{name} {shown(former)}, not {shown(value)}"
+        return f"with different {name.removesuffix('_digest_blake2b').replace('_', ' ')}"
+    return f"{_with(name, former)}, not {_with(name, value)}"
+
+
+def _with(name: str, value: Any) -> str:
+    if value is None or value is False:
+        return f"without {name}"
+    return f"with {name}" if value is True else f"with {name} {shown(value)}"

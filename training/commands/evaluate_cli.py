@@ -15,6 +15,7 @@ from tf_transformer.command_line.command_options import (
     add_xla,
     check_languages,
     check_translator,
+    file_name,
     file_path,
     find_source_tags,
     given_models,
@@ -56,8 +57,10 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "reference. The scores are appended to DIR/scores.jsonl, with their provenance.",
     )
     add_model_dirs(parser)
-    parser.add_argument("--source", metavar="F", help="sentences to translate")
-    parser.add_argument("--reference", required=True, metavar="F", help="their translations")
+    parser.add_argument("--source", type=file_name, metavar="F", help="sentences to translate")
+    parser.add_argument(
+        "--reference", required=True, type=file_name, metavar="F", help="their translations"
+    )
     add_languages(parser)
     add_search_options(parser)
     add_dtype(parser)
@@ -75,7 +78,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="sacreBLEU's tokenizer for BLEU; zh for Chinese (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--compare", nargs="+", action="extend", default=[], metavar="HYPOTHESES",
+        "--compare", type=file_name, nargs="+", action="extend", default=[], metavar="HYPOTHESES",
         help="other systems' translations of the source, to test whether the difference is "
         "significant by paired bootstrap and approximate randomization",
     )  # fmt: skip

@@ -9,7 +9,7 @@ from tf_transformer.apache_beam.runner_options import (
     check_runner,
     pipeline_options,
 )
-from tf_transformer.command_line.command_options import file_path, folder, text
+from tf_transformer.command_line.command_options import file_name, file_path, folder, text
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
@@ -34,11 +34,11 @@ def _add_prepare(commands):
         "column 2 of a TSV file. An interrupted command resumes when it is run again.",
     )
     parser.add_argument(
-        "--source", nargs="+", metavar="F",
+        "--source", nargs="+", type=file_name, metavar="F",
         help="files of source sentences; without them, the corpus is for a language model",
     )  # fmt: skip
     parser.add_argument(
-        "--target", nargs="+", required=True, metavar="F",
+        "--target", nargs="+", required=True, type=file_name, metavar="F",
         help="files of target sentences, in the order of the sources",
     )  # fmt: skip
     parser.add_argument(

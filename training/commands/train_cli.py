@@ -11,7 +11,7 @@ import re
 import shlex
 import sys
 
-from tf_transformer.command_line.command_options import add_model_dir, file_path, folder
+from tf_transformer.command_line.command_options import add_model_dir, file_name, file_path, folder
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.storage.own_files import replacing_own
@@ -39,7 +39,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )
     add_corpus(parser)
     parser.add_argument(
-        "--alignments", metavar="F",
+        "--alignments", type=file_name, metavar="F",
         help="word alignments of the pairs, such as `0-0 1-2`, by eflomal or `align`, which a head "
         "of the cross-attention learns",
     )  # fmt: skip

@@ -6,6 +6,7 @@ from tf_transformer.command_line.command_options import (
     add_model_dir,
     add_search_options,
     check_translator,
+    file_name,
     file_path,
     given_search,
 )
@@ -25,8 +26,12 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "held out to measure the error. `export --confidence` takes the file.",
     )
     add_model_dir(parser, "the trained model")
-    parser.add_argument("--source", required=True, metavar="F", help="source text, not trained on")
-    parser.add_argument("--reference", required=True, metavar="F", help="its references")
+    parser.add_argument(
+        "--source", required=True, type=file_name, metavar="F", help="source text, not trained on"
+    )
+    parser.add_argument(
+        "--reference", required=True, type=file_name, metavar="F", help="its references"
+    )
     parser.add_argument(
         "--output", type=file_path, required=True, metavar="F", help="the file to write"
     )

@@ -2,7 +2,12 @@
 
 import argparse
 
-from tf_transformer.command_line.command_options import add_model_dir, check_translator, file_path
+from tf_transformer.command_line.command_options import (
+    add_model_dir,
+    check_translator,
+    file_name,
+    file_path,
+)
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.shortlists.table import MAX_CANDIDATES, shortlist_lines
@@ -21,8 +26,10 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "whole vocabulary. The file has the format of CTranslate2's vmap.txt.",
     )
     add_model_dir(parser, "the trained model")
-    parser.add_argument("--source", required=True, metavar="F", help="source text")
-    parser.add_argument("--target", required=True, metavar="F", help="its translations")
+    parser.add_argument("--source", required=True, type=file_name, metavar="F", help="source text")
+    parser.add_argument(
+        "--target", required=True, type=file_name, metavar="F", help="its translations"
+    )
     parser.add_argument(
         "--output", type=file_path, required=True, metavar="F", help="the shortlist to write"
     )
@@ -36,10 +43,10 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "(default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--validation-source", metavar="F",
+        "--validation-source", type=file_name, metavar="F",
         help="another source text, to measure how many target pieces the shortlist covers",
     )  # fmt: skip
-    parser.add_argument("--validation-target", metavar="F", help="its translations")
+    parser.add_argument("--validation-target", type=file_name, metavar="F", help="its translations")
     parser.set_defaults(run=_run)
 
 

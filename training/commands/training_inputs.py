@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from tf_transformer.command_line.command_options import file_path
+from tf_transformer.command_line.command_options import file_name, file_path
 from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 from tf_transformer.printable import shown
@@ -25,9 +25,11 @@ def add_corpus(parser: argparse.ArgumentParser) -> "argparse._MutuallyExclusiveG
     Returns:
         The group of alternatives for where the corpus is, one of which is required.
     """
-    parser.add_argument("--source", metavar="F", help=f"source sentences{_NO_SOURCE}")
+    parser.add_argument(
+        "--source", type=file_name, metavar="F", help=f"source sentences{_NO_SOURCE}"
+    )
     corpus = parser.add_mutually_exclusive_group(required=True)
-    corpus.add_argument("--target", metavar="F", help="target sentences")
+    corpus.add_argument("--target", type=file_name, metavar="F", help="target sentences")
     corpus.add_argument(
         "--prepared", nargs="+", metavar="DIR[=WEIGHT]",
         help="folders that `prepare` made, instead of --source and --target; pairs of a folder "
@@ -40,7 +42,7 @@ def add_corpus(parser: argparse.ArgumentParser) -> "argparse._MutuallyExclusiveG
     )  # fmt: skip
     for side in ("source", "target"):
         parser.add_argument(
-            f"--validation-{side}", required=side == "target", metavar="F",
+            f"--validation-{side}", required=side == "target", type=file_name, metavar="F",
             help=f"{side} sentences of the validation set, which is scored at each checkpoint",
         )  # fmt: skip
     return corpus

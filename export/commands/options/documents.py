@@ -5,6 +5,7 @@ import argparse
 from tf_transformer.command_line.command_options import text
 from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
 
 _WITHOUT_ABBREVIATIONS = ("zh", "ja")
 
@@ -30,7 +31,7 @@ def given_document_languages(options: argparse.Namespace) -> tuple[str, ...]:
     for code in options.document_languages:
         if code not in known:
             raise InputError(
-                f"--document-languages {code}: no abbreviations are known; expected some of "
+                f"--document-languages {shown(code)}: no abbreviations are known; expected some of "
                 f"{', '.join(known)}"
             )
     return tuple(sorted(set(options.document_languages)))

@@ -45,7 +45,7 @@ class Terms(NamedTuple):
 
     def facts(self) -> dict[str, Any]:
         """Returns what translations depend on, for `check_resumption`."""
-        return {"terms": self.glossary.digest(), "protect": self.protect}
+        return {"terms": self.glossary.digest(), "protect": self.protect or None}
 
     def inputs(self, lines: list[bytes]) -> dict[str, list]:
         """Returns the inputs of the signature for lines, without search options."""
@@ -120,14 +120,14 @@ class TermLines:
 
         return translate
 
-    def report(self) -> None:
-        """Prints how many translations lack terms, if any do."""
-        if self.num_incomplete:
-            print(
-                "tf-transformer: translations that lack terms or protected spans: "
-                f"{self.num_incomplete}",
-                file=sys.stderr,
-            )
+
+def report_incomplete(number: int) -> None:
+    """Prints how many translations lack terms, if any do."""
+    if number:
+        print(
+            f"tf-transformer: translations that lack terms or protected spans: {number}",
+            file=sys.stderr,
+        )
 
 
 @contextlib.contextmanager

@@ -91,6 +91,32 @@ def test_a_resumed_run_translates_the_remaining_lines_only(
     assert f"resuming after {done:,} lines" in capsys.readouterr().err
 
 
+def test_a_resumed_run_reports_on_all_lines(text, tmp_path, monkeypatch, capsys):
+    """How many were truncated, and how many lack terms, before the interruption, too."""
+    inputs = {"text": "DT_STRING", "terms": "DT_STRING", "protect": "DT_INT32"}
+    outputs = {"translation": "DT_STRING", "score": "DT_FLOAT", "truncated": "DT_BOOL"}
+    outputs |= {"terms_unmet": "DT_STRING", "terms_ignored": "DT_INT32"}
+
+    def answer(text, terms, protect):
+        number = len(text)
+        return {
+            **{"translation": text, "score": [0.0] * number, "truncated": [True] * number},
+            **{"terms_unmet": [b"x"] * number, "terms_ignored": [0] * number},
+        }
+
+    specs = [{name: (dtype, ()) for name, dtype in side.items()} for side in (inputs, outputs)]
+    behaviour = Behaviour(specs={"terms": tuple(specs)}, answers={"terms": answer})
+    with serve("rest", behaviour) as server:
+        interrupted(monkeypatch, server, text, tmp_path / "output", "--protect", "urls")
+        capsys.readouterr()
+        assert translate(server, text, tmp_path / "output", "--protect", "urls") == 0
+    error = capsys.readouterr().err
+    number = sum(map(bool, LINES))
+    assert "resuming after" in error
+    assert f"translations that lack terms or protected spans: {number}\n" in error
+    assert f"truncated: {number}\n" in error
+
+
 @pytest.mark.slow
 def test_killed_again_and_again(server, tmp_path):
     """Every line is there once, in order."""
@@ -122,7 +148,8 @@ def test_other_options(server, text, tmp_path, monkeypatch, capsys, options):
     before = partial.read_bytes()
     assert translate(server, text, output, *options) == 2
     name = options[0].removeprefix("--").replace("-", "_")
-    message = f"output.partial was begun with {name} None, not {options[1]!r}".replace("'2'", "2")
+    value = "2" if options[1] == "2" else repr(options[1])
+    message = f"output.partial was begun without {name}, not with {name} {value}"
     assert message in capsys.readouterr().err
     assert partial.read_bytes() == before
     assert translate(server, text, output) == 0
@@ -231,7 +258,7 @@ def test_a_shard_is_resumed(server, text, tmp_path, monkeypatch, capsys):
     output = tmp_path / "output"
     interrupted(monkeypatch, server, text, output, "--shard", "2/2", num_batches=1)
     assert translate(server, text, output, "--shard", "1/2") == 2
-    assert "begun with shard '2/2', not '1/2'" in capsys.readouterr().err
+    assert "begun with shard '2/2', not with shard '1/2'" in capsys.readouterr().err
     assert translate(server, text, output, "--shard", "2/2") == 0
     assert output.read_text() == expected(LINES[1000:])
 

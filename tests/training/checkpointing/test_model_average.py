@@ -49,7 +49,9 @@ def noisy(trained, tmp_path):
     )
 
 
-@pytest.mark.parametrize(("weights", "shares"), [((), (0.5, 0.5)), ((3, 1), (0.75, 0.25))])
+@pytest.mark.parametrize(
+    ("weights", "shares"), [((), (0.5, 0.5)), ((3, 1), (0.75, 0.25)), ((1e308, 1e308), (0.5, 0.5))]
+)
 def test_the_mean_of_two_models(trained, noisy, tmp_path, capsys, weights, shares):
     output = tmp_path / "mean"
     options = ["--weights", *weights] if weights else []

@@ -106,10 +106,11 @@ def test_another_tuning_is_not_mixed_in(tmp_path):
     (tmp_path / "study.db").touch()
     start_or_resume(tmp_path, request)
     with pytest.raises(
-        ValueError, match=r"begun with settings.model.d_model 8, not 16; give the same"
+        ValueError,
+        match=r"begun with settings.model.d_model 8, not with settings.model.d_model 16; give the same",
     ):
         start_or_resume(tmp_path, request | {"settings": {"model": {"d_model": 16}}})
-    with pytest.raises(ValueError, match=r"begun with seed 1, not None"):
+    with pytest.raises(ValueError, match=r"begun with seed 1, not without seed"):
         start_or_resume(tmp_path, {"settings": request["settings"]})
     (tmp_path / "tuning.json").write_text("{}")
     with pytest.raises(ValueError, match=r"tuning.json: not a record of a tuning"):
