@@ -35,6 +35,8 @@ def _difference(name: str, former: Any, value: Any) -> str:
     """Describes two values of a request; digests tell nobody anything, so they are left out."""
     if any(_DIGEST.search(str(x)) for x in (former, value)):
         return f"with different {name.removesuffix('_digest_blake2b').replace('_', ' ')}"
+    if all(x is not None and not isinstance(x, bool) for x in (former, value)):
+        return f"with {name} {shown(former)}, not {shown(value)}"
     return f"{_with(name, former)}, not {_with(name, value)}"
 
 

@@ -11,8 +11,8 @@ DIGEST, OTHER = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 @pytest.mark.parametrize(
     ("name", "former", "value", "difference"),
     [
-        ("beam_size", 4, 5, "beam_size 4, not with beam_size 5"),
-        ("seed", 0, 1, "seed 0, not with seed 1"),
+        ("beam_size", 4, 5, "beam_size 4, not 5"),
+        ("seed", 0, 1, "seed 0, not 1"),
         ("shard", "1/2", None, "shard '1/2', not without shard"),
         ("originals", True, False, "originals, not without originals"),
         ("weights", DIGEST, OTHER, "different weights"),

@@ -107,7 +107,7 @@ def test_another_tuning_is_not_mixed_in(tmp_path):
     start_or_resume(tmp_path, request)
     with pytest.raises(
         ValueError,
-        match=r"begun with settings.model.d_model 8, not with settings.model.d_model 16; give the same",
+        match=r"begun with settings.model.d_model 8, not 16; give the same",
     ):
         start_or_resume(tmp_path, request | {"settings": {"model": {"d_model": 16}}})
     with pytest.raises(ValueError, match=r"begun with seed 1, not without seed"):
