@@ -200,9 +200,8 @@ def _read_progress(partial, request):
         state = read_json(path)
         former, progress = dict(state["request"]), Progress(**state["progress"])
         is_valid = state["format_version"] == _FORMAT_VERSION
-        is_valid &= all(
-            type(number) is int and number >= 0 for number in (*progress[:3], progress[4])
-        )
+        counts = (*progress[:3], progress.num_incomplete)
+        is_valid &= all(type(number) is int and number >= 0 for number in counts)
     except (LookupError, TypeError, ValueError) as error:
         raise InputError(f"{path}: damaged; remove it to start again") from error
     if not is_valid or partial.stat().st_size < progress.num_bytes:

@@ -12,7 +12,7 @@ _MARKS = r"\x1d-\x1f"
 # blocks of scripts without spaces between words, with their punctuation and full-width signs.
 _SIGNS = '<>`"\u00ab\u00bb\u060c\u061b\u061f\u0964\u0965\u2010-\u2027\u2030-\u205e'
 _UNSPACED = (
-    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3200-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f"
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f"
     "\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff9f"
     "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
