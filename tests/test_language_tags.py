@@ -166,7 +166,7 @@ def test_choosing_among_candidates(model, tmp_path, capsys):
         given = ["--rerank-reverse-languages", *languages] if languages else []
         assert main([*command, *reverse, *given]) == 2
         assert "--rerank-reverse-languages: the model" in capsys.readouterr().err, languages
-    assert main([*command[:-2], "--mbr", "--mbr-samples", "4"]) == 0
+    assert main([*command[:-4], "--mbr", "--mbr-samples", "4"]) == 0
     assert (tmp_path / "out").read_text().split("\n")[1] == ""
 
 
