@@ -35,7 +35,7 @@ def test_unknown_command_and_option(capsys):
     assert "invalid choice: 'trian'" in fails(capsys, "trian")
     assert "unrecognized arguments: --beam" in fails(capsys, "average", "--model-dir", "x",
                                                      "--last", "1", "--beam")  # fmt: skip
-    assert "--last --best is required" in fails(capsys, "average", "--model-dir", "x")
+    assert "--last --best --models is required" in fails(capsys, "average", "--model-dir", "x")
 
 
 def test_missing_corpus(capsys, corpus, tmp_path):
