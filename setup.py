@@ -33,7 +33,7 @@ setup(
             "export.*",
         ]
     ),
-    package_data={"": ["py.typed"], "export.web": ["page/*"]},
+    package_data={"": ["py.typed", "*.pyi"], "export.web": ["page/*"]},
     install_requires=[
         "babel>=2.16",
         "google-crc32c>=1.5",
