@@ -62,7 +62,7 @@ _CLASSES = _Classes()
 
 
 def split_words(text: str) -> list[Span]:
-    """Returns the words of a text; only white space is in none."""
+    """Returns the words of a text; only white space is in none, but for that in {{ name }}."""
     classes = text.translate(_CLASSES)
     units = _UNIT.finditer(text) if _UNIT_SIGNS.search(text) else ()
     words: list[Span] = []

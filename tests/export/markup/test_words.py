@@ -1,7 +1,7 @@
 """The words between which tags may stand."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from export.markup.words import split_words
@@ -31,11 +31,17 @@ def test_by_hand(text, expected):
 
 
 @given(st.text(st.sampled_from("ab1 {}%$s.:/-'好\u0301\u200b"), max_size=30))
+@example("a {{ b }} c")
 def test_all_but_white_space_is_in_one_word(text):
+    """White space is in none, but in a placeholder such as {{ b }}."""
     words = split_words(text)
-    assert all(start < end for start, end in words)
+    assert all(start < end and text[start:end].strip() == text[start:end] for start, end in words)
     covered = [index for start, end in words for index in range(start, end)]
-    assert covered == [index for index, char in enumerate(text) if not char.isspace()]
+    assert covered == sorted(set(covered))
+    spaces = [text[index].isspace() for index in range(len(text)) if index not in set(covered)]
+    assert all(spaces)
+    inside = [text[start:end] for start, end in words if any(map(str.isspace, text[start:end]))]
+    assert all("{{" in word and word.endswith("}}") for word in inside)
 
 
 def test_elements_follow_their_placeholders():
