@@ -24,7 +24,6 @@ _OUTPUTS = {
     "terms_unmet": "DT_STRING",
     "terms_ignored": "DT_INT32",
 }
-_NEEDED = "{} need; export it with --signatures serving_default translate_options {}"
 
 
 class Terms(NamedTuple):
@@ -149,6 +148,6 @@ def connect_with_terms(
     name, given = TERMS, "--terms and --protect"
     if options.split_sentences:
         name, given = DOCUMENT_TERMS, f"{given} with --split-sentences"
-    needed = _NEEDED.format(given, name)
+    needed = f"{given} need; export it with --signatures serving_default translate_options {name}"
     with connect_to_signature(options, name, _OUTPUTS, needed) as (call, batch_size):
         yield lines.translating(call), batch_size
