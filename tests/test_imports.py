@@ -247,7 +247,7 @@ LARGEST_FOLDER = 16
 # What a sub-package of `tf_transformer` may import: its own modules and tiers before its own.
 TIERS = (
     {
-        *("errors", "printable", "backend", "private_interfaces"),
+        *("errors", "printable", "argument_types", "backend", "private_interfaces"),
         *("config_checks", "presets", "config", "ensemble_config"),
     },
     {"text"},

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from export.web.offered import Offered
 from export.web.settings import WebSettings
-from tf_transformer.decoding.argument_types import is_number, is_whole
+from tf_transformer.argument_types import is_number, is_whole
 from tf_transformer.decoding.search_options import RowOption
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown

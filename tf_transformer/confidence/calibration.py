@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tf_transformer.decoding.argument_types import is_number
+from tf_transformer.argument_types import is_number
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import replacing
 from tf_transformer.storage.json_files import read_json, write_json

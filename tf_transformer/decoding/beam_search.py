@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
-from tf_transformer.decoding.argument_types import is_number, is_whole
+from tf_transformer.argument_types import is_number, is_whole
 from tf_transformer.decoding.logits_processing import (
     IMPOSSIBLE,
     block_repeated_ngrams,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tf_transformer.decoding.argument_types import is_whole
+from tf_transformer.argument_types import is_whole
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 

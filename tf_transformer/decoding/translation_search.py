@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.decoding.argument_types import is_number
+from tf_transformer.argument_types import is_number
 from tf_transformer.decoding.beam_search import (
     Hypotheses,
     SearchOptions,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding.argument_types import is_whole
+from tf_transformer.argument_types import is_whole
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.documents.capital_spans import restore_spans

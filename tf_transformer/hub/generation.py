@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.decoding.argument_types import is_whole
+from tf_transformer.argument_types import is_whole
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS, RowOption
 from tf_transformer.decoding.translation_options import TranslationOptions

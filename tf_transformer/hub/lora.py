@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transformer.decoding.argument_types import is_whole
+from tf_transformer.argument_types import is_whole
 from tf_transformer.errors import InputError
 from tf_transformer.models.lora import (
     PARTS,

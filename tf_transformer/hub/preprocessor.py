@@ -8,7 +8,7 @@ import keras
 import keras_hub
 import tensorflow as tf
 
-from tf_transformer.decoding.argument_types import is_whole
+from tf_transformer.argument_types import is_whole
 from tf_transformer.errors import InputError
 from tf_transformer.hub.backbone import TransformerBackbone
 from tf_transformer.hub.presets import check_preset, described, known_entries

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding.argument_types import is_whole
+from tf_transformer.argument_types import is_whole
 from tf_transformer.decoding.beam_search import SearchOptions, beam_search, check_search_arguments
 from tf_transformer.decoding.compilation_rule import CompilationRule
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tqdm
 
-from tf_transformer.decoding.argument_types import is_whole
+from tf_transformer.argument_types import is_whole
 from tf_transformer.decoding.beam_search import check_search_arguments
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.translation_options import TranslationOptions
