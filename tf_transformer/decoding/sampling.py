@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from tf_transformer.decoding.beam_search import StepModel
 from tf_transformer.decoding.logits_processing import IMPOSSIBLE, merge_end_ids
+from tf_transformer.decoding.weighted_choice import weighted_choice
 
 _LARGEST_TEMPERATURE = 1e6
 
@@ -120,8 +122,8 @@ def sample(
 def _draw(logits, step, options, suppressed_ids):
     """Draws one token per row, `(rows,)`: the first whose cumulative probability exceeds u."""
     vocab_size = logits.shape[1]
-    for token in suppressed_ids:
-        logits = tf.where(tf.range(vocab_size) == token, IMPOSSIBLE, logits)
+    is_suppressed = np.isin(np.arange(vocab_size), suppressed_ids)
+    logits = tf.where(is_suppressed, IMPOSSIBLE, logits)
     is_greedy = options.temperature <= 0
     # NaN becomes 1. At the largest temperature the distribution is practically uniform.
     is_usable = options.temperature > 0
@@ -159,16 +161,11 @@ def _draw_unsorted(logits, step, options, is_greedy):
     """
     probabilities = tf.nn.softmax(logits)
     most_probable = tf.argmax(probabilities, axis=1, output_type=tf.int32)
-    kept = probabilities > 0
     if options.epsilon is not None:
-        kept &= probabilities >= options.epsilon[:, tf.newaxis]
-    cumulative = tf.cumsum(tf.where(kept, probabilities, 0.0), axis=1)
-    threshold = uniform(options.seed, step)[:, tf.newaxis] * cumulative[:, -1:]
-    is_behind = kept & (cumulative > threshold)
-    first = tf.argmax(is_behind, axis=1, output_type=tf.int32)
-    # There is none if no token is kept, or if rounding made the threshold the sum.
-    is_drawn = tf.reduce_any(is_behind, axis=1) & ~is_greedy
-    return tf.where(is_drawn, first, most_probable)
+        is_kept = probabilities >= options.epsilon[:, tf.newaxis]
+        probabilities = tf.where(is_kept, probabilities, 0.0)
+    drawn, found = weighted_choice(probabilities, uniform(options.seed, step))
+    return tf.where(found & ~is_greedy, drawn, most_probable)
 
 
 def uniform(seed: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
