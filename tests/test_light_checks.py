@@ -394,6 +394,18 @@ WRONG = {
         "tune {corpus} --output {new} --space {space} --trials 1 --set model.d_modle=8",
         "Unknown setting of the model: 'd_modle'",
     ),
+    "tune, adapter": (
+        "tune {corpus} --output {new} --trials 1 --space {space} --adapter {none}",
+        "--adapter is valid only with --model-dir",
+    ),
+    "tune, a rank": (
+        "tune {corpus} --output {new} --trials 1 --space {ranks}",
+        "ranks: lora.rank is of the adaptation of a trained model; `tune` trains models from",
+    ),
+    "tune, the size of a vocabulary": (
+        "tune {corpus} --output {new} --trials 1 --space {sizes} --vocabulary {model}",
+        "sizes: vocabulary.size cannot change, since the vocabulary is that of --vocabulary",
+    ),
     "average, model": ("average --model-dir {none} --last 1", "none is not a model directory"),
     "average, none": ("average --model-dir {model} --last 0", "--last 0: expected at least 1"),
     "average, too many": ("average --model-dir {model} --last 99", "holds 3 checkpoints"),
@@ -883,6 +895,8 @@ def places(trained, corpus, tmp_path_factory):
     (directory / "two").write_text("a dog\na cat\n")
     (directory / "empty").write_text("")
     (directory / "space").write_text("settings: {model.dropout_rate: {from: 0.0, to: 0.3}}\n")
+    (directory / "ranks").write_text("settings: {lora.rank: [2, 4]}\n")
+    (directory / "sizes").write_text("settings: {vocabulary.size: [300, 400]}\n")
     for name in ("weightless", "mute", "foreign"):
         shutil.copytree(trained, directory / name)
     (directory / "foreign" / "training.json").unlink()
@@ -899,7 +913,10 @@ def places(trained, corpus, tmp_path_factory):
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()
-        names = "text two empty new none weightless mute foreign linked gone taken recorded space"
+        names = (
+            "text two empty new none weightless mute foreign linked gone taken recorded space "
+            "ranks sizes"
+        )
         yield {name: directory / name for name in names.split()} | {
             "model": trained,
             "busy": taken.getsockname()[1],

@@ -38,7 +38,7 @@ def write_model_average(models: TrainedModels, model_dir: pathlib.Path) -> None:
 
     Raises:
         InputError: a model is damaged, they differ in vocabularies or settings, weights are not
-            finite, or the models have nothing in common.
+            finite, or the models have too little in common.
     """
     config = _common_config(models)
     source, target = models.check()
@@ -98,7 +98,8 @@ class _Comparison:
             cosine = product / max(math.sqrt(self._squares[0] * square), 1e-300)
             if cosine < _LEAST_COSINE:
                 raise InputError(
-                    f"{directories[0]} and {folder} have nothing in common (the cosine of their "
-                    f"weights is {cosine:.2f}); a mean needs models that were trained on from the "
-                    "same one. Others make an ensemble: `--model-dir` with several models"
+                    f"{directories[0]} and {folder} have too little in common (the cosine of their "
+                    f"weights is {cosine:.2f}, at least {_LEAST_COSINE} is needed); a mean needs "
+                    "models that were trained on from the same one, and not far. Others make an "
+                    "ensemble: `--model-dir` with several models"
                 )

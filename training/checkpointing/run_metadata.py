@@ -26,6 +26,12 @@ _CHANGEABLE_SETTINGS = frozenset(
         *(f"validation.{field.name}" for field in dataclasses.fields(ValidationConfig)),
     }
 )
+# Options that set a setting without its name, for messages.
+_OPTIONS = {
+    "model.alignment_head": "--alignments",
+    "lora.alpha": "--lora",
+    "lora.rank": "--lora",
+}
 
 
 def run_fingerprint(
@@ -215,7 +221,8 @@ def _read_run(path, where=None):
 def _check_same(former, run, changeable, where, option):
     if former["corpus"] != run["corpus"]:
         raise InputError(
-            f"{where} was trained on another corpus; give the same files or another {option}"
+            f"{where} was trained on another corpus; give the same files, alignments included, or "
+            f"another {option}"
         )
     if former.get("vocabulary") != run.get("vocabulary"):
         raise InputError(
@@ -240,7 +247,8 @@ def _check_same_settings(former, run, changeable, where, option="--model-dir"):
     now = flatten(run["settings"])
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name) and name not in changeable:
+            origin = f" ({_OPTIONS[name]})" if name in _OPTIONS else ""
             raise InputError(
-                f"{where} was trained with {name}={before.get(name)!r}; "
+                f"{where} was trained with {name}={before.get(name)!r}{origin}; "
                 f"received {now.get(name)!r}. Give the same settings or another {option}"
             )

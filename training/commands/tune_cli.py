@@ -134,8 +134,9 @@ def _check_options(options, space):
         if options.validation_source is None:
             raise InputError("--model-dir: expected a --validation-source to translate")
         return
-    if options.ensemble_weights:
-        raise InputError("--ensemble-weights is valid only with --model-dir")
+    for name in ("ensemble_weights", "adapter"):
+        if getattr(options, name):
+            raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
     if not space.settings:
         raise InputError(
             f"{options.space}: expected the section settings; to try search options alone, give a "
@@ -147,6 +148,39 @@ def _check_options(options, space):
         raise InputError("--trials: expected the number of models to train")
     if options.trials is not None and not 1 <= options.trials <= _MAX_TRIALS:
         raise InputError(f"--trials {options.trials}: expected 1 to {_MAX_TRIALS:,}")
+
+
+def _check_tunable(options, space, has_vocabulary):
+    """Checks that the settings to try are those of a training, and none of a given vocabulary."""
+    for name in space.settings:
+        section, _, field = name.partition(".")
+        if section == "lora":
+            raise InputError(
+                f"{options.space}: {name} is of the adaptation of a trained model; `tune` trains "
+                "models from the start"
+            )
+        if section == "vocabulary" and has_vocabulary and not field.endswith("_vectors"):
+            raise InputError(
+                f"{options.space}: {name} cannot change, since the vocabulary is that of "
+                f"{'--prepared' if options.prepared else '--vocabulary'}; leave out one of the two"
+            )
+
+
+def _given_texts(options, folders) -> dict[str, Any]:
+    """Returns what tells given vocabularies and prepared folders from others, as JSON values."""
+    from training.prepared.existing_vocabulary import read_vocabulary
+    from training.prepared.prepared_folder import digest_of, read_description
+
+    found: dict[str, Any] = {}
+    if folders:
+        found["corpus"] = [
+            [folder.weight, [shard["digest"] for shard in read_description(folder.path)["shards"]]]
+            for folder in folders
+        ]
+    owner = folders[0].path if folders else options.vocabulary
+    if owner is not None:
+        found["vocabulary"] = [model and digest_of(model) for model in read_vocabulary(owner)[1]]
+    return found
 
 
 def _prepare_search(options, space) -> _Tuning:
@@ -186,6 +220,7 @@ def _prepare(options, space) -> _Tuning:
     from training.settings import flatten, read_settings
 
     settings, folders, vocabulary = read_inputs(options)
+    _check_tunable(options, space, vocabulary is not None)
     config = load_config(options, settings, folders)
     if config.is_language_model and space.search:
         raise InputError(f"{options.space}: a language model has no search options")
@@ -208,12 +243,11 @@ def _prepare(options, space) -> _Tuning:
         "settings": settings,
         "sampler": options.sampler or "tpe",
         "seed": config.optimization.seed,
-        "corpus": [str(found.path) for found in folders]
-        if folders
-        else digest(texts["source"], texts["target"]),
         "validation set": digest(texts["validation_source"], texts["validation_target"]),
-        "vocabulary": options.vocabulary and str(options.vocabulary.absolute()),
+        **_given_texts(options, folders),
     }
+    if not folders:
+        request["corpus"] = digest(texts["source"], texts["target"])
     return _Tuning(request, lambda: _tune(options, space, config, make_config, texts, folders))
 
 

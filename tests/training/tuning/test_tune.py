@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import SMALL_SETTINGS
 from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import weights_digest
+from tf_transformer.text import sentencepiece_model_pb2
 from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
 
 SPACE = """
@@ -151,6 +152,28 @@ def test_impossible_settings_fail_alone(corpus, tmp_path, capsys):
     command = options(corpus, space, tmp_path / "none", "--sampler", "grid", "--steps", "10")
     assert main(command) == 2
     assert "no trial has completed" in capsys.readouterr().err
+
+
+def test_a_vocabulary_that_changes_is_another_tuning(corpus, talkative, tmp_path, capsys):
+    """Whatever its path: losses of different vocabularies cannot be compared."""
+    pytest.importorskip("optuna")
+    for name in ("source.spm", "target.spm"):
+        shutil.copyfile(talkative / name, tmp_path / name)
+    space = tmp_path / "space.yaml"
+    space.write_text("settings: {model.num_heads: [3]}")  # fails before anything is trained
+    more = ("--sampler", "random", "--trials", "1", "--vocabulary", str(tmp_path))
+    changes = [name for name in SETTINGS if not name.startswith("vocabulary.")]
+    command = ["tune", *corpus.options, "--space", str(space), "--output", str(tmp_path / "out")]
+    command += [*more, "--set", *(f"{name}={SETTINGS[name]}" for name in changes)]
+    for _ in range(2):
+        assert main(command) == 2
+        assert "no trial has completed" in capsys.readouterr().err
+    model = sentencepiece_model_pb2.ModelProto.FromString((tmp_path / "target.spm").read_bytes())
+    model.pieces[-1].piece += "x"
+    for name in ("source.spm", "target.spm"):
+        (tmp_path / name).write_bytes(model.SerializeToString())
+    assert main(command) == 2
+    assert "out was begun with different vocabulary; give the same" in capsys.readouterr().err
 
 
 def test_without_optuna(corpus, space, tmp_path, monkeypatch, capsys):
