@@ -85,6 +85,7 @@ def test_training_learns(student, talkative):
     assert losses[-1] < losses[0] < np.log(400) + 0.5
 
 
+@pytest.mark.representatives("student")
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 def test_steps_are_all_positions_at_once(student, sentences, dtype, monkeypatch):
@@ -122,6 +123,7 @@ def test_export(student, sentences, tmp_path, dtype):
     np.testing.assert_allclose(answer["score"], [x[0].score for x in expected], rtol=1e-3)
 
 
+@pytest.mark.representatives("student")
 @pytest.mark.slow
 def test_convert_to_marian(student, sentences, tmp_path, capsys):
     """A student comes back with the same translations; the other preset is refused."""

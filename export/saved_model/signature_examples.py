@@ -54,7 +54,8 @@ def signature_examples(names: Iterable[str], model: str) -> str:
         + ", ".join(f"{bit} ({kind})" for kind, bit in SPAN_BITS.items())
         + ":\n\n"
         + _curl(TERMS, {"text": _SENTENCE} | terms | unset, model),
-        ADAPTED: "with the adapter of a row:\n\n"
+        ADAPTED: "with the adapter of a row (`model.json` has the names; any other means the model "
+        "itself):\n\n"
         + _curl(ADAPTED, {"text": _SENTENCE, "adapter": "NAME"} | unset, model),
         CONFIDENCE: "with a confidence for each word:\n\n"
         + _curl(CONFIDENCE, {"text": _SENTENCE} | unset, model),

@@ -56,6 +56,7 @@ def train(model_class, config, dtype, num_micro_batches=1, r_drop=0.0):
     return updates, [history.history[name] for name in names]
 
 
+@pytest.mark.representatives("float32", "mixed_bfloat16-{'tied_embeddings': 'all'}")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "switches",

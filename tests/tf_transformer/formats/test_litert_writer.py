@@ -146,6 +146,7 @@ def test_greedy_translations(both):
     assert len(set(ours)) > 20
 
 
+@pytest.mark.representatives("the paper", "student", "relative keys and values", "unequal sides")
 def test_files(both):
     assert both.changes == []
     assert list(read_all(both.folder)) == ["model.json", "model.tflite", "source.spm", "target.spm"]
@@ -153,6 +154,7 @@ def test_files(both):
     assert (both.folder / "target.spm").read_bytes() == both.target.model
 
 
+@pytest.mark.representatives("the paper", "student", "unequal sides")
 def test_description(both):
     """Names, dtypes and shapes are those of the file."""
     about = json.loads((both.folder / "model.json").read_text(encoding="utf-8"))
