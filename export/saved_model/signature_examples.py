@@ -55,8 +55,7 @@ def signature_examples(names: Iterable[str], model: str) -> str:
         + ":\n\n"
         + _curl(TERMS, {"text": _SENTENCE} | terms | unset, model),
         ADAPTED: "with the adapter of a row (`model.json` has the names; any other means the model "
-        "itself):\n\n"
-        + _curl(ADAPTED, {"text": _SENTENCE, "adapter": "NAME"} | unset, model),
+        "itself):\n\n" + _curl(ADAPTED, {"text": _SENTENCE, "adapter": "NAME"} | unset, model),
         CONFIDENCE: "with a confidence for each word:\n\n"
         + _curl(CONFIDENCE, {"text": _SENTENCE} | unset, model),
         LANGUAGE: "the language of a text:\n\n" + _curl(LANGUAGE, {"text": _SENTENCE}, model),

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from export.lines.line_results import ProcessLines, write_results
 from export.synthesis.source_tags import tagged_lines
-from export.synthesis.synthetic_folder import begun, check_part, write_pairs
+from export.synthesis.synthetic_folder import INCOMPLETE, begun, check_part, write_pairs
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.sampler import sample_translations
@@ -86,7 +86,8 @@ def back_translate(
         text_digest: digest of the text.
 
     Returns:
-        The number of pairs that were written, and of those with a blank side.
+        The number of pairs that were written, and of those with a blank side, or none because a
+        line is longer than the model's limit.
 
     Raises:
         InputError: the folder belongs to another back-translation, a line is invalid or lacks the
@@ -94,7 +95,7 @@ def back_translate(
         OSError: a file cannot be written.
     """
     request = back_translation.request(text_digest)
-    text, counts = back_translation.text, {"blank": 0}
+    text, counts = back_translation.text, {INCOMPLETE: 0}
     with begun(folder, request):
         part = folder / _PART_NAME
         if not part.exists():
@@ -106,7 +107,7 @@ def back_translate(
                 if source.strip() and target.strip():
                     yield f"{back_translation.tag} {source}".lstrip(" "), target
                 else:
-                    counts["blank"] += 1
+                    counts[INCOMPLETE] += 1
 
         return {"written": write_pairs(folder, pairs())} | counts
 
@@ -123,7 +124,7 @@ def _load(back_translation: BackTranslation) -> ProcessLines:
     def search(lines, numbers):
         found = [best[0] for best in translator.translate_batch(tagged(lines, numbers))]
         check_scores([best.score for best in found])
-        return [best.text for best in found]
+        return ["" if best.truncated else best.text for best in found]
 
     if sampling is None:
         return search
@@ -142,7 +143,7 @@ def _load(back_translation: BackTranslation) -> ProcessLines:
             max_length=tf.zeros([rows], tf.int32),
         )
         found = sample_translations(translator, lines, options)
-        return found.text, found.log_probs
+        return tf.where(found.truncated, "", found.text), found.log_probs
 
     def sample(lines, numbers):
         # Equal lines draw differently, and a resumed run draws the same.

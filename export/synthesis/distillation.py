@@ -13,7 +13,7 @@ from typing import Any
 
 from export.lines.line_results import ProcessLines, write_results
 from export.synthesis.source_tags import tagged_lines
-from export.synthesis.synthetic_folder import begun, check_part, write_pairs
+from export.synthesis.synthetic_folder import INCOMPLETE, begun, check_part, write_pairs
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.trained_models import TrainedModels
@@ -80,7 +80,8 @@ def distill(distillation: Distillation, folder: pathlib.Path, corpus_digest: str
 
     The folder holds a file of translations for each teacher. When these are complete, the pairs are
     written: for each line of the corpus the original pair, if wanted, and that of each teacher,
-    without pairs that are blank on a side and without equal pairs of the same line.
+    without pairs that are blank on a side and without equal pairs of the same line. What is longer
+    than a teacher's limit has no translation.
 
     Args:
         distillation: what to distill.
@@ -109,7 +110,7 @@ def distill(distillation: Distillation, folder: pathlib.Path, corpus_digest: str
                 write_results(side, path, load, own, f"teacher {number}")
             check_part(path, side)
             paths.append(path)
-        counts: collections.Counter[str] = collections.Counter(duplicate=0, blank=0)
+        counts: collections.Counter[str] = collections.Counter({"duplicate": 0, INCOMPLETE: 0})
         counts["written"] = write_pairs(folder, _pairs(distillation, paths, counts))
         return dict(counts)
 
@@ -131,14 +132,17 @@ def _loader(
             tagged = tagged_lines(translator, lines, numbers, sources, teacher.tags)
             found = translator.translate_batch(tagged)
             check_scores([best[0].score for best in found])
-            if not choose:
-                return [best[0].text for best in found]
-            return [
-                choose([translation.text for translation in translations], reference)
-                for translations, reference in zip(
-                    found, _lines_at(reference_lines, numbers), strict=True
-                )
-            ]
+            if choose:
+                texts = [
+                    choose([translation.text for translation in translations], reference)
+                    for translations, reference in zip(
+                        found, _lines_at(reference_lines, numbers), strict=True
+                    )
+                ]
+            else:
+                texts = [best[0].text for best in found]
+            is_whole = [not best[0].truncated for best in found]
+            return [text if whole else "" for text, whole in zip(texts, is_whole, strict=True)]
 
         return translate
 
@@ -178,7 +182,7 @@ def _pairs(
         seen = set()
         for pair in pairs:
             if not all(text.strip() for text in pair):
-                counts["blank"] += 1
+                counts[INCOMPLETE] += 1
             elif pair in seen:
                 counts["duplicate"] += 1
             else:

@@ -13,6 +13,8 @@ from tf_transformer.storage.run_requests import check_same_request
 from tf_transformer.text.text_file import TextFile
 
 SOURCE_NAME, TARGET_NAME, RECORD_NAME = "train.source", "train.target", "synthesis.json"
+# Pairs that are left out, in the counts of a run.
+INCOMPLETE = "blank or too long"
 _FORMAT_VERSION = 1
 
 

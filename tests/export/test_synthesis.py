@@ -152,6 +152,26 @@ def test_killed_and_resumed(corpus, talkative, tmp_path, command):
 
 
 @pytest.mark.slow
+def test_lines_beyond_the_limit_have_no_translation(files, talkative, tmp_path, capsys):
+    """The translation of a part is none of the whole."""
+    for path in files.values():
+        lines = read(path)[:4]
+        path.write_text("\n".join([*lines, "a lamp " * 60]) + "\n", encoding="utf-8")
+    options = ("--teacher", talkative, "--only-synthetic")
+    for search in (("--beam-size", 1), ("--beam-size", 2, "--keep", "chrf")):
+        output = tmp_path / f"out-{len(search)}"
+        assert distill(files, output, *options, *search) == 0
+        assert "4 pairs; left out: 1 blank or too long" in capsys.readouterr().out
+        assert read(output / "train.source") == read(files["en"])[:4]
+    command = ["back-translate", "--model-dir", str(talkative), "--input", str(files["de"])]
+    for search in (("--beam-size", "1"), ("--sample", "1")):
+        output = tmp_path / search[0].strip("-")
+        assert main([*command, "--output", str(output), *search]) == 0
+        assert "left out: 1 blank or too long" in capsys.readouterr().out
+        assert read(output / "train.target") == read(files["de"])[:4]
+
+
+@pytest.mark.slow
 def test_back_translate(files, talkative, tmp_path, capsys):
     command = ["back-translate", "--model-dir", str(talkative), "--input", str(files["de"])]
     output = tmp_path / "best"
@@ -162,7 +182,7 @@ def test_back_translate(files, talkative, tmp_path, capsys):
     assert list(zip(*(read(output / f"train.{s}") for s in ("source", "target")), strict=True)) == (
         pairs
     )
-    assert "1 blank" in capsys.readouterr().out
+    assert "1 blank or too long" in capsys.readouterr().out
     samples = []
     for seed in ("1", "1", "2"):
         output = tmp_path / f"sample-{len(samples)}"

@@ -60,8 +60,8 @@ def _add_prepare(commands):
         help="number of parallel processes of this machine (default: all cores)",
     )  # fmt: skip
     parser.add_argument(
-        "--shard-pairs", type=int, default=50_000, metavar="N",
-        help="number of lines per shard (default: %(default)s)",
+        "--shard-pairs", type=int, metavar="N",
+        help="number of lines per shard (default: of about 32 shards, 100 to 50,000)",
     )  # fmt: skip
     parser.add_argument(
         "--keep-duplicates", action="store_true", help="keep pairs that equal an earlier one"

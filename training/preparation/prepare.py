@@ -27,7 +27,13 @@ from training.preparation.request import locked_output, start_or_resume
 from training.preparation.runner import Runner
 from training.preparation.sampled_vocabulary import train_on_sample
 from training.preparation.shard_tasks import FAULTS, ShardTokenizer
-from training.preparation.shards import Pair, Shard, plan_shards, read_metadata
+from training.preparation.shards import (
+    Pair,
+    Shard,
+    plan_shards,
+    read_metadata,
+    usual_shard_pairs,
+)
 from training.prepared.existing_vocabulary import vocabulary_for
 from training.prepared.prepared_folder import (
     DESCRIPTION_NAME,
@@ -47,7 +53,7 @@ def prepare(
     output: pathlib.Path,
     runner: Runner,
     vocabulary: pathlib.Path | None = None,
-    shard_pairs: int = 50_000,
+    shard_pairs: int | None = None,
     keep_duplicates: bool = False,
     language_filter: LanguageFilter | None = None,
 ) -> dict[str, Any]:
@@ -60,7 +66,7 @@ def prepare(
         output: the folder to write.
         runner: runs the tasks in parallel.
         vocabulary: path of an existing vocabulary, see `read_vocabulary`; None trains one.
-        shard_pairs: number of lines per shard.
+        shard_pairs: number of lines per shard; None means `usual_shard_pairs`.
         keep_duplicates: whether to keep pairs that equal an earlier one.
         language_filter: finds pairs to drop because a side is in another language; None keeps all.
 
@@ -70,6 +76,8 @@ def prepare(
     Raises:
         InputError: a file is invalid, or `output` holds other files or another preparation.
     """
+    if shard_pairs is None:
+        shard_pairs = usual_shard_pairs(files)
     settings, models = config.vocabulary, None
     if vocabulary:
         settings, models = vocabulary_for(vocabulary, has_source=files[0][0] is not None)

@@ -17,6 +17,10 @@ from training.prepared.prepared_folder import WORK_NAME
 Pair = tuple[TextFile | None, TextFile]
 
 
+# Many shards let folders mix by weights in every epoch, and large ones keep their number small.
+_USUAL_SHARDS, _SMALLEST, _LARGEST, _BYTES_PER_LINE = 32, 100, 50_000, 100
+
+
 @dataclasses.dataclass(frozen=True)
 class ShardFiles:
     """The files that are made from a shard.
@@ -86,6 +90,19 @@ class ShardMetadata:
     lengths: np.ndarray
     faults: dict[str, int]
     examples: dict[str, list[str]]
+
+
+def usual_shard_pairs(files: Sequence[Pair]) -> int:
+    """Returns a number of lines per shard: of about 32 shards, from the sizes of the target files.
+
+    Args:
+        files: see `plan_shards`.
+
+    Raises:
+        OSError: a file does not exist.
+    """
+    lines = sum(target.path.stat().st_size for _, target in files) // _BYTES_PER_LINE
+    return min(max(lines // _USUAL_SHARDS, _SMALLEST), _LARGEST)
 
 
 def plan_shards(

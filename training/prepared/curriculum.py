@@ -12,8 +12,9 @@ class Curriculum:
     """Chooses the corpus of each step's batch.
 
     Each corpus gains its share of every step, and the one that is owed most gives the batch. So
-    after any number of steps of a phase, each has given its share of them, up to one batch. The
-    choice is a function of the step alone.
+    after any number of steps of a phase, each of n corpora has given less than one batch more than
+    its share of them, and less than n - 1 batches fewer. The choice is a function of the step
+    alone.
 
     Args:
         phases: the phases, in the order of their steps; the first begins with step 0.
@@ -22,6 +23,7 @@ class Curriculum:
     def __init__(self, phases: Sequence[Phase]):
         self._begins = np.array([phase.from_step for phase in phases], np.int64)
         weights = np.array([phase.weights for phase in phases], np.float64)
+        weights /= weights.max(axis=1, keepdims=True)  # their sum could overflow
         self._shares = weights / weights.sum(axis=1, keepdims=True)
 
     def state_before(self, step: int) -> tuple[np.ndarray, np.ndarray]:
@@ -29,8 +31,9 @@ class Curriculum:
         owed = np.zeros(self._shares.shape[1])
         counts = np.zeros(self._shares.shape[1], np.int64)
         for earlier in range(step):
-            shares = self._shares[np.searchsorted(self._begins, earlier, side="right") - 1]
-            owed += shares
+            phase = np.searchsorted(self._begins, earlier, side="right") - 1
+            shares = self._shares[phase]
+            owed = shares + (0.0 if earlier == self._begins[phase] else owed)
             choice = np.argmax(np.where(shares > 0, owed, -np.inf))
             owed[choice] -= 1
             counts[choice] += 1
@@ -48,8 +51,9 @@ class Curriculum:
         begins, shares = tf.constant(self._begins), tf.constant(self._shares)
 
         def choose(owed, step):
-            its_shares = shares[tf.searchsorted(begins, [step], side="right")[0] - 1]
-            owed += its_shares
+            phase = tf.searchsorted(begins, [step], side="right")[0] - 1
+            its_shares = shares[phase]
+            owed = its_shares + tf.where(step == begins[phase], tf.zeros_like(owed), owed)
             choice = tf.argmax(tf.where(its_shares > 0, owed, -np.inf))
             return owed - tf.one_hot(choice, len(streams), dtype=tf.float64), choice
 

@@ -32,6 +32,7 @@ from training.preparation.duplicates import mark_first_occurrences
 from training.preparation.process_runner import ProcessRunner
 from training.preparation.processes import ProcessPool, _initialize, progress_bar
 from training.preparation.request import locked_output
+from training.preparation.shards import usual_shard_pairs
 from training.prepared.prepared_folder import WORK_NAME
 from training.prepared.records import encode_pair, read_records, write_record
 
@@ -131,6 +132,26 @@ def prepared(tmp_path_factory):
     source, target = write_pairs(directory, PAIRS)
     prepare([source], [target], directory / "out", *SETTINGS, "--shard-pairs", "100")
     return directory
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([0], 100),
+        ([32_000 * 100], 1000),
+        ([300_000 * 100, 20_000 * 100], 10_000),
+        ([10**9], 50_000),
+    ],
+)
+def test_usual_size_of_shards(tmp_path, sizes, expected):
+    """About 32 shards of 100 to 50,000 lines with 100 bytes each, without reading the texts."""
+    files = []
+    for number, size in enumerate(sizes):
+        path = tmp_path / str(number)
+        with open(path, "wb") as file:
+            file.truncate(size)
+        files.append((None, TextFile.parse(str(path))))
+    assert usual_shard_pairs(files) == expected
 
 
 # ---- What is kept ----
@@ -323,8 +344,8 @@ def test_cut_off_files(prepared, tmp_path, capsys, suffix):
 def test_folders_of_others_are_left_alone(prepared, tmp_path, capsys):
     source, target = prepared / "train.en", prepared / "train.de"
     before = contents(prepared / "out")
-    error = fails(capsys, [source], [target], prepared / "out", *SETTINGS)
-    assert "was begun with shard pairs 100, not 50000; give" in error
+    error = fails(capsys, [source], [target], prepared / "out", *SETTINGS, "--shard-pairs", "50")
+    assert "was begun with shard pairs 100, not 50; give" in error
     error = fails(capsys, [target], [source], prepared / "out", *SETTINGS, "--shard-pairs", "100")
     assert "was begun with other files" in error
     assert contents(prepared / "out") == before

@@ -32,18 +32,40 @@ def chosen(phases, num_steps, first_step=0):
     return [int(index) for index in batches.take(num_steps).as_numpy_iterator()]
 
 
+def check_shares(phases, num_steps):
+    """After each step of a phase: less than one batch too many, less than n - 1 too few."""
+    found, number = np.array(chosen(phases, num_steps)), len(phases[0].weights)
+    ends = [*(phase.from_step for phase in phases[1:]), num_steps]
+    for phase, end in zip(phases, ends, strict=True):
+        weights = np.array(phase.weights) / max(phase.weights)
+        for step in range(phase.from_step, end):
+            counts = np.bincount(found[phase.from_step : step + 1], minlength=number)
+            excess = counts - weights / weights.sum() * counts.sum()
+            assert excess.max() < 1 and excess.min() > -max(number - 1, 1)
+            assert (counts[weights == 0] == 0).all()
+
+
 def test_shares():
-    """At any step of a phase, each corpus has given its share, up to one batch."""
-    found = np.array(chosen(PHASES, 100))
-    assert (found[50:] == 1).all()
-    for begin, end, weights in ((0, 20, [1, 3]), (20, 50, [2, 1])):
-        shares = np.array(weights) / sum(weights)
-        for step in range(begin + 1, end + 1):
-            counts = np.bincount(found[:step], minlength=2)
-            before = np.bincount(found[:begin], minlength=2)
-            # One batch may be owed from the phase before, another one in this phase.
-            assert (np.abs(counts - before - shares * (step - begin)) < 2).all()
-    assert np.abs(np.bincount(found[:20]) - [5, 15]).max() == 0
+    check_shares(PHASES, 100)
+    assert np.bincount(chosen(PHASES, 20)).tolist() == [5, 15]
+
+
+def test_shares_of_many_corpora():
+    random = np.random.default_rng(1)
+    for number in (3, 4, 6):
+        begins = [0, *np.sort(random.choice(np.arange(1, 60), 3, replace=False)).tolist()]
+        weights = random.integers(0, 18, (4, number)) + np.eye(4, number)
+        check_shares(
+            [
+                Phase(from_step=begin, weights=row)
+                for begin, row in zip(begins, weights.tolist(), strict=True)
+            ],
+            120,
+        )
+
+
+def test_huge_weights():
+    check_shares([Phase(from_step=0, weights=[1e308, 1e308, 1e-308])], 20)
 
 
 def test_many_corpora_with_uneven_shares():
