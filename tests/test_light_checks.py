@@ -356,6 +356,10 @@ WRONG = {
         "evaluate --model-dir {model} --source {text} --reference {text} --compare {two}",
         "two must have one line for each of the 1 sentences of the test set. Received: 2 lines",
     ),
+    "distill, tokenizer": (
+        "distill --teacher {model} --source {text} --target {text} --output {new} --tokenize zh",
+        "--tokenize is valid only with --keep bleu",
+    ),
     "tune, space": (
         "tune {corpus} --output {new} --trials 2 --space {none}",
         "none: no such file",

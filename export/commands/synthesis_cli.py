@@ -73,6 +73,10 @@ def _add_distill(commands):
         "the highest sentence BLEU or chrF against the reference (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
+        "--tokenize", choices=("13a", "intl", "zh", "char", "none"),
+        help="with --keep bleu, sacreBLEU's tokenizer; zh for Chinese (default: 13a)",
+    )  # fmt: skip
+    parser.add_argument(
         "--only-synthetic", action="store_true", help="leave out the original pairs"
     )
     parser.add_argument(
@@ -143,6 +147,8 @@ def _run_distill(options):
             f"--keep {options.keep} chooses among the hypotheses of the beam; expected a "
             "--beam-size of at least 2. Received: 1"
         )
+    if options.tokenize and options.keep != "bleu":
+        raise InputError("--tokenize is valid only with --keep bleu")
     given = [(dirs, False) for dirs in options.teacher]
     given += [(dirs, True) for dirs in options.reverse_teacher]
     if not given:
@@ -167,6 +173,7 @@ def _run_distill(options):
         target=target,
         search=search,
         keep=options.keep,
+        tokenizer=options.tokenize or "13a",
         has_originals=not options.only_synthetic,
         dtype=options.dtype,
     )

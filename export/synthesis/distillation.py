@@ -51,6 +51,7 @@ class Distillation:
         search: the options of the search, such as `beam_size`.
         keep: "best" keeps the translation with the best score; "bleu" and "chrf" keep, of as many
             translations as the beam is wide, the one most similar to the reference.
+        tokenizer: sacreBLEU's name of the tokenizer, for "bleu".
         has_originals: whether the original pairs are part of the result.
         dtype: see `load_for_decoding`.
     """
@@ -60,6 +61,7 @@ class Distillation:
     target: TextFile
     search: dict[str, Any]
     keep: str = "best"
+    tokenizer: str = "13a"
     has_originals: bool = True
     dtype: str = "float32"
 
@@ -69,6 +71,7 @@ class Distillation:
             "teachers": [teacher.facts() for teacher in self.teachers],
             "corpus_digest_blake2b": corpus_digest,
             "keep": self.keep,
+            **({"tokenizer": self.tokenizer} if self.keep == "bleu" else {}),
             "originals": self.has_originals,
             "dtype": self.dtype,
             **self.search,
@@ -121,7 +124,7 @@ def _loader(
     """Returns what loads a teacher, and then translates lines and chooses a translation of each."""
 
     def load():
-        choose = _chooser(distillation.keep)
+        choose = _chooser(distillation.keep, distillation.tokenizer)
         options = dict(distillation.search)
         if choose:
             options["num_best"] = options["beam_size"]
@@ -155,13 +158,13 @@ def _lines_at(lines: Iterator[tuple[int, str]], numbers: list[int]) -> Iterator[
         yield next(line for number, line in lines if number == wanted)
 
 
-def _chooser(keep: str) -> Callable[[list[str], str], str] | None:
+def _chooser(keep: str, tokenizer: str) -> Callable[[list[str], str], str] | None:
     """Returns what chooses the translation most similar to a reference, or None for the best."""
     if keep == "best":
         return None
     from sacrebleu.metrics import BLEU, CHRF
 
-    metric = BLEU(effective_order=True) if keep == "bleu" else CHRF()
+    metric = BLEU(effective_order=True, tokenize=tokenizer) if keep == "bleu" else CHRF()
 
     def choose(translations, reference):
         return max(translations, key=lambda text: metric.sentence_score(text, [reference]).score)

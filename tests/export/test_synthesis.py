@@ -97,7 +97,7 @@ def test_the_translation_nearest_to_the_reference(files, talkative, tmp_path, ke
     assert distill(files, output, "--teacher", talkative, *options) == 0
     sources, targets = map(read, files.values())
     n_best = Translator.load(talkative, beam_size=3, num_best=3).n_best(sources)
-    choose = distillation._chooser(keep)
+    choose = distillation._chooser(keep, "13a")
     expected = [
         choose([translation.text for translation in best], target)
         for best, target in zip(n_best, targets, strict=True)
@@ -110,11 +110,15 @@ def test_the_chooser_is_sacrebleu():
     references = ["a small dog sleeps", "two men run"]
     candidates = [["a dog", "the small dog sleeps", "cats"], ["two men", "two men run", "men run"]]
     metric = CHRF()
-    choose = distillation._chooser("chrf")
+    choose = distillation._chooser("chrf", "13a")
     for given, reference in zip(candidates, references, strict=True):
         scores = {text: metric.sentence_score(text, [reference]).score for text in given}
         assert choose(given, reference) == max(scores, key=scores.get) == given[1]
-    assert distillation._chooser("best") is None
+    assert distillation._chooser("best", "13a") is None
+    # Words of Chinese are characters; by 13a the whole sentence is one.
+    candidates, reference = ["猫在这里睡觉", "小狗在这里睡"], "小狗在那里睡觉"
+    assert distillation._chooser("bleu", "zh")(candidates, reference) == candidates[1]
+    assert distillation._chooser("bleu", "13a")(candidates, reference) == candidates[0]
 
 
 @pytest.mark.representatives("distill")
@@ -272,6 +276,7 @@ def test_requests_tell_teachers_and_options_apart(files, talkative, trained):
         request(one, other),
         request(Teacher(one.models, is_reverse=True)),
         request(one, keep="bleu"),
+        request(one, keep="bleu", tokenizer="zh"),
         request(one, has_originals=False),
         request(one, dtype="int8"),
     ]
