@@ -89,7 +89,7 @@ def test_resumed_run_is_the_uninterrupted_one(corpus, tmp_path, capsys):
                             strict=True):  # fmt: skip
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
     config = small_config(**settings, optimization__steps=10)
-    with pytest.raises(ValueError, match=r"trained with model\.alignment_head=0; received None"):
+    with pytest.raises(ValueError, match=r"alignment_head=0 \(--alignments\); received None"):
         train(config, model_dir=tmp_path / "whole", **corpus.arguments)
     others = tmp_path / "others"
     others.write_text("\n" * 599 + "0-0\n")

@@ -343,7 +343,7 @@ def test_resumed_equals_uninterrupted(talkative, corpus, tmp_path, average):
     loaded = weights_of(talkative, averaged)
     for name, value in weights_of(tmp_path / "once").items():
         np.testing.assert_allclose(loaded[name], value, rtol=1e-5, atol=1e-6)
-    with pytest.raises(ValueError, match=r"was trained with lora.rank=3; received 4"):
+    with pytest.raises(ValueError, match=r"was trained with lora.rank=3 \(--lora\); received 4"):
         adapt(talkative, corpus, tmp_path / "once", lora={"rank": 4}, **more)
 
 
