@@ -190,6 +190,17 @@ def test_epochs_visit_no_shard_twice_and_all_in_turn(directory):
     assert len({tuple(epoch) for epoch in epochs}) == 10
 
 
+def test_folders_of_usual_shards_are_in_every_epoch(directory, tmp_path):
+    """Also with a small weight: `prepare` makes several shards of a short text."""
+    files = [[directory / f"second.{language}"] for language in ("en", "de")]
+    prepare(*files, tmp_path / "rare", "--vocabulary", str(directory / "first"), *SETTINGS[2:])
+    folders = [PreparedFolder(directory / "first", 4.0), PreparedFolder(tmp_path / "rare", 1.0)]
+    text = PreparedText(folders, DATA)
+    for epoch in range(10):
+        visits = text._visits(1, epoch).numpy()
+        assert len(visits) == 6 and sum(visits >= 5) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "weight"), [("out", 1), ("out=2", 2), ("out=0.25", 0.25), ("a=b", 1), ("a=b=3", 3)]
 )
