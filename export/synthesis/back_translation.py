@@ -137,8 +137,8 @@ def _load(back_translation: BackTranslation) -> ProcessLines:
         rows = tf.shape(lines)[0]
         options = SamplingOptions(
             temperature=tf.fill([rows], sampling.temperature),
-            top_k=tf.fill([rows], sampling.top_k),
-            top_p=tf.zeros([rows]),
+            top_k=tf.fill([rows], sampling.top_k) if sampling.top_k else None,
+            top_p=None,
             seed=seeds,
             max_length=tf.zeros([rows], tf.int32),
         )
