@@ -9,6 +9,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from tf_transformer.command_line.command_options import (
+    BLEU_TOKENIZERS,
     DEFAULT_SEARCH,
     add_dtype,
     add_languages,
@@ -73,7 +74,7 @@ def _add_distill(commands):
         "the highest sentence BLEU or chrF against the reference (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--tokenize", choices=("13a", "intl", "zh", "char", "none"),
+        "--tokenize", choices=BLEU_TOKENIZERS,
         help="with --keep bleu, sacreBLEU's tokenizer; zh for Chinese (default: 13a)",
     )  # fmt: skip
     parser.add_argument(

@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # `--help` must not import SentencePiece
 
 # The search, if its options are not given.
 DEFAULT_SEARCH = {"beam_size": DEFAULT_BEAM_SIZE, "length_penalty": DEFAULT_LENGTH_PENALTY}
+# sacreBLEU's.
+BLEU_TOKENIZERS = ("13a", "intl", "zh", "char", "none")
 
 
 def text(value: str) -> str:

@@ -4,7 +4,7 @@ import argparse
 import pathlib
 from typing import TYPE_CHECKING, Any
 
-from tf_transformer.command_line.command_options import folder, text
+from tf_transformer.command_line.command_options import BLEU_TOKENIZERS, folder, text
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
 from tf_transformer.errors import InputError
 
@@ -57,7 +57,7 @@ def add_reranking(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--seed", type=int, metavar="N", help="seed of --mbr-samples (default: 1)")
     parser.add_argument(
-        "--mbr-tokenize", choices=("13a", "intl", "zh", "char", "none"),
+        "--mbr-tokenize", choices=BLEU_TOKENIZERS,
         help="sacreBLEU's tokenizer for --mbr bleu (default: 13a)",
     )  # fmt: skip
     parser.add_argument(

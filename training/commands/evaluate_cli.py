@@ -6,6 +6,7 @@ import sys
 
 from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
 from tf_transformer.command_line.command_options import (
+    BLEU_TOKENIZERS,
     DEFAULT_SEARCH,
     add_dtype,
     add_languages,
@@ -74,7 +75,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "grid, to choose them on a validation set; nothing is stored",
     )  # fmt: skip
     parser.add_argument(
-        "--tokenize", default="13a", choices=("13a", "intl", "zh", "char", "none"),
+        "--tokenize", default="13a", choices=BLEU_TOKENIZERS,
         help="sacreBLEU's tokenizer for BLEU; zh for Chinese (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
