@@ -13,7 +13,7 @@ from tf_transformer.storage.own_files import replacing_own
 from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
 from training.checkpointing.validation_history import SCORES_NAME
 from training.config import TrainingConfig, ValidationConfig, VocabularyConfig
-from training.prepared.prepared_folder import SentencePieceModels, digest_of
+from training.prepared.prepared_folder import SentencePieceModels, digests_of
 from training.recorded_config import TRAINING_NAME
 from training.settings import config_to_dict, flatten, make_config
 
@@ -54,7 +54,7 @@ def run_fingerprint(
     """
     run: dict[str, Any] = {"settings": config_to_dict(config), "corpus": corpus_digest}
     if vocabulary:
-        run["vocabulary"] = [model and digest_of(model) for model in vocabulary]
+        run["vocabulary"] = digests_of(vocabulary)
     if added_pieces:
         run["added_pieces"] = list(added_pieces)
     return run | ({"init_from": str(init_from.resolve())} if init_from else {})

@@ -166,23 +166,6 @@ def _check_tunable(options, space, has_vocabulary):
             )
 
 
-def _given_texts(options, folders) -> dict[str, Any]:
-    """Returns what tells given vocabularies and prepared folders from others, as JSON values."""
-    from training.prepared.existing_vocabulary import read_vocabulary
-    from training.prepared.prepared_folder import digest_of, read_description
-
-    found: dict[str, Any] = {}
-    if folders:
-        found["corpus"] = [
-            [folder.weight, [shard["digest"] for shard in read_description(folder.path)["shards"]]]
-            for folder in folders
-        ]
-    owner = folders[0].path if folders else options.vocabulary
-    if owner is not None:
-        found["vocabulary"] = [model and digest_of(model) for model in read_vocabulary(owner)[1]]
-    return found
-
-
 def _prepare_search(options, space) -> _Tuning:
     """Prepares the trials of search options with a given model."""
     from tf_transformer.text.parallel_text import digest
@@ -217,6 +200,12 @@ def _prepare(options, space) -> _Tuning:
     """Prepares the trials of settings."""
     from tf_transformer.text.parallel_text import digest
     from training.distributed.cluster import read_cluster
+    from training.prepared.prepared_folder import (
+        corpus_digest,
+        digests_of,
+        read_description,
+        read_models,
+    )
     from training.settings import flatten, read_settings
 
     settings, folders, vocabulary = read_inputs(options)
@@ -244,10 +233,11 @@ def _prepare(options, space) -> _Tuning:
         "sampler": options.sampler or "tpe",
         "seed": config.optimization.seed,
         "validation set": digest(texts["validation_source"], texts["validation_target"]),
-        **_given_texts(options, folders),
+        "corpus": corpus_digest(folders, [read_description(folder.path) for folder in folders])
+        if folders
+        else digest(texts["source"], texts["target"]),
+        "vocabulary": options.vocabulary and digests_of(read_models(options.vocabulary)),
     }
-    if not folders:
-        request["corpus"] = digest(texts["source"], texts["target"])
     return _Tuning(request, lambda: _tune(options, space, config, make_config, texts, folders))
 
 

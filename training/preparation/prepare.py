@@ -41,7 +41,7 @@ from training.prepared.prepared_folder import (
     MAX_BYTES,
     SPM_NAMES,
     SentencePieceModels,
-    digest_of,
+    digests_of,
     read_models,
 )
 
@@ -85,7 +85,7 @@ def prepare(
     request = {
         "format_version": FORMAT_VERSION,
         "vocabulary": dataclasses.asdict(settings),
-        "given_vocabulary": models and _digests(models),
+        "given_vocabulary": models and digests_of(models),
         "max_length": config.data.max_length,
         "shard_pairs": shard_pairs,
         "keep_duplicates": keep_duplicates,
@@ -122,10 +122,6 @@ def _optional_request(
     if language_filter is not None:
         request["language_filter"] = language_filter.facts()
     return request
-
-
-def _digests(models: SentencePieceModels) -> list[str | None]:
-    return [None if model is None else digest_of(model) for model in models]
 
 
 def _describe_files(files: Sequence[Pair], counts: dict) -> list[dict]:
@@ -179,7 +175,7 @@ def _write_description(output, request, models, statistics, shards) -> dict[str,
     for side in ("source", "target"):
         statistics[f"{side}_tokens"] = sum(shard[f"{side}_tokens"] for shard in described)
     description = request | {
-        "tokenizers": _digests(models),
+        "tokenizers": digests_of(models),
         "statistics": statistics,
         "shards": described,
     }

@@ -4,10 +4,12 @@ import collections
 import contextlib
 import dataclasses
 import hashlib
+import json
 import os
 import pathlib
 import re
 import reprlib
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import pydantic
@@ -236,3 +238,28 @@ def digest_of_file(path: pathlib.Path) -> str:
 def digest_of(content: bytes) -> str:
     """Returns the BLAKE2 digest of bytes."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def digests_of(models: SentencePieceModels) -> list[str | None]:
+    """Returns the `digest_of` each SentencePiece model; None for a side without one."""
+    return [None if model is None else digest_of(model) for model in models]
+
+
+def relative_weights(folders: Sequence[PreparedFolder]) -> list[float]:
+    """Returns the weights of folders, scaled so that the largest is 1."""
+    largest = max(folder.weight for folder in folders)
+    return [folder.weight / largest for folder in folders]
+
+
+def corpus_digest(folders: Sequence[PreparedFolder], descriptions: Sequence[dict[str, Any]]) -> str:
+    """Returns a digest of all shards, weights and the vocabulary; equal for equal training data.
+
+    Args:
+        folders: the prepared folders.
+        descriptions: the result of `read_description` for each.
+    """
+    content = [
+        [weight, [[shard["digest"], shard["pairs"]] for shard in description["shards"]]]
+        for weight, description in zip(relative_weights(folders), descriptions, strict=True)
+    ]
+    return digest_of(json.dumps([descriptions[0]["tokenizers"], content]).encode())

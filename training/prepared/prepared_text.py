@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import itertools
-import json
 import pathlib
 from collections.abc import Iterator, Sequence
 
@@ -22,9 +21,11 @@ from training.prepared.data_service import check_service
 from training.prepared.prepared_folder import (
     PreparedFolder,
     SentencePieceModels,
-    digest_of,
+    corpus_digest,
+    digests_of,
     read_description,
     read_models,
+    relative_weights,
     vocabulary_settings,
 )
 from training.prepared.shard_checks import check_digest, check_records, check_size
@@ -112,7 +113,7 @@ class PreparedText:
             InputError: the corpus was prepared with other models.
         """
         models = read_models(self.folders[0].path)
-        if [model and digest_of(model) for model in models] != self._descriptions[0]["tokenizers"]:
+        if digests_of(models) != self._descriptions[0]["tokenizers"]:
             raise InputError(
                 f"{self.folders[0].path}: its vocabulary is not the one it was prepared with"
             )
@@ -162,12 +163,7 @@ class PreparedText:
     @property
     def digest(self) -> str:
         """Digest of all shards and weights; equal for equal training data."""
-        weights = self._weights()
-        content = [
-            [weight, [[shard["digest"], shard["pairs"]] for shard in description["shards"]]]
-            for weight, description in zip(weights, self._descriptions, strict=True)
-        ]
-        return digest_of(json.dumps([self._descriptions[0]["tokenizers"], content]).encode())
+        return corpus_digest(self.folders, self._descriptions)
 
     def training_batches(self, seed: int, first_step: int = 0) -> tf.data.Dataset:
         """Returns an endless stream of batches, which is a pure function of the seed.
@@ -228,14 +224,9 @@ class PreparedText:
         counts = np.bincount(buckets, shard["lengths"], num_buckets + 1)
         return counts[:num_buckets].astype(int)
 
-    def _weights(self) -> list[float]:
-        """Returns the weights of the folders, scaled so that the largest is 1."""
-        largest = max(folder.weight for folder in self.folders)
-        return [folder.weight / largest for folder in self.folders]
-
     def _visits_in_epoch(self) -> list[float]:
         """Returns how many shards of each folder an epoch visits, on average."""
-        folders = zip(self._weights(), self._num_shards, strict=True)
+        folders = zip(relative_weights(self.folders), self._num_shards, strict=True)
         return [weight * num_shards + 1e-9 for weight, num_shards in folders]
 
     def _visits(self, seed: int, epoch: tf.Tensor) -> tf.Tensor:
