@@ -5,7 +5,8 @@
     python -m benchmarks.markup --model-dir demo-out/model --data demo-out/data
 
 The first command translates generated documents with a translator that only reorders words, and
-counts those that are not well-formed, have other tags, or a tag inside a word. The second one marks
+counts those that are not well-formed, have other tags, a tag inside a word, or an inline element
+without its text; such elements are left out. The second one marks
 words of generated sentences, with alignments that are wrong for a share of the words. The third one
 marks words of the demonstration's test set whose places in the German are known from the templates,
 and counts the sentences that the model translates as the reference does.
@@ -167,7 +168,7 @@ def html_faults(document: str, translated: str) -> list[str]:
         found.append(tags)
     before, after = found
     faults = [] if after.is_nested and not after.open else ["not nested"]
-    return faults + ([] if before.tags == after.tags else ["other tags"])
+    return faults + _other_tags(before.tags, after.tags) + _emptied(document, translated)
 
 
 def xml_faults(document: str, translated: str) -> list[str]:
@@ -178,7 +179,20 @@ def xml_faults(document: str, translated: str) -> list[str]:
         return [f"not well-formed: {error}"]
     tags = [collections.Counter((x.tag, tuple(x.attrib.items())) for x in root.iter())
             for root in (ElementTree.fromstring(document.encode()), after)]  # fmt: skip
-    return [] if tags[0] == tags[1] else ["other tags"]
+    return _other_tags(*tags) + _emptied(document, translated)
+
+
+def _other_tags(before: collections.Counter, after: collections.Counter) -> list[str]:
+    """Returns a fault if tags were added, or others were lost than those of inline elements."""
+    lost = {name for name, _ in before - after}
+    return ["other tags"] if after - before or lost - set(INLINE) else []
+
+
+def _emptied(document: str, translated: str) -> list[str]:
+    """Returns a fault if there are more inline elements without any content than before."""
+    pattern = re.compile(rf"<({'|'.join(INLINE)})(?: [^>]*|\n[^>]*)?></\1>")
+    numbers = [len(pattern.findall(text)) for text in (document, translated)]
+    return ["emptied element"] if numbers[1] > numbers[0] else []
 
 
 def tags_inside_words(translated: str) -> int:
@@ -258,7 +272,9 @@ def _mark(words, first, end):
 
 def _places(paragraph) -> set[int]:
     """Returns the indices of the words that the element contains."""
-    (element,) = paragraph.iter("b")
+    element = paragraph.find(".//b")
+    if element is None:  # none of its words came out
+        return set()
     before = paragraph.text or ""
     inside = "".join(element.itertext())
     text = "".join(paragraph.itertext())

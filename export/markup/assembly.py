@@ -15,7 +15,8 @@ def assemble(root: Inline, places: dict[int, Span], text: str, words: Sequence[S
 
     Tags touch the words that they contain, and white space stands outside. Beside an element
     without words, there is white space where the source has it, and between it and a word that it
-    does not touch in the source, if the language of the translation has spaces.
+    does not touch in the source, if the language of the translation has spaces. The tags of an
+    element whose words come to nothing are left out, and so are readings in it.
 
     Args:
         root: the parent of all elements.
@@ -36,9 +37,10 @@ def assemble(root: Inline, places: dict[int, Span], text: str, words: Sequence[S
             elif child.closing and place.start < place.end:
                 writer.open(child.opening)
                 stack.append((child, _in_order(child, places)))
-            else:
+            elif not child.is_word and not (child.is_reading and _is_emptied(element, places)):
                 stack.append((child, _in_order(child, places)))
-                writer.start_empty(child)
+                if not _is_emptied(child, places):
+                    writer.start_empty(child)
         else:
             stack.pop()
             place = places[id(element)]
@@ -47,9 +49,15 @@ def assemble(root: Inline, places: dict[int, Span], text: str, words: Sequence[S
             if place.start < place.end:
                 writer.write_words(place.end)
                 writer.close(element.closing)
-            else:
+            elif not _is_emptied(element, places):
                 writer.end_empty(element)
     return writer.finish()
+
+
+def _is_emptied(element, places) -> bool:
+    """Returns whether an element has text in the source, and none in the translation."""
+    place = places[id(element)]
+    return element.has_text and not element.is_atom and place.start == place.end
 
 
 def _in_order(element, places) -> list[Inline]:
@@ -139,7 +147,9 @@ class _Writer:
     def start_empty(self, element: Inline) -> None:
         """Writes an element without words, or its start tag."""
         self._write_wanted_space()
-        parts_word = element.is_wordless and not (element.word_before or element.stands_for_space)
+        parts_word = element.is_wordless and not (
+            element.word_before or element.stands_for_space or element.is_mark
+        )
         if element.space_before or (parts_word and is_part_of_word(self._last)):
             self._write_gap()
             if element.is_wordless or self._next == len(self._words):

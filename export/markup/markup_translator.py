@@ -26,6 +26,8 @@ MAX_BYTES, MAX_DEPTH = 2**25, 2**17
 # If a text has more different atoms, the translator reads none, so that time is bounded.
 _MAX_ATOMS = 200
 _CONTEXT = 16  # characters of a text that show whether a word goes on
+# What replaces the copies of its text in a translation.
+_COPIED = (Kind.ATOM, Kind.WORD)
 
 
 class TranslatedDocument(NamedTuple):
@@ -187,10 +189,11 @@ def _remove_lost_atoms(segment: Segment, translation: str) -> bool:
     """Removes the text of atoms without copies of their own; returns whether it did.
 
     These are atoms that a translation has too few copies of, that are part of a word, or whose text
-    is also in another atom: it cannot be told then which copy is that of which atom.
+    is also in another atom: it cannot be told then which copy is that of which atom. Words with
+    raised or lowered parts lose their tags instead.
     """
     atoms = collections.Counter(
-        token.text for token in segment.tokens if token.kind is Kind.ATOM and token.text
+        token.text for token in segment.tokens if token.kind in _COPIED and token.text
     )
     if not atoms:
         return False
@@ -206,7 +209,9 @@ def _remove_lost_atoms(segment: Segment, translation: str) -> bool:
             or any(_count(copy, other) for name, other in copies.items() if name != text)
         }
     for token in segment.tokens:
-        if token.kind is Kind.ATOM and token.text in lost:
+        if token.kind is Kind.WORD and token.text in lost:
+            token.kind = Kind.TEXT
+        elif token.kind is Kind.ATOM and token.text in lost:
             token.text = ""
     return bool(lost)
 
@@ -237,7 +242,7 @@ def _parts_of_words(segment: Segment) -> set[str]:
             ends = (len(before_atom), len(before_atom) + len(atom))
             if atom and any(is_inside_word(own, end) for end in ends):
                 found.add(atom)
-            atom, before_atom = (token.text, before) if token.kind is Kind.ATOM else ("", "")
+            atom, before_atom = (token.text, before) if token.kind in _COPIED else ("", "")
             before = token.text[-_CONTEXT:]
     return found
 

@@ -14,6 +14,8 @@ _MAX_WORDS = 2**22
 _SIGN_WEIGHT = 0.25
 # Copies of an atom's text in a translation to consider, on each side.
 _MAX_COPIES = 8
+# Words to consider, on each side, for what has lost its own.
+_MAX_DISTANCE = 16
 
 
 class Placement:
@@ -26,11 +28,12 @@ class Placement:
     signs a quarter, and words that come from nothing do not count. An element with all words of its
     parent has all those of the translation, too.
 
-    Children are in the words of their parent, and do not overlap: those with the largest sums
-    choose first. An element without words stands before the word that comes from the next word of
-    the source, and at the start or the end of its parent if it is there in the source. So is one
-    whose words come to nothing. An atom replaces the copy of its text that is nearest to its words,
-    and is otherwise an element without words.
+    Children are in the words of their parent, and do not overlap: links choose first, then those
+    with the largest sums. A link whose words come to nothing has the nearest word that is left. An
+    element without words, and another whose words come to nothing, stands before the word that
+    comes from the next word of the source, and at the start or the end of its parent if it is there
+    in the source. A mark stands behind what comes from the word that it follows. An atom replaces
+    the copy of its text that is nearest to its words, and is otherwise an element without words.
 
     Args:
         links: what the words of the translation come from.
@@ -77,14 +80,17 @@ class Placement:
                 places[id(child)] = space
             elif has_words:
                 best = self._best_range(child, space, [])
-                if best is not None:
-                    ranked.append((best[0], child))
+                if best is not None or child.keeps_word:
+                    ranked.append((best[0] if best else 0.0, child))
         taken = sorted({places[id(x)] for x in parent.children if id(x) in places} - {Span(0, 0)})
-        for _, child in sorted(ranked, key=lambda pair: -pair[0]):
+        for _, child in sorted(ranked, key=lambda pair: (not pair[1].keeps_word, -pair[0])):
             best = self._best_range(child, space, taken)
-            if best is not None:
-                places[id(child)] = best[1]
-                bisect.insort(taken, best[1])
+            found = best[1] if best else None
+            if found is None and child.keeps_word:
+                found = self._nearest_word(child, parent, space, taken)
+            if found is not None:
+                places[id(child)] = found
+                bisect.insort(taken, found)
         earlier: set[Span] = set()  # the places of the children before
         for child in parent.children:
             if id(child) not in places:
@@ -124,6 +130,24 @@ class Placement:
                 best = (total, Span(start, target + 1))
         return best
 
+    def _nearest_word(self, element, parent, space, taken) -> Span | None:
+        """Returns one word that no range has: of those that come from an element, or near them."""
+        shares = self._shares(element, space)
+        if shares:
+            near = sorted(shares, key=lambda target: -shares[target][0])
+        else:
+            point = self._point_of_word(element.words.start, parent.words, space)
+            first, end = (
+                max(point - _MAX_DISTANCE, space.start),
+                min(point + _MAX_DISTANCE, space.end),
+            )
+            # Words before signs, and the nearest ones first.
+            near = sorted(
+                range(first, end), key=lambda target: (-self._weights[target], abs(target - point))
+            )
+        free = (target for target in near if _taken_at(taken, target) is None)
+        return next((Span(target, target + 1) for target in free), None)
+
     def _shares(self, element, space) -> dict[int, tuple[float, float]]:
         """Returns the share of each target word that comes from an element, and its weight."""
         shares: dict[int, tuple[float, float]] = {}
@@ -152,11 +176,25 @@ class Placement:
 
     def _point(self, element, parent, space, taken, earlier) -> Span:
         """Returns the place of an element without words, which is between two words."""
-        point = self._point_of_word(element.words.start, parent.words, space)
+        follows = element.follows_word and element.words.start > parent.words.start
+        if follows:
+            point = self._point_after_word(element.words.start - 1, parent.words, space)
+        else:
+            point = self._point_of_word(element.words.start, parent.words, space)
         inside = _taken_at(taken, point)
         if inside is not None and inside.start < point:
-            point = inside.end if inside in earlier else inside.start
+            point = inside.end if follows or inside in earlier else inside.start
         return Span(point, point)
+
+    def _point_after_word(self, word, words, space) -> int:
+        """Returns the place behind what comes from a word, or from one before it."""
+        for known in range(word, max(words.start, word - _MAX_DISTANCE) - 1, -1):
+            best = self._best_range(Inline("", words=Span(known, known + 1)), space, [])
+            if best is not None:
+                return best[1].end
+            if known == words.end - 1:
+                return space.end
+        return space.start
 
     def _point_of_word(self, word, words, space) -> int:
         if word <= words.start:

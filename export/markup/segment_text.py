@@ -5,7 +5,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
-from export.markup.parsing.elements import SHOWN
+from export.markup.parsing.elements import READINGS, SHOWN, is_link_or_target
 from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.segmentation import Segment
 from export.markup.structure import preserves_space
@@ -35,6 +35,12 @@ class Inline:
         parent: the element that it is in.
         children: the elements in it.
         is_wordless: whether it is an element without words in the source, or an atom.
+        is_mark: whether it is a mark, which the text does not have.
+        is_reading: whether it is a mark that is written only with the word that it belongs to.
+        is_word: whether it is a word with raised or lowered parts, which is an atom.
+        has_text: whether it has text in the source.
+        keeps_word: whether it, or an element in it, is a link or a target of links, which loses its
+            use without a word.
         space_before: whether white space is before it.
         space_after: whether white space is after it.
         word_before: whether a letter, digit or mark is before it.
@@ -50,12 +56,25 @@ class Inline:
     parent: "Inline | None" = None
     children: "list[Inline]" = dataclasses.field(default_factory=list)
     is_wordless: bool = False
+    is_mark: bool = False
+    is_reading: bool = False
+    is_word: bool = False
+    has_text: bool = False
+    keeps_word: bool = False
     space_before: bool = False
     space_after: bool = False
     word_before: bool = False
     word_after: bool = False
     stands_for_space: bool = False
     text: str = ""
+
+    @property
+    def follows_word(self) -> bool:
+        """Whether it belongs behind the word before it; otherwise it belongs before the next."""
+        touches_next = self.word_after and not self.word_before
+        if self.is_mark:
+            return not (touches_next and (self.space_before or self.words.start == 0))
+        return self.is_wordless and self.word_before and not self.word_after
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,24 +162,33 @@ class _Reader:
         if token.kind is Kind.TEXT:
             self._read_text(token.text)
         elif token.kind is Kind.START:
-            self._open.append((self._add(token.source), self._length))
+            element = self._add(token.source)
+            element.keeps_word = is_link_or_target(token.attributes or {})
+            self._open.append((element, self._length))
             self._preserves.append(preserves_space(token, self._preserves[-1]))
         elif token.kind is Kind.END:
             element, start = self._open.pop()
             self._preserves.pop()
             element.closing = token.source
             element.is_wordless = start == self._length
+            if element.keeps_word and element.parent is not None:
+                element.parent.keeps_word = True
             self._end(element, is_waiting=element.is_wordless)
         else:
             element = self._add(token.source)
-            element.is_atom = token.kind is Kind.ATOM
+            element.is_word = token.kind is Kind.WORD
+            element.is_atom = token.kind is Kind.ATOM or element.is_word
+            element.is_mark = token.kind is Kind.MARK
+            element.is_reading = element.is_mark and token.name in READINGS
             element.text = " ".join(token.text.split())
             if element.text:
                 self._read_text(token.text)
             elif token.kind is Kind.EMPTY and token.name == "br":
                 element.stands_for_space = True
                 self._append_space()
-            elif element.is_atom or token.name in SHOWN:
+            elif not element.is_reading and (
+                element.is_atom or element.is_mark or token.name in SHOWN
+            ):
                 self._ends_word = True
             element.is_wordless = token.kind is not Kind.OTHER
             self._end(element, is_waiting=True)
@@ -238,12 +266,14 @@ class _Reader:
     def count_words(self, words: Sequence[Span]) -> None:
         """Sets the words of each element.
 
-        An element with a part of a word gets it whole, unless one before it has it.
+        An element with a part of a word gets it whole, unless one before it has it, or a link has
+        another part.
 
         Args:
             words: the words of the text.
         """
         self.root.words = Span(0, len(words))
+        linked = self._starts_of_links_in_words(words)
         starts: dict[int, tuple[int, int]] = {}
         taken = 0  # words before this one belong to elements that have ended
         for element, place, is_start in self._places:
@@ -253,7 +283,21 @@ class _Reader:
                 continue
             begin, first = starts.pop(id(element))
             end = bisect.bisect_left(words, place, key=lambda word: word.start)
+            before = bisect.bisect_right(words, begin, key=lambda word: word.end)
+            element.has_text = begin < place and before < end
             if begin == place:  # nothing is in it: it belongs before the next word
                 first = max(end, taken)
+            elif place <= linked.get(end - 1, -1):
+                end -= 1
             element.words = Span(first, max(first, end))
             taken = max(taken, end)
+
+    def _starts_of_links_in_words(self, words) -> dict[int, int]:
+        """Returns the words inside of which links start, and where."""
+        found: dict[int, int] = {}
+        for element, place, is_start in self._places:
+            if is_start and element.keeps_word and not element.is_wordless:
+                word = bisect.bisect_right(words, place, key=lambda word: word.end)
+                if word < len(words) and words[word].start < place:
+                    found.setdefault(word, place)
+        return found

@@ -4,8 +4,15 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 
-from export.markup.parsing.elements import OPAQUE, XML_INLINE_CODE, XML_OPAQUE, may_translate
+from export.markup.parsing.elements import (
+    OPAQUE,
+    READINGS,
+    XML_INLINE_CODE,
+    XML_OPAQUE,
+    may_translate,
+)
 from export.markup.parsing.tokens import Kind, Token, escape_text
+from export.markup.small_parts import join_small_parts
 from export.markup.structure import (
     breaks_lines,
     local_name,
@@ -41,11 +48,11 @@ class Segment:
     @property
     def text(self) -> str:
         """The text, with a space for each atom and each element without content."""
-        spaces = (Kind.ATOM, Kind.EMPTY)
+        texts, spaces = (Kind.TEXT, Kind.WORD), (Kind.ATOM, Kind.EMPTY)
         return "".join(
-            token.text if token.kind is Kind.TEXT else " "
+            token.text if token.kind in texts else " "
             for token in self.tokens
-            if token.kind is Kind.TEXT or token.kind in spaces
+            if token.kind in texts or token.kind in spaces
         )
 
     @property
@@ -109,12 +116,14 @@ def _states_after(states, token, opaque):
 
 def _finished(segment: Segment) -> Iterator[str | Segment]:
     """Yields a text and the sources of tokens without text around it; or the source alone."""
+    if segment.text.strip():
+        segment = Segment(join_small_parts(segment.tokens), segment.preserve)
     tokens = segment.tokens
     if not segment.text.strip():
         yield segment.source
         return
     first, last = 0, len(tokens)
-    while _is_outside(tokens[first]):
+    while _is_outside(tokens[first]) or tokens[first].kind is Kind.MARK:
         first += 1
     while _is_outside(tokens[last - 1]):
         last -= 1
@@ -168,6 +177,8 @@ def _end_of_element(tokens, start) -> int:
 def _atom(tokens, opaque) -> Token:
     name = local_name(tokens[0].name)
     text = "".join(token.text for token in tokens if token.kind is Kind.TEXT)
+    if name in READINGS:
+        return Token(Kind.MARK, "".join(token.source for token in tokens), name)
     if name in opaque or len(text) > _MAX_ATOM_LENGTH:
         text = ""
     return Token(Kind.ATOM, "".join(token.source for token in tokens), name, text)

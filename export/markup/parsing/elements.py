@@ -107,8 +107,10 @@ VOIDS = frozenset(
 )
 # They show something, such as a picture, where they stand, and so end the word before them.
 SHOWN = frozenset(["embed", "img", "input", "keygen"])
+# Readings of Chinese characters.
+READINGS = frozenset(["rp", "rt", "rtc"])
 # Their content is no prose; it is copied unchanged and kept from the translator.
-OPAQUE = frozenset(
+OPAQUE = READINGS | frozenset(
     [
         "applet",
         "audio",
@@ -120,10 +122,6 @@ OPAQUE = frozenset(
         "noscript",
         "object",
         "plaintext",
-        # Readings of Chinese characters.
-        "rp",
-        "rt",
-        "rtc",
         "script",
         "style",
         "svg",
@@ -190,6 +188,8 @@ XML_INLINE_CODE = frozenset(
         "varname",
     ]
 )
+# Attributes of links: of HTML, XLink, DocBook, JATS and TEI.
+LINK_TARGETS = ("href", "xlink:href", "linkend", "rid", "target", "url")
 # White space is significant.
 PREFORMATTED = frozenset(["listing", "literallayout", "pre"])
 # The parser of HTML takes their content as characters without references. It does so with
@@ -215,6 +215,11 @@ def may_translate(name: str, attributes: Mapping[str, str | None], inherited: bo
     return {"no": False, "false": False, "yes": True, "": True}.get(
         (value or "").strip().lower(), inherited
     )
+
+
+def is_link_or_target(attributes: Mapping[str, str | None]) -> bool:
+    """Returns whether an element with these attributes is a link, or links can point to it."""
+    return any(attributes.get(name) for name in (*LINK_TARGETS, "id", "name", "xml:id"))
 
 
 def is_preformatted(name: str, attributes: Mapping[str, str | None], inherited: bool) -> bool:

@@ -15,6 +15,8 @@ class Kind(enum.Enum):
     TEXT = "text"
     OTHER = "comment, instruction, declaration or CDATA section"
     ATOM = "element whose content is copied unchanged"
+    MARK = "element that is copied, and that the translator does not see"
+    WORD = "word with raised or lowered parts"
 
 
 @dataclasses.dataclass(slots=True)
@@ -28,7 +30,8 @@ class Token:
         kind: the kind.
         source: the part as it is written in the document.
         name: the element's name, in lower case in HTML.
-        text: the characters of a text, with references resolved, or the text inside an atom.
+        text: the characters of a text, with references resolved, or the text inside an atom or a
+            word; that of a mark is empty.
         attributes: the attributes of a start tag, by name; None has no value.
     """
 

@@ -177,9 +177,9 @@ NEIGHBOURS = {
     "<p>see <a name=x></a><a>one</a></p>": ["see one"],
     "<p>see <a>one</a><a name=x></a></p>": ["see one"],
     "<p>see<a name=x></a><b>Two</b></p>": ["seeTwo"],
-    "<p>so<sup><a>[1]</a><a>[2]</a></sup> it is": ["so[1][2] it is"],
-    "<p>so <a>it</a><sup><a>1</a></sup> is": ["so it1 is"],
-    "<p>so<sup><a>1</a></sup><sup><a>2</a></sup> it is": ["so12 it is"],
+    "<p>so<sup><a>[1]</a><a>[2]</a></sup> it is": ["so it is"],
+    "<p>so <a>it</a><sup><a>1</a></sup> is": ["so it is"],
+    "<p>so<sup><a>1</a></sup><sup><a>2</a></sup> it is": ["so it is"],
 }
 
 

@@ -1,0 +1,253 @@
+"""Inline elements smaller than words: marks, raised and lowered parts of words, keys.
+
+The translator does not see marks. A word with raised or lowered parts, such as H<sub>2</sub>O, is
+one word for it, and so are keys that are pressed together, such as <kbd>Ctrl</kbd>+<kbd>C</kbd>;
+they come back with their tags where the translation has a copy.
+"""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+
+from export.markup.marks import RAISED, is_lowered, is_mark, is_raised
+from export.markup.parsing.tokens import Kind, Token, escape_text
+from export.markup.words import Span, is_part_of_word, overlapping, split_words
+
+_CONTEXT = 64  # characters around an element that are considered
+_MAX_TOKENS = 32  # of a mark, or between it and the text after it, so that time is bounded
+_MAX_PART = 12  # characters of a raised or lowered part of a word
+_MAX_KEYS = 80  # characters of keys that are pressed together
+_SEPARATORS = frozenset(["", ",", ";", "–", "—", "-"])
+_FRACTION = frozenset("/⁄")
+_BETWEEN_KEYS = frozenset("+/-‐‑–")
+_OPENING = {")": "(", "]": "["}
+
+
+@dataclasses.dataclass(slots=True)
+class _SmallElement(Token):
+    """An element that may be a part of a word.
+
+    Attributes:
+        tokens: what it consists of.
+    """
+
+    tokens: Sequence[Token] = ()
+
+
+def join_small_parts(tokens: Sequence[Token]) -> list[Token]:
+    """Returns the tokens of a segment, with one token for each mark and each word with such parts.
+
+    Args:
+        tokens: the tokens of a segment, properly nested.
+    """
+    if not any(token.kind in (Kind.START, Kind.ATOM) for token in tokens):
+        return list(tokens)
+    found: list[Token] = []
+    run: list[Token] = []
+    for token in _with_small_elements(tokens):
+        if token.kind in (Kind.START, Kind.END, Kind.EMPTY, Kind.OTHER):
+            found += _joined(run)
+            found.append(token)
+            run = []
+        else:
+            run.append(token)
+    return found + _joined(run)
+
+
+def _with_small_elements(tokens) -> Iterator[Token]:
+    """Yields the tokens, marks and small elements that may be parts of words as one each."""
+    ends = _ends_of_elements(tokens)
+    before, index = "", 0
+    while index < len(tokens):
+        token, end = tokens[index], ends.get(index, index + 1)
+        element = tokens[index:end] if end - index <= _MAX_TOKENS else []
+        if token.kind is not Kind.START or not element:
+            end = index + 1
+        elif is_mark(element, before, _text_after(tokens, end)):
+            token = Token(Kind.MARK, _source(element), token.name)
+        elif _may_be_part_of_word(element):
+            text = "".join(x.text for x in element)
+            token = _SmallElement(Kind.WORD, _source(element), text=text, tokens=element)
+        else:
+            end = index + 1
+        yield token
+        before = (before + "".join(_visible(x) for x in tokens[index:end]))[-_CONTEXT:]
+        index = end
+
+
+def _ends_of_elements(tokens) -> dict[int, int]:
+    """Returns for each start tag the index after its end tag."""
+    ends, stack = {}, []
+    for index, token in enumerate(tokens):
+        if token.kind is Kind.START:
+            stack.append(index)
+        elif token.kind is Kind.END:
+            ends[stack.pop()] = index + 1
+    return ends
+
+
+def _source(tokens):
+    return "".join(token.source for token in tokens)
+
+
+def _visible(token) -> str:
+    return " " if token.kind is Kind.EMPTY else token.text
+
+
+def _text_after(tokens, start) -> str:
+    return "".join(map(_visible, tokens[start : start + _MAX_TOKENS]))[:_CONTEXT]
+
+
+def _may_be_part_of_word(element) -> bool:
+    text = "".join(token.text for token in element)
+    is_plain = all(token.kind in (Kind.START, Kind.END, Kind.TEXT) for token in element)
+    is_small = is_raised(element[0]) or is_lowered(element[0])
+    return is_small and is_plain and 0 < len(text) <= _MAX_PART and not _has_space(text)
+
+
+def _has_space(text):
+    return any(map(str.isspace, text))
+
+
+def _joined(run: list[Token]) -> list[Token]:
+    """Joins the parts of marks, of words and of keys in tokens without other tags between them."""
+    if all(token.kind is Kind.TEXT for token in run):
+        return run
+    run = _with_joined_keys(_with_joined_marks(run))
+    found: list[Token] = []
+    for is_text, group in itertools.groupby(run, lambda x: x.kind in (Kind.TEXT, Kind.WORD)):
+        for token in _with_whole_words(list(group)) if is_text else group:
+            found += token.tokens if isinstance(token, _SmallElement) else [token]
+    return found
+
+
+def _with_joined_marks(run):
+    """Joins marks with only a sign between them, and brackets around them that touch a word."""
+    found: list[Token] = []
+    for token in run:
+        if token.kind is Kind.MARK and found and found[-1].kind is Kind.MARK:
+            found[-1] = _mark(found[-1:], token)
+        elif len(found) > 1 and _joins_marks(found, token):
+            found[-2:] = [_mark(found[-2:], token)]
+        else:
+            found.append(token)
+    return _with_brackets(found)
+
+
+def _mark(tokens, last) -> Token:
+    return Token(Kind.MARK, _source([*tokens, last]), tokens[0].name)
+
+
+def _joins_marks(found, token) -> bool:
+    """Returns whether a token and the last ones are a list of marks, or a fraction."""
+    first, sign = found[-2:]
+    if (first.kind, sign.kind) != (Kind.MARK, Kind.TEXT):
+        return False
+    if token.kind is not Kind.MARK:
+        return token.kind is Kind.WORD and sign.text in _FRACTION
+    is_list = {first.name, token.name} <= RAISED or (len(found) > 2 and _opens_bracket(found[-3]))
+    return sign.text in _SEPARATORS or (is_list and sign.text.strip() in _SEPARATORS)
+
+
+def _opens_bracket(token) -> bool:
+    """Returns whether a text ends with a bracket that touches a word."""
+    return token.kind is Kind.TEXT and re.search(r"(?:^|\S)\[$", token.text) is not None
+
+
+def _with_brackets(run):
+    for index in range(1, len(run) - 1):
+        before, mark, after = run[index - 1 : index + 2]
+        is_in_brackets = after.kind is Kind.TEXT and after.text.startswith("]")
+        if mark.kind is Kind.MARK and is_in_brackets and _opens_bracket(before):
+            run[index - 1] = _text(before.text[:-1])
+            run[index] = Token(Kind.MARK, f"[{mark.source}]", mark.name)
+            run[index + 1] = _text(after.text[1:])
+    return [token for token in run if token.kind is not Kind.TEXT or token.text]
+
+
+def _text(text) -> Token:
+    return Token(Kind.TEXT, escape_text(text), text=text)
+
+
+def _with_joined_keys(run):
+    """Joins atoms with a sign between them, which are one word, as keys are."""
+    found: list[Token] = []
+    for token in run:
+        if token.kind is Kind.ATOM and len(found) > 1:
+            atom, sign = found[-2:]
+            text = atom.text + sign.text + token.text
+            are_atoms = atom.kind is Kind.ATOM and bool(atom.text and token.text)
+            if are_atoms and sign.text in _BETWEEN_KEYS and len(text) <= _MAX_KEYS:
+                source = atom.source + sign.source + token.source
+                found[-2:] = [Token(Kind.ATOM, source, atom.name, text)]
+                continue
+        found.append(token)
+    return found
+
+
+def _with_whole_words(run: list[Token]) -> list[Token]:
+    """Makes one token of each word with raised or lowered parts; other such parts stay elements."""
+    starts = [0, *itertools.accumulate(len(token.text) for token in run)]
+    parts = [
+        Span(starts[index], starts[index + 1])
+        for index, token in enumerate(run)
+        if isinstance(token, _SmallElement)
+    ]
+    if not parts:
+        return run
+    wholes = _whole_words("".join(token.text for token in run), parts)
+    ends = {whole.start: whole.end for whole in wholes}
+    found: list[Token] = []
+    end = 0  # of the last word
+    for start, token in _cut(run, {place for whole in wholes for place in whole}):
+        if start < end:
+            last = found.pop()
+            token = Token(Kind.WORD, last.source + token.source, "", last.text + token.text)
+        elif start in ends:
+            end = ends[start]
+            token = Token(Kind.WORD, token.source, "", token.text)
+        found.append(token)
+    return found
+
+
+def _whole_words(text: str, parts: Sequence[Span]) -> list[Span]:
+    """Returns the words that have more than one of these parts, or text beside one."""
+    words = split_words(text)
+    wholes: list[Span] = []
+    for part in parts:
+        start, end = part
+        if start and text[start - 1] in _OPENING:
+            start = _start_of_brackets(text, start)
+        elif start and is_part_of_word(text[start - 1]):
+            start -= 1
+        end += end < len(text) and is_part_of_word(text[end])
+        inside = overlapping(words, Span(start, end))
+        whole = Span(min(start, words[inside[0]].start), max(end, words[inside[-1]].end))
+        if wholes and whole.start < wholes[-1].end:
+            whole = Span(min(wholes.pop().start, whole.start), whole.end)
+        if whole != part:
+            wholes.append(whole)
+    return wholes
+
+
+def _start_of_brackets(text, end) -> int:
+    """Returns where brackets start that end at a place, with the word before them, as in Ca(OH)."""
+    start = text.rfind(_OPENING[text[end - 1]], max(end - _CONTEXT, 0), end)
+    if start < 0 or _has_space(text[start:end]):
+        return end
+    return start - (start > 0 and is_part_of_word(text[start - 1]))
+
+
+def _cut(run, places: set[int]) -> Iterator[tuple[int, Token]]:
+    """Yields the tokens, texts in parts between these places, and where each starts."""
+    start = 0
+    for token in run:
+        end = start + len(token.text)
+        cuts = [start, *sorted(p for p in range(start + 1, end) if p in places), end]
+        if token.kind is not Kind.TEXT or len(cuts) == 2:
+            yield start, token
+        else:
+            for first, last in itertools.pairwise(cuts):
+                yield first, _text(token.text[first - start : last - start])
+        start = end
