@@ -37,6 +37,7 @@ setup(
     install_requires=[
         "babel>=2.16",
         "google-crc32c>=1.5",
+        "google-re2>=1.1",
         "grpcio>=1.60",
         "keras>=3.15,<3.16",
         "matplotlib>=3.9",

@@ -16,9 +16,11 @@ from export.commands.options.documents import given_document_languages
 from export.commands.options.terms import TermLines, report_incomplete
 from export.lines.line_batches import open_lines
 from export.lines.line_output import check_output, open_output
+from export.markup.segment_text import Split
 from tf_transformer.command_line.command_options import given_models, given_search, text
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
+from tf_transformer.documents.sentence_splitter import sentence_splitter
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import name_in_errors
 from tf_transformer.text.language_tags import written_tags
@@ -56,7 +58,7 @@ def check_markup(options: argparse.Namespace) -> None:
     for name in ("runner", "saved_model", *_EXCLUDED):
         if getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is not valid with --markup")
-    for name in ("split_sentences", "terms", "protect"):
+    for name in ("terms", "protect"):
         if getattr(options, name) and options.server is not None:
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} with --markup is valid only with --model-dir")
@@ -108,7 +110,7 @@ def run_markup(
                 translate,
                 markup=options.markup,
                 attributes=options.translate_attributes,
-                split=_splitting(options) if options.split_sentences else None,
+                split=_splitting(options),
                 are_translatable=are_translatable if options.server else _choosing(options, terms),
             )
             try:
@@ -139,17 +141,11 @@ def _read(file: io.BufferedIOBase) -> bytes:
     return b"".join(chunks)
 
 
-def _splitting(options) -> Callable[[str], Sequence[str]]:
-    """Returns what splits a text into sentences, and imports TensorFlow for the first text."""
-
-    @functools.cache
-    def splitter():
-        import_tensorflow(on_cpu=options.dtype == "int8")
-        from export.markup.sentence_splitting import sentence_splitter
-
-        return sentence_splitter(given_document_languages(options))
-
-    return lambda text: splitter()(text)
+def _splitting(options) -> Split | None:
+    """Returns what splits a text into sentences; None with `--no-split-sentences`."""
+    if options.split_sentences is False:
+        return None
+    return sentence_splitter(given_document_languages(options))
 
 
 def _choosing(options, terms) -> Callable[[Sequence[str]], Sequence[bool]]:

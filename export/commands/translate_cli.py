@@ -131,18 +131,18 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "after the other, are that of the whole file",
     )  # fmt: skip
     parser.add_argument(
-        "--split-sentences", action="store_true",
+        "--split-sentences", action=argparse.BooleanOptionalAction,
         help="lines may hold several sentences: each is translated apart, the white space between "
         "them is kept, and sentences in capitals are translated in sentence case; with --server, "
-        "by the signature `document` or `document_options`; with --markup, the blocks of the "
-        "document are split",
+        "by the signature `document` or `document_options`. Blocks of --markup are split anyway; "
+        "--no-split-sentences translates each as one",
     )  # fmt: skip
     parser.add_argument(
         "--keep-capitals", action="store_true",
         help="with --split-sentences or --markup, translate sentences in capitals as they are, as "
         "by a model that was trained on such text",
     )  # fmt: skip
-    add_document_languages(parser, "with --split-sentences or --markup, and --model-dir")
+    add_document_languages(parser, "with --markup, or with --split-sentences and --model-dir")
     add_languages(parser)
     add_search_options(parser)
     add_end_pieces(parser)
@@ -257,7 +257,7 @@ def _check_options(options):
     """Checks ranges, and that the options are valid together."""
     local = (
         *("n_best", "end_piece", "dtype", "shortlist", "xla", "ensemble_weights", "adapter"),
-        "document_languages",
+        *(() if options.markup else ("document_languages",)),
     )
     for name in (*local, *RERANKING_OPTIONS):
         if options.server is not None and getattr(options, name):

@@ -1,7 +1,6 @@
 """Translates documents with markup."""
 
 import collections
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from export.markup.segmentation import Segment, are_translatable, segments
 from export.markup.structure import root_name
 from export.markup.word_links import WordLinks, word_links
 from export.markup.words import Span, is_inside_word, overlapping, split_words
+from tf_transformer.documents.sentence_splitter import sentence_splitter, space_between
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 
@@ -26,6 +26,7 @@ MAX_BYTES, MAX_DEPTH = 2**25, 2**17
 # If a text has more different atoms, the translator reads none, so that time is bounded.
 _MAX_ATOMS = 200
 _CONTEXT = 16  # characters of a text that show whether a word goes on
+_SPLIT_SENTENCES = sentence_splitter()
 # What replaces the copies of its text in a translation.
 _COPIED = (Kind.ATOM, Kind.WORD)
 
@@ -53,8 +54,9 @@ class MarkupTranslator:
             translator = MarkupTranslator(translate_by_server(client))
             translator.translate("<p>The <b>red</b> house.</p>")
 
-    The text of each block is translated as a whole, or in the parts of `split`. Inline elements are
-    put back by the word alignment, see `Placement`. All else is copied: tags with their attributes,
+    Each sentence of a block is translated on its own. Inline elements are put back by the word
+    alignment, see `Placement`. All else is copied: marks such as those of footnotes, which stay
+    behind their words, see `join_small_parts`; tags with their attributes,
     comments, white space between blocks, scripts, `<code>`, what `translate="no"` or the class
     `notranslate` marks. Each tag comes back once, none inside a word; the result is well-formed.
 
@@ -62,8 +64,8 @@ class MarkupTranslator:
         translate: translates plain texts, see `translate_by_model` and `translate_by_server`.
         markup: "html", for documents and fragments, or "xml".
         attributes: names of attributes whose values are translated too, such as `alt` and `title`.
-        split: splits the text of a block into parts that are translated on their own, such as
-            sentences; None leaves it whole.
+        split: splits the text of a block into parts that are translated on their own; None leaves
+            it whole. The default is `sentence_splitter()`.
         are_translatable: returns which texts to translate; the others are copied.
         max_bytes: the largest document to accept.
         max_depth: the deepest nesting of elements to accept.
@@ -78,7 +80,7 @@ class MarkupTranslator:
         *,
         markup: str = "html",
         attributes: Collection[str] = (),
-        split: Split | None = None,
+        split: Split | None = _SPLIT_SENTENCES,
         are_translatable: Callable[[Sequence[str]], Sequence[bool]] = are_translatable,
         max_bytes: int = MAX_BYTES,
         max_depth: int = MAX_DEPTH,
@@ -285,7 +287,7 @@ def _translated_segment(segment: SegmentText, cache: _Cache) -> str:
         found = cache.found[source]
         found = found._replace(text=found.text.strip())
         if text and found.text:
-            text += _space_after(text, segment.text[end : part.start])
+            text += " " if space_between(text, segment.text[end : part.start]) else ""
         target_words = split_words(found.text)
         links += (
             {first_word + word: share for word, share in of_word.items()}
@@ -298,17 +300,3 @@ def _translated_segment(segment: SegmentText, cache: _Cache) -> str:
     places = placement.place(segment.root)
     translated = assemble(segment.root, places, text, words)
     return f"{segment.before}{translated}{segment.after}"
-
-
-def _space_after(text: str, source: str) -> str:
-    """Returns what is between the translations of sentences, as `join_sentences` has it.
-
-    Args:
-        text: the translations before it.
-        source: what is between the sentences in the source.
-    """
-    end = len(text)
-    while end and unicodedata.category(text[end - 1]) in ("Pe", "Pf"):
-        end -= 1
-    ends_wide = text[:end].endswith(("。", "！", "？", "｡"))
-    return "" if ends_wide and source in ("", " ") else " "

@@ -90,7 +90,7 @@ def given_terms(options: argparse.Namespace) -> "TermLines | None":
 
     glossary = Glossary(()) if options.terms is None else Glossary.read(options.terms)
     protect = protection(options.protect or ())
-    return TermLines(Terms(glossary, protect, options.split_sentences, options.keep_capitals))
+    return TermLines(Terms(glossary, protect, bool(options.split_sentences), options.keep_capitals))
 
 
 class TermLines:

