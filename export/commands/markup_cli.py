@@ -16,11 +16,9 @@ from export.commands.options.documents import given_document_languages
 from export.commands.options.terms import TermLines, report_incomplete
 from export.lines.line_batches import open_lines
 from export.lines.line_output import check_output, open_output
-from export.markup.segment_text import Split
 from tf_transformer.command_line.command_options import given_models, given_search, text
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
-from tf_transformer.documents.sentence_splitter import sentence_splitter
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import name_in_errors
 from tf_transformer.text.language_tags import written_tags
@@ -141,8 +139,10 @@ def _read(file: io.BufferedIOBase) -> bytes:
     return b"".join(chunks)
 
 
-def _splitting(options) -> Split | None:
+def _splitting(options) -> Callable[[str], Sequence[str]] | None:
     """Returns what splits a text into sentences; None with `--no-split-sentences`."""
+    from tf_transformer.documents.sentence_splitter import sentence_splitter
+
     if options.split_sentences is False:
         return None
     return sentence_splitter(given_document_languages(options))

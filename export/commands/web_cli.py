@@ -6,6 +6,7 @@ import logging
 import sys
 
 from export.commands.options.client import add_client_options, given_client_options
+from export.commands.options.documents import add_document_languages, given_document_languages
 from tf_transformer.command_line.command_options import text
 from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.errors import InputError
@@ -56,6 +57,12 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
             f"--max-{name}", type=int, default=default, metavar="N",
             help=f"maximum number of {what} (default: %(default)s)",
         )  # fmt: skip
+    parser.add_argument(
+        "--split-sentences", action=argparse.BooleanOptionalAction, default=True,
+        help="translate each sentence of a line on its own, by the signature `document` where the "
+        "server has it (default); --no-split-sentences translates a line as one",
+    )  # fmt: skip
+    add_document_languages(parser, "without `document`")
     for side in ("target", "source"):
         parser.add_argument(
             f"--{side}-languages", type=text, nargs="+", default=[], metavar="L",
@@ -83,6 +90,8 @@ def _run_web(options):
         max_concurrent=options.max_concurrent,
         target_languages=tuple(options.target_languages),
         source_languages=tuple(options.source_languages),
+        splits_sentences=options.split_sentences,
+        document_languages=given_document_languages(options),
         allowed_hosts=tuple(options.allowed_hosts or _default_hosts(options.host)),
     )
     settings.check()

@@ -174,8 +174,8 @@ class _Api:
         results = translate(self._client, offered, request)
         answer = {"translations": results, "seconds": time.perf_counter() - start}
         metrics = self._metrics
-        metrics.sentences.inc(len(request.translated))
-        metrics.characters.inc(sum(map(len, request.translated)))
+        metrics.sentences.inc(len(request.sentences))
+        metrics.characters.inc(sum(map(len, request.sentences)))
         metrics.truncated.inc(sum(result["truncated"] for result in results if result))
         return json.dumps(answer, ensure_ascii=False, allow_nan=False).encode()
 

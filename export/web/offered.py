@@ -9,6 +9,7 @@ from tf_transformer.decoding.search_options import SEARCH_OPTIONS, RowOption
 # Task -> the signature with default options, if there is such a one, and the one with options.
 _SIGNATURES = {
     "translate": ("serving_default", "translate_options"),
+    "document": ("document", "document_options"),
     "nbest": ("nbest", "nbest_options"),
     "align": ("align", "align_options"),
     "confidence": (None, "confidence"),
@@ -16,6 +17,11 @@ _SIGNATURES = {
 # Task -> data types and ranks of the outputs that the page uses.
 _OUTPUTS = {
     "translate": {
+        "translation": ("DT_STRING", 1),
+        "score": ("DT_FLOAT", 1),
+        "truncated": ("DT_BOOL", 1),
+    },
+    "document": {
         "translation": ("DT_STRING", 1),
         "score": ("DT_FLOAT", 1),
         "truncated": ("DT_BOOL", 1),
@@ -44,6 +50,8 @@ _OUTPUTS = {
         "truncated": ("DT_BOOL", 1),
     },
 }
+# An input of `document_options`, which the page does not set.
+KEEP_CAPITALS = "keep_capitals"
 _OPTIONS = {option.name: option for option in SEARCH_OPTIONS}
 _DATA_TYPES = {"int32": "DT_INT32", "float32": "DT_FLOAT"}
 
@@ -52,8 +60,8 @@ class Offered(NamedTuple):
     """What a served model can do for the page.
 
     Attributes:
-        plain: tasks (`translate`, `nbest`, `align`, `confidence`) with default options, and their
-            signatures.
+        plain: tasks (`translate`, `document`, `nbest`, `align`, `confidence`) with default options,
+            and their signatures.
         with_options: tasks with search options, and their signatures.
         options: the search options that all of `with_options` have.
         num_best: largest number of translations per sentence.
@@ -97,6 +105,8 @@ def find_offered(signatures: Mapping[str, Signature]) -> Offered:
 def _is_valid(signature: Signature, task: str, options: set[str]) -> bool:
     expected = {"text": "DT_STRING"}
     expected |= {name: _DATA_TYPES[_OPTIONS[name].dtype] for name in options}
+    if task == "document" and KEEP_CAPITALS in signature.inputs:
+        expected[KEEP_CAPITALS] = "DT_BOOL"
     inputs = {name: TensorSpec(data_type, (None,)) for name, data_type in expected.items()}
     outputs = {
         name: (spec.data_type, len(spec.shape or ())) for name, spec in signature.outputs.items()

@@ -3,6 +3,7 @@
 import re
 from typing import NamedTuple
 
+from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.errors import InputError
 from tf_transformer.text.language_tags import language_tag
 
@@ -14,13 +15,15 @@ class WebSettings(NamedTuple):
 
     Attributes:
         model: name of the model, shown on the page.
-        max_sentences: maximum number of sentences per request that are not blank.
+        max_sentences: maximum number of sentences per request.
         max_characters: maximum number of characters per request, over all its sentences.
         max_concurrent: maximum number of requests that are translated at a time; others are
             refused with status 503.
         target_languages: languages to choose from, for a multilingual model, whose tags are added
             to every sentence; empty if the model needs no tags.
         source_languages: the same for a model that needs the tag of the source language, too.
+        splits_sentences: whether the sentences of a line are translated on their own.
+        document_languages: languages of the text, whose abbreviations end no sentence.
         allowed_hosts: names of this server in a request's header `Host`; `*` allows all. With
             names, a page of another site cannot pass for this one by giving its own name this
             address (DNS rebinding).
@@ -32,6 +35,8 @@ class WebSettings(NamedTuple):
     max_concurrent: int = 8
     target_languages: tuple[str, ...] = ()
     source_languages: tuple[str, ...] = ()
+    splits_sentences: bool = True
+    document_languages: tuple[str, ...] = LANGUAGES
     allowed_hosts: tuple[str, ...] = ("*",)
 
     @property

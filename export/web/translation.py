@@ -7,8 +7,9 @@ from typing import Any
 from export.client import Client
 from export.web.alignment import parse_alignment
 from export.web.confidence import parse_confidence
-from export.web.offered import Offered
+from export.web.offered import KEEP_CAPITALS, Offered
 from export.web.translation_request import TranslationRequest, tasks_of
+from tf_transformer.documents.sentence_splitter import space_between
 
 # Entries of the n best that the search did not fill have the score -1e9.
 _LEAST_SCORE = -1e8
@@ -28,7 +29,8 @@ def translate(
         For each line None if it is blank, or `best`, a list of `text`, `score` and, for several
         translations, `num_tokens`, best first; `truncated`, whether the source exceeded the model's
         limit; and, if requested, `alignment` and `confidence`, see `parse_alignment` and
-        `parse_confidence`.
+        `parse_confidence`. A line whose sentences are translated on their own has one `best`, with
+        the mean of their scores, and all this for each of its `sentences`, with its `source`.
 
     Raises:
         InputError: the server refuses the request, or its model has changed.
@@ -36,21 +38,47 @@ def translate(
         TimeoutError: the server did not respond in time.
         OSError: the request failed in another way, or the response is invalid.
     """
-    sentences = request.translated
+    tasks = tasks_of(request, offered)
+    lines = request.lines
+    if tasks == ["document"]:
+        lines = [["".join(line)] if line else [] for line in lines]
+    texts = [request.tags + sentence.strip() for line in lines for sentence in line]
     outputs: dict[str, Mapping[str, list]] = {}
-    for task in tasks_of(request, offered):
+    for task in tasks:
         if request.options:
             signature = offered.with_options[task]
         else:
             signature = offered.plain.get(task) or offered.with_options[task]
-        inputs: dict[str, list] = {"text": sentences}
+        inputs: dict[str, list] = {"text": texts}
         if signature == offered.with_options.get(task):
             for option in offered.options:
                 value = request.options.get(option.name, option.unset)
-                inputs[option.name] = [value] * len(sentences)
+                inputs[option.name] = [value] * len(texts)
+            if task == "document":
+                inputs[KEEP_CAPITALS] = [False] * len(texts)
         outputs[task] = client.predict(inputs, signature)
-    results = iter([_result(outputs, row, request) for row in range(len(sentences))])
-    return [next(results) if line.strip() else None for line in request.lines]
+    results = iter([_result(outputs, row, request) for row in range(len(texts))])
+    return [_join(line, [next(results) for _ in line]) for line in lines]
+
+
+def _join(line: list[str], results: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Joins the results of the sentences of a line."""
+    if len(results) < 2:
+        return results[0] if results else None
+    text = ""
+    for number, (sentence, result) in enumerate(zip(line, results, strict=True)):
+        text += result["best"][0]["text"]
+        if number < len(line) - 1:
+            text += space_between(text, sentence[len(sentence.rstrip()) :])
+    score = sum(result["best"][0]["score"] for result in results) / len(results)
+    return {
+        "best": [{"text": text, "score": score}],
+        "truncated": any(result["truncated"] for result in results),
+        "sentences": [
+            {"source": sentence.strip()} | result
+            for sentence, result in zip(line, results, strict=True)
+        ],
+    }
 
 
 def _result(outputs, row, request):

@@ -8,6 +8,7 @@ from export.web.offered import Offered
 from export.web.settings import WebSettings
 from tf_transformer.argument_types import is_number, is_whole
 from tf_transformer.decoding.search_options import RowOption
+from tf_transformer.documents.sentence_splitter import sentence_splitter
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.text.language_tags import check_untagged, written_tags
@@ -21,23 +22,27 @@ class TranslationRequest(NamedTuple):
     """A valid request.
 
     Attributes:
-        lines: the sentences, with their language tags; blank ones are not translated.
+        lines: the sentences of each line with the white space after them; a blank line has none.
+        are_documents: whether a line may have several sentences.
+        tags: the language tags of each sentence.
         num_best: number of translations per sentence.
         alignment: whether to align the best translation with the source.
         confidence: whether to return how confident the model is in each word.
         options: the given search options by name.
     """
 
-    lines: list[str]
+    lines: list[list[str]]
+    are_documents: bool
+    tags: str
     num_best: int
     alignment: bool
     confidence: bool
     options: dict[str, int | float]
 
     @property
-    def translated(self) -> list[str]:
-        """The lines that are not blank."""
-        return [line for line in self.lines if line.strip()]
+    def sentences(self) -> list[str]:
+        """The sentences of all lines, without tags."""
+        return [sentence for line in self.lines for sentence in line]
 
 
 def parse_request(body: bytes, settings: WebSettings, offered: Offered) -> TranslationRequest:
@@ -54,6 +59,7 @@ def parse_request(body: bytes, settings: WebSettings, offered: Offered) -> Trans
     """
     fields = _parse_object(body)
     lines = _lines(fields.get("lines"), settings)
+    tags = _tags(lines, fields, settings)
     flags = {name: fields.get(name, False) for name in _FLAGS}
     for name, flag in flags.items():
         if not isinstance(flag, bool):
@@ -65,7 +71,9 @@ def parse_request(body: bytes, settings: WebSettings, offered: Offered) -> Trans
             f"Received: {shown(num_best)}"
         )
     request = TranslationRequest(
-        _with_tags(lines, fields, settings),
+        _sentences(lines, settings),
+        settings.splits_sentences,
+        tags,
         num_best,
         options=_options(fields.get("options", {}), offered),
         **flags,
@@ -89,13 +97,7 @@ def _parse_object(body):
 
 def _lines(lines, settings):
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise InputError("`lines` must be a list of strings, one per sentence")
-    num_sentences = sum(1 for line in lines if line.strip())
-    if not 1 <= num_sentences <= settings.max_sentences:
-        raise InputError(
-            f"expected 1 to {settings.max_sentences} sentences that are not blank. "
-            f"Received: {num_sentences}"
-        )
+        raise InputError("`lines` must be a list of strings")
     if len(lines) > 2 * settings.max_sentences:
         raise InputError(
             f"expected at most {2 * settings.max_sentences} lines, including blank ones. "
@@ -112,8 +114,24 @@ def _lines(lines, settings):
     return lines
 
 
-def _with_tags(lines, fields, settings):
-    """Adds the tags of the chosen languages."""
+def _sentences(lines, settings) -> list[list[str]]:
+    """Returns the sentences of each line."""
+    split = sentence_splitter(settings.document_languages)
+    found = [
+        [] if not line.strip() else split(line) if settings.splits_sentences else [line]
+        for line in lines
+    ]
+    num_sentences = sum(map(len, found))
+    if not 1 <= num_sentences <= settings.max_sentences:
+        raise InputError(
+            f"expected 1 to {settings.max_sentences} sentences that are not blank. "
+            f"Received: {num_sentences}"
+        )
+    return found
+
+
+def _tags(lines, fields, settings) -> str:
+    """Returns the tags of the chosen languages."""
     languages = []
     for name, known in (
         ("target_language", settings.target_languages),
@@ -127,11 +145,10 @@ def _with_tags(lines, fields, settings):
             raise InputError(f"`{name}` must be {expected}. Received: {shown(language)}")
         languages.append(language)
     if not languages:
-        return lines
-    tags = written_tags(*languages)
+        return ""
     for number, line in enumerate(lines, 1):
         check_untagged(line, f"line {number}")
-    return [tags + line if line.strip() else line for line in lines]
+    return written_tags(*languages)
 
 
 def _options(given, offered):
@@ -183,6 +200,9 @@ def tasks_of(request: TranslationRequest, offered: Offered) -> list[str]:
         tasks.append("align")
     if request.confidence:
         tasks.append("confidence")
+    documents = offered.with_options if request.options else offered.plain
+    if not tasks and request.are_documents and "document" in documents:
+        return ["document"]
     if not tasks:
         tasks = [task for task in ("translate", "nbest", "align") if offered.has(task)][:1]
     if not tasks:

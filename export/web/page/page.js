@@ -174,22 +174,19 @@ function hideError() {
 
 function showCount() {
   const lines = sourceLines();
-  const sentences = lines.filter((line) => line.trim()).length;
   const characters = lines.reduce((sum, line) => sum + [...line].length, 0);
-  const isTooLong =
-    model !== null && (sentences > model.max_sentences || characters > model.max_characters);
-  const limits = isTooLong
-    ? ` (at most ${model.max_sentences} sentences and ${model.max_characters} characters)`
-    : "";
-  byId("count").textContent = characters
-    ? `${sentences} ${sentences === 1 ? "sentence" : "sentences"}, ${characters} characters${limits}`
-    : "";
+  // How many sentences these are, the server finds out.
+  const isTooLong = model !== null && characters > model.max_characters;
+  const limit = isTooLong ? ` (at most ${model.max_characters})` : "";
+  byId("count").textContent = characters ? `${characters} characters${limit}` : "";
   byId("count").classList.toggle("too-long", isTooLong);
 }
 
 function showAnswer() {
   const { lines, translations } = lastAnswer;
-  byId("drawing-choice").hidden = !translations.some((found) => found?.alignment);
+  byId("drawing-choice").hidden = !translations.some((found) =>
+    sentencesOf(found).some((sentence) => sentence.alignment),
+  );
   const items = [];
   translations.forEach((found, index) => {
     if (found !== null) items.push(makeResult(lines[index], found, index + 1));
@@ -197,24 +194,37 @@ function showAnswer() {
   byId("results").replaceChildren(...items);
 }
 
+// The results of the sentences of a line that were translated on their own, or that of the line.
+function sentencesOf(found) {
+  return found?.sentences ?? (found === null ? [] : [found]);
+}
+
 function makeResult(line, found, number) {
   const item = makeElement("li", "result");
   item.append(makeText("p", "source", line));
   const [best] = found.best;
+  const sentences = sentencesOf(found);
+  const judged = sentences.map(({ confidence }) => confidence).filter(Boolean);
   item.append(
-    found.confidence
-      ? makeConfidentText(best.text, found.confidence.words)
+    judged.length
+      ? makeConfidentText(best.text, judged.flatMap(({ words }) => words))
       : makeText("p", "translation", best.text),
   );
   const facts = makeElement("p", "facts", `score ${best.score.toFixed(3)}`);
-  if (found.confidence) facts.append(`, confidence ${percent(found.confidence.mean)}`);
+  if (judged.length) {
+    const mean = judged.reduce((sum, { mean }) => sum + mean, 0) / judged.length;
+    facts.append(`, confidence ${percent(mean)}`);
+  }
   if (found.truncated) {
     facts.append(" ", makeElement("strong", "truncated", "truncated"));
     facts.append(" The sentence is longer than the model's limit; its end was not translated.");
   }
   item.append(facts);
-  if (found.best.length > 1) item.append(makeTable(found.best, number));
-  if (found.alignment) item.append(makeFigure(found.alignment, number));
+  sentences.forEach(({ best: all, alignment }, index) => {
+    const where = sentences.length > 1 ? `line ${number}, sentence ${index + 1}` : `line ${number}`;
+    if (all.length > 1) item.append(makeTable(all, where));
+    if (alignment) item.append(makeFigure(alignment, where));
+  });
   return item;
 }
 
@@ -240,9 +250,9 @@ function percent(value) {
   return `${Math.round(100 * value)} %`;
 }
 
-function makeTable(best, number) {
+function makeTable(best, where) {
   const table = makeElement("table", "best");
-  table.append(makeElement("caption", "", `The ${best.length} best translations of line ${number}`));
+  table.append(makeElement("caption", "", `The ${best.length} best translations of ${where}`));
   const head = makeElement("tr");
   for (const title of ["rank", "score", "tokens", "translation"]) {
     const cell = makeElement("th", "", title);
@@ -266,12 +276,12 @@ function makeTable(best, number) {
   return table;
 }
 
-function makeFigure(alignment, number) {
+function makeFigure(alignment, where) {
   const figure = makeElement("figure", "alignment");
   // It can be wider than the page; with the focus, the arrow keys scroll it.
   figure.tabIndex = 0;
   const drawing = document.querySelector("input[name=drawing]:checked").value;
-  drawAlignment(figure, alignment, drawing, `Alignment of line ${number}`);
+  drawAlignment(figure, alignment, drawing, `Alignment of ${where}`);
   return figure;
 }
 

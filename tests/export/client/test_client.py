@@ -608,11 +608,11 @@ def test_signatures_are_requested_again_on_demand(connect, behaviour):
         client.predict({"text": ["a"]})
 
 
-def test_six_packages_are_enough():
+def test_seven_packages_are_enough():
     """For the class and the command: those that docs/serving.md installs."""
     line = re.search(r"--no-deps tf-transformer && pip install (.*)", SERVING_PAGE.read_text())
     # Names of modules, and what grpcio needs itself.
-    packages = [*line[1].split(), "grpc", "google", "typing_extensions"]
+    packages = [*line[1].split(), "grpc", "google", "re2", "_re2", "typing_extensions"]
     program = (
         "from export.client import Client\n"
         "from tf_transformer.__main__ import main\n"

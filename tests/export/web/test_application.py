@@ -145,6 +145,89 @@ def test_languages(make_web, behaviour):
     assert message.startswith("line 1: starts with a language tag already")
 
 
+# ---- Sentences ----
+
+TWO = "Dr. Ng is in.  He waits."
+
+
+def whole(text, score):
+    return {"best": [{"text": text, "score": FLOAT(score)}], "truncated": False}
+
+
+def test_sentences_of_a_line_are_translated_on_their_own(web, behaviour):
+    found = translations(post(web, lines=[TWO, "", "one"]))
+    first, second = b"Dr. Ng is in.", b"He waits."
+    assert behaviour.requests == [[first, second, b"one"]]
+    assert found[1:] == [None, whole("ONE", -0.3)]
+    scores = [FLOAT(-1.3), FLOAT(-0.9)]
+    assert found[0]["best"] == [{"text": "DR. NG IS IN.  HE WAITS.", "score": FLOAT(-1.1)}]
+    assert [x["source"] for x in found[0]["sentences"]] == [first.decode(), second.decode()]
+    assert [x["best"][0]["score"] for x in found[0]["sentences"]] == scores
+    assert metric(web, "tf_transformer_web_sentences_total") == 3
+
+
+def test_details_of_each_sentence(web):
+    (found,) = translations(post(web, lines=[TWO], num_best=2, alignment=True))
+    assert (len(found["best"]), "alignment" in found) == (1, False)
+    for sentence, text in zip(found["sentences"], ("DR. NG IS IN.", "HE WAITS."), strict=True):
+        assert [best["text"] for best in sentence["best"]] == [text, f"{text} 2"]
+        assert sentence["alignment"]["target_pieces"] == [f"▁{word}" for word in text.split()]
+
+
+def test_a_sentence_that_is_truncated(web):
+    (found,) = translations(post(web, lines=["It is. " + "A" * 101]))
+    assert found["truncated"] and not found["sentences"][0]["truncated"]
+
+
+def test_chinese_sentences(web, behaviour):
+    (found,) = translations(post(web, lines=["你好。再见！"]))
+    assert behaviour.requests == [["你好。".encode(), "再见！".encode()]]
+    assert found["best"][0]["text"] == "你好。再见！"
+
+
+def test_tags_of_each_sentence(make_web, behaviour):
+    web = make_web(target_languages=("fr",))
+    translations(post(web, lines=["It is. So."], target_language="fr"))
+    assert behaviour.requests == [[b"<2fr> It is.", b"<2fr> So."]]
+
+
+def test_documents_are_split_by_the_server(web, behaviour, monkeypatch):
+    monkeypatch.setattr("export.web.served_model._FRESH", 0.0)
+    other = make_behaviour(has_documents=True)
+    behaviour.specs, behaviour.answers = other.specs, other.answers
+    for options, suffix in (({}, "."), ({"options": {"beam_size": 2}}, " beam_size=2.")):
+        found = translations(post(web, lines=[TWO, "", "a"], **options))
+        assert found == [whole(f"{TWO.upper()}{suffix}", -2.4), None, whole(f"A{suffix}", -0.1)]
+    assert behaviour.requests[0] == [TWO.encode(), b"a"]
+    # It has no n best, and no options where only `document` is exported.
+    (found,) = translations(post(web, lines=[TWO], num_best=2))
+    assert len(found["sentences"]) == 2
+    del behaviour.specs["document_options"]
+    (found,) = translations(post(web, lines=["a"], options={"beam_size": 2}))
+    assert found["best"][0]["text"] == "A beam_size=2"
+
+
+def test_a_line_as_one_sentence(make_web, behaviour):
+    other = make_behaviour(has_documents=True)
+    behaviour.specs, behaviour.answers = other.specs, other.answers
+    web = make_web(splits_sentences=False)
+    (found,) = translations(post(web, lines=[TWO]))
+    assert behaviour.requests == [[TWO.encode()]]
+    assert found["best"][0]["text"] == TWO.upper()
+
+
+def test_languages_of_the_text(make_web, behaviour):
+    make = functools.partial(make_web, document_languages=("en",))
+    translations(post(make(), lines=["It is Nr. 5 there."]))
+    assert behaviour.requests == [[b"It is Nr.", b"5 there."]]
+
+
+def test_sentences_of_a_line_count(make_web):
+    web = make_web(max_sentences=2)
+    message = refused(post(web, lines=["One. Two. Three."]), 400)
+    assert message == "expected 1 to 2 sentences that are not blank. Received: 3"
+
+
 # ---- What the model offers ----
 
 

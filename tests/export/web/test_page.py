@@ -82,7 +82,7 @@ def page(opened):
 
 
 def translate(page, text):
-    page.get_by_label("Source text, one sentence per line").fill(text)
+    page.get_by_label("Source text").fill(text)
     page.get_by_role("button", name="Translate").click()
 
 
@@ -98,7 +98,7 @@ def test_translations_appear(page, behaviour):
     expect(results(page).nth(1).locator(".translation")).to_have_text("SECOND LINE")
     expect(results(page).nth(0)).to_contain_text("score -1.100")
     expect(page.get_by_role("status")).to_contain_text("s")
-    expect(page.locator("#count")).to_have_text("2 sentences, 22 characters")
+    expect(page.locator("#count")).to_have_text("22 characters")
     assert behaviour.requests == [[b"hello world", b"second line"]]
 
 
@@ -129,6 +129,22 @@ def test_n_best(page):
         ["2", "-1.000", "4", "A B 2"],
         ["3", "-1.500", "5", "A B 3"],
     ]
+
+
+def test_sentences_of_a_line(page, behaviour):
+    """One text, and the n best and the alignment of each sentence."""
+    page.get_by_label("Translations per sentence").fill("2")
+    page.get_by_label("Alignment").check()
+    page.get_by_label("Confidence").check()
+    translate(page, "It is.  So.")
+    expect(results(page)).to_have_count(1)
+    expect(page.locator("p.source")).to_have_text("It is. So.")
+    expect(page.locator("p.translation")).to_have_text("IT IS. SO.")
+    expect(page.locator("p.translation .word")).to_have_count(3)
+    for sentence in ("line 1, sentence 1", "line 1, sentence 2"):
+        name = f"The 2 best translations of {sentence}"
+        expect(page.get_by_role("table", name=name)).to_be_visible()
+        expect(page.get_by_role("img", name=f"Alignment of {sentence}")).to_be_visible()
 
 
 def test_an_invalid_number_is_not_sent(page, behaviour):
@@ -253,7 +269,9 @@ def test_errors_appear_and_go(opened, behaviour):
     )
     translate(page, "\n".join("abcdef"))
     expect(alert).to_contain_text("Expected 1 to 5 sentences")
-    expect(page.locator("#count")).to_contain_text("at most 5 sentences and 5000 characters")
+    translate(page, "a" * 5001)
+    expect(page.locator("#count")).to_contain_text("5001 characters (at most 5000)")
+    expect(alert).to_contain_text("Expected at most 5000 characters")
     translate(page, "a")
     expect(page.locator(".translation")).to_have_text("A")
     expect(alert).to_be_hidden()

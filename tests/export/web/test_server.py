@@ -139,9 +139,19 @@ def test_the_packages_of_the_image_are_enough():
     """Those of examples/service/requirements.txt, and what these need themselves."""
     path = ROOT / "examples" / "service" / "requirements.txt"
     packages = re.findall(r"^[\w-]+", path.read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(packages) == 9
+    assert len(packages) == 10
     modules = [package.replace("-", "_") for package in packages]
-    modules += ["anyio", "click", "google", "grpc", "h11", "idna", "typing_extensions"]
+    modules += [
+        "_re2",
+        "re2",
+        "anyio",
+        "click",
+        "google",
+        "grpc",
+        "h11",
+        "idna",
+        "typing_extensions",
+    ]
     program = (
         "import export.web.server\n"
         "from tf_transformer.__main__ import main\n"

@@ -19,6 +19,7 @@ _TEXT = {"text": ("DT_STRING", ())}
 _STRING, _FLOAT, _BOOL = (("DT_STRING", ()), ("DT_FLOAT", ()), ("DT_BOOL", ()))
 _OUTPUTS = {
     "serving_default": {"translation": _STRING, "score": _FLOAT, "truncated": _BOOL},
+    "document": {"translation": _STRING, "score": _FLOAT, "truncated": _BOOL},
     "nbest": {
         "translations": ("DT_STRING", (BEAM_SIZE,)),
         "scores": ("DT_FLOAT", (BEAM_SIZE,)),
@@ -45,12 +46,13 @@ _OUTPUTS = {
 }
 
 
-def make_behaviour(*, is_confident=False, **changes) -> Behaviour:
+def make_behaviour(*, is_confident=False, has_documents=False, **changes) -> Behaviour:
     """Returns a server with `serving_default`, `nbest`, `align`, and these with options.
 
     A text is truncated after 100 bytes. The options that differ from "not given" are appended to
     the translation, as in `HELLO beam_size=2`. The pieces of the alignment are the words, the
-    first two of which change places. With `is_confident`, there is also `confidence`.
+    first two of which change places. With `is_confident`, there is also `confidence`, and with
+    `has_documents` `document`, which writes a full stop after each translation.
     """
     plain = {"serving_default": _translate, "nbest": _find_best, "align": _align}
     specs: dict[str, tuple[dict, dict]] = {}
@@ -63,6 +65,11 @@ def make_behaviour(*, is_confident=False, **changes) -> Behaviour:
     if is_confident:
         specs["confidence"] = (_TEXT | OPTIONS, _OUTPUTS["confidence"])
         answers["confidence"] = _judge
+    if has_documents:
+        specs["document"] = (_TEXT, _OUTPUTS["document"])
+        capitals = {"keep_capitals": ("DT_BOOL", ())}
+        specs["document_options"] = (_TEXT | OPTIONS | capitals, _OUTPUTS["document"])
+        answers["document"] = answers["document_options"] = _translate_documents
     return Behaviour(specs=specs, answers=answers, **changes)
 
 
@@ -83,6 +90,12 @@ def _translate(text, **options):
         "score": [-0.1 * len(source) for source in text],
         "truncated": [len(source) > 100 for source in text],
     }
+
+
+def _translate_documents(text, keep_capitals=None, **options):
+    assert not any(keep_capitals or ())
+    found = _translate(text, **options)
+    return found | {"translation": [text + b"." for text in found["translation"]]}
 
 
 def _find_best(text, **options):
