@@ -23,12 +23,17 @@ _KIND = re.compile(
     r"|\b(?:fn|fnref|fn-ref|verse|versenum|v-num)\b"
 )
 _LONGEST = 60
-_SYMBOLS = re.compile(r"[*∗⁎＊†‡§¶‖#^↑↩↵®™℠※\ufe0e\ufe0f\s]+|TM|SM|MC|MR")
+_SYMBOL = r"[*∗⁎＊†‡§¶‖#^↑↩↵®™℠※\ufe0e\ufe0f]"
 _NUMBER = r"[0-9]{1,3}[a-z]?"
-_NUMBERS = re.compile(rf"{_NUMBER}(?:\s*[,;–—-]\s*{_NUMBER})*")
+_SIGNS = re.compile(
+    rf"(?:{_SYMBOL}|\s)+|TM|SM|MC|MR"
+    rf"|(?:{_NUMBER}|[a-z])(?:,\s*(?:{_NUMBER}|[a-z]))*,\s*{_SYMBOL}+"  # of an author
+    rf"|:\s*[0-9]+(?:[–-][0-9]+)?"  # a page, behind the number of its book
+)
+_NUMBERS = re.compile(rf"{_NUMBER}(?:\s*[,;–—-]\s*{_NUMBER})*|\([0-9]{{1,3}}\)|[0-9]{{1,3}}\)")
 _LETTERS = re.compile(r"[a-zα-ω]{1,2}(?:\s*[,;]\s*[a-zα-ω]{1,2})*|[ivxIVX]{1,5}|[A-Z]")
 _BRACKETED = re.compile(r"(?:\s*\[[^\[\]]+\][,;]?)+\s*")
-_IN_PARENTHESES = re.compile(r"\((?:[0-9]{1,3}|[a-z])\)|[0-9]{1,3}\)")
+_IN_PARENTHESES = re.compile(r"\((?:[0-9]{1,3}|[a-z])\)")
 
 # A bracket with a list of links, and the character before it.
 _OPEN_BRACKET = re.compile(r"(.?)\[[0-9a-z,;\s–—-]*$", re.DOTALL)
@@ -44,6 +49,8 @@ _UNITS = frozenset([
 _INCHES = re.compile(r"[0-9]\s*in$")
 _ROMAN = re.compile(r"[IVXLCDM]+")
 _LETTERED_WORD = 3  # letters of a word that a raised letter can mark
+# What a raised letter always marks; after "N." it can be the end of an abbreviation.
+_LETTERED = re.compile(r"[0-9][.,][0-9]+$|[)\]%;:!?…”’»]$|\w{4}[.,]$")
 # A raised number before these is that of an isotope; at the start of a sentence, where it can be
 # that of a verse, only before those that are no words such as "He" and "In".
 _ELEMENT = re.compile(r"[A-Z][a-z]?(?![^\W_])")
@@ -76,7 +83,7 @@ def is_mark(element: Sequence[Token], before: str, after: str) -> bool:
     starts = [token for token in element if token.kind is Kind.START]
     if not text or len(text) > _LONGEST or any(x.kind in (Kind.ATOM, Kind.EMPTY) for x in element):
         return False
-    is_sign = _SYMBOLS.fullmatch(text) is not None
+    is_sign = _SIGNS.fullmatch(text) is not None
     is_bracketed = _BRACKETED.fullmatch(text) is not None
     is_number = _NUMBERS.fullmatch(text) is not None
     is_short = is_number or bool(_LETTERS.fullmatch(text) or _IN_PARENTHESES.fullmatch(text))
@@ -146,6 +153,8 @@ def _marks_by_number(before: str, after: str) -> bool:
 
 def _marks_by_letter(text: str, before: str) -> bool:
     """Returns whether a raised letter is a mark, not the end of an ordinal number or a power."""
+    if _LETTERED.search(before):
+        return True
     word = _WORD_BEFORE.search(before)
     if word is None or _LETTERS.fullmatch(text) is None or (len(text) > 1 and "," not in text):
         return False

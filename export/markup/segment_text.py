@@ -5,7 +5,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
-from export.markup.parsing.elements import READINGS, SHOWN, is_link_or_target
+from export.markup.parsing.elements import READINGS, SHOWN, STRUCK, is_link_or_target
 from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.segmentation import Segment
 from export.markup.structure import preserves_space
@@ -156,12 +156,15 @@ class _Reader:
         self._waiting: list[Inline] = []  # what follows them is not known yet
         self._follows_element = False  # whether one of them is an element
         self._ends_word = False  # whether a word that one of them follows ends there
+        self._is_struck = False  # whether what is deleted has ended there
 
     def read(self, token: Token) -> None:
         """Adds a token."""
         if token.kind is Kind.TEXT:
             self._read_text(token.text)
         elif token.kind is Kind.START:
+            if self._is_struck and token.name == "ins":
+                self._append_space()
             element = self._add(token.source)
             element.keeps_word = is_link_or_target(token.attributes or {})
             self._open.append((element, self._length))
@@ -170,6 +173,7 @@ class _Reader:
             element, start = self._open.pop()
             self._preserves.pop()
             element.closing = token.source
+            self._is_struck = token.name in STRUCK
             element.is_wordless = start == self._length
             if element.keeps_word and element.parent is not None:
                 element.parent.keeps_word = True
@@ -220,6 +224,7 @@ class _Reader:
                 element.stands_for_space = True
             self._append_space()
         self._waiting, self._follows_element, self._ends_word = [], False, False
+        self._is_struck = False
         if self._preserves[-1]:
             self._append(text)
             return

@@ -107,6 +107,8 @@ VOIDS = frozenset(
 )
 # They show something, such as a picture, where they stand, and so end the word before them.
 SHOWN = frozenset(["embed", "img", "input", "keygen"])
+# Deleted text, which a following <ins> replaces.
+STRUCK = frozenset(["del", "s", "strike"])
 # Readings of Chinese characters.
 READINGS = frozenset(["rp", "rt", "rtc"])
 # Their content is no prose; it is copied unchanged and kept from the translator.

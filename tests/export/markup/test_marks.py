@@ -42,6 +42,10 @@ MARKS = [
     '[<a href="#1">1</a>, <a href="#2">2</a>]',
     '<a href="#top">↩</a>',
     "<sup><b>3</b></sup>",
+    '<sup><a href="#c">[2]</a></sup><sup>: 12–13 </sup>',
+    "<sup>1,2,*</sup>",
+    "<sup>(1)</sup>",
+    '<small><a href="#1">(1)</a></small>',
 ]
 
 
@@ -119,6 +123,17 @@ def by_characters(texts):
         AlignedTranslation(text, list(text), list(text), [(i, i) for i in range(len(text))])
         for text in texts
     ]
+
+
+def test_letters_behind_numbers_and_signs():
+    document = "<p>12.5<sup>a</sup> or 3<sup>a</sup> (n = 12)<sup>b</sup>, N.<sup>o</sup> 5</p>"
+    assert translate(document, identity) == (document, ["12.5 or 3a (n = 12), N.o 5"])
+
+
+def test_a_price_and_the_one_that_it_replaces():
+    found, seen = translate("<p>for <del>$548</del><ins>$500</ins> now</p>", identity)
+    assert seen == ["for $548 $500 now"]
+    assert found == "<p>for <del>$548</del> <ins>$500</ins> now</p>"
 
 
 # Parts of the sentence.
