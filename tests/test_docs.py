@@ -4,6 +4,7 @@ import argparse
 import pathlib
 import re
 import shlex
+import unicodedata
 
 import pytest
 import yaml
@@ -83,6 +84,26 @@ def test_both_guides_show_the_same():
     assert len(ours) > 10
     assert [command for command in theirs if command in ours] == ours
     assert len(re.findall("^## ", english, re.M)) == len(re.findall("^## ", chinese, re.M))
+
+
+def width(text):
+    """The width in a fixed-width font, in which Chinese characters take two columns."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+@pytest.mark.parametrize("name", ["guide.md", "guide.zh.md"])
+def test_teacher_forcing(name):
+    """The labels are the target shifted by one, and each token stands in its column."""
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```\n(source .*\ntarget .*\nlabels .*\n)```", text, re.MULTILINE)
+    lines = block.splitlines()
+    rows = [line.split() for line in lines]
+    assert rows[1][1] == "<s>" and rows[0][-1] == rows[2][-1] == "</s>"
+    assert rows[1][2:] == rows[2][1:-1]
+    columns = [
+        [width(line[: word.start()]) for word in re.finditer(r"\S+", line)] for line in lines
+    ]
+    assert columns[0] == columns[1] == columns[2]
 
 
 def test_every_command_is_listed():

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from tf_transformer.layers.embedding import TokenEmbedding
     from tf_transformer.layers.encoder import Encoder, EncoderLayer
     from tf_transformer.layers.feed_forward import FeedForward
-    from tf_transformer.layers.masks import causal_mask, padding_mask
+    from tf_transformer.layers.masks import (
+        causal_attention_mask,
+        causal_mask,
+        padding_attention_mask,
+        padding_mask,
+    )
     from tf_transformer.layers.positions import PositionalEncoding, RelativePositions
     from tf_transformer.layers.residual import Residual
     from tf_transformer.layers.ssru import SSRU
@@ -81,9 +86,11 @@ _MODULES = {
     "Translations": "inference.translator",
     "Translator": "inference.translator",
     "beam_search": "decoding.beam_search",
+    "causal_attention_mask": "layers.masks",
     "causal_mask": "layers.masks",
     "load_model": "storage.model_dir",
     "masked_heads": "models.head_pruning",
+    "padding_attention_mask": "layers.masks",
     "padding_mask": "layers.masks",
     "prune_heads": "models.head_pruning",
     "scaled_dot_product_attention": "layers.attention",
@@ -122,9 +129,11 @@ __all__ = [
     "Translations",
     "Translator",
     "beam_search",
+    "causal_attention_mask",
     "causal_mask",
     "load_model",
     "masked_heads",
+    "padding_attention_mask",
     "padding_mask",
     "prune_heads",
     "scaled_dot_product_attention",

@@ -20,6 +20,7 @@ from tf_transformer.decoding.logits_processing import (
 )
 from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY, MAX_BEAM_SIZE
 from tf_transformer.errors import InputError
+from tf_transformer.layers.masks import check_padding_mask
 from tf_transformer.printable import shown
 from tf_transformer.text.special_ids import PAD_ID
 
@@ -211,7 +212,8 @@ def beam_search(
         when the sentence was finished.
 
     Raises:
-        InputError: `beam_size` or `num_best` is out of range.
+        InputError: `beam_size` or `num_best` is out of range, or the `source_mask` of a
+            `coverage_penalty` is not one.
     """
     check_search_arguments(beam_size, 1 if tf.is_tensor(num_best) else num_best, 0.0)
     search = Search(model, beam_size, tuple(end_ids), num_best, tuple(suppressed_ids))
@@ -281,6 +283,7 @@ class Search:
         no_ids = tf.zeros((*shape, 0), tf.int32)
         coverage = ()
         if _is_given(options.coverage_penalty):
+            check_padding_mask(options.source_mask)
             coverage = tf.zeros((*shape, tf.shape(options.source_mask)[1]))
         return SearchRows(
             index=tf.range(batch_size),

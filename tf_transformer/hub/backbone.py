@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -23,6 +23,7 @@ from tf_transformer.hub.lora import (
 )
 from tf_transformer.hub.presets import KERAS_ARGUMENTS, check_preset, checked_dtype
 from tf_transformer.layers.dense import Projection
+from tf_transformer.layers.masks import check_padding_mask
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.printable import shown
 from tf_transformer.storage.model_dir import config_from_settings
@@ -39,14 +40,28 @@ class _HiddenStates(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, training=None):
-        ids = {"source": _masked_ids(inputs, "encoder"), "target": _masked_ids(inputs, "decoder")}
+        ids = {
+            "source": ids_of_side(inputs, "encoder"),
+            "target": ids_of_side(inputs, "decoder"),
+        }
         memory, hidden = self.transformer.hidden_states(ids, training)
         return {"encoder_sequence_output": memory, "decoder_sequence_output": hidden}
 
 
-def _masked_ids(inputs, side):
+def ids_of_side(inputs: Mapping[str, Any], side: str) -> Any:
+    """Returns the ids of a side, with the pad id wherever the padding mask is 0.
+
+    Args:
+        inputs: the token ids and the padding mask of the side, `(batch, length)` each.
+        side: "encoder" or "decoder".
+
+    Raises:
+        InputError: the padding mask has another shape than the ids.
+    """
+    ids = ops.convert_to_tensor(inputs[f"{side}_token_ids"])
     is_real = ops.cast(inputs[f"{side}_padding_mask"], "bool")
-    return ops.where(is_real, inputs[f"{side}_token_ids"], PAD_ID)
+    check_padding_mask(is_real, ids.shape)
+    return ops.where(is_real, ids, PAD_ID)
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")

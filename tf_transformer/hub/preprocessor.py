@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tf_transformer.argument_types import is_whole
 from tf_transformer.errors import InputError
-from tf_transformer.hub.backbone import TransformerBackbone
+from tf_transformer.hub.backbone import TransformerBackbone, ids_of_side
 from tf_transformer.hub.presets import check_preset, described, known_entries
 from tf_transformer.hub.tokenizer import TARGET_CONFIG, TransformerTokenizer
 from tf_transformer.printable import shown
@@ -160,8 +160,7 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         Args:
             x: dictionary of `decoder_token_ids` and `decoder_padding_mask`, `(batch, length)`.
         """
-        is_real = tf.cast(x["decoder_padding_mask"], tf.bool)
-        return self.target_tokenizer.detokenize(tf.where(is_real, x["decoder_token_ids"], PAD_ID))
+        return self.target_tokenizer.detokenize(ids_of_side(x, "decoder"))
 
     def _encoder_inputs(self, sources, length):
         """Returns the encoder's inputs, and the tags of the targets."""

@@ -14,9 +14,8 @@ from tf_transformer.layers.dense import projection
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.kernels import small_products, small_softmax
 from tf_transformer.layers.layout import PADDED, Beam, Layout, SentenceLayout
-from tf_transformer.layers.masks import attention_bias
+from tf_transformer.layers.masks import MaskedLayer, attention_bias
 from tf_transformer.layers.positions import RelativePositions
-from tf_transformer.private_interfaces import CompositeLayer
 
 
 def scaled_dot_product_attention(
@@ -39,7 +38,7 @@ def scaled_dot_product_attention(
         query: Q, `(..., query_length, head_dim)`.
         key: K, `(..., key_length, head_dim)`.
         value: V, `(..., key_length, head_dim)`.
-        attention_mask: boolean, True = may attend, broadcasts to
+        attention_mask: boolean, True = may attend, as many axes as the scores that broadcast to
             `(..., query_length, key_length)`; None lets every query attend to every key.
         dropout: callable applied to the attention weights, or None.
         relative_keys: a, `(query_length, key_length, head_dim)`, or None.
@@ -62,7 +61,7 @@ def scaled_dot_product_attention(
         scores = scores + ops.einsum("...qd,qkd->...qk", query, relative_keys)
     scores = ops.cast(scores, "float32")
     if attention_mask is not None:
-        scores = scores + attention_bias(attention_mask)
+        scores = scores + attention_bias(attention_mask, scores.shape)
     weights = small_softmax(scores) if few_queries else ops.softmax(scores, axis=-1)
     weights = ops.cast(weights, query.dtype)
     dropped = weights if dropout is None else dropout(weights)
@@ -81,7 +80,7 @@ def log_attention(query: Any, key: Any, attention_mask: Any = None) -> Any:
     Args:
         query: Q, `(..., query_length, head_dim)`.
         key: K, `(..., key_length, head_dim)`.
-        attention_mask: boolean, True = may attend, broadcasts to
+        attention_mask: boolean, True = may attend, as many axes as the scores that broadcast to
             `(..., query_length, key_length)`; None lets every query attend to every key.
 
     Returns:
@@ -90,11 +89,11 @@ def log_attention(query: Any, key: Any, attention_mask: Any = None) -> Any:
     query = query * ops.cast(1.0 / math.sqrt(query.shape[-1]), query.dtype)
     scores = ops.cast(ops.einsum("...qd,...kd->...qk", query, key), "float32")
     if attention_mask is not None:
-        scores = scores + attention_bias(attention_mask)
+        scores = scores + attention_bias(attention_mask, scores.shape)
     return ops.log_softmax(scores, axis=-1)
 
 
-class MultiHeadAttention(CompositeLayer):
+class MultiHeadAttention(MaskedLayer):
     """Base class of self-attention and cross-attention   (section 3.2.2).
 
     MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O. The projections have biases, as in the
@@ -174,7 +173,7 @@ class SelfAttention(MultiHeadAttention):
 
     Call arguments:
         inputs: `(batch, length, d_model)`.
-        attention_mask: boolean, True = may attend, broadcasts to
+        attention_mask: boolean, True = may attend, four axes that broadcast to
             `(batch, num_heads, length, length)`.
         training: True applies dropout.
         layout: layout of `inputs` and outputs, see `layers.layout`.
@@ -299,7 +298,7 @@ class CrossAttention(MultiHeadAttention):
     Call arguments:
         inputs: `(batch, target_length, d_model)`.
         memory: `(batch, source_length, memory_width)`.
-        attention_mask: boolean, True = may attend, broadcasts to
+        attention_mask: boolean, True = may attend, four axes that broadcast to
             `(batch, num_heads, target_length, source_length)`.
         training: True applies dropout.
         layout: layout of `inputs` and outputs; `layout.memory` is the layout of `memory`.
@@ -317,6 +316,9 @@ class CrossAttention(MultiHeadAttention):
         memory_width = memory_shape[-1] if memory_shape else self.d_model
         self.key_value = self._projection(2, "key_value", memory_width)
         self.built = True
+
+    def masks_of_call(self, inputs, memory, attention_mask=None, *_, **__):
+        return [(attention_mask, inputs, memory)]
 
     def call(
         self,
@@ -362,7 +364,7 @@ class CrossAttention(MultiHeadAttention):
             inputs: `(batch, target_length, d_model)`.
             memory: `(batch, source_length, memory_width)`.
             head: index of the head.
-            attention_mask: boolean, True = may attend, broadcasts to
+            attention_mask: boolean, True = may attend, four axes that broadcast to
                 `(batch, num_heads, target_length, source_length)`, and is the same for all heads.
             training: True applies dropout, but not to the logarithms.
             layout: layout of `inputs` and outputs; `layout.memory` is the layout of `memory`.
@@ -403,7 +405,7 @@ class CrossAttention(MultiHeadAttention):
             inputs: `(batch, target_length, d_model)`, or one token per hypothesis,
                 `(rows * beam, d_model)`, with the layout `Beam`.
             projected: the result of `project_memory`.
-            attention_mask: boolean, True = may attend, broadcasts to
+            attention_mask: boolean, True = may attend, four axes that broadcast to
                 `(batch, num_heads, target_length, source_length)`.
             training: True applies dropout.
             layout: layout of `inputs` and outputs.

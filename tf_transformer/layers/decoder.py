@@ -55,9 +55,9 @@ class DecoderLayer(TransformerLayer):
     Call arguments:
         inputs: `(batch, target_length, d_model)`.
         memory: `(batch, source_length, memory_width)`; None without cross-attention.
-        attention_mask: for self-attention; boolean, True = may attend, broadcasts to
+        attention_mask: for self-attention; boolean, True = may attend, four axes that broadcast to
             `(batch, num_heads, target_length, target_length)`.
-        cross_attention_mask: for cross-attention, broadcasts to
+        cross_attention_mask: for cross-attention, four axes that broadcast to
             `(batch, cross_num_heads, target_length, source_length)`.
         training: True applies dropout.
         layout: layout of `inputs` and outputs; `layout.memory` is the layout of `memory`.
@@ -109,6 +109,12 @@ class DecoderLayer(TransformerLayer):
         if self.has_cross_attention:
             self.cross_attention.build(inputs_shape, memory_shape)
         super().build(inputs_shape)
+
+    def masks_of_call(
+        self, inputs, memory=None, attention_mask=None, cross_attention_mask=None, *_, **__
+    ):
+        masks = [(attention_mask, inputs, inputs)]
+        return masks if memory is None else [*masks, (cross_attention_mask, inputs, memory)]
 
     def call(
         self,
@@ -249,9 +255,9 @@ class Decoder(Stack):
     Call arguments:
         inputs: embedded target, `(batch, target_length, d_model)`.
         memory: `(batch, source_length, memory_width)`; None without cross-attention.
-        attention_mask: for self-attention; boolean, True = may attend, broadcasts to
+        attention_mask: for self-attention; boolean, True = may attend, four axes that broadcast to
             `(batch, num_heads, target_length, target_length)`.
-        cross_attention_mask: for cross-attention, broadcasts to
+        cross_attention_mask: for cross-attention, four axes that broadcast to
             `(batch, cross_num_heads, target_length, source_length)`.
         training: True applies dropout.
         layout: layout of `inputs` and outputs; `layout.memory` is the layout of `memory`.
@@ -264,6 +270,12 @@ class Decoder(Stack):
 
     def build(self, inputs_shape, memory_shape=None):
         super().build(inputs_shape, memory_shape)
+
+    def masks_of_call(
+        self, inputs, memory=None, attention_mask=None, cross_attention_mask=None, *_, **__
+    ):
+        masks = [(attention_mask, inputs, inputs)]
+        return masks if memory is None else [*masks, (cross_attention_mask, inputs, memory)]
 
     def call(
         self,

@@ -42,7 +42,7 @@ class EncoderLayer(TransformerLayer):
 
     Call arguments:
         inputs: `(batch, source_length, d_model)`.
-        attention_mask: boolean, True = may attend, broadcasts to
+        attention_mask: boolean, True = may attend, four axes that broadcast to
             `(batch, num_heads, source_length, source_length)`.
         training: True applies dropout.
         layout: layout of `inputs` and outputs, see `layers.layout`.
@@ -88,7 +88,7 @@ class Encoder(Stack):
 
     Call arguments:
         inputs: embedded source, `(batch, source_length, d_model)`.
-        attention_mask: boolean, True = may attend, broadcasts to
+        attention_mask: boolean, True = may attend, four axes that broadcast to
             `(batch, num_heads, source_length, source_length)`.
         training: True applies dropout.
         layout: layout of `inputs` and outputs, see `layers.layout`.

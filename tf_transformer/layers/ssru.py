@@ -12,6 +12,7 @@ from tf_transformer.layers.kernels import (
     plain_linear_recurrence,
 )
 from tf_transformer.layers.layout import PADDED, SentenceLayout
+from tf_transformer.layers.masks import check_attention_mask
 from tf_transformer.private_interfaces import CompositeLayer
 
 
@@ -79,7 +80,14 @@ class SSRU(CompositeLayer):
 
         Returns:
             `(batch, length, d_model)`, and None, as there are no attention weights.
+
+        Raises:
+            InputError: as `check_attention_mask`, although the mask has no effect: no position sees
+                later ones, and padding is at the end.
         """
+        if attention_mask is not None:
+            batch, length = inputs.shape[:2] if layout is PADDED else (None, None)
+            check_attention_mask(attention_mask, (batch, None, length, length))
         return self(inputs, layout=layout), None
 
     def step(self, inputs, layer_cache, step):

@@ -6,12 +6,12 @@ from typing import Any
 from tf_transformer.layers.attention import SelfAttention
 from tf_transformer.layers.feed_forward import FeedForward
 from tf_transformer.layers.layer_history import LayerHistory
+from tf_transformer.layers.masks import MaskedLayer
 from tf_transformer.layers.normalization import make_norm
 from tf_transformer.layers.residual import Residual
-from tf_transformer.private_interfaces import CompositeLayer
 
 
-class TransformerLayer(CompositeLayer):
+class TransformerLayer(MaskedLayer):
     """Base class of encoder and decoder layers: their self-attention and feed-forward sublayers.
 
     Args:
@@ -124,7 +124,7 @@ class TransformerLayer(CompositeLayer):
         }
 
 
-class Stack(CompositeLayer):
+class Stack(MaskedLayer):
     """Base class of encoder and decoder: N identical layers, with an optional norm at the end.
 
     Post-norm layers end with a norm, so the paper's stacks need no final norm.

@@ -211,6 +211,9 @@ class DecoderModel(keras.Model):
 
         Returns:
             `(selected, d_model)`, the positions of all rows in sequence.
+
+        Raises:
+            InputError: `positions_mask` is not boolean or has another shape.
         """
         raise NotImplementedError
 

@@ -8,7 +8,7 @@ from keras import ops
 from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
 from tf_transformer.layers.layout import Packed
-from tf_transformer.layers.masks import causal_attention_mask, padding_mask
+from tf_transformer.layers.masks import causal_attention_mask, check_padding_mask, padding_mask
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.states import ModelStates
 
@@ -64,6 +64,7 @@ class LanguageModel(DecoderModel):
 
     def hidden_at(self, inputs, positions_mask, training=None):
         (target,) = self._ids(inputs)
+        check_padding_mask(positions_mask, target.shape)
         mask = padding_mask(target)
         layout = Packed.from_padding_mask(ops.logical_or(mask, positions_mask))
         hidden = self.decoder(

@@ -9,7 +9,12 @@ from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
 from tf_transformer.layers.encoder import Encoder
 from tf_transformer.layers.layout import PADDED, Packed, SentenceLayout
-from tf_transformer.layers.masks import causal_attention_mask, padding_attention_mask, padding_mask
+from tf_transformer.layers.masks import (
+    causal_attention_mask,
+    check_padding_mask,
+    padding_attention_mask,
+    padding_mask,
+)
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.states import ModelStates
 from tf_transformer.text.special_ids import END_ID
@@ -108,10 +113,14 @@ class Transformer(DecoderModel):
 
         Returns:
             `(batch, target_length, target_vocab_size)` float32.
+
+        Raises:
+            InputError: `memory_padding_mask` is not boolean or has another shape.
         """
         return self.logits(self._decode(target, memory, memory_padding_mask, training))
 
     def _decode(self, target, memory, memory_padding_mask, training):
+        check_padding_mask(memory_padding_mask, memory.shape[:2])
         return self.decoder(
             self._embed_target(target, training),
             memory,
@@ -204,6 +213,7 @@ class Transformer(DecoderModel):
     def _packed(self, inputs, positions_mask, training):
         """Returns what the decoder takes: embedded target, memory, masks, and the layout."""
         source, target = self._ids(inputs)
+        check_padding_mask(positions_mask, target.shape)
         source_mask, target_mask = self.source_mask(source), padding_mask(target)
         source_layout = Packed.from_padding_mask(source_mask)
         layout = Packed.from_padding_mask(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import h5py
 import keras
@@ -11,6 +12,7 @@ import pytest
 
 from tests.tf_transformer.hub.tasks import CONFIGS, backbone_inputs, make_backbone
 from tf_transformer import Transformer, TransformerConfig
+from tf_transformer.errors import InputError
 from tf_transformer.hub import TransformerBackbone
 from tf_transformer.storage.model_dir import WEIGHTS_NAME, write_weights
 
@@ -52,6 +54,16 @@ def test_masked_ids_are_padding(backbone):
     changed["encoder_padding_mask"][1, 3] = 1
     seen = backbone(changed)["decoder_sequence_output"]
     assert not np.allclose(seen[1], expected["decoder_sequence_output"][1])
+
+
+@pytest.mark.parametrize(
+    "mask", [INPUTS["encoder_padding_mask"][:1], INPUTS["encoder_padding_mask"][:, :1]]
+)
+def test_padding_masks_of_another_shape_than_the_ids(backbone, mask):
+    """TensorFlow would broadcast them."""
+    message = rf"a padding mask must .*, here \(2, 4\)\. Received: {re.escape(str(mask.shape))}"
+    with pytest.raises(InputError, match=message):
+        backbone(INPUTS | {"encoder_padding_mask": mask})
 
 
 def test_dropout_is_that_of_training(backbone):

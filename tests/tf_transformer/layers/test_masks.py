@@ -4,8 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from tf_transformer import SelfAttention
-from tf_transformer.errors import InputError
 from tf_transformer.layers import masks
 
 IDS = np.array([[5, 6, 7, 0, 0], [8, 9, 3, 4, 1], [2, 0, 0, 0, 0]], "int32")
@@ -59,12 +57,3 @@ def test_causal_attention_mask():
         for length in LENGTHS
     ]
     np.testing.assert_array_equal(mask[:, 0], expected)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
-def test_other_masks_than_boolean_ones_are_refused(dtype):
-    """A bias of 0 and -1e9, as other programs have it, would be read as its inverse."""
-    layer = SelfAttention(num_heads=2)
-    inputs = np.ones((2, 3, 4), "float32")
-    with pytest.raises(InputError, match=f"attention masks must be boolean.* Received: {dtype}"):
-        layer(inputs, attention_mask=np.zeros((2, 1, 1, 3), dtype))
