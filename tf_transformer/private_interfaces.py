@@ -78,6 +78,21 @@ def set_initializer(weight: keras.Variable, initializer: Callable[[Any, str], An
     weight._initializer = initializer
 
 
+def set_direction(metric: keras.metrics.Metric, direction: str) -> None:
+    """Tells callbacks with `mode="auto"` whether a metric should rise or fall.
+
+    Args:
+        metric: the metric.
+        direction: "up" or "down".
+    """
+    metric._direction = direction
+
+
+def direction_of(metric: keras.metrics.Metric) -> str | None:
+    """Returns "up" or "down", or None if a metric has no direction."""
+    return getattr(metric, "_direction", None)
+
+
 def strategy_of(model: keras.Model) -> Any:
     """Returns the `tf.distribute` strategy that a model was compiled with, or None."""
     return getattr(model, "_distribute_strategy", None)

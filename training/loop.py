@@ -27,7 +27,7 @@ from training.callbacks.callbacks import (
 from training.callbacks.monitoring import Report
 from training.callbacks.profiling import Profile
 from training.callbacks.tensorboard_log import TensorBoardLog
-from training.callbacks.user_callbacks import ScoreCallback
+from training.callbacks.user_callbacks import ScoreCallback, set_modes
 from training.callbacks.validation import Validation, log_settings_and_graph
 from training.checkpointing.checkpoints import Checkpoints
 from training.checkpointing.run_files import LOGS_NAME
@@ -109,6 +109,7 @@ def run_loop(
             stop=stop_on_signal,
             score_callbacks=[x for x in user_callbacks if isinstance(x, ScoreCallback)],
         )
+        set_modes(user_callbacks, model.metrics)
         stop_on_callback = StopOnCallback(workers)
         callbacks = [
             text_checks,

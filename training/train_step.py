@@ -18,7 +18,7 @@ from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.models.lora import base_weights, merged_values
 from tf_transformer.models.transformer import Transformer
-from tf_transformer.private_interfaces import tracker_unlocked
+from tf_transformer.private_interfaces import set_direction, tracker_unlocked
 
 
 class _TrainableModel(DecoderModel):
@@ -74,6 +74,7 @@ class _TrainableModel(DecoderModel):
             self.source_tokens = keras.metrics.Sum(name="source_tokens", dtype="float32")
         if self.config.alignment_head is not None:
             self.alignment_loss = keras.metrics.Mean(name="alignment_loss", dtype="float32")
+            set_direction(self.alignment_loss, "down")
         super().build(input_shape)
 
     def train_step(self, data):

@@ -9,11 +9,13 @@ import pytest
 
 import training
 from tests.conftest import small_config
+from tf_transformer import Perplexity, TokenAccuracy, TransformerConfig
 from tf_transformer.storage.model_dir import load_model
 from training.callbacks.callbacks import AGREE_EVERY, StopOnCallback, current_step
-from training.callbacks.user_callbacks import ScoreCallback
+from training.callbacks.user_callbacks import ScoreCallback, set_modes
 from training.checkpointing.validation_history import read_validation_scores
 from training.distributed.workers import Workers
+from training.train_step import TrainableTransformer
 
 SETTINGS = {"optimization__steps": 10, "optimization__checkpoint_every": 5}
 
@@ -72,9 +74,12 @@ class Stop(keras.callbacks.Callback):
 
 @pytest.mark.slow
 def test_callbacks_are_called_as_fit_calls_them(names, whole, tmp_path):
-    recorder = Recorder(tmp_path)
+    recorder, stopping = (
+        Recorder(tmp_path),
+        keras.callbacks.EarlyStopping("val_perplexity", patience=9),
+    )
     result = training.train(
-        small_config(**SETTINGS), model_dir=tmp_path, callbacks=[recorder], **names
+        small_config(**SETTINGS), model_dir=tmp_path, callbacks=[recorder, stopping], **names
     )
     assert result == training.TrainingResult(10, None, True)
     assert [call[:3] for call in recorder.calls] == [
@@ -237,6 +242,31 @@ def test_callbacks_that_cannot_be(names, tmp_path, callbacks, message):
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.parametrize(
+    ("monitor", "mode"),
+    [
+        ("val_perplexity", "min"),
+        ("accuracy", "max"),
+        ("val_accuracy", "max"),
+        ("alignment_loss", "min"),
+        ("entries", "auto"),  # Keras asks for a mode
+        ("val_bleu", "auto"),
+    ],
+)
+def test_callbacks_know_what_is_better(monitor, mode):
+    """Of the metrics that the training step updates, which Keras does not look at."""
+    config = TransformerConfig(
+        source_vocab_size=9, target_vocab_size=9, d_model=8, d_ff=8, num_heads=2,
+        num_encoder_layers=1, num_decoder_layers=1, alignment_head=0,
+    )  # fmt: skip
+    model = TrainableTransformer(config)
+    model.compile(metrics=[Perplexity(), TokenAccuracy()])
+    chosen = keras.callbacks.EarlyStopping(monitor, mode="max")
+    callbacks = [keras.callbacks.EarlyStopping(monitor), chosen, keras.callbacks.CSVLogger("x")]
+    set_modes(callbacks, model.metrics)
+    assert (callbacks[0].mode, chosen.mode) == (mode, "max")
+
+
 LOAD = """\
 import sys, keras, tf_transformer
 assert "training" not in sys.modules
@@ -253,7 +283,8 @@ def test_models_of_keras_own_checkpoints_can_be_loaded(names, whole, tmp_path):
         keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.keras"),
         keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", "val_loss", save_best_only=True),
         keras.callbacks.ModelCheckpoint(tmp_path / "last.weights.h5", save_weights_only=True),
-        keras.callbacks.EarlyStopping("val_loss", patience=9),
+        keras.callbacks.EarlyStopping("val_perplexity", patience=9),
+        keras.callbacks.EarlyStopping("val_accuracy", patience=9),
         keras.callbacks.CSVLogger(tmp_path / "log.csv"),
     ]
     training.train(

@@ -12,6 +12,7 @@ from tf_transformer.losses.label_smoothing import (
     cross_entropy,
     smoothed_cross_entropy,
 )
+from tf_transformer.private_interfaces import set_direction
 
 
 class TokenMean(keras.metrics.Metric):
@@ -22,10 +23,17 @@ class TokenMean(keras.metrics.Metric):
         dtype: dtype of the sums. float32 by default, and not `keras.config.floatx()`, because
             float16 cannot count beyond 65,504.
         **kwargs: those of `keras.metrics.Metric`.
+
+    Attributes:
+        direction: "up" if higher values are better, else "down". `EarlyStopping`, `ModelCheckpoint`
+            and other callbacks of Keras need no `mode` to monitor the metric.
     """
+
+    direction = "down"
 
     def __init__(self, *, name: str, dtype: str | None = "float32", **kwargs: Any):
         super().__init__(name=name, dtype=dtype, **kwargs)
+        set_direction(self, self.direction)
         self.total = self.add_weight(name="total", initializer="zeros", dtype=self.dtype)
         self.tokens = self.add_weight(name="tokens", initializer="zeros", dtype=self.dtype)
 
@@ -67,6 +75,8 @@ class TokenAccuracy(TokenMean):
         y_true: labels, `(batch, target_length)` ids padded with 0.
         y_pred: logits, `(batch, target_length, target_vocab_size)`.
     """
+
+    direction = "up"
 
     def __init__(self, *, name: str = "accuracy", **kwargs: Any):
         super().__init__(name=name, **kwargs)

@@ -7,6 +7,7 @@ import keras
 
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
+from tf_transformer.private_interfaces import direction_of
 
 # Keras' callbacks that change the weights or the learning rate, and what to use instead.
 _REFUSED = {
@@ -75,3 +76,22 @@ def check_callbacks(
                 f"{type(callback).__name__} with restore_best_weights=True"
             )
     return callbacks
+
+
+def set_modes(
+    callbacks: Iterable[keras.callbacks.Callback], metrics: Iterable[keras.metrics.Metric]
+) -> None:
+    """Decides for callbacks with `mode="auto"` whether what they monitor should rise or fall.
+
+    Keras looks only at metrics that it updates itself, which the training step's are not.
+
+    Args:
+        callbacks: the user's callbacks.
+        metrics: the metrics of the model.
+    """
+    directions = {metric.name: direction_of(metric) for metric in metrics}
+    modes = {"up": "max", "down": "min"}
+    for callback in callbacks:
+        if getattr(callback, "mode", None) == "auto":
+            name = str(getattr(callback, "monitor", "")).removeprefix("val_")
+            callback.mode = modes.get(directions.get(name) or "", "auto")

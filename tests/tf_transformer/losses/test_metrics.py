@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.numpy_reference import token_losses
+from tf_transformer import LabelSmoothedCrossEntropy
 from tf_transformer.losses.metrics import Perplexity, SmoothedLoss, TokenAccuracy
 
 VOCAB = 6
@@ -161,3 +162,49 @@ def test_config_and_serialisation(make, name, config, batches):
     for each in (metric, restored):
         each.update_state(*batches[0])
     np.testing.assert_array_equal(restored.result(), metric.result())
+
+
+@pytest.fixture(scope="module")
+def evaluated():
+    """A compiled model that has computed its metrics, plain and weighted ones."""
+    inputs = keras.Input((None, VOCAB))
+    model = keras.Model(inputs, keras.layers.Activation("linear")(inputs))
+    model.compile(
+        loss=LabelSmoothedCrossEntropy(0.1),
+        metrics=[SmoothedLoss(name="nats_per_token"), TokenAccuracy()],
+        weighted_metrics=[Perplexity(), TokenAccuracy(name="weighted_accuracy")],
+        run_eagerly=True,
+    )
+    model.evaluate(np.ones((2, 3, VOCAB)), np.ones((2, 3), "int32"), verbose=0)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("name", "is_better_higher"),
+    [
+        ("nats_per_token", False),
+        ("perplexity", False),
+        ("accuracy", True),
+        ("weighted_accuracy", True),
+        ("loss", False),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["", "val_"])
+def test_callbacks_know_what_is_better(name, is_better_higher, prefix, evaluated, tmp_path):
+    """`EarlyStopping` and `ModelCheckpoint` without a `mode`."""
+    for values, improves in (((0.4, 0.5), is_better_higher), ((0.5, 0.4), not is_better_higher)):
+        path, monitored = tmp_path / f"{improves}.keras", prefix + name
+        stopping = keras.callbacks.EarlyStopping(monitored, patience=1)
+        saving = keras.callbacks.ModelCheckpoint(path, monitored, save_best_only=True)
+        written = []
+        for callback in (stopping, saving):
+            callback.set_model(evaluated)
+            evaluated.stop_training = False
+            callback.on_train_begin()
+            for epoch, value in enumerate(values):
+                callback.on_epoch_end(epoch, {monitored: value})
+                if callback is saving:
+                    written.append(path.stat().st_mtime_ns)
+            if callback is stopping:
+                assert evaluated.stop_training != improves
+        assert (written[0] != written[1]) == improves
