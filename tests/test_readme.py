@@ -52,8 +52,9 @@ SMALL = " ".join(f"{name}={value}" for name, value in SMALL_SETTINGS.items())
 SHORTER = {
     "--preset tiny --steps 8000": f"--steps 10 --checkpoint-every 1 --set {SMALL}",
     "--output prepared": "--output prepared --vocab-size 400",
-    "--output served": "--output served --signatures serving_default",
-    "steps_per_epoch=500, epochs=16": "steps_per_epoch=2, epochs=1",
+    "--output served\n": "--output served --signatures serving_default\n",
+    "--output served_fit": "--output served_fit --signatures serving_default",
+    "steps_per_epoch=500,\n    epochs=16": "steps_per_epoch=2,\n    epochs=1",
     "task.fit(english, german, batch_size=64)": "task.fit(english[:8], german[:8])",
     '"served_task", beam_size=4': '"served_task", signatures=["serving_default"]',
     '{"preset": "tiny", "optimization": {"steps": 4000}}': str(nested(SMALL_SETTINGS)),
@@ -138,7 +139,10 @@ def test_all_blocks_run_in_order(corpus, tmp_path, monkeypatch, capfd):
     for file in ("config.json", "model.weights.h5", "source.spm", "target.spm"):
         expected = (tmp_path / "model" / file).read_bytes()
         assert (tmp_path / "another_model" / file).read_bytes() == expected
-    assert (tmp_path / "served_task" / "1" / "saved_model.pb").exists()
+    assert len((tmp_path / "some_of_fit.de").read_text().splitlines()) == 4
+    assert (tmp_path / "best.keras").exists()
+    for served in ("served_task", "served_fit"):
+        assert (tmp_path / served / "1" / "saved_model.pb").exists()
 
 
 def test_there_are_blocks_of_each_kind():

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tf_transformer.models.head_pruning import HeadMasks, masked_heads, prune_heads
     from tf_transformer.models.language_model import LanguageModel
     from tf_transformer.models.transformer import Transformer
-    from tf_transformer.storage.model_dir import load_model
+    from tf_transformer.storage.model_dir import load_model, save_model
     from tf_transformer.text.tokenizer import Tokenizer
 else:  # hidden from type checkers, for which every name would exist in this package
 
@@ -93,6 +93,7 @@ _MODULES = {
     "padding_attention_mask": "layers.masks",
     "padding_mask": "layers.masks",
     "prune_heads": "models.head_pruning",
+    "save_model": "storage.model_dir",
     "scaled_dot_product_attention": "layers.attention",
     "smoothed_cross_entropy": "losses.label_smoothing",
 }
@@ -136,6 +137,7 @@ __all__ = [
     "padding_attention_mask",
     "padding_mask",
     "prune_heads",
+    "save_model",
     "scaled_dot_product_attention",
     "smoothed_cross_entropy",
 ]

@@ -23,15 +23,13 @@ from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
 from tf_transformer.losses.metrics import Perplexity, TokenAccuracy
 from tf_transformer.printable import shown
 from tf_transformer.storage.model_dir import (
-    CONFIG_NAME,
-    WEIGHTS_NAME,
     check_weights,
     dtype_to_load,
     prepare_for_decoding,
     read_config,
     read_tokenizers,
     read_weights,
-    write_config_and_tokenizers,
+    save_model,
 )
 from tf_transformer.text.tokenizer import Tokenizer
 
@@ -138,19 +136,13 @@ class TransformerSeq2SeqLM(TrainedOnText):
         """Writes a model directory, which every command of `tf-transformer` reads; merges LoRA.
 
         Args:
-            model_dir: the directory to write, without a model.
+            model_dir: the directory to write, new or empty.
 
         Raises:
-            InputError: there is a model already, the task has no preprocessor, or it is quantized.
+            InputError: `model_dir` is not empty, the task has no preprocessor or is quantized, or
+                weights are not finite.
         """
-        path = pathlib.Path(model_dir)
-        if (path / CONFIG_NAME).exists():
-            raise InputError(f"{path}: holds a model or a preset already. Give another folder")
-        source, target = self.tokenizers
-        transformer = self.backbone.transformer
-        transformer.check_not_quantized()
-        write_config_and_tokenizers(path, transformer.config, source.model, target.model)
-        self.backbone.save_weights(path / WEIGHTS_NAME)
+        save_model(self.backbone.transformer, *self.tokenizers, model_dir)
 
     @classmethod
     def from_preset(

@@ -46,6 +46,8 @@ class TrainedOnText(keras_hub.models.Seq2SeqLM):
                 x = _batches(x, y, sample_weight, batch_size, kwargs.get("shuffle", True))
                 y = sample_weight = batch_size = None
                 kwargs["shuffle"] = False
+        if isinstance(x, tf.data.Dataset):
+            kwargs.setdefault("shuffle", False)  # Keras warns of its own default
         return super().fit(x, y, batch_size, sample_weight, validation_data, **kwargs)
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):

@@ -22,11 +22,13 @@ from tf_transformer.config import TransformerConfig, nearest
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.json_files import read_json, write_json
+from tf_transformer.storage.new_folder import check_new_folder, new_folder
 from tf_transformer.storage.own_files import replacing_own
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import (
     check_arrays,
+    check_model_weights,
     digest_arrays,
     read_model_weights,
     write_model_weights,
@@ -204,12 +206,16 @@ def read_vocabularies(model_dir: pathlib.Path) -> tuple[Vocabulary | None, Vocab
     if config.source_vocab_size is not None:
         source = _read_vocabulary(model_dir, "source", config.source_vocab_size)
     target = _read_vocabulary(model_dir, "target", config.target_vocab_size)
+    _check_tags(config, source, target, f"{model_dir}: ")
+    return source, target
+
+
+def _check_tags(config, source, target, where=""):
     if source and config.num_target_tags and not _shares_tags(source, target):
         raise InputError(
-            f"{model_dir}: language_tags={config.language_tags!r} needs one vocabulary for both "
-            "sides, with tags such as >>deu<<"
+            f"{where}language_tags={config.language_tags!r} needs one vocabulary for both sides, "
+            "with tags such as >>deu<<"
         )
-    return source, target
 
 
 def _shares_tags(source: Vocabulary, target: Vocabulary) -> bool:
@@ -294,6 +300,71 @@ def load_model(
     model = without_initial_values(lambda: make_model(config, dtype))
     read_weights(model_dir, model, adapter)
     return model, source_tokenizer, target_tokenizer
+
+
+def save_model(
+    model: "DecoderModel",
+    source_tokenizer: "Tokenizer | None",
+    target_tokenizer: "Tokenizer",
+    model_dir: str | os.PathLike,
+) -> None:
+    """Writes a model directory, which `load_model` and every command of `tf-transformer` read.
+
+    The weights are written in float32, LoRA is merged, and the optimizer is left out.
+
+    Args:
+        model: a `Transformer` or a `LanguageModel`, such as one that you have trained by `fit`.
+        source_tokenizer: tokenizer of the source; None for a language model.
+        target_tokenizer: tokenizer of the target.
+        model_dir: the directory to write, new or empty.
+
+    Raises:
+        InputError: the model is none of these, or one that can only decode; a tokenizer has another
+            number of pieces than the model, or not its language tags; weights are not finite; or
+            `model_dir` is not empty.
+        OSError: `model_dir` cannot be written.
+    """
+    config = _config_to_save(model)
+    source = _model_to_save("source", source_tokenizer, config.source_vocab_size)
+    target = _model_to_save("target", target_tokenizer, config.target_vocab_size)
+    _check_tags(config, source_tokenizer, target_tokenizer)
+    check_model_weights(model, weight_shapes(config))
+    model_dir = pathlib.Path(model_dir)
+    check_new_folder(model_dir)
+    with new_folder(model_dir) as folder:
+        write_config_and_tokenizers(folder, config, source, target)
+        write_weights(folder, model)
+
+
+def _config_to_save(model):
+    from tf_transformer.models.base import DecoderModel
+
+    if not isinstance(model, DecoderModel):
+        raise InputError(
+            "`model` must be a Transformer or a LanguageModel; a task of KerasHub has "
+            f"`to_model_dir`. Received: {type(model).__name__}"
+        )
+    model.check_not_quantized()
+    return model.config
+
+
+def _model_to_save(side: str, tokenizer: Any, size: int | None) -> bytes | None:
+    """Returns the SentencePiece model of a tokenizer, after a check that it fits the model."""
+    if size is None and tokenizer is None:
+        return None
+    name = f"{side}_tokenizer"
+    if size is None:
+        raise InputError(f"`{name}` must be None: a LanguageModel has no source")
+    if not isinstance(tokenizer, Vocabulary):
+        raise InputError(
+            f"`{name}` must be a Tokenizer, `Tokenizer(PATH)`. Received: {type(tokenizer).__name__}"
+        )
+    if tokenizer.vocab_size != size:
+        raise InputError(
+            f"`{name}` must have as many pieces as the model's {side}_vocab_size={size}. "
+            f"Received: {tokenizer.vocab_size}"
+        )
+    return tokenizer.model
 
 
 def load_for_decoding(

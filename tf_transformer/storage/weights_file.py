@@ -75,6 +75,30 @@ def write_model_weights(path: pathlib.Path, model: "keras.Model") -> None:
     write_arrays(path, _shapes(base_weights(model)), merged_values(model))
 
 
+def check_model_weights(model: "keras.Model", shapes: Shapes) -> None:
+    """Checks that a model has these weights, and finite ones.
+
+    Args:
+        model: the model.
+        shapes: shape of each weight by name.
+
+    Raises:
+        InputError: it has others, as a model that was loaded to decode, or they are not finite.
+    """
+    from tf_transformer.models.lora import base_weights
+
+    weights = base_weights(model)
+    if (found := _shapes(weights)) != shapes:
+        name = min(name for name in {*found, *shapes} if found.get(name) != shapes.get(name))
+        raise InputError(
+            f"`model` must have the weights of its settings, {name} with the shape "
+            f"{shapes.get(name)}. Received: {found.get(name)}. A model that was loaded to decode, "
+            "such as that of a `Translator`, cannot be saved: use `load_model`"
+        )
+    for name, weight in weights.items():
+        check_finite(name, np.asarray(weight, "float32"), "the model")
+
+
 def model_digest(model: "keras.Model") -> str:
     """Returns the `digest_arrays` of a file of the model's weights, those of LoRA left out."""
     from tf_transformer.models.lora import base_weights

@@ -1,6 +1,7 @@
 """SentencePiece tokenizer as TensorFlow ops, for training, evaluation and serving."""
 
 import hashlib
+import os
 
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -20,20 +21,23 @@ class Tokenizer(Vocabulary, tf.Module):
     `keras.utils.set_random_seed` calls, clears TensorFlow's kernel cache, which owns their models.
 
     Args:
-        model: a serialized SentencePiece model.
+        model: a serialized SentencePiece model, or the path of its file, such as the `source.spm`
+            of a model directory.
 
     Raises:
-        InputError: `model` is not a SentencePiece model, or has other special ids.
+        InputError: `model` is not a SentencePiece model or its path, or has other special ids.
     """
 
-    def __init__(self, model: bytes):
+    def __init__(self, model: bytes | str | os.PathLike):
         tf.Module.__init__(self, name="tokenizer")
         Vocabulary.__init__(self, model)
         # Resources of the same name are shared, even between different SavedModels that are loaded
         # in one process. Therefore the name contains a digest of the content.
-        name = f"sentencepiece_{hashlib.blake2b(model, digest_size=16).hexdigest()}"
+        name = f"sentencepiece_{hashlib.blake2b(self.model, digest_size=16).hexdigest()}"
         out_type = tf.string if self.is_renumbered else tf.int32
-        self._sentencepiece = tf_text.SentencepieceTokenizer(model, out_type=out_type, name=name)
+        self._sentencepiece = tf_text.SentencepieceTokenizer(
+            self.model, out_type=out_type, name=name
+        )
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Converts strings `(batch,)` to int32 ids, ragged `(batch, (length))`."""

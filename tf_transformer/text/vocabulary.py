@@ -1,6 +1,8 @@
 """The pieces of a SentencePiece model. This module does not import TensorFlow."""
 
 import functools
+import os
+import pathlib
 import re
 from collections.abc import Sequence
 
@@ -8,6 +10,7 @@ import sentencepiece
 
 from tf_transformer.config import nearest
 from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
 from tf_transformer.text.language_tags import is_tag, languages_of
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.text.texts import list_of_texts
@@ -45,9 +48,11 @@ class Vocabulary:
     sentence.
 
     Args:
-        model: a serialized SentencePiece model.
+        model: a serialized SentencePiece model, or the path of its file, such as the `source.spm`
+            of a model directory.
 
     Attributes:
+        model: the serialized SentencePiece model.
         vocab_size: number of ids of the vocabulary.
         is_renumbered: whether the SentencePiece model is the result of `with_ids`: it contains
             pieces that are not in the vocabulary, and others that are found by their text only.
@@ -55,25 +60,28 @@ class Vocabulary:
             segmented; None if SentencePiece segments texts.
 
     Raises:
-        InputError: `model` is not a SentencePiece model, or has other special ids.
+        InputError: `model` is not a SentencePiece model or its path, or has other special ids.
     """
 
-    def __init__(self, model: bytes):
+    def __init__(self, model: bytes | str | os.PathLike):
+        where = "" if isinstance(model, bytes) else f"{model}: "
+        if not isinstance(model, bytes):
+            model = _read_model(model)
         try:
             processor = sentencepiece.SentencePieceProcessor()
             processor.LoadFromSerializedProto(model)  # the constructor would accept b""
             processor.id_to_piece(list(range(processor.vocab_size())))  # checks that they are UTF-8
         except UnicodeDecodeError as error:
             raise InputError(
-                f"The pieces of the SentencePiece model must be UTF-8 ({error})."
+                f"{where}The pieces of the SentencePiece model must be UTF-8 ({error})."
             ) from error
         except RuntimeError as error:
-            raise InputError(f"Not a SentencePiece model ({len(model)} bytes).") from error
+            raise InputError(f"{where}Not a SentencePiece model ({len(model)} bytes).") from error
         ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
         expected = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
         if ids != expected:
             raise InputError(
-                "The SentencePiece model must have (pad, unknown, begin, end) ids "
+                f"{where}The SentencePiece model must have (pad, unknown, begin, end) ids "
                 f"{expected}. Received: {ids}. Train it with --pad_id={PAD_ID} "
                 f"--unk_id={UNKNOWN_ID} --bos_id={BEGIN_ID} --eos_id={END_ID}"
             )
@@ -145,6 +153,24 @@ class Vocabulary:
     def tag_ids(self) -> list[int]:
         """The ids of the language tags."""
         return [token_id for token_id, piece in enumerate(self.pieces) if is_tag(piece)]
+
+
+def _read_model(path):
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(
+            "`model` must be a SentencePiece model as bytes, or the path of its file. "
+            f"Received: {shown(path)}"
+        )
+    path = pathlib.Path(path)
+    if not path.is_file():
+        kind = "a folder" if path.is_dir() else "no such file"
+        raise InputError(
+            f"{path}: {kind}; expected the file of a SentencePiece model, such as the source.spm "
+            "of a model directory"
+        )
+    if (size := path.stat().st_size) > MAX_MODEL_BYTES:
+        raise InputError(f"{path}: {size:,} bytes, expected at most {MAX_MODEL_BYTES:,}")
+    return path.read_bytes()
 
 
 def _word_separators(processor: sentencepiece.SentencePieceProcessor) -> str | None:

@@ -116,7 +116,7 @@ def test_keras_saves_the_task(tmp_path):
 def test_a_model_is_not_overwritten(tmp_path):
     task = make_task()
     task.to_model_dir(tmp_path)
-    with pytest.raises(ValueError, match=r"holds a model or a preset already. Give another folder"):
+    with pytest.raises(ValueError, match="expected a new or empty folder"):
         task.to_model_dir(tmp_path)
 
 

@@ -1,6 +1,7 @@
 """Text to ids and back, for any text, in and out of the graph."""
 
 import io
+import pathlib
 import re
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tf_transformer import Tokenizer
+from tf_transformer.errors import InputError
 from training.config import VocabularyConfig
 from training.data.vocabulary import train_sentencepiece
 
@@ -251,6 +253,27 @@ def test_not_a_sentencepiece_model(model):
     message = f"Not a SentencePiece model ({len(model)} bytes)."
     with pytest.raises(ValueError, match=re.escape(message)):
         Tokenizer(model)
+
+
+@pytest.mark.parametrize("kind", [str, pathlib.Path])
+def test_a_path_of_a_model(kind, tmp_path):
+    model = train_sentencepiece(LINES, VocabularyConfig(kind="char"))
+    (tmp_path / "source.spm").write_bytes(model)
+    tokenizer = Tokenizer(kind(tmp_path / "source.spm"))
+    assert tokenizer.model == model
+    assert tokenizer.tokenize(LINES[:1]).to_list() == Tokenizer(model).tokenize(LINES[:1]).to_list()
+
+
+def test_paths_that_are_none_of_a_model(tmp_path):
+    (tmp_path / "text").write_text("no model")
+    for path, message in (
+        (tmp_path / "none.spm", "none.spm: no such file; expected the file of a SentencePiece"),
+        (str(tmp_path), f"{tmp_path}: a folder; expected the file of a SentencePiece model, such"),
+        (tmp_path / "text", "text: Not a SentencePiece model (8 bytes)"),
+        (["source.spm"], "must be a SentencePiece model as bytes, or the path of its file. Rec"),
+    ):
+        with pytest.raises(InputError, match=re.escape(message)):
+            Tokenizer(path)
 
 
 def test_half_a_sentencepiece_model():
