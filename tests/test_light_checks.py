@@ -412,7 +412,7 @@ WRONG = {
     ),
     "average, model": ("average --model-dir {none} --last 1", "none is not a model directory"),
     "average, none": ("average --model-dir {model} --last 0", "--last 0: expected at least 1"),
-    "average, too many": ("average --model-dir {model} --last 99", "holds 3 checkpoints"),
+    "average, gone": ("average --model-dir {weightless} --last 9", "holds no checkpoints"),
     "average, one model": (
         "average --model-dir {new} --models {model}",
         "--models: expected at least two models",
@@ -905,6 +905,7 @@ def places(trained, corpus, tmp_path_factory):
         shutil.copytree(trained, directory / name)
     (directory / "foreign" / "training.json").unlink()
     (directory / "weightless" / "model.weights.h5").unlink()
+    shutil.rmtree(directory / "weightless" / "checkpoints")
     (directory / "mute" / "target.spm").write_text("mute")
     for name, file in (("taken", "training.png"), ("recorded", "training.json")):
         (directory / name).mkdir()

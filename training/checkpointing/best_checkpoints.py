@@ -57,10 +57,10 @@ def best_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
 
     Args:
         model_dir: the model directory.
-        count: number of checkpoints.
+        count: number of checkpoints; if fewer have a score, all of these are returned.
 
     Raises:
-        InputError: fewer checkpoints with a score exist.
+        InputError: `count` is below 1, or no checkpoint has a score.
     """
     best_by = read_best_by(model_dir)
     paths = {}
@@ -70,10 +70,7 @@ def best_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
     ranked = [step for step in ValidationScores(model_dir, best_by).ranked() if step in paths]
     if count < 1:
         raise InputError(f"--best {count}: expected at least 1")
-    if count > len(ranked):
+    if not ranked:
         name = {"bleu": "BLEU", "loss": "validation loss"}[best_by]
-        raise InputError(
-            f"--best {count}: {model_dir} holds {len(ranked)} checkpoints with a {name} "
-            "(training keeps as many of the best as validation.keep_best says)"
-        )
+        raise InputError(f"--best {count}: {model_dir} holds no checkpoints with a {name}")
     return [paths[step] for step in ranked[:count]]

@@ -31,17 +31,17 @@ def last_checkpoint_paths(model_dir: pathlib.Path, count: int) -> list[str]:
 
     Args:
         model_dir: the model directory.
-        count: number of checkpoints.
+        count: number of checkpoints; if there are fewer, all are returned.
 
     Raises:
-        InputError: there are fewer checkpoints.
+        InputError: `count` is below 1, or there are no checkpoints.
     """
     directory = checkpoint_directory(model_dir)
     paths = checkpoint_paths(directory)
     if count < 1:
         raise InputError(f"--last {count}: expected at least 1")
-    if count > len(paths):
-        raise InputError(f"--last {count}: {directory} holds {len(paths)} checkpoints")
+    if not paths:
+        raise InputError(f"--last {count}: {directory} holds no checkpoints")
     return paths[-count:]
 
 

@@ -19,8 +19,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "average",
         help="average the weights of checkpoints, or of several models",
         description="Sets the model's weights to the mean of the weights of the last or the best "
-        "N checkpoints, which are unchanged; or writes a new model, the mean of several that were "
-        "trained on from the same one.",
+        "N checkpoints, or of all if there are fewer, and leaves these unchanged; or writes a new "
+        "model, the mean of several that were trained on from the same one.",
     )
     add_model_dir(parser, "the model; with --models, a new or empty folder to write")
     which = parser.add_mutually_exclusive_group(required=True)
@@ -63,6 +63,13 @@ def _run(options):
 
         steps = write_average(options.model_dir, paths)
     print(f"The weights are now the mean of those at steps {', '.join(map(str, steps))}.")
+    if options.last is not None and len(steps) < options.last:
+        print(f"--last {options.last}: there are no more checkpoints than these {len(steps)}.")
+    if options.best is not None and len(steps) < options.best:
+        print(
+            f"--best {options.best}: no more checkpoints than these {len(steps)} have a score; "
+            "training keeps as many of the best as validation.keep_best says."
+        )
 
 
 @interrupted_by_signals()

@@ -152,12 +152,18 @@ def test_best_paths_come_from_both_folders(tmp_path):
     write_checkpoint(tmp_path / "best_checkpoints", 20, "")
     write_checkpoint(tmp_path / "checkpoints", 30, "")
     make_scores(tmp_path, [9.0, 3.0, 5.0])
-    paths = best_checkpoint_paths(tmp_path, 2)
-    assert [str(pathlib.Path(path).relative_to(tmp_path)) for path in paths] == [
-        "checkpoints/step-30",
-        "best_checkpoints/step-20",
-    ]
-    with pytest.raises(ValueError, match=r"--best 3: .* holds 2 checkpoints with a BLEU"):
+    for count in (2, 3):  # the best, of step 10, is not kept
+        paths = best_checkpoint_paths(tmp_path, count)
+        assert [str(pathlib.Path(path).relative_to(tmp_path)) for path in paths] == [
+            "checkpoints/step-30",
+            "best_checkpoints/step-20",
+        ]
+    assert best_checkpoint_paths(tmp_path, 1) == paths[:1]
+
+
+def test_best_paths_of_lost_checkpoints(tmp_path):
+    make_scores(tmp_path, [9.0])
+    with pytest.raises(ValueError, match=r"--best 3: .* holds no checkpoints with a BLEU"):
         best_checkpoint_paths(tmp_path, 3)
 
 
