@@ -3,6 +3,7 @@
 import html
 import json
 import string
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,18 @@ PARTS = {
     "decoder": ("target", "target"),
     "cross": ("target", "source"),
 }
+# Names of the axes that belong to a side.
+_AXES = {"source": "source", "target": "decoder input"}
+# What the maps of a part show.
+_MEANINGS = {
+    "encoder": "encoder self-attention: a row is a source token; a column is one that it attends "
+    "to",
+    "decoder": "decoder self-attention: a row is an input token of the decoder, which predicts the "
+    "next token; a column is an input token that it attends to",
+    "cross": "cross-attention: a row is an input token of the decoder, which predicts the next "
+    "token; a column is a source token that it attends to",
+}
+_CHARACTERS_AN_INCH = 15  # of the title
 
 
 def draw_attention(
@@ -49,7 +62,8 @@ def draw_attention(
             )
     rows, columns = (getattr(sentence, side) for side in PARTS[part])
     num_heads = max(len(weights[layer]) for layer in layers)
-    size = (1.2 + num_heads * (0.8 + 0.2 * len(columns)), len(layers) * (0.9 + 0.2 * len(rows)))
+    width = 1.2 + num_heads * (0.8 + 0.2 * len(columns))
+    size = (width, 0.6 + len(layers) * (0.9 + 0.2 * len(rows)))
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(len(layers), num_heads, squeeze=False)
     families = font_families("".join([*rows, *columns]))
@@ -57,6 +71,11 @@ def draw_attention(
         for head, axes in enumerate(axes_row):
             _draw_map(axes, weights[layer][head], rows if head == 0 else None, columns, families)
             axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8)
+    title = textwrap.fill(_MEANINGS[part], int(width * _CHARACTERS_AN_INCH))
+    figure.suptitle(title, fontsize=9)
+    row_axis, column_axis = (_AXES[side] for side in PARTS[part])
+    figure.supylabel(row_axis, fontsize=8)
+    figure.supxlabel(column_axis, fontsize=8)
     return figure
 
 
@@ -76,6 +95,7 @@ def attention_page(sentence: InspectedSentence) -> str:
         part: {
             "rows": getattr(sentence, sides[0]),
             "columns": getattr(sentence, sides[1]),
+            "meaning": _MEANINGS[part],
             "weights": [
                 np.asarray(weights, "float64").round(3).tolist()
                 for weights in getattr(sentence.attention, part)
@@ -97,7 +117,7 @@ thead th { writing-mode: vertical-rl; text-align: left; }
 td { width: 1.6em; height: 1.6em; border: 1px solid #eee; }
 </style></head><body><h1>$title</h1>
 <p><label>part <select id="part"></select></label> <label>layer <select id="layer"></select></label>
-<label>head <select id="head"></select></label></p><table id="map"></table>
+<label>head <select id="head"></select></label></p><p id="meaning"></p><table id="map"></table>
 <script>
 const data = $data;
 const pick = id => document.getElementById(id);
@@ -109,6 +129,7 @@ const fill = (id, names) => {
 const numbers = list => list.map((_, number) => number + 1);
 function draw() {
   const part = data[pick("part").value];
+  pick("meaning").textContent = part.meaning;
   fill("layer", numbers(part.weights));
   const heads = part.weights[pick("layer").selectedIndex];
   fill("head", numbers(heads));

@@ -43,8 +43,9 @@ def plot_training(log_dir: pathlib.Path) -> Figure:
     runs = {name: read_scalars(log_dir / name) for name in ("training", "validation")}
     for axes, (tag, title, scale) in zip(figure.subplots(2, 2).flat, panels, strict=True):
         for name, scalars in runs.items():
-            if tag in scalars:
-                axes.plot(*zip(*sorted(scalars[tag].items()), strict=True), label=name)
+            if points := sorted(scalars.get(tag, {}).items()):
+                marker = "o" if len(points) == 1 else None  # a line of one point is invisible
+                axes.plot(*zip(*points, strict=True), label=name, marker=marker)
         axes.set(title=title, xlabel="step", yscale=scale)
         axes.grid(alpha=0.3)
         if axes.lines:

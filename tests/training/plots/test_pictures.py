@@ -3,11 +3,14 @@
 import itertools
 import json
 import logging
+import random
 import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from matplotlib import font_manager, ft2font
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from tf_transformer.__main__ import main
@@ -18,7 +21,8 @@ from tf_transformer.storage.model_dir import load_model
 from training.plots import pictures
 from training.plots.attention_maps import attention_page, draw_attention
 from training.plots.fonts import font_families
-from training.plots.search_tree import draw_search, record_search
+from training.plots.search_tree import SearchTree, draw_search, place_nodes, record_search
+from training.plots.training_curves import plot_training
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +105,26 @@ def test_maps(translator, sentence, part):
     assert len(figure.axes) == sum(len(layer) for layer in weights)
     np.testing.assert_allclose(images(figure)[1], weights[0][1])
     assert len(draw_attention(sentence, part, layers=[0]).axes) == len(weights[0])
+    columns, rows = figure.get_supxlabel(), figure.get_supylabel()
+    sides = {"encoder": ("source", "source"), "decoder": ("decoder input", "decoder input")}
+    assert (rows, columns) == sides.get(part, ("decoder input", "source"))
+    title = " ".join(figure.get_suptitle().split())
+    is_target = part != "encoder"
+    assert ("a row is an input token of the decoder, which predicts the next" in title) == is_target
+    assert ("a column is a source token" in title) == (part == "cross")
+
+
+def test_the_title_of_a_narrow_map_fits(sentence):
+    """One head and two tokens on each side."""
+    weights = [np.full((1, 2, 2), 0.5)]
+    narrow = InspectedSentence(["a"] * 2, ["b"] * 2, "", False, AttentionWeights(*[weights] * 3))
+    figure = draw_attention(narrow)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    width, height = canvas.get_width_height()
+    for text in (figure._suptitle, figure._supxlabel, figure._supylabel):
+        box = text.get_window_extent()
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
 
 
 def test_unknown_parts_and_layers(sentence):
@@ -125,6 +149,7 @@ def test_page(sentence):
     data = json.loads(re.search(r"const data = (.*);\n", page)[1])
     assert data["cross"]["rows"] == sentence.target
     assert data["cross"]["columns"] == hostile.source
+    assert "a row is an input token of the decoder" in data["cross"]["meaning"]
     np.testing.assert_allclose(
         data["encoder"]["weights"][0], sentence.attention.encoder[0], atol=1e-3
     )
@@ -175,7 +200,104 @@ def test_search_tree(translator):
     by_length = itertools.groupby(sorted(map(len, tree.live)))
     assert all(len(list(group)) <= 3 for _, group in by_length)
     figure = draw_search(tree)
-    assert len(figure.axes[0].lines) == len(tree.live) - 1
+    assert len(figure.axes[0].lines) == len(tree.live) - 1 + len(tree.finished)
+
+
+def random_tree(draw):
+    """A tree of up to 60 nodes, of which some leaves end hypotheses, with scores."""
+    nodes = [()]
+    for _ in range(draw.randint(0, 60)):
+        parent = draw.choice(nodes[-8:])
+        nodes.append((*parent, sum(node[:-1] == parent for node in nodes if node)))
+    parents = {ids[:-1] for ids in nodes}
+    return nodes, {
+        ids: draw.random() for ids in nodes if ids not in parents and draw.random() < 0.5
+    }
+
+
+def test_nodes_scores_and_lines_of_a_tree_do_not_overlap():
+    draw = random.Random(0)
+    for _ in range(300):
+        nodes, ended = random_tree(draw)
+        rows = place_nodes(nodes, ended)
+        assert rows.keys() == set(nodes)
+        taken = {(rows[ids], 2 * len(ids)): ids for ids in nodes}
+        assert len(taken) == len(nodes)
+        best = max(ended, key=ended.get, default=())
+        assert {rows[best[:length]] for length in range(len(best) + 1)} == {0}
+        for ids in nodes[1:]:
+            # The line goes down from the parent's row, in the gap before the node's column.
+            parent, gap = ids[:-1], 2 * len(ids) - 1
+            assert rows[parent] <= rows[ids]
+            for row in range(rows[parent], rows[ids] + 1):
+                assert taken.setdefault((row, gap), parent) == parent
+        for ids in ended:
+            for half in (2 * len(ids) + 1, 2 * len(ids) + 2):
+                assert (rows[ids], half) not in taken
+
+
+def test_branches_of_a_tree_share_rows():
+    """Three alternatives at each of ten steps: as many rows as one step needs."""
+    best = tuple(range(10))
+    nodes = [best[:length] for length in range(11)]
+    nodes += [(*best[:length], other) for length in range(10) for other in (20, 21, 22)]
+    rows = place_nodes(nodes, {best: -0.5})
+    assert set(rows.values()) == {0, 1, 2, 3}
+
+
+def test_the_empty_translation_has_a_node_and_a_score():
+    pieces = ["<pad>", "<unk>", "<s>", "</s>", "a", "b"]
+    tree = SearchTree({(): 0.0, (4,): -1.0, (4, 5): -1.5}, {(4, 5): -0.5, (): -7.25}, pieces)
+    axes = draw_search(tree).axes[0]
+    texts = {text.get_text(): text.get_position() for text in axes.texts}
+    assert texts.keys() == {"<s>", "a", "b", "</s>", "-0.50", "-7.25"}
+    ends = sorted(text.get_position() for text in axes.texts if text.get_text() == "</s>")
+    assert len(ends) == 2 and ends[0][1] > ends[1][1] == texts["<s>"][1]
+    for score, end in zip(("-7.25", "-0.50"), ends, strict=True):
+        assert texts[score][0] > end[0] and texts[score][1] == end[1]
+    assert len(axes.lines) == 4
+
+
+@pytest.mark.parametrize("text", ["a", "机" * 8, "W" * 30])
+def test_labels_of_a_tree_do_not_touch(text):
+    pieces = ["<pad>", "<unk>", "<s>", "</s>", text]
+    live = {(4,) * length: -1.0 for length in range(4)}
+    figure = draw_search(SearchTree(live, {(4, 4, 4): -10.25}, pieces))
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    boxes = sorted(text.get_window_extent().extents.tolist() for text in figure.axes[0].texts)
+    for left, right in itertools.pairwise(boxes):
+        assert left[2] < right[0]
+    assert boxes[0][0] >= 0 and boxes[-1][2] <= canvas.get_width_height()[0]
+
+
+def test_lines_of_a_tree_turn_between_its_columns():
+    """Also where a narrow column follows a wide one."""
+    pieces = ["<pad>", "<unk>", "<s>", "</s>", "W" * 30, "a", "b"]
+    live = {(): 0.0, (4,): -1.0, (4, 5): -1.5, (4, 6): -2.0}
+    figure = draw_search(SearchTree(live, {}, pieces))
+    FigureCanvasAgg(figure).draw()
+    axes = figure.axes[0]
+    wide = next(text for text in axes.texts if text.get_text() == "W" * 30)
+    right = axes.transData.inverted().transform(wide.get_window_extent())[1, 0]
+    assert min(line.get_xdata()[1] for line in axes.lines if line.get_ydata()[-1] > 0.32) > right
+
+
+# Curves
+
+
+@pytest.mark.parametrize("steps", [[10], [10, 20]])
+def test_a_curve_of_one_point_is_a_dot(tmp_path, steps):
+    for name in ("training", "validation"):
+        writer = tf.summary.create_file_writer(str(tmp_path / name))
+        with writer.as_default():
+            for step in (10, 20) if name == "training" else steps:
+                tf.summary.scalar("loss", 3.0, step=step)
+        writer.close()
+    training, validation = plot_training(tmp_path).axes[0].lines
+    assert training.get_marker() == "None"
+    assert validation.get_marker() == ("o" if len(steps) == 1 else "None")
+    assert list(validation.get_xdata()) == steps
 
 
 # Commands
