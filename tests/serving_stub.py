@@ -8,6 +8,7 @@ import base64
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import http.server
 import json
 import re
@@ -20,6 +21,7 @@ import grpc
 import numpy as np
 
 from export.client import messages, protocol, serving_pb2
+from tests.serving_batches import Batches, Refused
 
 MODEL = "translator"
 
@@ -80,17 +82,6 @@ _HTTP_STATUS = {
 }
 
 
-class Refused(Exception):
-    """A status other than success: its name in gRPC, and the message."""
-
-
-@dataclasses.dataclass(eq=False)
-class _UnderWay:
-    """A request for predictions, and whether it or another of its batch holds what is refused."""
-
-    refused: bool
-
-
 @dataclasses.dataclass
 class Behaviour:
     """What the server does, and what it has seen.
@@ -98,11 +89,13 @@ class Behaviour:
     Attributes:
         failures: what to answer the next requests for predictions with: a name of gRPC's codes,
             `LOST` for a lost connection, or over REST a status; with a message, in a tuple.
-        max_rows: most rows of a request.
+        max_rows: most rows of a request, and of a batch.
         slow: seconds before a batch is answered whose first text begins with `slow`.
         together: requests wait until so many have been under way at once, one time,
         patience: or for so many seconds.
-        merges: requests that are under way at once are refused together, as with batching on.
+        max_calls: most requests at once, as with `--grpc_max_threads`; None for any number.
+        batch_seconds: how long a request waits to be merged with others; 0 turns batching off.
+        batch_mates: requests of other callers, see `Batches`.
         one_by_one: tensors carry values one by one, over gRPC, rather than as bytes.
         specs: the signatures, as `SIGNATURES`.
         answers: signature -> what it computes.
@@ -116,7 +109,9 @@ class Behaviour:
     slow: float = 0.0
     together: int = 1
     patience: float = 10.0
-    merges: bool = False
+    max_calls: int | None = None
+    batch_seconds: float = 0.0
+    batch_mates: Iterable[dict[str, list] | None] = ()
     one_by_one: bool = True
     specs: dict[str, tuple[dict, dict]] = dataclasses.field(default_factory=lambda: SIGNATURES)
     answers: dict[str, Callable] = dataclasses.field(default_factory=lambda: _ANSWERS)
@@ -125,14 +120,18 @@ class Behaviour:
     most_at_once: int = 0
 
     def __post_init__(self):
-        self._at_once: list[_UnderWay] = []
+        self._num_at_once = 0
         self._changed = threading.Condition()
         self.stopped = threading.Event()
+
+    @functools.cached_property
+    def _batches(self):
+        return Batches(self.batch_seconds, self._compute, iter(self.batch_mates))
 
     def wait_until_at_once(self, number: int) -> None:
         """Waits until so many requests are under way."""
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self._at_once) == number, 60)
+            assert self._changed.wait_for(lambda: self._num_at_once == number, 60)
 
     def signatures(self, model: str, version: int | None) -> dict:
         """The signatures of a model, if it is there."""
@@ -144,15 +143,12 @@ class Behaviour:
         self, model: str, version: int | None, signature: str, inputs: dict[str, list]
     ) -> dict[str, Any]:
         """The outputs of a signature."""
-        texts = inputs.get("text", [])
-        request = _UnderWay(b"refuse" in texts)
         with self._changed:
-            self.requests.append(texts)
-            self._at_once.append(request)
-            if self.merges and any(other.refused for other in self._at_once):
-                for other in self._at_once:
-                    other.refused = True
-            self.most_at_once = max(self.most_at_once, len(self._at_once))
+            self.requests.append(inputs.get("text", []))
+            if self.max_calls is not None and self._num_at_once >= self.max_calls:
+                raise Refused("RESOURCE_EXHAUSTED", "Server Threadpool Exhausted")
+            self._num_at_once += 1
+            self.most_at_once = max(self.most_at_once, self._num_at_once)
             self._changed.notify_all()
             self._changed.wait_for(lambda: self.most_at_once >= self.together, self.patience)
             failure = self.failures.pop(0) if self.failures else None
@@ -161,12 +157,12 @@ class Behaviour:
                 script = "as the script says"
                 raise Refused(*(failure if isinstance(failure, tuple) else (failure, script)))
             _check_model(model, version)
-            return self._answer(signature, inputs, request)
+            return self._answer(signature, inputs)
         finally:
             with self._changed:
-                self._at_once.remove(request)
+                self._num_at_once -= 1
 
-    def _answer(self, signature, inputs, request):
+    def _answer(self, signature, inputs):
         assert set(inputs) == set(self.specs[signature][0])
         rows = len(next(iter(inputs.values())))
         assert rows > 0, "TF Serving would never answer"
@@ -175,15 +171,23 @@ class Behaviour:
                 "INVALID_ARGUMENT",
                 f"Task size {rows} is larger than maximum input batch size {self.max_rows}",
             )
-        texts = inputs.get("text", [])
+        texts = [text for text in inputs.get("text", []) if isinstance(text, bytes)]
         if texts and texts[0].startswith(b"slow"):
             self.stopped.wait(self.slow)
         if b"busy" in texts:
             raise Refused("UNAVAILABLE", "always busy")
         if b"gone" in texts:
             _check_model("gone", None)
-        if request.refused:
+        if self.batch_seconds:
+            return self._batches.run(signature, inputs, self.max_rows)
+        return self._compute(signature, inputs)
+
+    def _compute(self, signature, inputs):
+        texts = inputs.get("text", [])
+        if b"refuse" in texts:
             raise Refused("INVALID_ARGUMENT", "cannot refuse")
+        if not all(isinstance(text, bytes) for text in texts):
+            raise Refused("INVALID_ARGUMENT", "Expects arg[0] to be string")
         return self.answers[signature](**inputs)
 
 

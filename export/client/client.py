@@ -5,12 +5,12 @@ import concurrent.futures
 import functools
 import ipaddress
 import itertools
+import logging
 import math
-import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,18 +18,22 @@ import tqdm
 import urllib3
 
 from export.client.daemon_threads import start_in_thread
+from export.client.failures import (
+    BatchMateError,
+    MergedBatchError,
+    OverloadError,
+    TooManyRowsError,
+)
 from export.client.messages import numpy_type
-from export.client.protocol import SERVERS, MergedBatchError
+from export.client.protocol import SERVERS
+from export.client.retries import call_again
 from export.client.rows import check_names, count_rows, quote_names, to_array, to_rows
 from export.client.signature import Signature, TensorSpec
 from tf_transformer.errors import InputError
 
+_log = logging.getLogger(__name__)
 # The first request fails soon if there is no server; one that has responded may be restarting.
 _METADATA_RETRIES = 5
-# Seconds before the first retry, and the maximum before any. Pauses double each time and are
-# shortened at random by up to a half.
-_FIRST_PAUSE = 0.2
-_MAX_PAUSE = 5.0
 # The outputs that make a `Translation`, with their data types.
 _TRANSLATION = {"translation": "DT_STRING", "score": "DT_FLOAT", "truncated": "DT_BOOL"}
 
@@ -64,15 +68,19 @@ class Client:
     UNAVAILABLE, RESOURCE_EXHAUSTED) are retried with exponential backoff. The retries are
     implemented here because gRPC stops after five attempts and urllib3 does not distinguish a lost
     connection from a late response. Both protocols thus behave alike, and one deadline covers all
-    attempts.
+    attempts. That the server has too many requests is logged once, as a warning.
 
-    With batching enabled, TF Serving merges requests. An invalid row fails every request in its
-    batch, including those of other callers (HTTP 400, 412, 500; gRPC INVALID_ARGUMENT,
-    FAILED_PRECONDITION, OUT_OF_RANGE, INTERNAL, UNKNOWN). The rows of such a request are therefore
-    sent again, one at a time and once each, after the other pending requests of the call and
-    within the remaining deadline. Rows that failed because of other callers then succeed; one that
-    fails again is named in the error. Rows are not sent again if the model or signature does not
-    exist, if the batch is too large, or after the deadline, since no other request can cause these.
+    With batching enabled, TF Serving merges requests, and an invalid one fails all of its batch,
+    including those of other callers. Types and shapes are checked before a request is sent, so one
+    that fails because the tensors of a batch differ in these is not at fault, and is sent again
+    after a short pause, until the deadline. Any other error of the model (HTTP 400, 412, 500; gRPC
+    INVALID_ARGUMENT, FAILED_PRECONDITION, OUT_OF_RANGE, INTERNAL, UNKNOWN) may be that of a row of
+    this or of another request. The rows of such a request are therefore sent again, one at a time,
+    after the other pending requests of the call and within the remaining deadline. A row that fails
+    again is repeated until it fills a request of `max_batch_size` rows. If that is the server's own
+    `max_batch_size`, nothing can be merged with it; the row is named in the error if it fails, too.
+    Rows are not sent again if the model or signature does not exist, if the batch is too large, or
+    after the deadline, since no other request can cause these.
 
     Args:
         address: `HOST:PORT` of the server. TF Serving's default ports are 8501 for REST and 8500
@@ -80,7 +88,8 @@ class Client:
         model: name of the model on the server.
         protocol: `rest` or `grpc`.
         version: version of the model, or None for the server's default.
-        max_batch_size: maximum rows per request, at most the server's own `max_batch_size`.
+        max_batch_size: maximum rows per request, at most the server's own `max_batch_size`, and
+            best equal to it.
         concurrency: maximum number of pending requests per call.
         deadline: seconds for one request including its retries and the whole response; only
             resolving the host's name may exceed it.
@@ -137,6 +146,7 @@ class Client:
         self._server = SERVERS[protocol](
             address, model, version, concurrency, self._description, max_response_bytes
         )
+        self._overload_is_logged = False
 
     def __enter__(self) -> Self:
         return self
@@ -382,7 +392,7 @@ class Client:
                 raise self._timeout_error()
             for index in range(len(failed.row_numbers)):
                 arrays = {name: array[index : index + 1] for name, array in failed.arrays.items()}
-                for name, values in send(arrays, 1, end).items():
+                for name, values in self._send_row(arrays, send, end).items():
                     outputs.setdefault(name, []).extend(values)
         except MergedBatchError as error:
             reason = error.reason
@@ -393,28 +403,43 @@ class Client:
             raise TimeoutError(f"{error}; its first response was: {failed.reason}") from error
         return outputs
 
+    def _send_row(self, arrays, send, end):
+        """Sends one row, and if it fails, a request that it fills, with which none is merged."""
+
+        def fill(size):
+            repeated = {name: np.repeat(array, size, axis=0) for name, array in arrays.items()}
+            return {name: values[:1] for name, values in send(repeated, size, end).items()}
+
+        try:
+            return send(arrays, 1, end)
+        except MergedBatchError:
+            try:
+                return fill(self.max_batch_size)
+            except TooManyRowsError as error:
+                return fill(min(max(error.limit, 1), self.max_batch_size))
+
     def _timeout_error(self):
         return TimeoutError(
             f"the {self._description} did not respond within {self.deadline:g} seconds: "
             "raise `deadline` (--deadline) or lower `max_batch_size` (--max-batch-size)"
         )
 
-    def _with_retries(
-        self, attempt: Callable[[float], Any], end: float, abandoned: threading.Event, retries: int
-    ) -> Any:
-        """Calls `attempt(seconds_left)` again as long as it raises a `ConnectionError`."""
-        pause = _FIRST_PAUSE
-        for num_attempts in range(1, retries + 2):
-            try:
-                return attempt(max(end - time.monotonic(), 0.001))
-            except TimeoutError as error:
-                raise self._timeout_error() from error
-            except ConnectionError as error:
-                seconds = random.uniform(pause / 2, pause)
-                late = time.monotonic() + seconds >= end
-                if num_attempts > retries or late or abandoned.wait(seconds):
-                    raise ConnectionError(f"{error}; attempts: {num_attempts}") from error
-                pause = min(2 * pause, _MAX_PAUSE)
+    def _with_retries(self, attempt, end, abandoned, max_retries):
+        try:
+            return call_again(attempt, end, abandoned, max_retries, self._log_overload)
+        except TimeoutError as error:
+            raise self._timeout_error() from error
+        except BatchMateError as error:
+            raise TimeoutError(
+                f"the {self._description} did not answer within {self.deadline:g} seconds, because "
+                "it merged the request each time with one of another caller whose tensors have "
+                f"other types or shapes: {error}"
+            ) from error
+
+    def _log_overload(self, error):
+        if isinstance(error, OverloadError) and not self._overload_is_logged:
+            self._overload_is_logged = True
+            _log.warning("%s; waiting", error)
 
 
 def _check_address(address):

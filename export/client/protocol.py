@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 import time
 import urllib.parse
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ import numpy as np
 import urllib3
 
 from export.client.bounded_http import BoundedPool, ResponseTooLargeError
+from export.client.failures import failure
 from export.client.messages import make_tensor
 from export.client.response_size import max_num_tokens
 from export.client.responses import (
@@ -24,7 +24,6 @@ from export.client.responses import (
 )
 from export.client.serving_pb2 import GetModelMetadataRequest, PredictRequest
 from export.client.signature import Signature
-from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 
 SERVICE = "tensorflow.serving.PredictionService"
@@ -41,24 +40,6 @@ _CODES = {
     503: "UNAVAILABLE",
     504: "UNAVAILABLE",
 }
-
-# Codes that a model returns for invalid rows; TF Serving returns them to every request in the
-# merged batch. The two messages below are sent before requests are merged.
-_MERGED_CODES = {"INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "INTERNAL", "UNKNOWN"}
-_TOO_MANY_ROWS = r"larger than maximum input batch size (\d{1,9})"
-_NO_SIGNATURE = r"Serving signature (key|name)"
-
-
-class MergedBatchError(Exception):
-    """A request failed, possibly because of another one that the server merged with it.
-
-    Args:
-        reason: the `InputError` or `OSError` to raise if this request itself is the cause.
-    """
-
-    def __init__(self, reason: Exception):
-        super().__init__(str(reason))
-        self.reason = reason
 
 
 class RestServer:
@@ -121,8 +102,10 @@ class RestServer:
 
         Raises:
             MergedBatchError: the request failed, possibly because of another one.
+            BatchMateError: the request failed because of another one.
             InputError: the model does not exist, or the server refuses the request.
-            ConnectionError: the server is unavailable.
+            ConnectionError: the server is unavailable; an `OverloadError` if it has too many
+                requests.
             TimeoutError: the response did not arrive in time.
             OSError: the request failed in another way, or the response is invalid.
         """
@@ -139,16 +122,16 @@ class RestServer:
         except ResponseTooLargeError as error:
             raise _too_large(self._description, self._max_response_bytes) from error
         except urllib3.exceptions.NewConnectionError as error:
-            raise _error(self._description, "UNAVAILABLE", str(error)) from error
+            raise failure(self._description, "UNAVAILABLE", str(error)) from error
         except urllib3.exceptions.TimeoutError as error:
             raise TimeoutError(printable(str(error))) from error
         except urllib3.exceptions.HTTPError as error:
-            raise _error(self._description, "UNAVAILABLE", str(error)) from error
+            raise failure(self._description, "UNAVAILABLE", str(error)) from error
         if status == 200:
             return data
         code = _CODES.get(status, f"HTTP {status}")
         message = error_from_json(data) or f"HTTP {status} {reason}, {data[:200]!r}"
-        raise _error(self._description, code, message)
+        raise failure(self._description, code, message)
 
 
 class GrpcServer:
@@ -227,36 +210,10 @@ class GrpcServer:
             message = error.details() or ""
             if "message larger than max" in message:
                 raise _too_large(self._description, self._max_response_bytes) from error
-            raise _error(self._description, error.code().name, message) from error
+            raise failure(self._description, error.code().name, message) from error
 
 
 SERVERS: dict[str, type[RestServer] | type[GrpcServer]] = {"rest": RestServer, "grpc": GrpcServer}
-
-
-def _error(description: str, code: str, message: str) -> Exception:
-    """Returns the exception for the name of a gRPC status code and the server's message."""
-    shown = printable(message)
-    if code in ("UNAVAILABLE", "RESOURCE_EXHAUSTED"):
-        return ConnectionError(
-            f"the {description} is not available: {shown} "
-            "(TF Serving's default ports are 8501 for REST and 8500 for gRPC)"
-        )
-    if code == "DEADLINE_EXCEEDED":
-        return TimeoutError(shown)
-    if code == "NOT_FOUND":
-        return InputError(f"the server does not have the {description}: {shown}")
-    if limit := re.search(_TOO_MANY_ROWS, message):
-        return InputError(
-            f"the {description} accepts at most {limit[1]} rows per request: lower "
-            f"`max_batch_size` (--max-batch-size) to {limit[1]}"
-        )
-    if code in ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE"):
-        reason: Exception = InputError(f"the {description} refuses the request: {shown}")
-    else:
-        reason = OSError(f"the {description} failed: {shown} ({code})")
-    if code not in _MERGED_CODES or re.search(_NO_SIGNATURE, message):
-        return reason
-    return MergedBatchError(reason)
 
 
 def _parse(description, body, parse, *arguments):

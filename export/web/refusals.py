@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from export.client.failures import OverloadError
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 
@@ -36,6 +37,10 @@ def refusal_of(error: InputError | OSError) -> Refusal:
     The message contains the address of the server and text that the server sent.
     """
     _LOGGER.warning("%s", printable(str(error), 1000))
+    if isinstance(error, OverloadError):
+        return Refusal(
+            503, "unavailable", "the translation server has too many requests; try again later"
+        )
     if isinstance(error, ConnectionError):
         return Refusal(
             503, "unavailable", "the translation server is not available; try again later"

@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.client import Client, messages, response_size, responses, serving_pb2
-from export.client import client as client_module
+from export.client import Client, messages, response_size, responses, retries, serving_pb2
 from export.client.response_size import check_json, check_message, max_num_tokens
 from export.client.signature import Signature, TensorSpec
 from tests.serving_stub import Behaviour, serve, serve_bytes, serve_grpc_bytes
@@ -39,7 +38,7 @@ OUTPUTS = {"translation": ["A"], "score": [0.5], "truncated": [False]}
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(client_module, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(retries, "_FIRST_PAUSE", 0.001)
 
 
 def http(body: bytes, *headers: str) -> bytes:

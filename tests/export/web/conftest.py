@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from export.client import Client
-from export.client import client as client_module
+from export.client import Client, retries
 from export.web.settings import WebSettings
 from tests.export.web.translating import make_behaviour
 from tests.serving_stub import Behaviour, serve
@@ -24,7 +23,7 @@ def make_web(behaviour, monkeypatch) -> Iterator[Callable]:
     from export.web.application import create_application
     from export.web.metrics import WebMetrics
 
-    monkeypatch.setattr(client_module, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(retries, "_FIRST_PAUSE", 0.001)
     opened = []
 
     with serve("rest", behaviour) as address:

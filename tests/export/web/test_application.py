@@ -290,7 +290,7 @@ def test_a_new_version_of_the_model_is_noticed(web, behaviour, monkeypatch):
 
 def test_after_a_failure_the_server_is_asked_again(web, behaviour):
     translations(post(web, lines=["a"]))
-    behaviour.failures = ["INTERNAL"] * 2
+    behaviour.failures = ["INTERNAL"] * 3
     refused(post(web, lines=["a"]), 502)
     translations(post(web, lines=["a"]))
     assert behaviour.metadata_requests == 2
@@ -439,6 +439,16 @@ def test_the_server_is_not_available(web, behaviour, caplog):
     assert "always busy" in caplog.text or "as the script says" in caplog.text
 
 
+def test_the_server_has_too_many_requests(web, behaviour, caplog):
+    """Whoever translates is told to wait, and the operator which flag TF Serving needs."""
+    behaviour.max_calls = 0
+    response = post(web, lines=["a"])
+    message = "the translation server has too many requests; try again later"
+    assert refused(response, 503) == message
+    assert response.headers["Retry-After"] == "5"
+    assert "start TF Serving with --grpc_max_threads=64" in caplog.text
+
+
 def test_the_server_is_not_there(make_web):
     web = make_web(address="127.0.0.1:1")
     refused(web.get("/api/model"), 503)
@@ -467,7 +477,7 @@ def test_the_server_is_late(make_web, behaviour):
 
 @pytest.mark.parametrize("code", ["INTERNAL", "INVALID_ARGUMENT", "PERMISSION_DENIED", "NOT_FOUND"])
 def test_the_server_fails(web, behaviour, caplog, code):
-    behaviour.failures = [(code, "secret of 10.0.0.7")] * 2
+    behaviour.failures = [(code, "secret of 10.0.0.7")] * 3
     message = refused(post(web, lines=["a"]), 502)
     assert message == "the translation server failed; its operator finds the reason"
     assert "secret of 10.0.0.7" in caplog.text  # where the operator finds it
