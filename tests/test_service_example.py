@@ -94,7 +94,7 @@ def test_the_flags_are_those_of_an_export(services, tmp_path):
         r"^    (docker run(?:.*\\\n)+.*)$", (tmp_path / "README.md").read_text(), re.MULTILINE
     )
     flags = {word for word in shlex.split(command) if word.startswith("--")} - {"--rm"}
-    assert len(flags) == 5
+    assert len(flags) == 6
     given = {flag.replace("${XLA:-false}", "true") for flag in services["serving"]["command"]}
     assert flags <= given
     assert given - flags == {

@@ -13,6 +13,7 @@ ENTRYPOINT ["tensorflow_model_server", \
     "--model_config_file=/models/translator/models.config", \
     "--enable_batching", \
     "--batching_parameters_file=/models/translator/batching_parameters.txt", \
+    "--grpc_max_threads=64", \
     "--tensorflow_session_config_file=/models/translator/session_config.txt"]
 
 # With the export, which is the folder of the build.

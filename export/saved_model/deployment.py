@@ -2,13 +2,18 @@
 
 import dataclasses
 import pathlib
+import re
 import shlex
 import string
 
 import numpy as np
 import tensorflow as tf
 
-from export.saved_model.signature_examples import signature_examples
+from export.saved_model.signature_examples import (
+    describe_sentences,
+    first_requests,
+    signature_examples,
+)
 from export.saved_model.suggestions import MARK, describe_kept, is_unedited, write_suggestion
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.inference.translator import Translator
@@ -74,41 +79,45 @@ def write_deployment(
         signatures: names of the newest version's signatures.
         is_compiled: whether the newest version needs a server that compiles with XLA.
     """
-    volume = f"{directory.resolve()}:/models/{MODEL_NAME}"
+    folder = directory.resolve()
+    volume = f"{folder}:/models/{MODEL_NAME}"
+    flags = _MORE_FLAGS + (_XLA_FLAG if is_compiled else "")
+    wait = _SHORT_WAIT if is_compiled else _WAIT
     names = dict(
         model=MODEL_NAME,
         batch=MAX_BATCH_SIZE,
+        wait=wait,
         volume=shlex.quote(volume),
         signatures=", ".join(f"`{name}`" for name in signatures),
-        requests=_requests(signatures, former=False),
+        requests=first_requests(signatures, MODEL_NAME, MAX_BATCH_SIZE),
         examples=signature_examples(signatures, MODEL_NAME),
+        sentences=describe_sentences(signatures),
         options=_OPTIONS if any(name.endswith("_options") for name in signatures) else "",
         tensorflow=tf.__version__,
         mark=MARK,
         host="127.0.0.1:",
         network=_NETWORK,
-        flags=_SESSION_FLAG.format(model=MODEL_NAME) + (_XLA_FLAG if is_compiled else ""),
+        flags=_with_folder(flags, f"/models/{MODEL_NAME}"),
+        without_docker=_with_folder(_WITHOUT_DOCKER + flags, str(folder)),
+        settings=_SETTINGS.format(milliseconds=wait // 1000),
         xla_comment=_XLA_COMMENT if is_compiled else "",
         image=_IMAGE,
         versions=_VERSIONS,
     )
     former_names = names | _FORMER_NAMES
-    former_names |= {"requests": _requests(signatures, former=True), "volume": f'"{volume}"'}
+    former_names |= {
+        "requests": first_requests(signatures, MODEL_NAME, MAX_BATCH_SIZE, former=True),
+        "volume": f'"{volume}"',
+    }
     for name, template in _TEMPLATES.items():
         text, former = (string.Template(template).substitute(n) for n in (names, former_names))
         write_suggestion(directory / name, text, former)
 
 
-def _requests(signatures, former):
-    """Returns the part of the guide about requests, or what it was in files without a digest."""
-    template = _TEXT_REQUESTS if "serving_default" in signatures else _OTHER_REQUESTS
-    return string.Template(template).substitute(
-        model=MODEL_NAME,
-        batch=MAX_BATCH_SIZE,
-        send="Ask it" if former else "Send requests",
-        inputs="What its signatures take:"
-        if former
-        else "The inputs of its signatures are listed at",
+def _with_folder(command, folder):
+    """Returns a command with the names of files in a folder, as a shell reads them."""
+    return re.sub(
+        r"\$folder\S*", lambda name: shlex.quote(name[0].replace("$folder", folder)), command
     )
 
 
@@ -130,10 +139,14 @@ ${xla_comment}model_config_list {
 }
 """
 
-# Larger batches decode no faster on a CPU. A request waits up to 5 ms to be merged with others.
+# Microseconds that a request waits to be merged with others: usually, and if the search is compiled,
+# which is for low latency and gains little from batches.
+_WAIT, _SHORT_WAIT = 5000, 1000
+
+# Larger batches decode no faster on a CPU.
 _BATCHING = """# $mark
 max_batch_size { value: $batch }
-batch_timeout_micros { value: 5000 }
+batch_timeout_micros { value: $wait }
 max_enqueued_batches { value: 1000 }
 num_batch_threads { value: 2 }
 """
@@ -148,8 +161,10 @@ graph_options {
 }
 """
 
-_SESSION_FLAG = """ \\
-        --tensorflow_session_config_file=/models/{model}/session_config.txt"""
+# gRPC refuses calls beyond TF Serving's default, 4 per processor.
+_MORE_FLAGS = """ \\
+        --grpc_max_threads=64 \\
+        --tensorflow_session_config_file=$folder/session_config.txt"""
 
 _XLA_FLAG = """ \\
         --xla_cpu_compilation_enabled=true"""
@@ -165,7 +180,7 @@ Serve it (TF Serving of TensorFlow $tensorflow or newer; $image):
         tensorflow/serving --model_config_file=/models/$model/models.config \\
         --enable_batching --batching_parameters_file=/models/$model/batching_parameters.txt$flags
 
-$network$requests$examples
+$network$without_docker$settings$requests$examples$sentences
 Signatures: $signatures.$options
 
 $versions
@@ -181,40 +196,52 @@ proxy in front of it.
 
 """
 
+# The path in `models.config` is that of the container.
+_WITHOUT_DOCKER = """Without Docker:
+
+    tensorflow_model_server --port=8500 --rest_api_port=8501 \\
+        --model_name=translator --model_base_path=$folder \\
+        --enable_batching --batching_parameters_file=$folder/batching_parameters.txt"""
+
+_SETTINGS = """
+
+This opens the two ports to every network of the machine, unless a firewall blocks them. It needs no
+`models.config`, whose `base_path` is for Docker: with `--model_config_file`, change it to this folder.
+
+`--grpc_max_threads` is how many calls over gRPC the server accepts at once. More are refused with
+RESOURCE_EXHAUSTED, "Server Threadpool Exhausted". On more than 16 processors leave it out: the
+default is 4 per processor.
+
+A request waits up to {milliseconds} ms for others, to be computed with them. To change this, set
+`batch_timeout_micros` in `batching_parameters.txt`, or turn batching off by leaving out the two flags
+with `batching` in their names. Milliseconds for one sentence over gRPC (p50; a small model, two busy
+cores), and requests per second:
+
+| `batch_timeout_micros` | one caller | one caller, export with `--xla` | 16 callers, with `--xla` |
+|---|---|---|---|
+| 5000, as written without `--xla` | 22 | 11 to 13 | 311 requests/s |
+| 1000, as written with `--xla` | not measured | 6.7 | 279 requests/s |
+| no batching | 12 | 4.6 | not measured |
+
+"""
+
 _VERSIONS = """A new export appears here, complete, under the next number; the server switches to it
 automatically. `model.json` in the folder of a version describes its model."""
 
 # What these parts were in files without a digest, which are recognized by their text.
 _FORMER_NAMES = {
     "examples": "",
+    "sentences": "",
     "host": "",
     "network": "",
     "flags": "",
+    "without_docker": "",
+    "settings": "",
+    "wait": 5000,
     "image": "its stock image has all that is needed",
     "versions": "A new export appears here under the next number, whole; the server changes over "
     "to it by itself.\nWhat each version is: `model.json` in its folder.",
 }
-
-_TEXT_REQUESTS = """$send over REST:
-
-    curl -d '{"inputs": {"text": ["A sentence to translate."]}}' \\
-        http://localhost:8501/v1/models/$model:predict
-
-or from Python, over gRPC, without TensorFlow:
-
-    from export.client import Client
-
-    with Client("localhost:8500", model="$model", protocol="grpc", max_batch_size=$batch) as client:
-        print(client.predict({"text": ["A sentence to translate."]}))
-
-or a whole file:
-
-    tf-transformer translate --server localhost:8501 --input F --output G
-"""
-
-_OTHER_REQUESTS = """$send with `export.client.Client`, over REST or gRPC, without TensorFlow.
-$inputs http://localhost:8501/v1/models/$model/metadata
-"""
 
 _OPTIONS = " Those that end in `_options` take, for every\nrow, " + ", ".join(
     f"`{option.name}` ({option.default})" for option in SEARCH_OPTIONS

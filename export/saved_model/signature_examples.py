@@ -1,6 +1,7 @@
-"""Examples of requests to the signatures for special texts, for the guide of an export."""
+"""Examples of requests to the signatures, for the guide of an export."""
 
 import json
+import string
 from collections.abc import Iterable
 
 from export.saved_model.signature_names import (
@@ -9,6 +10,7 @@ from export.saved_model.signature_names import (
     DOCUMENT,
     DOCUMENT_OPTIONS,
     DOCUMENT_TERMS,
+    DOCUMENTS,
     LANGUAGE,
     TERMS,
 )
@@ -20,8 +22,69 @@ _SENTENCE = "A sentence to translate."
 _DOCUMENTS = (
     "lines of several sentences:\n\n"
     f"{_TRANSLATE} --split-sentences --input F --output G\n\n"
-    "or whole documents (the spans are the first and last character of each sentence"
+    "or whole documents (a span is the position of a sentence's\nfirst character, and the one after its last"
 )
+
+
+_TEXT_REQUESTS = """$send over REST:
+
+    curl -d '{"inputs": {"text": ["A sentence to translate."]}}' \\
+        http://localhost:8501/v1/models/$model:predict
+
+or from Python, over gRPC, without TensorFlow:
+
+    from export.client import Client
+
+    with Client("localhost:8500", model="$model", protocol="grpc", max_batch_size=$batch) as client:
+        print(client.predict({"text": ["A sentence to translate."]}))
+
+or a whole file:
+
+    tf-transformer translate --server localhost:8501 --input F --output G
+"""
+
+_OTHER_REQUESTS = """$send with `export.client.Client`, over REST or gRPC, without TensorFlow.
+$inputs http://localhost:8501/v1/models/$model/metadata
+"""
+
+_SENTENCES = """
+A text is one sentence, except in the signatures for documents. Of a text of several, the end may be
+missing from the translation, and `truncated`, which is about the model's limit, does not tell. For
+"""
+
+
+def first_requests(names: Iterable[str], model: str, batch_size: int, *, former=False) -> str:
+    """Returns Markdown with the simplest requests.
+
+    Args:
+        names: names of the exported signatures.
+        model: the name by which the model is served.
+        batch_size: the server's `max_batch_size`.
+        former: whether to return what was in files without a digest, see `write_suggestion`.
+    """
+    shown = set(names)
+    template = _TEXT_REQUESTS if "serving_default" in shown else _OTHER_REQUESTS
+    return string.Template(template).substitute(
+        model=model,
+        batch=batch_size,
+        send="Ask it" if former else "Send requests",
+        inputs="What its signatures take:"
+        if former
+        else "The inputs of its signatures are listed at",
+    )
+
+
+def describe_sentences(names: Iterable[str]) -> str:
+    """Returns Markdown that says what to do with a text of several sentences, "" without texts."""
+    if all(name.startswith("tokens") for name in names):
+        return ""
+    documents = [f"`{name}`" for name in DOCUMENTS if name in set(names)]
+    if documents:
+        return f"{_SENTENCES}such texts use `--split-sentences` or {' or '.join(documents)}.\n"
+    return (
+        f"{_SENTENCES}such texts export with `--signatures all document` and use "
+        "`--split-sentences`.\n"
+    )
 
 
 def signature_examples(names: Iterable[str], model: str) -> str:

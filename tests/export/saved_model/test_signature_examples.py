@@ -27,12 +27,36 @@ def guide_of(folder, signatures):
 )
 def test_commands(tmp_path, signature, option):
     guide = guide_of(tmp_path, ["serving_default", signature])
-    (command,) = [x for x in guide.splitlines() if "tf-transformer" in x and option in x]
+    (command,) = [x for x in commands_of(guide) if option in x]
     assert callable(make_parser().parse_args(shlex.split(command)[1:]).run)
-    assert option not in guide_of(tmp_path, ["serving_default"])
+    assert not any(option in x for x in commands_of(guide_of(tmp_path, ["serving_default"])))
+
+
+def commands_of(guide):
+    return [line for line in guide.splitlines() if line.startswith("    tf-transformer ")]
 
 
 def test_the_guide_of_an_ordinary_export_has_none_of_the_others(tmp_path):
     guide = guide_of(tmp_path, SIGNATURES)
-    assert "--markup" in guide
-    assert not re.search("--split-sentences|--terms|signature_name|\n\n\n", guide)
+    assert any("--markup" in x for x in commands_of(guide))
+    assert not any(re.search("--split-sentences|--terms", x) for x in commands_of(guide))
+    assert not re.search("signature_name|\n\n\n", guide)
+
+
+@pytest.mark.parametrize(
+    ("signatures", "advice"),
+    [
+        (
+            ["serving_default"],
+            "export with `--signatures all document` and use `--split-sentences`.",
+        ),
+        (["nbest"], "export with `--signatures all document` and use `--split-sentences`."),
+        (["serving_default", "document"], "such texts use `--split-sentences` or `document`."),
+        (["nbest", "document", "document_terms"], "or `document` or `document_terms`."),
+        (["tokens", "tokens_options"], None),
+    ],
+)
+def test_what_to_do_with_several_sentences(tmp_path, signatures, advice):
+    guide = guide_of(tmp_path, signatures)
+    assert ("Of a text of several, the end may be" in guide) == (advice is not None)
+    assert advice is None or advice in guide.replace("\n", " ")

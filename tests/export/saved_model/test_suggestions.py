@@ -242,23 +242,53 @@ def test_a_file_that_is_updated_keeps_its_mode(written, mode):
     assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
-@pytest.mark.parametrize("name", ["served", "a b$(id)`id`\"q'\\", "line\nfeed"])
-def test_the_command_of_the_guide_names_the_folder(tmp_path, name):
+@pytest.mark.parametrize("name", ["served", "a b$(id)`id`\"q'\\", "line\nfeed", "$folder"])
+def test_the_commands_of_the_guide_name_the_folder(tmp_path, name):
     """As a shell reads it, whatever the name contains."""
     directory = tmp_path / name
     directory.mkdir()
     write_deployment(directory, ["tokens"])
     guide = (directory / "README.md").read_text()
-    command = guide[guide.index("docker run") :].partition("\n\n")[0]
+    words = words_of(guide, "docker run")
+    assert words[words.index("-v") + 1] == f"{directory}:/models/translator"
+    assert words[-2:] == [
+        "--grpc_max_threads=64",
+        "--tensorflow_session_config_file=/models/translator/session_config.txt",
+    ]
+    assert words_of(guide, "tensorflow_model_server") == [
+        "--port=8500",
+        "--rest_api_port=8501",
+        "--model_name=translator",
+        f"--model_base_path={directory}",
+        "--enable_batching",
+        f"--batching_parameters_file={directory}/batching_parameters.txt",
+        "--grpc_max_threads=64",
+        f"--tensorflow_session_config_file={directory}/session_config.txt",
+    ]
+
+
+def words_of(guide, program):
+    """The arguments of a command of the guide, as a shell reads them."""
+    command = guide[guide.index(f"    {program}") :].partition("\n\n")[0]
     shown = subprocess.run(
-        ["bash", "-c", command.replace("docker", "printf '%s\\0'", 1)],
+        ["bash", "-c", command.replace(program, "printf '%s\\0'", 1)],
         capture_output=True,
         text=True,
         check=True,
     )
-    words = shown.stdout.split("\0")
-    assert words[words.index("-v") + 1] == f"{directory}:/models/translator"
-    assert words[-2] == "--tensorflow_session_config_file=/models/translator/session_config.txt"
+    return shown.stdout.split("\0")[:-1]
+
+
+@pytest.mark.parametrize(("is_compiled", "micros"), [(False, 5000), (True, 1000)])
+def test_a_compiled_search_waits_less_for_a_batch(tmp_path, is_compiled, micros):
+    write_deployment(tmp_path, ["tokens"], is_compiled=is_compiled)
+    settings = (tmp_path / "batching_parameters.txt").read_text()
+    assert f"batch_timeout_micros {{ value: {micros} }}" in settings
+    guide = (tmp_path / "README.md").read_text()
+    assert f"A request waits up to {micros // 1000} ms for others" in guide
+    assert ("--xla_cpu_compilation_enabled=true" in words_of(guide, "docker run")) == is_compiled
+    server = words_of(guide, "tensorflow_model_server")
+    assert ("--xla_cpu_compilation_enabled=true" in server) == is_compiled
 
 
 def test_what_is_no_file_is_kept(written):
