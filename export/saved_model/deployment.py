@@ -139,8 +139,8 @@ ${xla_comment}model_config_list {
 }
 """
 
-# Microseconds that a request waits to be merged with others: usually, and if the search is compiled,
-# which is for low latency and gains little from batches.
+# Microseconds that a request waits to be merged with others: usually, and if the search is
+# compiled, which is for low latency and gains little from batches.
 _WAIT, _SHORT_WAIT = 5000, 1000
 
 # Larger batches decode no faster on a CPU.
@@ -205,17 +205,18 @@ _WITHOUT_DOCKER = """Without Docker:
 
 _SETTINGS = """
 
-This opens the two ports to every network of the machine, unless a firewall blocks them. It needs no
-`models.config`, whose `base_path` is for Docker: with `--model_config_file`, change it to this folder.
+This opens the two ports to every network of the machine, unless a firewall blocks them. It needs
+no `models.config`, whose `base_path` is for Docker: with `--model_config_file`, change it to this
+folder.
 
 `--grpc_max_threads` is how many calls over gRPC the server accepts at once. More are refused with
 RESOURCE_EXHAUSTED, "Server Threadpool Exhausted". On more than 16 processors leave it out: the
 default is 4 per processor.
 
 A request waits up to {milliseconds} ms for others, to be computed with them. To change this, set
-`batch_timeout_micros` in `batching_parameters.txt`, or turn batching off by leaving out the two flags
-with `batching` in their names. Milliseconds for one sentence over gRPC (p50; a small model, two busy
-cores), and requests per second:
+`batch_timeout_micros` in `batching_parameters.txt`, or turn batching off by leaving out the two
+flags with `batching` in their names. Milliseconds for one sentence over gRPC (p50; a small model,
+two busy cores), and requests per second:
 
 | `batch_timeout_micros` | one caller | one caller, export with `--xla` | 16 callers, with `--xla` |
 |---|---|---|---|

@@ -22,7 +22,8 @@ _SENTENCE = "A sentence to translate."
 _DOCUMENTS = (
     "lines of several sentences:\n\n"
     f"{_TRANSLATE} --split-sentences --input F --output G\n\n"
-    "or whole documents (a span is the position of a sentence's\nfirst character, and the one after its last"
+    "or whole documents (a span is the position of a sentence's first character, and the one\n"
+    "after its last"
 )
 
 

@@ -25,6 +25,9 @@ from tf_transformer.models.transformer import Transformer
 from tf_transformer.shortlists.candidates import Candidates, Shortlist
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS
 
+# A server that lacks the flag refuses to compile a function, and reports the name of the node that
+# calls it; not the function's own.
+_NAME_OF_CALLS = "needs_the_flag_xla_cpu_compilation_enabled"
 # Longer vectors, such as the biases of logits, stay variables.
 _LARGEST_CONSTANT = 2**14
 
@@ -115,8 +118,7 @@ class CompiledSearch:
         num_steps = limit + 1  # with the end
         end_ids = self._end_ids if self._shortlist is None else self._shortlist.end_indices
 
-        # A server that lacks the flag reports this name.
-        def needs_the_flag_xla_cpu_compilation_enabled(num_best, ids, prefix, options, *given):
+        def search_padded(num_best, ids, prefix, options, *given):
             candidates = Candidates(*given) if given else None
             is_begin = tf.range(shape.length) == 0
             ids = tf.where(is_begin & (ids == PAD_ID), END_ID, ids)  # sources that were added
@@ -137,7 +139,7 @@ class CompiledSearch:
             candidates.append(tf.TensorSpec([count], tf.int32))
             candidates.append(tf.TensorSpec([shape.rows, count], tf.bool))
         return tf.function(
-            needs_the_flag_xla_cpu_compilation_enabled,
+            search_padded,
             input_signature=[
                 tf.TensorSpec([], tf.int32),
                 tf.TensorSpec(shape, tf.int32),
@@ -185,7 +187,8 @@ def _run_padded(search, ids, num_best, options, prefix, candidates):
         is_added = tf.range(shape.rows)[:, tf.newaxis] >= rows  # such rows need candidates, too
         allowed = _pad(candidates.allowed, (shape.rows, count)) | is_added
         arguments += [_pad(candidates.ids, (count,)), allowed]
-    found = Hypotheses(*function(*arguments))
+    with tf.name_scope(_NAME_OF_CALLS):
+        found = Hypotheses(*function(*arguments))
     if shape.rows > 1:
         found = Hypotheses(*(part[:rows] for part in found))
     return found._replace(ids=found.ids[:, :, : tf.reduce_max(found.lengths)])

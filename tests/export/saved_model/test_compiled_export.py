@@ -1,6 +1,9 @@
 """`export --xla`: the search is compiled, and nothing else changes."""
 
 import json
+import pathlib
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -9,8 +12,21 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 
+ROOT = pathlib.Path(__file__).parents[3]
 SIGNATURES = ["nbest_options", "serving_default", "tokens"]
-FUNCTION = "needs_the_flag_xla_cpu_compilation_enabled"
+# What TF Serving calls without `--xla_cpu_compilation_enabled`, then a request as it runs one.
+WITHOUT_THE_FLAG = """
+import ctypes, pathlib, sys
+import numpy as np, tensorflow as tf, tensorflow_text
+library = pathlib.Path(tf.__file__).with_name("libtensorflow_cc.so.2")
+ctypes.CDLL(library)._ZN10tensorflow21DisableXlaCompilationEv()
+session = tf.compat.v1.Session(graph=tf.Graph())
+with session.graph.as_default():
+    saved = tf.compat.v1.saved_model.load(session, ["serve"], sys.argv[1])
+signature = saved.signature_def["serving_default"]
+outputs = [tensor.name for tensor in signature.outputs.values()]
+session.run(outputs, {signature.inputs["text"].name: np.array([b"a"], object)})
+"""
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +43,25 @@ def test_the_graph(served):
     """One function for each shape, which all signatures call, and which XLA must compile."""
     content = (served / "1" / "saved_model.pb").read_bytes()
     graph = saved_model_pb2.SavedModel.FromString(content).meta_graphs[0].graph_def
-    functions = {
-        function.signature.name: function.attr["_XlaMustCompile"].b
-        for function in graph.library.function
-        if FUNCTION in function.signature.name
-    }
-    assert len(functions) == 2 and all(functions.values())
+    compiled = [f for f in graph.library.function if f.attr["_XlaMustCompile"].b]
+    assert len(compiled) == 2
+
+
+@pytest.mark.slow
+def test_a_server_without_the_flag_reports_its_name(served):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_THE_FLAG, str(served / "1")], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    error = done.stderr[done.stderr.rindex("XLA compilation disabled") :]
+    name = "needs_the_flag_xla_cpu_compilation_enabled"
+    assert name in error
+    assert f"`{name}`" in (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
 def test_answers(served, talkative, corpus):
-    texts = (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:40]
+    texts = (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:20]
     signature = tf.saved_model.load(served / "1").signatures["serving_default"]
     expected = Translator.load(talkative, beam_size=2).n_best(texts)
     for rows in (1, 2, 5):
