@@ -18,6 +18,7 @@ from tf_transformer.printable import printable, shown
 from tf_transformer.storage.plain_yaml import read_yaml
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.text.language_tags import is_tag, language_tag
+from tf_transformer.text.reading import decode_text
 from training.config import TrainingConfig
 from training.trained_weights import check_trained
 
@@ -60,11 +61,9 @@ def read_settings(
 
 def _read_file(path):
     try:
-        text = read_regular(path, _MAX_BYTES).decode("utf-8")
+        text = decode_text(read_regular(path, _MAX_BYTES), path)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not YAML (not UTF-8: {error.reason})") from error
     values = read_yaml(text, path)
     if values is None:  # the file holds only comments
         return {}

@@ -22,6 +22,7 @@ from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import check_finite, read_arrays, write_arrays
 from tf_transformer.text.language_tags import TAG_BEGIN, is_tag
+from tf_transformer.text.reading import decode_text
 from tf_transformer.text.sentencepiece_model_pb2 import ModelProto
 from tf_transformer.text.special_ids import NUM_SPECIAL
 from tf_transformer.text.vocabulary import WORD_BEGIN, Vocabulary
@@ -54,11 +55,9 @@ def read_pieces(path: pathlib.Path) -> list[str]:
             contains its number.
     """
     try:
-        text = read_regular(path, _MAX_BYTES).decode("utf-8")
+        text = decode_text(read_regular(path, _MAX_BYTES), path)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 ({error.reason})") from error
     pieces: list[str] = []
     for number, line in enumerate(text.split("\n"), 1):
         line = line.removesuffix("\r")

@@ -36,13 +36,13 @@ def read_lines(content: bytes, file: RowFile, first: int) -> Rows:
         reason: str | None = None
         repeated: Any = None
         try:
-            where = f"{file.path}:{number}"
             if file.format == "jsonl":
-                repeated = _parse_object(decode_line(line, where), where)
+                where = f"{file.path}:{number}"
+                repeated = _parse_object(decode_line(line, file.path, number), where)
                 text = _string(repeated, file.column, where)
             else:
-                repeated = decode_line(line, where)
-                text = decode_line(line, where, column)
+                repeated = decode_line(line, file.path, number)
+                text = decode_line(line, file.path, number, column)
         except InputError as error:
             reason = str(error)
         rows.texts.append(text)

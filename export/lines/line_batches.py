@@ -16,6 +16,7 @@ from tf_transformer.storage.files import name_in_errors
 from tf_transformer.text.reading import (
     MAX_LINE_BYTES,
     decode_line,
+    is_line,
     name_damaged_file,
     open_text,
     split_name,
@@ -77,7 +78,8 @@ def unless_empty(lines: "Lines", batches: Iterator[list[bytes]]) -> Iterator[lis
 class Lines:
     """An open text with one sentence per line.
 
-    Lines end with a line feed; carriage returns are removed, as in training.
+    Lines end with a line feed; carriage returns and the byte order mark at the beginning are
+    removed, as in training.
 
     Args:
         file: the open file.
@@ -123,11 +125,10 @@ class Lines:
                 if lines is None:
                     break
                 for number, line in enumerate(lines, first):
-                    where = f"{self.name}:{number}"
-                    text = decode_line(line, where, self.column).encode()
+                    text = decode_line(line, self.name, number, self.column).encode()
                     if not batch:
                         deadline = time.monotonic() + _MAX_WAIT
-                    batch.append(prepare(text, where))
+                    batch.append(prepare(text, f"{self.name}:{number}"))
                     if len(batch) == batch_size:
                         yield batch
                         batch = []
@@ -157,7 +158,7 @@ class Lines:
             if len(rest) > MAX_LINE_BYTES:
                 lines.append(rest)
             yield lines
-        if rest.strip(b"\r"):
+        if is_line(rest):
             yield [rest]
 
     def _read(self) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.regular_files import read_regular
+from tf_transformer.text.reading import decode_text
 
 # About a thousand times the size of the project's largest settings file.
 MAX_BYTES = 2**20
@@ -35,7 +36,7 @@ def parse_json(
     """Parses one JSON object.
 
     Args:
-        content: the object in UTF-8.
+        content: the object in UTF-8; a byte order mark before it is ignored, which RFC 8259 allows.
         where: its file, for the error message.
         unique_keys: refuse objects with a key twice, of which otherwise the last counts.
         large_integers: accept integers of more than 64 bits.
@@ -43,9 +44,10 @@ def parse_json(
     Raises:
         InputError: as `read_json`, or a key is repeated.
     """
+    text = decode_text(content, where)
     try:
         value = json.loads(
-            content.decode(),
+            text,
             parse_constant=_refuse,
             parse_float=_finite,
             parse_int=None if large_integers else _of_64_bits,

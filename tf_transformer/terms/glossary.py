@@ -57,7 +57,6 @@ class Glossary:
             raise InputError(f"{path}: no such file")
         glossary = cls(())
         for number, line in enumerate(TextFile(path).lines(), 1):
-            line = line.removeprefix("\ufeff") if number == 1 else line
             if line.strip():
                 fields = line.split("\t")
                 if len(fields) != 2:

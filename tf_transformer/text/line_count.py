@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 
 from tf_transformer.text.file_state import file_state
-from tf_transformer.text.reading import MAX_LINE_BYTES, check_length, open_text
+from tf_transformer.text.reading import MAX_LINE_BYTES, check_length, is_line, open_text
 
 # Bytes per read. A line within one read cannot exceed the maximum length.
 _CHUNK_BYTES = MAX_LINE_BYTES
@@ -35,7 +35,7 @@ LineCounts = dict[pathlib.Path, LineCount]
 
 
 def count_lines(path: pathlib.Path, every: int) -> LineCount:
-    """Counts lines as `TextFile.lines` yields them: final carriage returns alone are no line.
+    """Counts lines as `TextFile.lines` yields them, see `is_line`.
 
     Args:
         path: the file, which may be compressed.
@@ -49,7 +49,7 @@ def count_lines(path: pathlib.Path, every: int) -> LineCount:
     """
     state = file_state(path)
     digest = hashlib.blake2b(digest_size=16)
-    lines, position, begin, offsets, rest = 0, 0, 0, [0], b""
+    lines, position, begin, offsets, has_rest = 0, 0, 0, [0], False
     with open_text(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
@@ -62,9 +62,11 @@ def count_lines(path: pathlib.Path, every: int) -> LineCount:
             first = -(lines + 1) % every
             offsets += (position + 1 + ends[first::every]).tolist()
             lines += len(ends)
-            rest = chunk[ends[-1] + 1 :] if len(ends) else rest + chunk.strip(b"\r")[:1]
+            has_rest = is_line(chunk[ends[-1] + 1 :] if len(ends) else chunk) or (
+                has_rest and not len(ends)
+            )
             position += len(chunk)
-    lines += bool(rest.strip(b"\r"))
+    lines += has_rest
     offsets = offsets[: -(-lines // every)]
     return LineCount(lines, [*offsets, position], digest.hexdigest(), state)
 
@@ -72,6 +74,6 @@ def count_lines(path: pathlib.Path, every: int) -> LineCount:
 def split_lines(text: bytes) -> list[bytes]:
     """Returns the lines that `count_lines` counts, without their line feeds."""
     lines = text.split(b"\n")
-    if not lines[-1].strip(b"\r"):
+    if not is_line(lines[-1]):
         lines.pop()
     return lines

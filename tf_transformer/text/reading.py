@@ -24,17 +24,21 @@ COMPRESSED = (".gz", ".zst")
 # Python refuses to convert very long numbers.
 _MAX_COLUMN_DIGITS = 9
 _TSV = re.compile(r"(?P<path>.+\.tsv(\.gz|\.zst)?)(:(?P<column>[0-9]+))?", re.DOTALL)
+# Editors write it at the beginning of a file in UTF-8, where it is no text. Anywhere else it is.
+_BYTE_ORDER_MARK = "\ufeff"
 # First bytes of formats that are often mistaken for text; none of them is valid UTF-8.
 _OTHER_FORMATS = {
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
+    codecs.BOM_UTF32_LE: "UTF-32; save it as UTF-8",  # begins with the mark of UTF-16
+    codecs.BOM_UTF32_BE: "UTF-32; save it as UTF-8",
+    codecs.BOM_UTF16_LE: "UTF-16; save it as UTF-8",
+    codecs.BOM_UTF16_BE: "UTF-16; save it as UTF-8",
     b"\x1f\x8b": "compressed by gzip; the name of such a file ends in .gz",
     b"\x28\xb5\x2f\xfd": "compressed by zstd; the name of such a file ends in .zst",
 }
 
 
 class NotTextError(InputError):
-    """A line is not text in UTF-8."""
+    """A line or a file is not text in UTF-8."""
 
 
 def split_name(name: str | os.PathLike, default_column: int = 1) -> tuple[pathlib.Path, int | None]:
@@ -104,12 +108,50 @@ def name_damaged_file(name: str | os.PathLike) -> Iterator[None]:
         raise InputError(f"{name}: truncated or damaged zstd file ({error})") from error
 
 
-def decode_line(line: bytes, where: str, column: int | None = None) -> str:
-    """Returns the text of a line or of one column, without carriage returns.
+def decode_text(content: bytes, where: object) -> str:
+    """Returns the characters of a whole file, without the byte order mark it may begin with.
+
+    Args:
+        content: the bytes of the file.
+        where: the file, for the error message.
+
+    Raises:
+        NotTextError: the content is not UTF-8.
+    """
+    return _decode(content, where).removeprefix(_BYTE_ORDER_MARK)
+
+
+def _decode(content, where):
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        known = (name for start, name in _OTHER_FORMATS.items() if content.startswith(start))
+        raise NotTextError(f"{where}: not UTF-8 ({next(known, error.reason)})") from error
+
+
+def has_mark(path: pathlib.Path) -> bool:
+    """Returns whether a file that is not compressed begins with the byte order mark of UTF-8."""
+    with open(path, "rb") as file:
+        return file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
+
+
+def is_line(last: bytes) -> bool:
+    """Returns whether what follows the last line feed of a file is a line.
+
+    Carriage returns and the byte order mark alone are none.
+    """
+    return bool(last.removeprefix(codecs.BOM_UTF8).strip(b"\r"))
+
+
+def decode_line(line: bytes, name: object, number: int, column: int | None = None) -> str:
+    """Returns the text of a line or of one column.
+
+    Carriage returns are dropped, and so is the byte order mark that a file may begin with.
 
     Args:
         line: the bytes, with or without the line feed.
-        where: file and line, for the error message.
+        name: the file, for error messages.
+        number: the number of the line in the file, counted from 1.
         column: the column, counted from 1, or None for the whole line.
 
     Raises:
@@ -117,12 +159,10 @@ def decode_line(line: bytes, where: str, column: int | None = None) -> str:
         InputError: the line is longer than `MAX_LINE_BYTES` or lacks the column.
     """
     line = line.removesuffix(b"\n")
+    where = f"{name}:{number}"
     check_length(len(line), where)
-    try:
-        text = line.decode("utf-8").replace("\r", "")
-    except UnicodeDecodeError as error:
-        known = (name for start, name in _OTHER_FORMATS.items() if line.startswith(start))
-        raise NotTextError(f"{where}: not UTF-8 ({next(known, error.reason)})") from error
+    text = decode_text(line, where) if number == 1 else _decode(line, where)
+    text = text.replace("\r", "")
     if "\0" in text:
         raise NotTextError(f"{where}: not text in UTF-8 (it has a NUL byte)")
     if column is None:

@@ -12,6 +12,8 @@ from tf_transformer.text.reading import (
     COMPRESSED,
     MAX_LINE_BYTES,
     decode_line,
+    has_mark,
+    is_line,
     open_text,
     split_name,
 )
@@ -24,7 +26,8 @@ if TYPE_CHECKING:  # reading without `dataset` must not import TensorFlow
 class TextFile:
     """A UTF-8 text file with one sentence per line.
 
-    Lines end with a line feed; carriage returns are dropped.
+    Lines end with a line feed; carriage returns are dropped, and the byte order mark at the
+    beginning of the file.
 
     Args:
         path: the file; files that end in `.gz` or `.zst` are decompressed while reading.
@@ -69,7 +72,7 @@ class TextFile:
             # One byte for the line feed, and one more to recognize lines that are too long.
             lines = iter(lambda: file.readline(MAX_LINE_BYTES + 2), b"")
             for line_number, line in enumerate(lines, 1):
-                if line.strip(b"\r"):  # only a last line can have no text and no line feed
+                if is_line(line):  # every line is one if it has a line feed
                     text = self.decode_line(line_number, line)
                     yield self.prefix + text if text.strip(string.whitespace) else text
 
@@ -83,15 +86,16 @@ class TextFile:
         Raises:
             InputError: as for `lines`.
         """
-        return decode_line(line, f"{self.path}:{line_number}", self.column)
+        return decode_line(line, self.path, line_number, self.column)
 
     def dataset(self) -> "tf.data.Dataset":
         """Returns the sentences of `lines` as a dataset of string scalars."""
         import tensorflow as tf
 
         # TensorFlow cannot read zstd. Its reader of gzip ends at an empty member, such as bgzip's
-        # end marker within concatenated files, and refuses padding.
-        if self.path.suffix in COMPRESSED:
+        # end marker within concatenated files, and refuses padding. It takes a byte order mark for
+        # text.
+        if self.path.suffix in COMPRESSED or has_mark(self.path):
             return tf.data.Dataset.from_generator(
                 self.lines, output_signature=tf.TensorSpec((), tf.string)
             )

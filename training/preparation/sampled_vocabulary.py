@@ -47,6 +47,6 @@ def _sample(files: Sequence[TextFile], counts: LineCounts) -> Iterator[str]:
 def _readable_lines(file: TextFile, stride: int) -> Iterator[str]:
     """Yields every n-th line of a file, without invalid ones."""
     with open_text(file.path) as lines:
-        for index, line in enumerate(itertools.islice(lines, 0, None, stride)):
+        for number, line in itertools.islice(enumerate(lines, 1), 0, None, stride):
             with contextlib.suppress(ValueError):
-                yield file.decode_line(index, line)
+                yield file.decode_line(number, line)

@@ -12,6 +12,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.plain_yaml import read_yaml
 from tf_transformer.storage.regular_files import read_regular
+from tf_transformer.text.reading import decode_text
 from training.settings import check_setting
 
 Value = bool | int | float | str | None
@@ -121,11 +122,9 @@ def read_space(path: pathlib.Path) -> SearchSpace:
             search space; the message names the setting.
     """
     try:
-        content = read_yaml(read_regular(path, _MAX_BYTES).decode("utf-8"), path)
+        content = read_yaml(decode_text(read_regular(path, _MAX_BYTES), path), path)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not YAML (not UTF-8: {error.reason})") from error
     sections = ("settings", "search")
     if not isinstance(content, dict) or not content or not content.keys() <= set(sections):
         raise InputError(

@@ -8,6 +8,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.printable import shown
 from tf_transformer.storage.regular_files import read_regular
+from tf_transformer.text.reading import decode_text
 
 PATTERN = "dict.*.txt"
 # The largest known dictionary, of 256,000 pieces, takes about 5 MB.
@@ -63,10 +64,7 @@ def read_dictionary(folder: pathlib.Path, language: str) -> VocabularyRows:
     if not _LANGUAGE.fullmatch(language):
         raise InputError(f"expected the name of a language. Received: {shown(language)}")
     path = folder / f"dict.{language}.txt"
-    try:
-        text = read_regular(path, _MAX_BYTES).decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 ({error})") from error
+    text = decode_text(read_regular(path, _MAX_BYTES), path)
     entries = dict.fromkeys(_SPECIAL)
     lines = re.split("\r\n|\r|\n", text)
     for number, line in enumerate(lines[:-1] if not lines[-1] else lines, 1):

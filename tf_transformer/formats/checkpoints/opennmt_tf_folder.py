@@ -10,6 +10,7 @@ from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.printable import shown
 from tf_transformer.storage.plain_yaml import read_yaml
 from tf_transformer.storage.regular_files import read_regular
+from tf_transformer.text.reading import decode_text
 
 # Names the newest checkpoint, `model_checkpoint_path: "ckpt-100"`.
 _STATE_NAME = "checkpoint"
@@ -97,10 +98,7 @@ def _read_run(folder: pathlib.Path) -> dict[str, Any]:
     """Returns the only configuration of a folder that describes data."""
     found = {}
     for path in sorted(file for file in folder.iterdir() if file.suffix in _YAML_SUFFIXES):
-        try:
-            values = read_yaml(read_regular(path, _MAX_SETTINGS_BYTES).decode(), path)
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: not UTF-8") from error
+        values = read_yaml(decode_text(read_regular(path, _MAX_SETTINGS_BYTES), path), path)
         if isinstance(values, dict) and isinstance(values.get("data"), dict):
             found[path.name] = values
     if len(found) > 1:
@@ -156,10 +154,7 @@ def read_vocabulary(path: pathlib.Path, *, is_target: bool) -> VocabularyRows:
             is not UTF-8.
         FileNotFoundError: there is no such file.
     """
-    try:
-        text = read_regular(path, _MAX_VOCABULARY_BYTES).decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 ({error})") from error
+    text = decode_text(read_regular(path, _MAX_VOCABULARY_BYTES), path)
     lines = [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
     if path.name in _TENSORBOARD_NAMES:
         lines = _without_unknown(lines, path)

@@ -185,7 +185,7 @@ def _read_description(path: pathlib.Path, architecture: Architecture) -> Catalog
     """
     if not path.exists():
         return None
-    text = read_regular(path, _MAX_BYTES).decode(errors="replace").replace("\r", "")
+    text = read_regular(path, _MAX_BYTES).decode("utf-8-sig", "replace").replace("\r", "")
     matches = [re.fullmatch(description, text) for description in _DESCRIPTIONS]
     names = [match[1] for match in matches if match]
     if not names:

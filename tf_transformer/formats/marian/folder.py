@@ -9,6 +9,7 @@ from tf_transformer.formats.marian.vocabularies import SENTENCEPIECE_SUFFIX
 from tf_transformer.printable import shown
 from tf_transformer.storage.plain_yaml import read_yaml
 from tf_transformer.storage.regular_files import read_regular
+from tf_transformer.text.reading import decode_text
 
 MODEL_NAME, DECODER_NAME = "model.npz", "decoder.yml"
 MODEL_SUFFIX = ".npz"
@@ -119,11 +120,7 @@ def _read_description(path: pathlib.Path, model_name: str) -> list[str] | None:
 
 
 def _read_yaml(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        text = read_regular(path, _MAX_BYTES).decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8") from error
-    values = read_yaml(text, path)
+    values = read_yaml(decode_text(read_regular(path, _MAX_BYTES), path), path)
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected settings with names, got {shown(values)}")
     return values
