@@ -31,7 +31,7 @@ def read_lines(content: bytes, file: RowFile, first: int) -> Rows:
     """
     column = file.column if isinstance(file.column, int) else None
     rows = Rows([], [], [])
-    for number, line in enumerate(split_lines(content), first):
+    for number, line in enumerate(split_lines(content, first), first):
         text: str | None = None
         reason: str | None = None
         repeated: Any = None

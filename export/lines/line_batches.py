@@ -152,13 +152,14 @@ class Lines:
 
     def _blocks(self) -> Iterator[list[bytes]]:
         """Yields the lines that end in each block read, and an unfinished line that is too long."""
-        rest = b""
+        rest, number = b"", 1
         while block := self._read():
             *lines, rest = (rest + block).split(b"\n")
+            number += len(lines)
             if len(rest) > MAX_LINE_BYTES:
                 lines.append(rest)
             yield lines
-        if is_line(rest):
+        if is_line(rest, number):
             yield [rest]
 
     def _read(self) -> bytes:

@@ -385,7 +385,7 @@ def test_values_out_of_the_range_of_libraries_are_refused(name, value):
         ("a: b: c", "{path}: not YAML (...)"),
         ("? [a]\n: b", "{path}: not YAML (...)"),
         ("!!python/object/apply:os.getcwd []", "{path}: not YAML (...)"),
-        (b"\xff\xfe\xfd", "{path}: not YAML (...)"),
+        (b"\xff\xfd", "{path}: not UTF-8 (invalid start byte)"),
         ("a: \0", "{path}: not YAML (...)"),
         ("tiny", "{path}: expected `name: value` lines, got 'tiny'"),
         ("- preset", "{path}: expected `name: value` lines, got ['preset']"),

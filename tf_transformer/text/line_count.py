@@ -62,18 +62,24 @@ def count_lines(path: pathlib.Path, every: int) -> LineCount:
             first = -(lines + 1) % every
             offsets += (position + 1 + ends[first::every]).tolist()
             lines += len(ends)
-            has_rest = is_line(chunk[ends[-1] + 1 :] if len(ends) else chunk) or (
-                has_rest and not len(ends)
-            )
+            if len(ends):
+                has_rest = is_line(chunk[ends[-1] + 1 :], lines + 1)
+            else:
+                has_rest |= is_line(chunk, lines + 1)
             position += len(chunk)
     lines += has_rest
     offsets = offsets[: -(-lines // every)]
     return LineCount(lines, [*offsets, position], digest.hexdigest(), state)
 
 
-def split_lines(text: bytes) -> list[bytes]:
-    """Returns the lines that `count_lines` counts, without their line feeds."""
+def split_lines(text: bytes, first: int) -> list[bytes]:
+    """Returns the lines that `count_lines` counts, without their line feeds.
+
+    Args:
+        text: a part of a file, of whole lines.
+        first: the number of its first line in the file, counted from 1.
+    """
     lines = text.split(b"\n")
-    if not is_line(lines[-1]):
+    if not is_line(lines[-1], first + len(lines) - 1):
         lines.pop()
     return lines

@@ -135,12 +135,16 @@ def has_mark(path: pathlib.Path) -> bool:
         return file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
 
 
-def is_line(last: bytes) -> bool:
+def is_line(last: bytes, number: int) -> bool:
     """Returns whether what follows the last line feed of a file is a line.
 
-    Carriage returns and the byte order mark alone are none.
+    Carriage returns alone are none, and neither is the byte order mark that the file begins with.
+
+    Args:
+        last: what follows the last line feed; with a line feed, it is a line.
+        number: the number that the line would have in the file, counted from 1.
     """
-    return bool(last.removeprefix(codecs.BOM_UTF8).strip(b"\r"))
+    return bool((last.removeprefix(codecs.BOM_UTF8) if number == 1 else last).strip(b"\r"))
 
 
 def decode_line(line: bytes, name: object, number: int, column: int | None = None) -> str:

@@ -72,7 +72,7 @@ class TextFile:
             # One byte for the line feed, and one more to recognize lines that are too long.
             lines = iter(lambda: file.readline(MAX_LINE_BYTES + 2), b"")
             for line_number, line in enumerate(lines, 1):
-                if is_line(line):  # every line is one if it has a line feed
+                if is_line(line, line_number):
                     text = self.decode_line(line_number, line)
                     yield self.prefix + text if text.strip(string.whitespace) else text
 

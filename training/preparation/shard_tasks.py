@@ -140,8 +140,9 @@ class _Drops:
 def _readable_pairs(shard, sides, tags, drops) -> Iterator[tuple[int, str, str]]:
     """Yields line indices and sentences; without a source, the target takes its place."""
     files = (shard.source or shard.target, shard.target)
-    target = split_lines(sides[1])
-    lines = (split_lines(sides[0]) if shard.source else target, target)
+    first = shard.first_line + 1
+    target = split_lines(sides[1], first)
+    lines = (split_lines(sides[0], first) if shard.source else target, target)
     for file, side in zip(files, lines, strict=True):
         if len(side) != shard.num_lines:
             raise InputError(f"{file.path} has changed while it was read")

@@ -69,7 +69,7 @@ def test_a_column_is_read(tmp_path, name):
     ("line", "message"),
     [
         (b"gr\xf6\xdfe", r"text:2: not UTF-8 \(invalid start byte\)$"),
-        ("words".encode("utf-16"), r"text:2: not UTF-8 \(UTF-16\)$"),
+        ("words".encode("utf-16"), r"text:2: not UTF-8 \(UTF-16; save it as UTF-8\)$"),
         (b"a\0b", r"text:2: not text in UTF-8 \(it has a NUL byte\)$"),
         (
             gzip.compress(b"words", mtime=0),

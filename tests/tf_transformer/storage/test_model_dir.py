@@ -200,7 +200,7 @@ def test_no_format_version(model_dir, text):
         load_model(model_dir)
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b'{"format_version": 1', b"\xff\xfe", b"PK\x03\x04"])
+@pytest.mark.parametrize("data", [b"", b"{", b'{"format_version": 1', b"PK\x03\x04"])
 def test_config_that_is_not_json(model_dir, data):
     replace_file(model_dir / "config.json", data)
     with refuses(model_dir / "config.json", r"not JSON \(.+\)$"):

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import types
+from codecs import BOM_UTF8
 
 import numpy as np
 import pytest
@@ -177,15 +178,18 @@ def test_the_bytes_do_not_depend_on_processes(prepared, tmp_path):
 
 
 def test_files_of_all_kinds(prepared, tmp_path):
+    """Each begins with a byte order mark, which is no text."""
     tsv = "".join(f"{target}\t{source}\r\n" for source, target in PAIRS[300:600]).encode()
     parts = [write_pairs(tmp_path, PAIRS[:300], "a"), None, write_pairs(tmp_path, PAIRS[600:], "c")]
     (tmp_path / "b.tsv.zst").write_bytes(
-        zstandard.compress(tsv[:99]) + zstandard.compress(tsv[99:])
+        zstandard.compress(BOM_UTF8 + tsv[:99]) + zstandard.compress(tsv[99:])
     )
     packed = []
     for path in map(pathlib.Path, parts[0]):
         packed.append(f"{path}.gz")
-        pathlib.Path(packed[-1]).write_bytes(gzip.compress(path.read_bytes()))
+        pathlib.Path(packed[-1]).write_bytes(gzip.compress(BOM_UTF8 + path.read_bytes()))
+    for path in map(pathlib.Path, parts[2]):
+        path.write_bytes(BOM_UTF8 + path.read_bytes())
     both = str(tmp_path / "b.tsv.zst")
     output = tmp_path / "out"
     prepare(

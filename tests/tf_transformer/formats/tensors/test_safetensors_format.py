@@ -100,7 +100,7 @@ FULL = array_entry("F32", (6,), 0, 24)
         (b'{"w": 1, "w": 2}', "its header: not JSON .the key 'w' is repeated"),
         (b'{"w": {"dtype": "F32", "dtype": "F32"}}', "the key 'dtype' is repeated"),
         (b'{"w": 1', "its header: not JSON"),
-        (b'{"w": "\xff"}', "its header: not JSON"),
+        (b'{"w": "\xff"}', "its header: not UTF-8"),
         (b"{" + b'"a":{' * 200_000, "nested too deeply"),
         (b'{"w": 1e400}', "its header: not JSON"),
     ],
