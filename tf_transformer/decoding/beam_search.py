@@ -92,8 +92,8 @@ class SearchOptions(NamedTuple):
         length_penalty: float32, alpha of `length_penalty`.
         beam_size: int32, from 1 to the beam size of the search.
         min_length: int32, minimum number of tokens of an output.
-        no_repeat_ngram: int32, size n; no n-gram of this size occurs twice in an output; 0 allows
-            all.
+        no_repeat_ngram: int32, size n; no n-gram of this size occurs twice in an output, except
+            within the phrases of a `ConstrainedSearch`; 0 allows all.
         coverage_penalty: float32, beta of Wu et al., 2016, equation 14:
             score += beta * sum_i log(min(sum_j attention_ij, 1)) over the source positions i.
         source_mask: `(rows, source_length)` bool, positions that must be covered; required with
@@ -451,7 +451,7 @@ class Search:
         normalizer = log_sum_exp(logits)
         allowed_logits = logits
         if _is_given(options.no_repeat_ngram):
-            allowed_logits = block_repeated_ngrams(logits, rows.ids, options.no_repeat_ngram)
+            allowed_logits = self.without_repetitions(logits, rows, step, state)
         suppressed = self.suppressed_ids
         count = self.beam_size + len(suppressed) + _is_given(options.min_length)
         best, ids = self.candidate_tokens(allowed_logits, count, state)
@@ -463,6 +463,17 @@ class Search:
             log_probs = tf.where(is_early, IMPOSSIBLE, log_probs)
         end_log_probs = logits[:, :, end_id, tf.newaxis] - normalizer
         return self._force_tokens(ids, log_probs, end_log_probs, options, step)
+
+    def without_repetitions(self, logits, rows, step, state):
+        """Sets the logits of tokens that would repeat an n-gram to -inf, `(rows, beam, vocab)`.
+
+        Args:
+            logits: `(rows, beam, vocab)` of the next tokens.
+            rows: the `SearchRows` in the batch.
+            step: `()` int32, number of tokens of every live hypothesis.
+            state: the model's state after the step.
+        """
+        return block_repeated_ngrams(logits, rows.ids, rows.options.no_repeat_ngram)
 
     def candidate_tokens(self, logits, count, state):
         """Returns the logits and ids of the tokens to consider, both `(rows, beam, k)`.

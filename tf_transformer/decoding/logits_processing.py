@@ -39,6 +39,32 @@ def block_repeated_ngrams(logits: tf.Tensor, ids: tf.Tensor, sizes: tf.Tensor) -
     Returns:
         Tensor of the shape of `logits`.
     """
+
+    def block():
+        repeat_indices = tf.where(_repeated_positions(ids, sizes))  # (repeats, 3)
+        tokens = tf.cast(tf.gather_nd(ids, repeat_indices), tf.int64)
+        logit_indices = tf.concat([repeat_indices[:, :2], tokens[:, tf.newaxis]], axis=1)
+        blocked = tf.fill(tf.shape(tokens), IMPOSSIBLE)
+        return tf.tensor_scatter_nd_update(logits, logit_indices, blocked)
+
+    return tf.cond(tf.reduce_any(sizes > 0) & (tf.shape(ids)[2] > 0), block, lambda: logits)
+
+
+def ends_in_repeated_ngram(ids: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+    """Returns whether hypotheses end in an n-gram that they contain twice, `(rows, beam)` bool.
+
+    Their last tokens are those that `block_repeated_ngrams` would have blocked.
+
+    Args:
+        ids: `(rows, beam, length)`, at least one token.
+        sizes: n of every row, `(rows,)`; for 0 no n-gram counts.
+    """
+    before, last = ids[:, :, :-1], ids[:, :, -1:]
+    return tf.reduce_any(_repeated_positions(before, sizes) & (before == last), axis=2)
+
+
+def _repeated_positions(ids, sizes):
+    """Returns the positions whose tokens are blocked, `(rows, beam, length)` bool."""
     length = tf.shape(ids)[2]
     sizes = sizes[:, tf.newaxis, tf.newaxis]
     positions = tf.range(length)
@@ -50,17 +76,10 @@ def block_repeated_ngrams(logits: tf.Tensor, ids: tf.Tensor, sizes: tf.Tensor) -
         same = (previous == newest) & (positions >= back)
         return back + 1, repeats & (same | (back >= sizes))
 
-    def block():
-        repeats = tf.broadcast_to((sizes > 0) & (length >= sizes - 1), tf.shape(ids))
-        longest = tf.minimum(tf.reduce_max(sizes), length + 1)
-        _, repeats = tf.while_loop(lambda back, _: back < longest, compare, (1, repeats))
-        repeat_indices = tf.where(repeats)  # (repeats, 3)
-        tokens = tf.cast(tf.gather_nd(ids, repeat_indices), tf.int64)
-        logit_indices = tf.concat([repeat_indices[:, :2], tokens[:, tf.newaxis]], axis=1)
-        blocked = tf.fill(tf.shape(tokens), IMPOSSIBLE)
-        return tf.tensor_scatter_nd_update(logits, logit_indices, blocked)
-
-    return tf.cond(tf.reduce_any(sizes > 0) & (length > 0), block, lambda: logits)
+    repeats = tf.broadcast_to((sizes > 0) & (length >= sizes - 1), tf.shape(ids))
+    longest = tf.minimum(tf.reduce_max(sizes), length + 1)
+    _, repeats = tf.while_loop(lambda back, _: back < longest, compare, (1, repeats))
+    return repeats
 
 
 def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_transformer.decoding.beam_search import Search, StepModel
-from tf_transformer.decoding.logits_processing import IMPOSSIBLE
+from tf_transformer.decoding.logits_processing import IMPOSSIBLE, ends_in_repeated_ngram
 from tf_transformer.terms.constraints import Constraints, PhraseTracker, TokenTables
 
 
@@ -87,16 +87,51 @@ class ConstrainedSearch(Search):
     can no longer write what they lack within the limit are given up, as long as others can. As the
     bank with the fewest missing tokens always has a slot, phrases that fit into the limit one after
     the other are always found. The hypotheses of a row without phrases are those of `Search`.
+
+    A phrase may repeat n-grams, of itself and of what precedes it. A hypothesis that repeats one as
+    a part of a phrase must go on with it, so that nothing else is repeated.
     """
 
     model: TrackedModel
+
+    def extend(self, step, rows, state):
+        """Extends every live hypothesis, and notes what it must go on with, see `Search`."""
+        rows, state = super().extend(step, rows, state)
+        sizes, tracker = rows.options.no_repeat_ngram, state.tracker
+        if isinstance(sizes, tuple):  # not given
+            return rows, state
+        due = tf.cond(
+            tf.reduce_any(sizes > 0),
+            lambda: tracker.find_due(
+                rows.newest, rows.parents, ends_in_repeated_ngram(rows.ids, sizes)
+            ),
+            lambda: tracker.due,
+        )
+        return rows, state._replace(tracker=tracker._replace(due=due))
+
+    def without_repetitions(self, logits, rows, step, state):
+        """Blocks tokens that would repeat an n-gram, but not those of phrases, see `Search`."""
+        allowed = super().without_repetitions(logits, rows, step, state)
+        is_due = tf.reduce_any(state.tracker.due, axis=(2, 3))[..., tf.newaxis]
+
+        def allow():
+            tokens = state.tracker.repeatable_tokens(rows.options.max_length - step)
+            tokens = _flatten_spellings(tokens)
+            own = tf.gather(logits, tokens, axis=2, batch_dims=2)
+            own = tf.where(tokens == 0, IMPOSSIBLE, own)  # padding is never chosen
+            shape = tf.shape(tokens)
+            row, beam, _ = tf.meshgrid(*map(tf.range, tf.unstack(shape)), indexing="ij")
+            indices = tf.stack([row, beam, tokens], axis=3)
+            return tf.tensor_scatter_nd_update(tf.where(is_due, IMPOSSIBLE, allowed), indices, own)
+
+        return tf.cond(tf.reduce_any(rows.options.no_repeat_ngram > 0), allow, lambda: allowed)
 
     def candidate_tokens(self, logits, count, state):
         """Returns the best tokens, and the next ones of all phrases, see `Search`."""
         # The end may be too early; an unknown vocabulary may have only `count` tokens.
         count += logits.shape[2] is not None
         best, ids = super().candidate_tokens(logits, count, state)
-        extra = state.tracker.next_tokens()
+        extra = _flatten_spellings(state.tracker.next_tokens())
         extra_logits = tf.gather(logits, extra, axis=2, batch_dims=2)
         # Each token once.
         is_known = tf.reduce_any(extra[..., tf.newaxis] == ids[:, :, tf.newaxis], axis=3)
@@ -136,6 +171,12 @@ class ConstrainedSearch(Search):
         log_probs = tf.gather(extensions, chosen, batch_dims=1)
         log_probs = tf.where(self.is_within_beam(rows, state), log_probs, IMPOSSIBLE)
         return log_probs, chosen // n, tf.gather(token_ids, chosen, batch_dims=1)
+
+
+def _flatten_spellings(tokens):
+    """Returns tokens of `(rows, beam, phrases, spellings)` as `(rows, beam, all)`."""
+    rows, beam, phrases, spellings = tf.unstack(tf.shape(tokens))
+    return tf.reshape(tokens, (rows, beam, phrases * spellings))
 
 
 def _without_early_ends(extensions, is_end, missing, rows, step):

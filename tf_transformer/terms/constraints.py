@@ -99,11 +99,14 @@ class PhraseTracker(NamedTuple):
         borders: `(rows, phrases, spellings, length + 1, length)` bool, at [s, j] whether the first
             j tokens of a spelling are the last of its first s ones, and may begin there.
         progress: of all hypotheses, with one axis, `(rows, beam)`.
+        due: `(rows, beam, phrases, spellings)` bool, spellings of which the hypothesis must first
+            complete one, since an n-gram has been repeated for their sake; none if it is free.
     """
 
     constraints: Constraints
     borders: tf.Tensor
     progress: Progress
+    due: tf.Tensor
 
     @classmethod
     def start(
@@ -125,7 +128,8 @@ class PhraseTracker(NamedTuple):
             in_word=tf.fill((rows, beam_size), False),
             is_joined=tf.fill((rows, beam_size), False),
         )
-        return cls(constraints, _borders(constraints, tables), progress)
+        due = tf.fill((*shape, spellings), False)
+        return cls(constraints, _borders(constraints, tables), progress, due)
 
     def extend(self, tokens: tf.Tensor, tables: TokenTables) -> Progress:
         """Returns the progress after one more token, for several alternatives of it.
@@ -185,16 +189,52 @@ class PhraseTracker(NamedTuple):
         """Returns the next token of every spelling of an unmet phrase, 0 where there is none.
 
         Returns:
-            `(rows, beam, phrases * spellings)` int32.
+            `(rows, beam, phrases, spellings)` int32.
         """
         ids, now = self.constraints.ids, self.progress
         by_phrase = tf.transpose(now.matched, (0, 2, 3, 1))
         tokens = tf.transpose(tf.gather(ids, by_phrase, axis=3, batch_dims=3), (0, 3, 1, 2))
         is_unmet = now.found < self.constraints.needed[:, tf.newaxis]
         may_follow = (now.matched > 0) | self._may_start()
-        tokens = tf.where(is_unmet[..., tf.newaxis] & may_follow, tokens, 0)
-        rows, beam, phrases, spellings = tf.unstack(tf.shape(tokens))
-        return tf.reshape(tokens, (rows, beam, phrases * spellings))
+        return tf.where(is_unmet[..., tf.newaxis] & may_follow, tokens, 0)
+
+    def repeatable_tokens(self, left: tf.Tensor) -> tf.Tensor:
+        """Returns the next tokens that may repeat an n-gram, 0 where there is none.
+
+        They are those of spellings that are due, or of all that can still be completed.
+
+        Args:
+            left: `(rows,)` int32, number of tokens that may follow.
+
+        Returns:
+            `(rows, beam, phrases, spellings)` int32.
+        """
+        is_due = tf.reduce_any(self.due, axis=(2, 3), keepdims=True)
+        fits = self._num_left() <= left[:, tf.newaxis, tf.newaxis, tf.newaxis]
+        return tf.where(tf.where(is_due, self.due, fits), self.next_tokens(), 0)
+
+    def find_due(self, newest: tf.Tensor, parents: tf.Tensor, repeats: tf.Tensor) -> tf.Tensor:
+        """Returns `due` after a step, whose tokens `progress` does not contain yet.
+
+        Args:
+            newest: `(rows, beam)` int32, the newest token of every hypothesis.
+            parents: `(rows, beam)` int32, index of the hypothesis that each one extends.
+            repeats: `(rows, beam)` bool, whether the newest token repeats an n-gram.
+        """
+        tokens, due, left = (
+            tf.gather(x, parents, batch_dims=1)
+            for x in (self.next_tokens(), self.due, self._num_left())
+        )
+        was_due = tf.reduce_any(due, axis=(2, 3), keepdims=True)
+        is_next = (tokens == newest[..., tf.newaxis, tf.newaxis]) & (tokens != 0)
+        due = is_next & tf.where(was_due, due, repeats[..., tf.newaxis, tf.newaxis])
+        # A phrase is complete with any of its spellings.
+        is_complete = tf.reduce_any(is_next & (left == 1), axis=3) & tf.reduce_any(due, axis=3)
+        return due & ~tf.reduce_any(is_complete, axis=2)[..., tf.newaxis, tf.newaxis]
+
+    def _num_left(self):
+        """Returns the number of tokens left of spellings, `(rows, beam, phrases, spellings)`."""
+        return self.constraints.lengths()[:, tf.newaxis] - self.progress.matched
 
     def missing(self, progress: Progress) -> Missing:
         """Returns what is missing from hypotheses.
