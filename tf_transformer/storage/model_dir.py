@@ -325,7 +325,9 @@ def save_model(
         OSError: `model_dir` cannot be written.
     """
     config = _config_to_save(model)
-    source = _model_to_save("source", source_tokenizer, config.source_vocab_size)
+    source = None
+    if source_tokenizer is not None or config.source_vocab_size is not None:
+        source = _model_to_save("source", source_tokenizer, config.source_vocab_size)
     target = _model_to_save("target", target_tokenizer, config.target_vocab_size)
     _check_tags(config, source_tokenizer, target_tokenizer)
     check_model_weights(model, weight_shapes(config))
@@ -348,10 +350,8 @@ def _config_to_save(model):
     return model.config
 
 
-def _model_to_save(side: str, tokenizer: Any, size: int | None) -> bytes | None:
+def _model_to_save(side: str, tokenizer: Any, size: int | None) -> bytes:
     """Returns the SentencePiece model of a tokenizer, after a check that it fits the model."""
-    if size is None and tokenizer is None:
-        return None
     name = f"{side}_tokenizer"
     if size is None:
         raise InputError(f"`{name}` must be None: a LanguageModel has no source")

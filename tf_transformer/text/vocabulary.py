@@ -64,19 +64,18 @@ class Vocabulary:
     """
 
     def __init__(self, model: bytes | str | os.PathLike):
-        where = "" if isinstance(model, bytes) else f"{model}: "
-        if not isinstance(model, bytes):
-            model = _read_model(model)
+        where = "" if isinstance(model, bytes) else f"{os.fspath(model)}: "
+        content = model if isinstance(model, bytes) else _read_model(model)
         try:
             processor = sentencepiece.SentencePieceProcessor()
-            processor.LoadFromSerializedProto(model)  # the constructor would accept b""
+            processor.LoadFromSerializedProto(content)  # the constructor would accept b""
             processor.id_to_piece(list(range(processor.vocab_size())))  # checks that they are UTF-8
         except UnicodeDecodeError as error:
             raise InputError(
                 f"{where}The pieces of the SentencePiece model must be UTF-8 ({error})."
             ) from error
         except RuntimeError as error:
-            raise InputError(f"{where}Not a SentencePiece model ({len(model)} bytes).") from error
+            raise InputError(f"{where}Not a SentencePiece model ({len(content)} bytes).") from error
         ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
         expected = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
         if ids != expected:
@@ -85,7 +84,7 @@ class Vocabulary:
                 f"{expected}. Received: {ids}. Train it with --pad_id={PAD_ID} "
                 f"--unk_id={UNKNOWN_ID} --bos_id={BEGIN_ID} --eos_id={END_ID}"
             )
-        self.model = model
+        self.model = content
         self._processor = processor
         outside = processor.piece_to_id(OUTSIDE)  # the unknown id if there is no such piece
         self.is_renumbered = outside != UNKNOWN_ID

@@ -132,7 +132,7 @@ def draw_search(tree: SearchTree, max_steps: int = 40) -> Figure:
     rows = place_nodes(nodes, ended)
     best = next(iter(ended), ())
     labels = {ids: tree.pieces[ids[-1]] if ids else "<s>" for ids in nodes}
-    font = dict(fontsize=8, fontfamily=font_families("".join(labels.values())))
+    font: dict[str, Any] = dict(fontsize=8, fontfamily=font_families("".join(labels.values())))
     widths = _label_widths(labels.values(), font)
     edges = _column_edges(labels, widths)
     x = [(left + right) / 2 for left, right in itertools.pairwise(edges)]
@@ -154,8 +154,7 @@ def draw_search(tree: SearchTree, max_steps: int = 40) -> Figure:
                 linewidth=2 if on_best else 0.7, zorder=2 if on_best else 1, **style,
             )  # fmt: skip
         axes.text(
-            x[column], y, labels[ids], **style,
-            **font, ha="center", va="center", zorder=3,
+            x[column], y, labels[ids], **style, **font, ha="center", va="center", zorder=3,
             bbox=dict(boxstyle="round,pad=0.2", facecolor="white", edgecolor=style["color"]),
         )  # fmt: skip
         if ids in ended:
