@@ -26,6 +26,7 @@ from training.callbacks.callbacks import (
 )
 from training.callbacks.monitoring import Report
 from training.callbacks.profiling import Profile
+from training.callbacks.progress import StepProgress, ValidationProgress
 from training.callbacks.tensorboard_log import TensorBoardLog
 from training.callbacks.user_callbacks import ScoreCallback, set_modes
 from training.callbacks.validation import Validation, log_settings_and_graph
@@ -98,7 +99,12 @@ def run_loop(
     num_tags = model.config.num_target_tags
     validation_batches = workers.shares(_countable(_tags_moved(validation.batches(), num_tags)))
     log = TensorBoardLog(model_dir / LOGS_NAME if workers.is_chief else None, current_step(model))
+    steps, is_silent = config.optimization.steps, not workers.is_chief
+    progress = StepProgress(steps, workers.num_workers, is_silent)
+    validation_progress = ValidationProgress(int(validation_batches.cardinality()), is_silent)
     with StopOnSignal(workers) as stop_on_signal, contextlib.ExitStack() as exit_stack:
+        exit_stack.enter_context(contextlib.closing(progress))
+        exit_stack.callback(validation_progress.on_test_end)
         validator = Validation(
             corpus=validation,
             batches=validation_batches,
@@ -107,6 +113,7 @@ def run_loop(
             log=log,
             workers=workers,
             stop=stop_on_signal,
+            progress=validation_progress,
             score_callbacks=[x for x in user_callbacks if isinstance(x, ScoreCallback)],
         )
         set_modes(user_callbacks, model.metrics)
@@ -114,9 +121,10 @@ def run_loop(
         callbacks = [
             text_checks,
             *([*user_callbacks, stop_on_callback] if user_callbacks else []),
-            StopAtStep(config.optimization.steps),
+            StopAtStep(steps),
             stop_on_signal,
-            Report(log, config.validation.report_every),
+            Report(log, config.validation.report_every, progress),
+            validation_progress,
             *([SaveCheckpoints(model_dir, checkpoints, detector)] if workers.is_chief else []),
             *([UploadCheckpoints(backup)] if backup else []),
             ValidateAverage(),
@@ -132,7 +140,7 @@ def run_loop(
         validator.begin(model)
         # All workers must call `fit` equally often, so the conditions are the same for all of them.
         while (
-            current_step(model) < config.optimization.steps
+            current_step(model) < steps
             and not validator.early_stop
             and not stop_on_signal.any_worker_requests_stop()
             and not (user_callbacks and stop_on_callback.any_worker_requests_stop())
@@ -144,7 +152,7 @@ def run_loop(
     workers.wait()  # the chief may still be writing
     stopped_by = stop_on_signal.stopped_by
     early_stop = validator.early_stop or (None if stopped_by else "a callback has stopped it")
-    if current_step(model) >= config.optimization.steps:
+    if current_step(model) >= steps:
         early_stop = None
     return TrainingResult(current_step(model), stopped_by, workers.is_chief, early_stop)
 

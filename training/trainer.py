@@ -233,6 +233,7 @@ def _train(
         report_corpus("validation", validation)
     if run.config.is_language_model:
         _log.info("There is no source: this trains a language model of the target.")
+    _log.info("building the model")
     with distribution.scope():
         model = build_model(run.config, *vocab_sizes(tokenizers), is_guided=run.is_guided)
     checkpoints = Checkpoints(

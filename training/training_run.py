@@ -115,6 +115,7 @@ class TrainingRun:
         Raises:
             InputError: a text is faulty.
         """
+        _log.info("checking the text")
         for text in (self.corpus, self.validation):
             if isinstance(text, TextPair):
                 text.check(self.config.vocabulary.languages, self.config.num_tags)
@@ -147,8 +148,15 @@ class TrainingRun:
             return models
         if isinstance(self.corpus, PreparedText):
             return self.corpus.models
+        vocabulary = self.config.vocabulary
         sources = [self.corpus.source] if self.corpus.source else []
-        return train_vocabularies(sources, [self.corpus.target], self.config.vocabulary)
+        _log.info(
+            "learning the vocabulary: %s %s pieces%s",
+            f"{vocabulary.size:,}",
+            vocabulary.kind,
+            " for each side" if sources and not vocabulary.joint else "",
+        )
+        return train_vocabularies(sources, [self.corpus.target], vocabulary)
 
     @functools.cached_property
     def _extension(self) -> Extension | None:

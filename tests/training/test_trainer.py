@@ -85,6 +85,13 @@ def test_stopped_and_continued_equals_uninterrupted(corpus, trained, tmp_path, c
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
     resumed = [text for text in caplog.messages if text.startswith("Resuming")]
     assert resumed == ["Resuming from step 10", "Resuming from step 15"]
+    again = "building the graph, and passing over the batches of"
+    assert [text for text in caplog.messages if "building the graph" in text] == [
+        "step 0 of 10: building the graph",
+        f"step 10 of 15: {again} 10 steps",
+        f"step 15 of 30: {again} 15 steps",
+        f"step 20 of 30: {again} 20 steps",
+    ]
     # Catching up brings the checkpoints back to their rhythm; step 15 leaves nothing behind.
     names = {path.stem for path in (tmp_path / "checkpoints").glob("*.index")}
     assert names == {"step-10", "step-20", "step-30"}
@@ -232,11 +239,12 @@ def test_a_closed_terminal_saves(corpus, tmp_path):
     os.close(inside)
     shown = b""
     deadline = time.monotonic() + 120
-    while not read_scalars(tmp_path / "logs" / "training"):
+    while b"building the graph" not in shown or not read_scalars(tmp_path / "logs" / "training"):
         assert process.poll() is None and time.monotonic() < deadline, shown.decode()
         if select.select([terminal], [], [], 0.2)[0]:
             shown += os.read(terminal, 1 << 16)
     os.close(terminal)
+    assert b"\rstep 0 of 100,000 |" in shown
     assert process.wait(timeout=60) == 128 + signal.SIGHUP
     assert list((tmp_path / "checkpoints").glob("step-*.index"))
     assert load_model(tmp_path)

@@ -16,7 +16,8 @@ def open_standard_streams() -> None:
 
     Replaces closed streams by the null device, so that no other file gets their descriptors and
     printing does not fail. Standard output is line-buffered, for log files, escapes file names that
-    are not UTF-8, and has its name in its errors.
+    are not UTF-8, and has its name in its errors. Progress bars of tqdm, if it is not imported yet,
+    are also shown on a terminal that does not tell its size.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -27,6 +28,21 @@ def open_standard_streams() -> None:
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), output.encoding)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+    _give_bars_a_size()
+
+
+def _give_bars_a_size():
+    """Sets a size for tqdm, which draws nothing on a terminal without lines and columns.
+
+    Such are the terminals of programs that start others and of some containers.
+    """
+    try:
+        size = os.get_terminal_size(sys.stderr.fileno())
+    except (OSError, ValueError):  # not a terminal; no file
+        return
+    if size.columns < 1 or size.lines < 1:
+        os.environ.setdefault("TQDM_NCOLS", "80")
+        os.environ.setdefault("TQDM_NROWS", "24")
 
 
 class _NamedOutput(io.FileIO):

@@ -1,4 +1,4 @@
-"""Reporting the progress of training: scalars for TensorBoard and a progress bar."""
+"""Reports of training: scalars for TensorBoard, the log and the bar on a terminal."""
 
 import logging
 import math
@@ -7,10 +7,10 @@ import sys
 import time
 
 import tensorflow as tf
-import tqdm
 
 from tf_transformer.errors import InputError
 from training.callbacks.callbacks import StepCallback
+from training.callbacks.progress import StepProgress, summary
 from training.callbacks.tensorboard_log import TensorBoardLog
 
 _messages = logging.getLogger(__name__)
@@ -39,25 +39,27 @@ class DivergedError(InputError):
 
 
 class Report(StepCallback):
-    """Reports the means of the metrics since the last report, and shows a progress bar.
+    """Reports the means of the metrics since the last report.
 
     A report is written every `every` steps and at the end of an epoch. Between two reports nothing
-    is read from the device, so that the host can run ahead of it. Speeds exclude the first step of
-    a call of `fit`, which builds the graph.
+    is read from the device, so that the host can run ahead of it; but a terminal shows the metrics
+    every few seconds. Speeds exclude the first step of a call of `fit`, which builds the graph.
 
     Args:
         log: the TensorBoard files to write.
         every: steps between two reports.
+        progress: what shows the reports to the user.
 
     Raises:
         DivergedError: no update between two reports, at least 50 updates apart, had a finite
             gradient.
     """
 
-    def __init__(self, log: TensorBoardLog, every: int):
+    def __init__(self, log: TensorBoardLog, every: int, progress: StepProgress):
         super().__init__()
         self._log = log
         self._every = every
+        self._progress = progress
         self._must_reset = False
         self._has_traced = False
 
@@ -73,9 +75,10 @@ class Report(StepCallback):
     def on_epoch_begin(self, epoch, logs=None):
         self._start_clock({})
         self._must_reset = False
-        self._progress = self._bar(f"from step {self.step}", " steps", self.params["steps"])
+        self._progress.open(self.step)
         if not self._has_traced:
-            self._progress.set_postfix_str("building the graph")
+            skipped = f", and passing over the batches of {self.step:,} steps" if self.step else ""
+            self._progress.announce(self.step, f"building the graph{skipped}")
 
     def _start_clock(self, results):
         """Starts measuring speed; `results` holds the counts of the metrics so far."""
@@ -91,21 +94,29 @@ class Report(StepCallback):
 
     def on_train_batch_end(self, batch, logs=None):
         super().on_train_batch_end(batch, logs)
-        self._progress.update()
+        if not self._has_traced:
+            self._progress.start_clock(self.step)
         is_last = batch + 1 == self.params["steps"] or self.model.stop_training
         if self.step % self._every == 0 or is_last:
-            self._report(self._results())
+            self._report(self._results(), is_last)
             self._must_reset = True
         elif not self._has_traced:
-            self._start_clock(self._results())
-            self._progress.set_postfix_str("")
+            self._show(results := self._results())
+            self._start_clock(results)
+        elif self._progress.needs_reading():
+            self._show(self._results())
+        else:
+            self._progress.advance(self.step)
         self._has_traced = True
 
     def _results(self):
         """Returns the metrics over all replicas; waits for the running step."""
         return {name: float(value) for name, value in self.model.get_metrics_result().items()}
 
-    def _report(self, results):
+    def _show(self, results):
+        self._progress.show(self.step, quality_scalars(results) | self._speed(results))
+
+    def _report(self, results, is_last):
         scalars = quality_scalars(results) | self._speed(results) | memory_scalars()
         if self.model.alignment_weight:
             scalars["loss/alignment"] = results["alignment_loss"]
@@ -118,8 +129,7 @@ class Report(StepCallback):
         scalars["optimizer/skipped_updates"] = self._skipped
         self._log.scalars("training", scalars, self.step)
         self._check_health()
-        self.newest = scalars
-        self._progress.set_postfix_str(_summary(scalars))
+        self._progress.report(self.step, scalars, is_last=is_last)
 
     def _speed(self, results):
         """Returns the speeds since the clock started; empty if there was no step."""
@@ -146,15 +156,7 @@ class Report(StepCallback):
             )
         self._checked_step, self._checked_skipped = self.step, self._skipped
 
-    def on_test_begin(self, logs=None):
-        self._progress.close()
-        self._progress = self._bar("validation", " batches")
-
-    def on_test_batch_end(self, batch, logs=None):
-        self._progress.update()
-
     def on_epoch_end(self, epoch, logs=None):
-        self._progress.close()
         if self.model.stop_evaluating:
             return
         results = {
@@ -162,13 +164,7 @@ class Report(StepCallback):
             for name, value in logs.items()
             if name.startswith("val_")
         }
-        _messages.info(
-            "step %s: %s; validation: %s", self.step, _summary(self.newest), _summary(results)
-        )
-
-    def _bar(self, label, unit, total=None):
-        is_silent = True if self._log.log_dir is None else None
-        return tqdm.tqdm(total=total, desc=label, unit=unit, leave=False, disable=is_silent)
+        _messages.info("step %s: validation: %s", f"{self.step:,}", summary(results))
 
 
 def memory_scalars() -> dict[str, float]:
@@ -180,15 +176,3 @@ def memory_scalars() -> dict[str, float]:
         used = tf.config.experimental.get_memory_info(f"GPU:{index}")
         scalars[f"memory/GPU_{index}_peak_GiB"] = used["peak"] / 2**30
     return scalars
-
-
-def _summary(scalars):
-    """Returns the most important scalars as one line of text."""
-    parts = [
-        f"{name} {scalars[name]:.{digits}f}"
-        for name, digits in (("loss", 4), ("perplexity", 2), ("accuracy", 4))
-        if name in scalars
-    ]
-    if (speed := scalars.get("speed/target_tokens_per_second")) is not None:
-        parts.append(f"{speed:,.0f} target tokens/s")
-    return ", ".join(parts)

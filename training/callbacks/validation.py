@@ -16,6 +16,7 @@ from tf_transformer.text.lines import join_lines
 from tf_transformer.text.parallel_text import digest
 from training.callbacks.callbacks import StopOnSignal, ValidateAverage, current_step
 from training.callbacks.monitoring import quality_scalars
+from training.callbacks.progress import ValidationProgress
 from training.callbacks.tensorboard_log import TensorBoardLog
 from training.callbacks.user_callbacks import ScoreCallback
 from training.checkpointing.best_checkpoints import keep_best
@@ -50,6 +51,7 @@ class Validation(keras.callbacks.Callback):
         log: the TensorBoard files to write.
         workers: the workers that train together; the chief decides for all.
         stop: callback that can abort a validation; `begin` of the next run then repeats it.
+        progress: callback that shows the progress of a validation.
         score_callbacks: the user's callbacks that decide by the scores.
 
     Attributes:
@@ -69,6 +71,7 @@ class Validation(keras.callbacks.Callback):
         log: TensorBoardLog,
         workers: Workers,
         stop: StopOnSignal,
+        progress: ValidationProgress,
         score_callbacks: Sequence[ScoreCallback] = (),
     ):
         super().__init__()
@@ -82,6 +85,7 @@ class Validation(keras.callbacks.Callback):
         self._dashboard = log
         self._workers = workers
         self._stop = stop
+        self._progress = progress
         self._translates = not config.is_language_model and self._settings.translate_every > 0
         self._scores = ValidationScores(model_dir, config.best_by, self._made_by())
         self.early_stop: str | None = None
@@ -102,7 +106,7 @@ class Validation(keras.callbacks.Callback):
                 self._batches,
                 return_dict=True,
                 verbose=0,
-                callbacks=[self._stop, ValidateAverage()],
+                callbacks=[self._stop, self._progress, ValidateAverage()],
             )
             if not self._stop.stopped_by:
                 self._record(step, results)
@@ -165,7 +169,8 @@ class Validation(keras.callbacks.Callback):
         """
         sources, references = self._sentences
         translations = []
-        for best in self._translator.translate_lines(sources):
+        found = self._translator.translate_lines(sources, description="translating")
+        for best in found:
             if self._stop.has_received:
                 return None
             translations.append(join_lines(best[0].text))
@@ -175,7 +180,7 @@ class Validation(keras.callbacks.Callback):
         rows = zip(sources, translations, references, strict=True)
         self._dashboard.translations(itertools.islice(rows, _NUM_SAMPLES), step)
         self._draw_attention(step)
-        _log.info("step %s: BLEU %.2f, chrF %.2f", step, scores.bleu, scores.chrf)
+        _log.info("step %s: BLEU %.2f, chrF %.2f", f"{step:,}", scores.bleu, scores.chrf)
         return scores._asdict()
 
     def _draw_attention(self, step):

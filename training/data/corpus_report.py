@@ -18,6 +18,7 @@ def report_corpus(name: str, corpus: ParallelText) -> None:
     Raises:
         InputError: the filter drops all pairs, or no link can be used.
     """
+    _log.info("tokenizing the %s corpus", name)
     statistics = corpus.statistics(f"reading the {name} corpus")
     if statistics.kept == 0:
         raise InputError(

@@ -1,11 +1,15 @@
 """Standard streams that are closed, full or left, and names that are no text."""
 
+import fcntl
 import io
 import json
 import os
+import pty
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -148,3 +152,24 @@ def test_a_corpus_whose_name_is_not_utf8(trained, corpus, tmp_path, capsys):
     *_, last = (tmp_path / "model" / "scores.jsonl").read_text().splitlines()
     score = json.loads(last)
     assert score["source"]["file"] == sides[1]
+
+
+@pytest.mark.parametrize("size", [(0, 0), (0, 80), (24, 0), (30, 70)])
+def test_bars_are_drawn_on_a_terminal_of_unknown_size(size, monkeypatch):
+    """tqdm alone draws nothing there, so that hours of work look like a program that hangs."""
+    for name in ("TQDM_NCOLS", "TQDM_NROWS"):
+        monkeypatch.delenv(name, raising=False)
+    terminal, inside = pty.openpty()
+    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+    program = (
+        "from tf_transformer.command_line.standard_streams import open_standard_streams\n"
+        "open_standard_streams()\n"
+        "import tqdm\n"
+        "for _ in tqdm.tqdm(range(3), disable=None): pass\n"
+    )
+    subprocess.run([sys.executable, "-c", program], stderr=inside, check=True, timeout=60)
+    os.close(inside)
+    shown = os.read(terminal, 1 << 16).decode()
+    os.close(terminal)
+    assert "| 3/3 [" in shown
+    assert max(map(len, shown.split("\r"))) <= (80 if 0 in size else 70)
