@@ -34,10 +34,6 @@ _CONTROL, _OTHER_CONTROL = r"[\x01-\x05]", "\x06"
 _NAMES = ("al", "max", "os")
 # A word of at most so many letters before a period is an abbreviation if lower case follows.
 _LONGEST_ABBREVIATION = 4
-# Words that start a sentence after an abbreviation such as "U.S."
-_STARTERS = (
-    "The|A|An|He|She|It|They|We|You|I|This|That|These|Those|There|But|And|However|In|His|Her"
-)
 
 
 def sentence_rules(languages: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -55,9 +51,13 @@ def sentence_rules(languages: Iterable[str]) -> Iterator[tuple[str, str]]:
     # 1. "z.B.", initials and abbreviations; an "I" within a sentence is no initial. The lists come
     # last: a "p" of one must not hide the first period of "p.m.", which takes it for an initial.
     yield r"(\pL\.\pL)\.", rf"\1{_PERIOD}"
-    yield rf"(\pL\.\pL){_PERIOD}([{SPACE}]+(?:{_STARTERS})[{SPACE}])", r"\1.\2"
+    starter = rf"([{SPACE}]+(?:{'|'.join(known.starters.split())})[{SPACE}])"
+    if known.starters:
+        yield rf"(\pL\.\pL){_PERIOD}{starter}", r"\1.\2"
     yield rf"(^|[{SPACE}{_PERIOD}.,;:\p{{Ps}}\p{{Pi}}\p{{Pd}}\"'])(\pL)\.", rf"\1\2{_PERIOD}"
     yield rf"(\pL,?[{SPACE}]+I){_PERIOD}", r"\1."
+    if known.starters:
+        yield rf"(\pL{_PERIOD}\pL){_PERIOD}{starter}", r"\1.\2"
     if known.anywhere:
         yield rf"{begin}({_alternatives(known.anywhere)})\.", rf"\1\2{_PERIOD}"
         upper = "|".join(map(re.escape, known.anywhere.upper().split()))
@@ -66,6 +66,11 @@ def sentence_rules(languages: Iterable[str]) -> Iterator[tuple[str, str]]:
     if known.before_numbers:
         words = _alternatives(f"{known.before_numbers} {known.before_numbers.upper()}")
         yield rf"{begin}({words})\.([{SPACE}]*[(\[]?\pN)", rf"\1\2{_PERIOD}\3"
+    if known.may_end:
+        words = _alternatives(known.may_end)
+        yield rf"{begin}({words})\.", rf"\1\2{_PERIOD}"
+        if known.starters:
+            yield rf"{begin}({words}){_PERIOD}{starter}", r"\1\2.\3"
     # 2. Numbers of lists and ordinal numbers.
     yield r"(?m)(^[ \t]*(?:\pN{1,3}(?:\.\pN{1,3})*|[IVX]{1,4}))\.([ \t])", rf"\1{_PERIOD}\2"
     if known.ordinals:
@@ -79,11 +84,17 @@ def sentence_rules(languages: Iterable[str]) -> Iterator[tuple[str, str]]:
     # 3. Before lower case: other abbreviations, an ellipsis, the end of a quotation.
     next_word = rf"[{SPACE}]+\p{{Ll}}"
     yield rf"{begin}(\pL{{1,{_LONGEST_ABBREVIATION}}})\.({next_word})", rf"\1\2{_PERIOD}\3"
+    if known.titles:
+        for _ in range(3):  # as in "Dr. rer. nat. habil."
+            yield rf"({_PERIOD}[{SPACE}]+(?:{_alternatives(known.titles)}))\.", rf"\1{_PERIOD}"
     yield rf"\.\.([{_CLOSING}]*{next_word})", rf".{_PERIOD}\1"
     yield rf"\x{{2026}}([{_CLOSING}]*{next_word})", rf"{_ELLIPSIS}\1"
     closing = rf"(?:[ \x{{A0}}\x{{202F}}]\x{{BB}}|[{_CLOSING}])"
     for hidden in (_PERIOD, _EXCLAMATION, _QUESTION):
         yield rf"[{SHOWN[hidden]}]({closing}+{next_word})", rf"{hidden}\1"
+    # A name such as "Yahoo!" within a sentence; "iPhone" may start one.
+    for hidden in (_EXCLAMATION, _QUESTION):
+        yield rf"[{SHOWN[hidden]}]([{SPACE}]+\p{{Ll}}(?:\P{{Lu}}|\z))", rf"{hidden}\1"
     # 4. What is left ends sentences, and so do line breaks.
     stop, space = f"[{_STOP}{_WIDE_STOP}]", f"[{SPACE}]"
     wide = f"(?:{stop}*[{_WIDE_STOP}]|{_UNSPACED}[!?])[{_STOP}{_WIDE_STOP}{_WIDE_CLOSING}]*{space}*"
