@@ -12,6 +12,7 @@ from collections.abc import Container, Sequence
 import sentencepiece
 
 from tf_transformer.errors import InputError
+from tf_transformer.formats.added_words import AddedWord, add_words
 from tf_transformer.formats.foreign_content import describe
 from tf_transformer.printable import shown
 from tf_transformer.storage.regular_files import read_regular
@@ -29,12 +30,15 @@ _MIN_SHARE = 0.1
 _USUAL_SHARE = 0.5
 
 
-def read_with_ids(path: pathlib.Path, pieces: Sequence[str]) -> tuple[bytes, tuple[str, ...]]:
+def read_with_ids(
+    path: pathlib.Path, pieces: Sequence[str], words: Sequence[AddedWord] = ()
+) -> tuple[bytes, tuple[str, ...]]:
     """Reads a SentencePiece model and gives it the ids of a vocabulary that was made with it.
 
     Args:
         path: the file of the SentencePiece model.
         pieces: as for `with_ids`.
+        words: as for `with_ids`.
 
     Returns:
         The result of `with_ids`, and notes for `ImportedModel`: one if the model may be that of
@@ -46,7 +50,7 @@ def read_with_ids(path: pathlib.Path, pieces: Sequence[str]) -> tuple[bytes, tup
     model, known = read_regular(path, MAX_MODEL_BYTES), set(pieces)
     try:
         own = pieces_of(model)
-        result = with_ids(model, pieces)
+        result = with_ids(model, pieces, words)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     share = sum(piece in known for piece in own) / len(own)
@@ -61,7 +65,7 @@ def read_with_ids(path: pathlib.Path, pieces: Sequence[str]) -> tuple[bytes, tup
     return result, ()
 
 
-def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
+def with_ids(model: bytes, pieces: Sequence[str], words: Sequence[AddedWord] = ()) -> bytes:
     """Returns a SentencePiece model that segments as `model` does, with the ids of a vocabulary.
 
     Ids 0 to 3 are this project's special ids. Language tags such as `>>fra<<` become pieces that
@@ -74,12 +78,14 @@ def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
     Args:
         model: a serialized SentencePiece model.
         pieces: the vocabulary without special pieces; the first one gets id 4.
+        words: words that the text is split at before SentencePiece; their pieces are in `pieces`.
 
     Returns:
         The serialized model.
 
     Raises:
-        InputError: `model` is not a SentencePiece model, or a piece is empty or occurs twice.
+        InputError: `model` is not a SentencePiece model, a piece is empty or occurs twice, or words
+            cannot be added to it.
     """
     from google.protobuf.message import DecodeError
 
@@ -103,9 +109,14 @@ def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
     # In a BPE model, unused pieces take part in merges, but come last and are split again.
     lowest = min((piece.score for piece in original.pieces), default=0.0) - 1.0
     is_missing = False
+    of_words = {word.piece for word in words}
+    tags = []
     for name in pieces:
         if name.startswith(TAG_BEGIN) and is_tag(name):
             result.pieces.add(piece=tag_prefix + name, score=0.0, type=Piece.USER_DEFINED)
+            tags.append(name)
+        elif name in of_words:
+            result.pieces.add(piece=name, score=0.0, type=Piece.USER_DEFINED)
         elif name in own and own[name].type != Piece.UNKNOWN:
             result.pieces.add().CopyFrom(own[name])
             is_missing |= own[name].type == Piece.UNUSED
@@ -117,6 +128,7 @@ def with_ids(model: bytes, pieces: Sequence[str]) -> bytes:
     if outside or is_missing:
         result.pieces.add(piece=OUTSIDE, score=0.0, type=Piece.CONTROL)
         result.pieces.extend(outside)
+    add_words(result, words, tags)
     return result.SerializeToString()
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import BeginEmbedding
 from tf_transformer.errors import InputError
+from tf_transformer.formats.hf.added_tokens import TOKENIZER_NAME
 from tf_transformer.formats.hf.folder import (
     Seq2SeqSettings,
     read_model_type,
@@ -16,10 +17,9 @@ from tf_transformer.formats.hf.folder import (
 )
 from tf_transformer.formats.hf.marian import (
     SOURCE_MODEL_NAME,
-    TARGET_MODEL_NAME,
-    read_marian_rows,
+    read_marian_vocabulary,
 )
-from tf_transformer.formats.hf.tokenizer import SPECIAL, TOKENIZER_NAME, read_names
+from tf_transformer.formats.hf.tokenizer import MODEL_NAME, SPECIAL, Names, read_names
 from tf_transformer.formats.hf.tokenizer_json import sentencepiece_model
 from tf_transformer.formats.hf.weights import (
     NAMES,
@@ -30,14 +30,14 @@ from tf_transformer.formats.hf.weights import (
 )
 from tf_transformer.formats.imported_model import ImportedModel
 from tf_transformer.formats.naming import convert_weights
-from tf_transformer.formats.sentencepiece_ids import pieces_of, read_with_ids, with_ids
+from tf_transformer.formats.sentencepiece_ids import pieces_of, with_ids
 from tf_transformer.formats.vocabulary_rows import VocabularyRows, row_edits
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.text.vocabulary import MAX_MODEL_BYTES
 
-MODEL_NAME = "sentencepiece.bpe.model"
 _REQUIRED = {"model_type": "m2m_100", "scale_embedding": True}
+_MAX_UNNAMED = 127
 # Tables of positions that old files contain; Transformers does not read them.
 _TABLES = ("model.encoder.embed_positions.weights", "model.decoder.embed_positions.weights")
 
@@ -108,10 +108,8 @@ class _Vocabulary(NamedTuple):
 
 def _read_marian_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> _Vocabulary:
     """Reads the vocabulary and the SentencePiece models that `hf_writer` writes."""
-    rows, _ = read_marian_rows(folder, settings)
-    source, source_notes = read_with_ids(folder / SOURCE_MODEL_NAME, rows.pieces)
-    target, target_notes = read_with_ids(folder / TARGET_MODEL_NAME, rows.pieces)
-    return _Vocabulary(rows, source, target, source_notes + target_notes)
+    vocabulary = read_marian_vocabulary(folder, settings)
+    return _Vocabulary(vocabulary.source, *vocabulary.read_models(folder))
 
 
 def _read_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> _Vocabulary:
@@ -120,11 +118,14 @@ def _read_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> _Vocabu
     if (folder / TOKENIZER_NAME).exists() and not path.exists():
         path = folder / TOKENIZER_NAME
         model = sentencepiece_model(path, SPECIAL)
+        _pieces(path, model)
+        names = read_names(folder, None)
     else:
         model = read_regular(path, MAX_MODEL_BYTES)
-    rows = _read_rows(folder, _pieces(path, model), settings)
-    renumbered = with_ids(model, rows.pieces)
-    return _Vocabulary(rows, renumbered, renumbered)
+        names = read_names(folder, _pieces(path, model))
+    rows = _read_rows(folder, names, settings)
+    renumbered = with_ids(model, rows.pieces, names.words)
+    return _Vocabulary(rows, renumbered, renumbered, names.notes)
 
 
 def _begin_embedding(settings: Seq2SeqSettings, weights: FolderWeights) -> BeginEmbedding:
@@ -133,10 +134,8 @@ def _begin_embedding(settings: Seq2SeqSettings, weights: FolderWeights) -> Begin
     return "own" if weights[TARGET_EMBEDDING][settings.decoder_start_token_id].any() else "zero"
 
 
-def _read_rows(
-    folder: pathlib.Path, pieces: list[str], settings: Seq2SeqSettings
-) -> VocabularyRows:
-    names = read_names(folder, pieces)
+def _read_rows(folder: pathlib.Path, read: Names, settings: Seq2SeqSettings) -> VocabularyRows:
+    names = read.names
     if len(names) > settings.vocab_size:
         raise InputError(
             f"{folder}: the tokenizer has {len(names)} ids, more than vocab_size="
@@ -154,8 +153,15 @@ def _read_rows(
     for piece in ("<s>", "<unk>"):
         if piece not in names:
             raise InputError(f"{folder}: expected the piece {piece}")
-    # The matrix has more rows than there are names: 8 in M2M100, 2 in NLLB.
+    # The matrix has more rows than there are names: 8 in M2M100, 2 in NLLB, up to 127 if it was
+    # resized to a multiple of 128.
     unnamed = [f"<row {row}>" for row in range(len(names), settings.vocab_size)]
+    if read.are_guessed and len(unnamed) > _MAX_UNNAMED:
+        raise InputError(
+            f"{folder}: no file states the ids of the languages, and {len(unnamed)} of "
+            f"{settings.vocab_size} rows have no name; save the tokenizer with a newer version of "
+            "Transformers, which writes tokenizer.json or added_tokens_decoder"
+        )
     return VocabularyRows.of(
         names + unnamed,
         pad=settings.pad_token_id,

@@ -5,9 +5,12 @@ separate vocabularies, `vocab.json` is the source's, and `target_vocab.json` the
 """
 
 import pathlib
+from typing import NamedTuple
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
+from tf_transformer.formats.added_words import AddedWord
+from tf_transformer.formats.hf.added_tokens import TokenIds, find_words, read_added_tokens
 from tf_transformer.formats.hf.folder import (
     Seq2SeqSettings,
     read_model_type,
@@ -27,6 +30,7 @@ from tf_transformer.formats.position_tables import Layout
 from tf_transformer.formats.sentencepiece_ids import read_with_ids
 from tf_transformer.formats.vocabulary_rows import VocabularyRows, row_edits
 from tf_transformer.storage.weight_shapes import weight_shapes
+from tf_transformer.text.language_tags import is_tag
 
 SOURCE_MODEL_NAME, TARGET_MODEL_NAME = "source.spm", "target.spm"
 VOCABULARY_NAME, TARGET_VOCABULARY_NAME = "vocab.json", "target_vocab.json"
@@ -67,7 +71,8 @@ class HFMarian:
                 not supported.
         """
         settings, model_settings = read_settings(path, _REQUIRED)
-        source, target = read_marian_rows(path, settings)
+        vocabulary = read_marian_vocabulary(path, settings)
+        source, target = vocabulary.source, vocabulary.target
         weights = FolderWeights(path, settings)
         check_rows(weights, source, target)
         begin_row = weights[TARGET_EMBEDDING][settings.decoder_start_token_id]
@@ -80,47 +85,101 @@ class HFMarian:
             **(weights.positions or Layout("marian"))._asdict(),
             **model_settings,
         )
-        source_model, source_notes = read_with_ids(path / SOURCE_MODEL_NAME, source.pieces)
-        target_model, target_notes = read_with_ids(path / TARGET_MODEL_NAME, target.pieces)
+        source_model, target_model, notes = vocabulary.read_models(path)
         return ImportedModel(
             config,
             source_model,
             target_model,
             convert_weights(weight_shapes(config), NAMES, weights, row_edits(source, target)),
-            source_notes + target_notes,
+            notes,
         )
 
 
-def read_marian_rows(
-    folder: pathlib.Path, settings: Seq2SeqSettings
-) -> tuple[VocabularyRows, VocabularyRows]:
+class MarianVocabulary(NamedTuple):
+    """The vocabularies of Marian's tokenizer, the same one twice if it is shared.
+
+    Attributes:
+        source: that of the source.
+        target: that of the target.
+        words: the words that were added to the tokenizer.
+        notes: see `ImportedModel`.
+    """
+
+    source: VocabularyRows
+    target: VocabularyRows
+    words: tuple[AddedWord, ...]
+    notes: tuple[str, ...]
+
+    def read_models(self, folder: pathlib.Path) -> tuple[bytes, bytes, tuple[str, ...]]:
+        """Reads the SentencePiece models of source and target with the ids of the vocabularies.
+
+        Args:
+            folder: the folder.
+
+        Returns:
+            Both models, and all notes.
+
+        Raises:
+            InputError: see `read_with_ids`.
+        """
+        source, source_notes = read_with_ids(
+            folder / SOURCE_MODEL_NAME, self.source.pieces, self.words
+        )
+        target, target_notes = read_with_ids(
+            folder / TARGET_MODEL_NAME, self.target.pieces, self.words
+        )
+        return source, target, self.notes + source_notes + target_notes
+
+
+def read_marian_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> MarianVocabulary:
     """Reads the vocabularies of Marian's tokenizer.
 
     Args:
         folder: the folder.
         settings: the model's settings.
 
-    Returns:
-        The vocabularies of source and target, the same one twice if it is shared.
-
     Raises:
-        InputError: a file is missing, damaged, or does not fit the settings.
+        InputError: a file is missing, damaged, or does not fit the settings or another file.
     """
-    source = _read_side(folder / VOCABULARY_NAME, settings.vocab_size, settings)
-    if settings.share_encoder_decoder_embeddings:
-        return source, source
-    size = settings.decoder_vocab_size or settings.vocab_size
-    return source, _read_side(folder / TARGET_VOCABULARY_NAME, size, settings)
+    added = read_added_tokens(folder)
+    special = {"</s>", UNKNOWN_PIECE, PAD_PIECE}
+    tags = [token.name for token in added if isinstance(token.name, str) and is_tag(token.name)]
+    words = find_words(folder, added, {*special, *tags})
+    sides = [(VOCABULARY_NAME, settings.vocab_size)]
+    if not settings.share_encoder_decoder_embeddings:
+        size = settings.decoder_vocab_size or settings.vocab_size
+        sides.append((TARGET_VOCABULARY_NAME, size))
+    rows, notes = [], []
+    for file, size in sides:
+        ids = TokenIds(folder)
+        for token_id, name in enumerate(read_vocabulary(folder / file)):
+            ids.state(name, token_id, file)
+        for token in added:
+            # Of separate vocabularies, the ids of special tokens are those of the source.
+            if file == VOCABULARY_NAME or token.name not in special:
+                ids.state(token.name, token.token_id, token.file)
+        names = [words[name].piece if name in words else name for name in ids.names()]
+        rows.append(_read_rows(folder / file, names, size, settings))
+        if len(names) < size:
+            notes.append(f"{size - len(names)} of the {size} rows for {file} have no name")
+    return MarianVocabulary(rows[0], rows[-1], tuple(words.values()), tuple(notes))
 
 
-def _read_side(path: pathlib.Path, size: int, settings: Seq2SeqSettings) -> VocabularyRows:
-    pieces = read_vocabulary(path)
-    if len(pieces) != size:
-        raise InputError(f"{path}: expected {size} pieces, the model's number, got {len(pieces)}")
-    if UNKNOWN_PIECE not in pieces:
+def _read_rows(
+    path: pathlib.Path, names: list[str], size: int, settings: Seq2SeqSettings
+) -> VocabularyRows:
+    # Embeddings can have been resized to a multiple of up to 128.
+    if size % 8 == 0 and 0 < size - len(names) < 128:
+        names = names + [f"<row {row}>" for row in range(len(names), size)]
+    if len(names) != size:
+        raise InputError(
+            f"{path}: expected {size} pieces, the model's number, got {len(names)} with the added "
+            "tokens"
+        )
+    if UNKNOWN_PIECE not in names:
         raise InputError(f"{path}: expected the piece {UNKNOWN_PIECE}")
     # With separate vocabularies, the settings name the pad id of the source.
-    pad = pieces.index(PAD_PIECE) if PAD_PIECE in pieces else settings.pad_token_id
+    pad = names.index(PAD_PIECE) if PAD_PIECE in names else settings.pad_token_id
     begin, end = settings.decoder_start_token_id, settings.eos_token_id
     if begin == end and settings.bos_token_id is not None:
         begin = settings.bos_token_id
@@ -131,5 +190,5 @@ def _read_side(path: pathlib.Path, size: int, settings: Seq2SeqSettings) -> Voca
                 f"Received: {token_id}"
             )
     return VocabularyRows.of(
-        pieces, pad=pad, unknown=pieces.index(UNKNOWN_PIECE), begin=begin, end=end
+        names, pad=pad, unknown=names.index(UNKNOWN_PIECE), begin=begin, end=end
     )

@@ -1,17 +1,25 @@
 """The ids of Transformers' tokenizers for M2M100 and NLLB: `vocab.json` or `tokenizer.json`."""
 
 import pathlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tf_transformer.errors import InputError
-from tf_transformer.formats.hf.folder import MAX_VOCABULARY_BYTES, read_vocabulary
+from tf_transformer.formats.added_words import AddedWord
+from tf_transformer.formats.hf.added_tokens import (
+    DESCRIPTION_NAME,
+    TOKENIZER_NAME,
+    TokenIds,
+    find_words,
+    read_added_tokens,
+    read_description,
+)
+from tf_transformer.formats.hf.folder import read_vocabulary
 from tf_transformer.printable import shown
-from tf_transformer.storage.json_files import parse_json
-from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.text.language_tags import is_tag
 
-VOCABULARY_NAME, TOKENIZER_NAME = "vocab.json", "tokenizer.json"
+MODEL_NAME, VOCABULARY_NAME = "sentencepiece.bpe.model", "vocab.json"
 # The codes of the languages after the ids of `vocab.json`, by the tokenizer's `language_codes`.
 _LANGUAGES = {
     "m2m100": (
@@ -23,90 +31,164 @@ _LANGUAGES = {
     "wmt21": "en ha is ja cs ru zh de",
 }
 # The descriptions of a tokenizer, in which older and newer versions of Transformers name the codes.
-_DESCRIPTIONS = ("tokenizer_config.json", "special_tokens_map.json")
+_DESCRIPTIONS = (DESCRIPTION_NAME, "special_tokens_map.json")
 _CODES = ("extra_special_tokens", "additional_special_tokens")
+# The codes of NLLB and M2M100, and others, whose first part is that of ISO 639.
+_USUAL_CODE = r"[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}([_-][A-Za-z0-9]+)*__"
+_ANY_CODE = rf"{_USUAL_CODE}|[a-z]{{2,3}}([_-][A-Za-z0-9]+)*"
 # fairseq's special pieces, which the ids begin with.
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 MASK = "<mask>"
 
 
-def read_names(folder: pathlib.Path, pieces: Sequence[str]) -> list[str]:
-    """Returns the name of each id; the codes of languages become tags.
+class Names(NamedTuple):
+    """The names of a tokenizer's ids.
 
-    In M2M100 they are in `vocab.json`, and the codes follow. In NLLB they are in `tokenizer.json`,
-    or those of the special pieces, the SentencePiece model, the codes and the mask.
+    Attributes:
+        names: the name of each id; codes of languages are tags, and words are their pieces.
+        words: the words that were added to the vocabulary.
+        are_guessed: whether ids of languages follow from their order only.
+        notes: see `ImportedModel`.
+    """
+
+    names: list[str]
+    words: tuple[AddedWord, ...]
+    are_guessed: bool
+    notes: tuple[str, ...]
+
+
+def read_names(folder: pathlib.Path, pieces: Sequence[str] | None) -> Names:
+    """Returns the names of ids.
+
+    In M2M100 they are in `vocab.json`, and the codes follow. In NLLB they are those of the special
+    pieces and the SentencePiece model, and of `tokenizer.json`. Tokens after these have the ids
+    that the files state. Codes of NLLB without such an id have the free ids, in their order, and
+    the mask follows.
 
     Args:
         folder: the folder.
-        pieces: the pieces of the SentencePiece model.
+        pieces: the pieces of `sentencepiece.bpe.model`; None if there is only `tokenizer.json`.
 
     Raises:
-        InputError: a file is missing or damaged, or ids are missing.
+        InputError: a file is missing or damaged, ids are missing, or two files contradict each
+            other.
     """
-    if (folder / VOCABULARY_NAME).exists():
-        names = read_vocabulary(folder / VOCABULARY_NAME)
-        return names + [_tag(code, folder) for code in _languages(folder)]
-    codes = _read_codes(folder)
-    tags = {code: _tag(code, folder) for code in codes}
-    if len(tags) < len(codes):
+    ids, added, listed = TokenIds(folder), read_added_tokens(folder), _read_listed(folder)
+    for name, token_id, file in _vocabulary_ids(folder, pieces):
+        ids.state(name, token_id, file)
+    for token in added:
+        ids.state(token.name, token.token_id, token.file)
+    are_guessed = _state_listed(folder, ids, listed)
+    special = {name for names in listed.values() for name in names}
+    special |= {token.name for token in added if token.settings.get("special")}
+    candidates = dict.fromkeys([*_language_tokens(folder), *special, *(x.name for x in added)])
+    tags = {name: _tag(name, folder) for name in candidates if _is_code(name, name in special)}
+    if len(set(tags.values())) < len(tags):
         raise InputError(f"{folder}: expected the code of each language once")
+    if not tags:
+        raise InputError(
+            f"{folder}: no codes of languages; expected {' or '.join(_CODES)} in "
+            f"{' or '.join(_DESCRIPTIONS)}"
+        )
+    words = find_words(folder, added, {*SPECIAL, MASK, *tags})
+    spellings = tags | {name: word.piece for name, word in words.items()}
+    return Names(
+        [spellings.get(name, name) for name in ids.names()],
+        tuple(words.values()),
+        are_guessed,
+        tuple(
+            f"{name} is taken for a word, not for the code of a language"
+            for name in words
+            if name in special and name[0].islower() and is_tag(f">>{name}<<")
+        ),
+    )
+
+
+def _vocabulary_ids(
+    folder: pathlib.Path, pieces: Sequence[str] | None
+) -> Iterator[tuple[Any, Any, str]]:
+    """Yields name, id and file of what is in a vocabulary."""
+    if (folder / VOCABULARY_NAME).exists():
+        names = [*read_vocabulary(folder / VOCABULARY_NAME), *_language_tokens(folder)]
+        yield from ((name, token_id, VOCABULARY_NAME) for token_id, name in enumerate(names))
+        return
     if (folder / TOKENIZER_NAME).exists():
-        return [tags.get(name, name) for name in _read_tokenizer(folder / TOKENIZER_NAME)]
-    ordinary = [piece for piece in pieces if piece not in SPECIAL]
-    return [*SPECIAL, *ordinary, *tags.values(), MASK]
+        vocabulary = _read_tokenizer(folder / TOKENIZER_NAME)
+        yield from ((name, token_id, TOKENIZER_NAME) for name, token_id in vocabulary.items())
+    if pieces is not None:
+        yield from ((name, token_id, MODEL_NAME) for token_id, name in enumerate(SPECIAL))
+        for index, name in enumerate(pieces):
+            if name not in SPECIAL:
+                yield name, index + 1, MODEL_NAME
 
 
-def _languages(folder: pathlib.Path) -> list[str]:
-    """Returns the codes of M2M100's languages, which its tokenizer knows."""
-    path = folder / _DESCRIPTIONS[0]
-    name = _read_description(path).get("language_codes", "m2m100") if path.exists() else "m2m100"
+def _state_listed(folder: pathlib.Path, ids: TokenIds, listed: Mapping[str, Sequence[str]]) -> bool:
+    """Gives ids to the listed codes of NLLB that have none, and to the mask.
+
+    Returns:
+        Whether there were such codes.
+
+    Raises:
+        InputError: these ids do not follow from the files.
+    """
+    lacking = {
+        file: [name for name in names if name not in ids.by_name] for file, names in listed.items()
+    }
+    lists = {file: names for file, names in lacking.items() if names}
+    is_fixed = any((folder / name).exists() for name in (VOCABULARY_NAME, TOKENIZER_NAME))
+    for file, names in lists.items():
+        for name in names:
+            if is_fixed or not _is_code(name, is_special=True):
+                raise InputError(f"{folder / file}: no file states the id of {shown(name)}")
+        if names != next(iter(lists.values())):
+            raise InputError(
+                f"{folder}: {' and '.join(lists)} name the languages in different orders, and no "
+                "file states their ids"
+            )
+    if not is_fixed:
+        ids.fill([*next(iter(lists.values()), []), MASK], next(iter(lists), MODEL_NAME))
+    return bool(lists)
+
+
+def _language_tokens(folder: pathlib.Path) -> list[str]:
+    """Returns the codes of M2M100's languages, which its tokenizer knows; none for NLLB."""
+    if not (folder / VOCABULARY_NAME).exists():
+        return []
+    path = folder / DESCRIPTION_NAME
+    name = read_description(path).get("language_codes", "m2m100") if path.exists() else "m2m100"
     if not isinstance(name, str) or name not in _LANGUAGES:
         raise InputError(
             f"{path}: language_codes={shown(name)} is not supported, only "
             f"{' or '.join(map(repr, _LANGUAGES))}"
         )
-    return _LANGUAGES[name].split()
+    return [f"__{code}__" for code in _LANGUAGES[name].split()]
 
 
-def _read_description(path: pathlib.Path) -> dict[str, Any]:
-    # Transformers writes 10**30 for an unlimited length.
-    return parse_json(read_regular(path, MAX_VOCABULARY_BYTES), path, large_integers=True)
-
-
-def _read_tokenizer(path: pathlib.Path) -> list[str]:
-    """Returns the name of each id of a `tokenizer.json`."""
-    content = _read_description(path)
-    model = content.get("model")
+def _read_tokenizer(path: pathlib.Path) -> Mapping[str, Any]:
+    """Returns the ids of a `tokenizer.json` without those of its added tokens."""
+    model = read_description(path).get("model")
     vocabulary = model.get("vocab") if isinstance(model, Mapping) else None
     if not isinstance(vocabulary, Mapping):
         raise InputError(f"{path}: expected the ids of pieces as model.vocab")
-    added = content.get("added_tokens")
-    added = [token for token in added if isinstance(token, Mapping)] if added else []
-    pairs = [(token_id, name) for name, token_id in vocabulary.items()]
-    pairs += [(token.get("id"), token.get("content")) for token in added]
-    names = {i: name for i, name in pairs if isinstance(i, int) and isinstance(name, str)}
-    for token_id in range(len(names)):
-        if token_id not in names:
-            raise InputError(
-                f"{path}: expected the ids 0 to {len(names) - 1}, each once; {token_id} is missing"
-            )
-    return [names[token_id] for token_id in range(len(names))]
+    return vocabulary
 
 
-def _read_codes(folder: pathlib.Path) -> list[Any]:
-    """Returns the codes of the languages, in the order of their ids."""
-    for name in _DESCRIPTIONS:
-        if (folder / name).exists():
-            description = _read_description(folder / name)
-            for key in _CODES:
-                tokens = description.get(key)
-                codes = [_content(token) for token in tokens] if isinstance(tokens, list) else []
-                if codes:
-                    return [code for code in codes if code != MASK]
-    raise InputError(
-        f"{folder}: no codes of languages; expected {' or '.join(_CODES)} in "
-        f"{' or '.join(_DESCRIPTIONS)}"
-    )
+def _read_listed(folder: pathlib.Path) -> dict[str, list[str]]:
+    """Returns the special tokens besides the usual ones that each file lists, in its order."""
+    listed: dict[str, list[str]] = {}
+    for file in _DESCRIPTIONS:
+        description = read_description(folder / file) if (folder / file).exists() else {}
+        lists = [x for key in _CODES if isinstance(x := description.get(key), list) and x]
+        names = [_content(token) for tokens in lists[:1] for token in tokens]
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise InputError(
+                    f"{folder}: expected the code of a language. Received: {shown(name)}"
+                )
+        if len(set(names)) < len(names):
+            raise InputError(f"{folder}: expected the code of each language once")
+        listed[file] = [name for name in names if name not in (*SPECIAL, MASK)]
+    return listed
 
 
 def _content(token: Any) -> Any:
@@ -114,10 +196,20 @@ def _content(token: Any) -> Any:
     return token.get("content") if isinstance(token, dict) else token
 
 
-def _tag(code: Any, folder: pathlib.Path) -> str:
+def _is_code(name: str, is_special: bool) -> bool:
+    """Returns whether a token is the code of a language.
+
+    Args:
+        name: its name.
+        is_special: whether it is a special token, as codes usually are. Some users add languages
+            as ordinary tokens.
+    """
+    return re.fullmatch(_ANY_CODE if is_special else _USUAL_CODE, name) is not None
+
+
+def _tag(code: str, folder: pathlib.Path) -> str:
     """Returns the tag of a code: `>>fr<<` for `__fr__`, `>>fra_Latn<<` for `fra_Latn`."""
-    is_text = isinstance(code, str)
-    tag = f">>{code.removeprefix('__').removesuffix('__')}<<" if is_text else ""
+    tag = f">>{code.removeprefix('__').removesuffix('__')}<<"
     if not is_tag(tag):
         raise InputError(f"{folder}: expected the code of a language. Received: {shown(code)}")
     return tag

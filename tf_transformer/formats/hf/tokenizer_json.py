@@ -31,7 +31,13 @@ _REQUIRED: dict[str, dict[str, Any]] = {
     },
     "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"},
 }
-_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+_STRIP = {"type": "Strip", "strip_left": False, "strip_right": True}
+# Steps that do what SentencePiece does with spaces; Transformers 4 writes the second and third.
+_SPACES = [
+    {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+    {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "\u2581"},
+    _STRIP,
+]
 
 
 def sentencepiece_model(path: pathlib.Path, special: Sequence[str]) -> bytes:
@@ -57,7 +63,7 @@ def sentencepiece_model(path: pathlib.Path, special: Sequence[str]) -> bytes:
     result.normalizer_spec.escape_whitespaces = True
     result.normalizer_spec.remove_extra_whitespaces = False
     for step in _normalizers(content.get("normalizer"), path):
-        if step == _SPACES:
+        if step in _SPACES:
             result.normalizer_spec.remove_extra_whitespaces = True
         else:
             result.normalizer_spec.precompiled_charsmap = _table(step, path)
@@ -68,6 +74,22 @@ def sentencepiece_model(path: pathlib.Path, special: Sequence[str]) -> bytes:
             rank = ranks.get(name, len(ranks) + 1)
             result.pieces.add(piece=name, score=-float(rank), type="NORMAL")
     return result.SerializeToString()
+
+
+def strips_parts(path: pathlib.Path) -> bool:
+    """Returns whether spaces at the end of each part of a text are removed.
+
+    Parts are what is between added tokens that are found before the normalization.
+
+    Args:
+        path: a `tokenizer.json`.
+
+    Raises:
+        InputError: no space is put before each part, as NLLB's tokenizer does.
+    """
+    content = parse_json(read_regular(path, MAX_BYTES), path)
+    _check(content.get("pre_tokenizer"), _REQUIRED["pre_tokenizer"], path, "pre_tokenizer")
+    return _STRIP in _steps(content.get("normalizer"))
 
 
 def _check(found: Any, required: Mapping[str, Any], path: pathlib.Path, section: str) -> None:
@@ -96,18 +118,22 @@ def _ranks(merges: Any, path: pathlib.Path) -> dict[str, int]:
 
 def _normalizers(found: Any, path: pathlib.Path) -> Iterator[dict[str, Any]]:
     """Yields the steps of the normalization, of which each kind may occur once."""
-    is_sequence = isinstance(found, Mapping) and found.get("type") == "Sequence"
-    steps = found.get("normalizers") if is_sequence else [found] if found else []
     kinds: list[Any] = []
-    for step in steps if isinstance(steps, list) else [steps]:
+    for step in _steps(found):
         kind = step.get("type") if isinstance(step, dict) else None
-        if kind in kinds or not (step == _SPACES or kind == "Precompiled"):
+        if kind in kinds or not (step in _SPACES or kind == "Precompiled"):
             raise InputError(
-                f"{path}: the normalizer {shown(step)} is not supported, only a table and one "
-                "space for several, once each"
+                f"{path}: the normalizer {shown(step)} is not supported, only a table, one space "
+                "for several, and none at the end, once each"
             )
         kinds.append(kind)
         yield step
+
+
+def _steps(found: Any) -> list[Any]:
+    is_sequence = isinstance(found, Mapping) and found.get("type") == "Sequence"
+    steps = found.get("normalizers") if is_sequence else [found] if found else []
+    return steps if isinstance(steps, list) else [steps]
 
 
 def _table(step: Mapping[str, Any], path: pathlib.Path) -> bytes:
