@@ -5,10 +5,7 @@ models have `source.spm` and `target.spm` for it.
 """
 
 import pathlib
-from collections.abc import Iterator
 from typing import NamedTuple
-
-import yaml
 
 from tf_transformer.errors import InputError
 from tf_transformer.formats.marian.sentencepiece_models import (
@@ -16,10 +13,11 @@ from tf_transformer.formats.marian.sentencepiece_models import (
     with_special_ids,
     without_pad_and_begin,
 )
+from tf_transformer.formats.marian.yaml_vocabulary import read_entries, write_entries
 from tf_transformer.formats.sentencepiece_ids import read_with_ids
 from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.formats.word_vocabulary import word_model
-from tf_transformer.printable import printable, shown
+from tf_transformer.printable import shown
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.text.special_ids import NUM_SPECIAL
 from tf_transformer.text.vocabulary import MAX_MODEL_BYTES, WORD_BEGIN, Vocabulary
@@ -29,14 +27,6 @@ SENTENCEPIECE_SUFFIX = ".spm"
 # The ids of the special pieces in Marian, and their names in YAML files, some from Nematus.
 _END_ID, _UNKNOWN_ID = 0, 1
 _END_NAMES, _UNKNOWN_NAMES = ("</s>", "eos"), ("<unk>", "UNK")
-_MAX_DIGITS = 9
-# The parser in C is 50 times as fast.
-_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-# What surrounds the entries.
-_FRAME = [
-    *(yaml.StreamStartEvent, yaml.DocumentStartEvent, yaml.MappingStartEvent),
-    *(yaml.MappingEndEvent, yaml.DocumentEndEvent, yaml.StreamEndEvent),
-]
 
 
 class ReadVocabulary(NamedTuple):
@@ -109,45 +99,16 @@ def _find_special(
 
 def _read_yaml(path: pathlib.Path) -> list[str]:
     """Returns the piece of each id, which are 0 to n - 1, each once."""
-    entries = list(_entries(path))
+    entries = list(read_entries(read_regular(path, MAX_MODEL_BYTES), path))
     pieces: dict[int, str] = {}
-    for piece, digits in entries:
-        is_id = digits.isdecimal() and digits.isascii() and len(digits) <= _MAX_DIGITS
-        if not is_id or int(digits) >= len(entries) or int(digits) in pieces:
+    for piece, token_id in entries:
+        if token_id >= len(entries) or token_id in pieces:
             raise InputError(
-                f"{path}: expected the ids 0 to {len(entries) - 1}, each once, got "
-                f"{shown(digits)} for {shown(piece)}"
+                f"{path}: expected the ids 0 to {len(entries) - 1}, each once, got {token_id} for "
+                f"{shown(piece)}"
             )
-        pieces[int(digits)] = piece
+        pieces[token_id] = piece
     return [pieces[token_id] for token_id in range(len(entries))]
-
-
-def _entries(path: pathlib.Path) -> Iterator[tuple[str, str]]:
-    """Yields names and values of one flat mapping, all as text.
-
-    The events of the parser are read, and no nodes are made: nothing is nested, and nothing refers
-    to anything else.
-    """
-    content = read_regular(path, MAX_MODEL_BYTES)
-    frame: list[type] = []
-    piece = None
-    try:
-        for event in yaml.parse(content, _LOADER):
-            if not isinstance(event, yaml.ScalarEvent):
-                frame.append(type(event))
-            elif frame == _FRAME[:3] and event.tag is None and piece is not None:
-                yield piece, event.value
-                piece = None
-            else:
-                piece = event.value
-            if frame != _FRAME[: len(frame)]:
-                raise InputError(f"{path}: expected only pieces and their ids")
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: not YAML ({printable(str(error), 200)})") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8") from error
-    if frame != _FRAME or piece is not None:
-        raise InputError(f"{path}: expected only pieces and their ids")
 
 
 def write_vocabulary(path: pathlib.Path, vocabulary: Vocabulary) -> None:
@@ -165,14 +126,4 @@ def write_vocabulary(path: pathlib.Path, vocabulary: Vocabulary) -> None:
     if vocabulary.word_separators:
         pieces = [piece.removeprefix(WORD_BEGIN) for piece in pieces]
     names = [_END_NAMES[0], _UNKNOWN_NAMES[0], *pieces]
-    lines = (f"{_quoted(name)}: {token_id}\n" for token_id, name in enumerate(names))
-    path.write_text("".join(lines), encoding="utf-8")
-
-
-def _quoted(text: str) -> str:
-    """Returns a scalar of YAML in double quotes."""
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-    escaped = (
-        character if character.isprintable() else f"\\U{ord(character):08x}" for character in quoted
-    )
-    return f'"{"".join(escaped)}"'
+    path.write_text(write_entries(names), encoding="utf-8")

@@ -235,11 +235,11 @@ FAULTS = {
     "words missing": (yaml_vocabulary(VOCABULARY[:-10]), "expected 128 entries, as in dim-vocabs"),
     "an id twice": (
         yaml_vocabulary(VOCABULARY + b"x: 5\n"),
-        "the ids 0 to 128, each once, got '5'",
+        "the ids 0 to 128, each once, got 5 for 'x'",
     ),
-    "an id of text": (yaml_vocabulary(VOCABULARY + b"x: y\n"), "each once, got 'y' for 'x'"),
-    "a negative id": (yaml_vocabulary(VOCABULARY + b"x: -1\n"), "each once, got '-1' for 'x'"),
-    "a long id": (yaml_vocabulary(VOCABULARY + b"x: " + b"9" * 9999), "each once, got '999"),
+    "an id of text": (yaml_vocabulary(VOCABULARY + b"x: y\n"), "expected an id, got 'y' for 'x'"),
+    "a negative id": (yaml_vocabulary(VOCABULARY + b"x: -1\n"), "an id, got '-1' for 'x'"),
+    "a long id": (yaml_vocabulary(VOCABULARY + b"x: " + b"9" * 9999), "an id, got '999"),
     "a word twice": (yaml_vocabulary(VOCABULARY.replace(b"w2:", b"w3:")), "must be different"),
     "no end": (yaml_vocabulary(VOCABULARY.replace(b"</s>", b"x")), "expected the piece </s>"),
     "no unknown": (yaml_vocabulary(VOCABULARY.replace(b"<unk>", b"x")), "expected the piece <unk>"),
@@ -250,7 +250,7 @@ FAULTS = {
     "two documents": (yaml_vocabulary(b"a: 1\n---\nb: 1\n"), "expected only pieces and their ids"),
     "an empty vocabulary": (yaml_vocabulary(b""), "expected only pieces and their ids"),
     "a word": (yaml_vocabulary(b"word"), "expected only pieces and their ids"),
-    "no YAML": (yaml_vocabulary(b"a: 1\n b\n\t: ["), r"v\.yml: not YAML"),
+    "no YAML": (yaml_vocabulary(b"a: 1\n b\n\t: ["), r"v\.yml: expected only pieces and"),
     "a binary vocabulary": (yaml_vocabulary(b"\xff\xff\x00"), r"v\.yml: not "),
 }
 
