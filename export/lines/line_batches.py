@@ -7,6 +7,7 @@ import itertools
 import os
 import select
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -34,6 +35,8 @@ _READ_BYTES = 2**12
 def open_lines(name: str | None, shard: tuple[int, int] | None = None) -> Iterator["Lines"]:
     """Opens a text file by its name, see `split_name`; None or `-` is standard input.
 
+    If that is a terminal, tells the user so, who may not expect that the program waits for text.
+
     Args:
         name: the name.
         shard: i and n select the i-th of n consecutive parts with almost equal numbers of lines.
@@ -51,7 +54,14 @@ def open_lines(name: str | None, shard: tuple[int, int] | None = None) -> Iterat
             total = lines.count()
         first, end = (total * part // shard[1] for part in (shard[0] - 1, shard[0]))
     if name in (None, "-"):
-        yield Lines(standard_input(), STANDARD_INPUT)
+        stream = standard_input()
+        if stream.isatty():
+            print(
+                "tf-transformer: reading lines from the keyboard until Ctrl-D; --input F reads a "
+                "file",
+                file=sys.stderr,
+            )
+        yield Lines(stream, STANDARD_INPUT)
     else:
         path, column = split_name(name)
         with open_text(path) as file:

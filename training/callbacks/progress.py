@@ -34,7 +34,8 @@ class StepProgress:
     """Shows the steps of a run: as a bar where standard error is a terminal, else in the log.
 
     The time left is that of all remaining steps at the mean speed since `start_clock`, with
-    checkpoints and validations. A run that stops early needs less.
+    checkpoints and validations, except the first, which builds graphs. A run that stops early needs
+    less.
 
     Args:
         steps: total number of steps of the run.
@@ -49,11 +50,17 @@ class StepProgress:
         self._can_read_alone = num_workers == 1
         self._figures: list[str] = []
         self._start: tuple[float, int] | None = None
+        self._closed_at: float | None = None
+        self._has_paused = False
         self._read_at = 0.0
         self._bar = tqdm.tqdm(disable=True)
 
     def open(self, step: int) -> None:
         """Shows the bar at a step, the number of updates done."""
+        if self._start and self._closed_at and not self._has_paused:
+            started, first = self._start
+            self._start = started + time.monotonic() - self._closed_at, first
+            self._has_paused = True
         self._bar = tqdm.tqdm(
             total=self._steps,
             initial=step,
@@ -108,6 +115,7 @@ class StepProgress:
     def close(self) -> None:
         """Removes the bar."""
         self._bar.close()
+        self._closed_at = time.monotonic()
 
     def _description(self, step):
         return ", ".join([*self._time_left(step), *self._figures])

@@ -320,6 +320,25 @@ def test_a_terminal_gets_no_control_characters(tmp_path):
     assert shown == expected.expandtabs()
 
 
+def test_who_types_is_told_so(tmp_path):
+    """And whoever gives a file or a pipe is not."""
+    (tmp_path / "in").write_text("typed\n")
+    with serve("rest", Behaviour()) as address:
+        command = [*COMMAND, "--server", address]
+        keyboard, terminal = os.openpty()
+        os.write(keyboard, b"typed\n\x04")
+        typed = subprocess.run(command, stdin=terminal, capture_output=True, timeout=60)
+        os.close(keyboard)
+        os.close(terminal)
+        with open(tmp_path / "in") as pipe:
+            piped = subprocess.run(command, stdin=pipe, capture_output=True, timeout=60)
+    assert typed.stdout == piped.stdout == b"TYPED\n"
+    assert typed.stderr == (
+        b"tf-transformer: reading lines from the keyboard until Ctrl-D; --input F reads a file\n"
+    )
+    assert piped.stderr == b""
+
+
 def test_nothing_to_translate_loads_no_model(trained, tmp_path, monkeypatch):
     def load(*_):
         raise AssertionError("loaded")

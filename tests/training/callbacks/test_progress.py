@@ -180,6 +180,22 @@ def test_seconds_before_the_first_step_ends_are_not_extrapolated(clock):
     assert shown._time_left(1000) == []
 
 
+def test_the_first_validation_is_not_extrapolated(clock):
+    """It builds the graph of the search, which takes many times as long as the search."""
+    shown = StepProgress(1000, 1, is_silent=False)
+    shown.open(0)
+    shown.start_clock(0)
+    left = []
+    for step, validation in ((100, 600), (200, 50), (300, 50)):
+        clock.now += 100
+        left += shown._time_left(step)
+        shown.close()
+        clock.now += validation
+        shown.open(step)
+    left += shown._time_left(300)
+    assert left == ["15:00 left", "13:20 left", "13:36 left", "15:33 left"]
+
+
 @pytest.mark.parametrize("is_terminal", [True], indirect=True)
 def test_a_terminal_shows_each_step(clock, errors, caplog):
     caplog.set_level(logging.INFO, "training")
