@@ -136,6 +136,18 @@ def test_terms_are_in_the_translations(signatures, sentences, corpus):
             np.testing.assert_allclose(answer["score"], found["score"][row], rtol=1e-4)
 
 
+def test_terms_repeat_ngrams_where_nothing_else_may(signatures, sentences, corpus):
+    """Terms that repeat a word in rows of every beam size; with n = 3, too often in any case."""
+    lines = (corpus.directory / "test.de").read_text(encoding="utf-8").splitlines()
+    words = [line.split()[0] for line in lines if len(line.split()[0]) <= 6]
+    sizes = 1 + np.arange(24) % 3
+    phrases = [" ".join([words[row]] * (size + 1)) for row, size in enumerate(sizes)]
+    options = {"no_repeat_ngram": sizes, "beam_size": np.arange(24) // 3 % 5}
+    found = ask(signatures, sentences, [f"\t{phrase}" for phrase in phrases], **options)
+    assert found["terms_met"] == phrases and set(found["terms_unmet"]) == {""}
+    assert all(x in text for x, text in zip(phrases, found["translation"], strict=True))
+
+
 def test_protected_spans_are_copied(signatures):
     text = ["Paul owes {name} 12,345 dollars, see www.a.de", "3 eggs", "{} and {}"]
     found = ask(signatures, text, protect=[1 + 4 + 8, 8, 4])
