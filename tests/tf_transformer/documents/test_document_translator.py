@@ -1,6 +1,9 @@
 """Documents are translated sentence by sentence, and keep their layout."""
 
+import ast
 import functools
+import pathlib
+import re
 import types
 
 import numpy as np
@@ -255,3 +258,13 @@ def test_arguments_out_of_range(translator, arguments):
 def test_a_single_string_is_no_list(documents: DocumentTranslator, corpus: Corpus):
     with pytest.raises(ValueError, match="`documents` must be a list of strings"):
         documents("One. Two.")
+
+
+def test_the_page_gives_the_spans_of_its_example(documents):
+    page = (pathlib.Path(__file__).parents[3] / "docs" / "documents.md").read_text("utf-8")
+    (text,) = (ast.literal_eval(line) for line in re.findall(r"^translate\((.+)\)$", page, re.M))
+    (found,) = translate(documents, text)["source_spans"]
+    assert f"`{found.decode()}` for the document above" in page
+    start, end = spans(found)[1]
+    assert f"`text[{start}:{end}]`" in page
+    assert text[0][start:end] == "PETER WAS BORN ON MONDAY!"
