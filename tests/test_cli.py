@@ -178,11 +178,13 @@ def test_translate_keeps_order_and_empty_lines(trained, tmp_path, capsys):
     assert [row[2] for row in rows[::2]] == lines[:5]
     assert capsys.readouterr().err == ""
 
-    (tmp_path / "in").write_text("word " * 300 + "\nten horses\n")
+    (tmp_path / "in").write_text("word " * 300 + "\nTen horses. Two horses.\n")
     assert main(command) == 0
     notice = capsys.readouterr().err
     assert notice.endswith(
         "sentences that exceeded the model's length limit and were truncated: 1\n"
+        "tf-transformer: lines that look like several sentences, of which the end may be missing: "
+        "1; use --split-sentences\n"
     )
 
 

@@ -273,7 +273,8 @@ class Client:
         """Translates any number of sentences, with a progress bar on standard error.
 
         Args:
-            lines: the sentences.
+            lines: the sentences. Of a text of several, the model may translate only the first,
+                except with the signature `document`.
             signature: a signature with the input `text` and the outputs `translation`, `score` and
                 `truncated`.
             options: the other inputs by name, each with one value for all sentences.

@@ -32,6 +32,7 @@ from export.lines.line_batches import open_lines, unless_empty
 from export.lines.line_output import check_output, output_path
 from export.lines.line_translations import Translate, write_translations
 from export.lines.resumption import check_resumption, is_resumable, open_batch_output
+from export.lines.sentence_count import SentenceCount
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
@@ -180,6 +181,7 @@ def _run_translate(options):
     with open_lines(options.input, options.shard) as lines, contextlib.ExitStack() as stack:
         files = (options.adapter, options.confidence or None, options.terms, options.shortlist)
         check_output(options.output, lines, checked.directories(), files)
+        several, prepare = _count_sentences(options, checked.prepare)
         request = None
         if is_resumable(options.output, lines):
             request = _request(options, checked)
@@ -188,9 +190,9 @@ def _run_translate(options):
         batches: Iterator[list[bytes]] | None
         if checked.models is None:
             translate, batch_size = stack.enter_context(_connect(options, terms))
-            batches = lines.batches(checked.prepare, batch_size)
+            batches = lines.batches(prepare, batch_size)
         else:
-            batches = unless_empty(lines, lines.batches(checked.prepare))
+            batches = unless_empty(lines, lines.batches(prepare))
             translate = _load(options, checked) if batches else lambda lines, numbers: ()
         with open_batch_output(options.output, request) as output:
             write_translations(
@@ -211,6 +213,18 @@ def _run_translate(options):
             else "sentences that exceeded the model's length limit and were truncated"
         )
         print(f"tf-transformer: {what}: {num_truncated}", file=sys.stderr)
+    several.report(is_served=options.server is not None)
+
+
+def _count_sentences(options, prepare: _Prepare) -> tuple[SentenceCount, _Prepare]:
+    """Returns the count of lines of several sentences, and `prepare` that adds to it."""
+    several = SentenceCount()
+
+    def count_and_prepare(line, where):
+        several.add(line)
+        return prepare(line, where)
+
+    return several, count_and_prepare if options.split_sentences is None else prepare
 
 
 def _connect(options, terms):
