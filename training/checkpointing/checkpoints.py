@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from tf_transformer.command_line.progress import progress_bar
 from tf_transformer.errors import InputError
 from tf_transformer.storage.checkpoint_names import BETWEEN
 from tf_transformer.storage.files import sync_to_disk
@@ -253,7 +254,7 @@ def average_checkpoints(paths: list[str], model: keras.Model) -> list[int]:
         InputError: a checkpoint is damaged, or holds weights that are not finite.
     """
     totals = [np.zeros(weight.shape, np.float64) for weight in model.weights]
-    for path in paths:
+    for path in progress_bar(iterable=paths, desc="reading checkpoints", leave=False):
         arrays = _read_weights(path, model)
         for total, weight, array in zip(totals, model.weights, arrays, strict=True):
             check_finite(weight.path.partition("/")[2], array, path)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.command_line.progress import progress_bar
 from tf_transformer.confidence.calibration import (
     confidences,
     expected_calibration_error,
@@ -86,7 +87,8 @@ def train_confidence(
     texts = [
         best[0].text for best in translator.translate_lines(sources, description="translating")
     ]
-    for start in range(0, len(texts), _BATCH):
+    starts = range(0, len(texts), _BATCH)
+    for start in progress_bar(iterable=starts, desc="scoring words", unit=" batches"):
         batch = slice(start, start + _BATCH)
         words, log_odds = compute(tf.constant(sources[batch]), tf.constant(texts[batch]))
         for row, reference in enumerate(references[batch]):

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tf_transformer.command_line.progress import progress_bar
 from tf_transformer.errors import InputError
 from tf_transformer.inference.calibration import Calibration
 from tf_transformer.inference.finite_scores import check_scores
@@ -172,7 +173,7 @@ def evaluate(
     )
 
     def translate(lines):
-        found = [best[0] for best in translator.translate_lines(lines)]
+        found = [best[0] for best in translator.translate_lines(lines, description="translating")]
         check_scores([best.score for best in found])
         return [join_lines(best.text) for best in found]
 
@@ -301,7 +302,8 @@ def perplexity(model: DecoderModel | Ensemble, corpus: ParallelText) -> float:
     """
     metric = Perplexity()
     num_tags = model.config.num_target_tags
-    for inputs, labels in corpus.batches():
+    batches = corpus.batches()
+    for inputs, labels in progress_bar(iterable=batches, desc="perplexity", unit=" batches"):
         if num_tags:
             inputs, labels = move_tags(inputs, labels, num_tags)
         metric.update_state(labels, model(inputs, training=False))

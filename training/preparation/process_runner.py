@@ -15,7 +15,7 @@ from tf_transformer.text.file_state import file_state
 from tf_transformer.text.line_count import LineCount, LineCounts, count_lines
 from tf_transformer.text.reading import open_text
 from training.preparation.duplicates import mark_first_occurrences
-from training.preparation.processes import ProcessPool, progress_bar
+from training.preparation.processes import ProcessPool, phase_bar
 from training.preparation.shard_tasks import ShardTokenizer, finish_shard
 from training.preparation.shards import Shard, read_digests
 
@@ -39,7 +39,7 @@ class ProcessRunner:
     ) -> list[LineCount]:
         with (
             ProcessPool(min(self._num_processes, len(paths))) as pool,
-            progress_bar("counting lines", len(paths), "files") as progress,
+            phase_bar("counting lines", len(paths), "files") as progress,
         ):
             return list(pool.run(((count_lines, path, every, 1) for path in paths), progress))
 
@@ -58,7 +58,7 @@ class ProcessRunner:
         )
         with (
             ProcessPool(self._num_processes, _set_tokenizer, (make_tokenizer,)) as pool,
-            progress_bar("tokenizing", total, "pairs", done) as progress,
+            phase_bar("tokenizing", total, "pairs", done) as progress,
         ):
             for _ in pool.run(tasks, progress):
                 pass
@@ -79,7 +79,7 @@ class ProcessRunner:
         done = sum(shard.description_path.exists() for shard in shards)
         with (
             ProcessPool(self._num_processes) as pool,
-            progress_bar("finishing", len(shards), "shards", done) as progress,
+            phase_bar("finishing", len(shards), "shards", done) as progress,
         ):
             for _ in pool.run(tasks(), progress):
                 pass

@@ -14,6 +14,7 @@ from typing import Any
 
 import tqdm
 
+from tf_transformer.command_line.progress import progress_bar
 from tf_transformer.errors import InputError
 
 
@@ -111,8 +112,6 @@ def _result(future: concurrent.futures.Future, size: int, progress: tqdm.tqdm) -
     return result
 
 
-def progress_bar(label: str, total: int, unit: str, done: int = 0) -> tqdm.tqdm:
-    """Returns a progress bar on standard error, if that is a terminal; it is cleared at the end."""
-    return tqdm.tqdm(
-        desc=label, total=total, initial=done, unit=f" {unit}", leave=False, disable=None
-    )
+def phase_bar(label: str, total: int, unit: str, done: int = 0) -> tqdm.tqdm:
+    """Returns the progress bar of a phase, see `progress_bar`; it is cleared at the end."""
+    return progress_bar(desc=label, total=total, initial=done, unit=f" {unit}", leave=False)

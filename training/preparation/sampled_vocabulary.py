@@ -9,7 +9,7 @@ from tf_transformer.text.reading import open_text
 from tf_transformer.text.text_file import TextFile
 from training.config import VocabularyConfig
 from training.data.vocabulary import MAX_SENTENCES, train_vocabularies
-from training.preparation.processes import progress_bar
+from training.preparation.processes import phase_bar
 from training.prepared.prepared_folder import SentencePieceModels
 
 
@@ -37,7 +37,7 @@ def _sample(files: Sequence[TextFile], counts: LineCounts) -> Iterator[str]:
     """Yields every n-th line of all files, with a progress bar."""
     num_lines = sum(counts[file.path].lines for file in files)
     stride = -(-num_lines // MAX_SENTENCES)
-    with progress_bar("reading for the vocabulary", num_lines // stride, "lines") as progress:
+    with phase_bar("reading for the vocabulary", num_lines // stride, "lines") as progress:
         for file in files:
             for line in _readable_lines(file, stride):
                 yield line

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-import tqdm
 
+from tf_transformer.command_line.progress import progress_bar
 from tf_transformer.errors import InputError
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.shortlists.table import ShortlistTable
@@ -74,7 +74,7 @@ def train_shortlist(
         num_lines = check_parallel(source, target)
         settings = DataConfig(max_length=config.max_length)
         corpus = ParallelText(source, target, source_tokenizer, target_tokenizer, settings)
-        with tqdm.tqdm(total=num_lines, desc=label, unit=" pairs", disable=None) as progress:
+        with progress_bar(total=num_lines, desc=label, unit=" pairs") as progress:
             for inputs, labels in corpus.batches():
                 yield move_tags(inputs, labels, config.num_target_tags)
                 progress.update(len(labels))

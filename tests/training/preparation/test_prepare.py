@@ -31,7 +31,7 @@ from training.commands.prepare_cli import _report
 from training.demo.corpus import generate_pairs
 from training.preparation.duplicates import mark_first_occurrences
 from training.preparation.process_runner import ProcessRunner
-from training.preparation.processes import ProcessPool, _initialize, progress_bar
+from training.preparation.processes import ProcessPool, _initialize, phase_bar
 from training.preparation.request import locked_output
 from training.preparation.shards import usual_shard_pairs
 from training.prepared.prepared_folder import WORK_NAME
@@ -492,7 +492,7 @@ def blocked_signals(_):
 @pytest.mark.slow
 def test_ctrl_c_reaches_no_worker_process():
     """Not even one that is about to start, which would print a traceback."""
-    with ProcessPool(1) as pool, progress_bar("", 1, "") as progress:
+    with ProcessPool(1) as pool, phase_bar("", 1, "") as progress:
         assert signal.SIGINT in next(pool.run([(blocked_signals, None, 1)], progress))
     assert signal.SIGINT not in blocked_signals(None)
 
