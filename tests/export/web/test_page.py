@@ -258,7 +258,7 @@ def test_the_policy_forbids_inline_scripts(browser, running):
 
 def test_errors_appear_and_go(opened, behaviour):
     page = opened.page
-    behaviour.failures = [("INTERNAL", HOSTILE)] * 2
+    behaviour.failures = [("INTERNAL", HOSTILE)] * 3
     translate(page, "a")
     alert = page.get_by_role("alert")
     expect(alert).to_have_text("The translation server failed; its operator finds the reason.")
