@@ -64,7 +64,7 @@ class Vocabulary:
     """
 
     def __init__(self, model: bytes | str | os.PathLike):
-        where = "" if isinstance(model, bytes) else f"{os.fspath(model)}: "
+        where = "" if isinstance(model, bytes) else f"{model!s}: "
         content = model if isinstance(model, bytes) else _read_model(model)
         try:
             processor = sentencepiece.SentencePieceProcessor()

@@ -152,18 +152,21 @@ FAULTS = {
     ),
     "codes of another kind": (
         edit_json("special_tokens_map.json", additional_special_tokens=["eng Latn"]),
-        "expected the code of a language. Received: 'eng Latn'",
+        r"special_tokens_map\.json: no file states the id of 'eng Latn'",
     ),
     "codes that are lists": (
         edit_json("special_tokens_map.json", additional_special_tokens=[["eng_Latn"], {}]),
         r"expected the code of a language. Received: \['eng_Latn'\]",
     ),
     "a code twice": (
-        edit_json("special_tokens_map.json", additional_special_tokens=["a", "a", "b"]),
+        edit_json("special_tokens_map.json", additional_special_tokens=["fra_Latn", "fra_Latn"]),
         "expected the code of each language once",
     ),
     "more names than rows": (
-        edit_json("special_tokens_map.json", additional_special_tokens=list("abcdef")),
+        edit_json(
+            "special_tokens_map.json",
+            additional_special_tokens=["aa", "ab", "ac", "ad", "ae", "af"],
+        ),
         f"the tokenizer has {NUM_NAMES + 4} ids, more than vocab_size={NUM_ROWS}",
     ),
     "a matrix one short": (
@@ -197,7 +200,7 @@ FAULTS = {
     ),
     "a tokenizer with ids that are no numbers": (
         write_tokenizer(lambda content: content["model"]["vocab"].update(a=[1], b={})),
-        "each once; ",
+        "expected names and ids of tokens, got",
     ),
     "a vocabulary of unknown languages": (
         lambda folder: (
