@@ -57,7 +57,7 @@ _ELEMENT = re.compile(r"[A-Z][a-z]?(?![^\W_])")
 _SURE_ELEMENT = re.compile(
     r"(?:C|N|O|H|F|P|S|K|B|U|Li|Na|Sr|Cs|Co|Th|Ra|Rn|Fe|Tc|Pu|Xe|Kr)(?![^\W_])"
 )
-_FRACTION = "/⁄"
+FRACTION_SIGNS = ("/", "⁄")
 _STARTS_SENTENCE = re.compile(r"[.!?…:;。！？][\s\"'”’»)\]]*$")
 
 
@@ -143,7 +143,7 @@ def _marks_by_number(before: str, after: str) -> bool:
         if word is None or unicodedata.category(before[-1]) == "Lo":
             return True
         return not (len(word[0]) == 1 or word[0].lower() in _UNITS or _INCHES.search(before))
-    if after[:1] in tuple(_FRACTION):
+    if after.startswith(FRACTION_SIGNS):
         return False
     if not after or not after[0].isalnum():
         return True

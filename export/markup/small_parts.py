@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from export.markup.marks import RAISED, is_lowered, is_mark, is_raised
+from export.markup.marks import FRACTION_SIGNS, RAISED, is_lowered, is_mark, is_raised
 from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.words import Span, is_part_of_word, overlapping, split_words
 
@@ -19,7 +19,6 @@ _MAX_TOKENS = 32  # of a mark, or between it and the text after it, so that time
 _MAX_PART = 12  # characters of a raised or lowered part of a word
 _MAX_KEYS = 80  # characters of keys that are pressed together
 _SEPARATORS = frozenset(["", ",", ";", "–", "—", "-"])
-_FRACTION = frozenset("/⁄")
 _BETWEEN_KEYS = frozenset("+/-‐‑–")
 _OPENING = {")": "(", "]": "["}
 
@@ -145,7 +144,7 @@ def _joins_marks(found, token) -> bool:
     if (first.kind, sign.kind) != (Kind.MARK, Kind.TEXT):
         return False
     if token.kind is not Kind.MARK:
-        return token.kind is Kind.WORD and sign.text in _FRACTION
+        return token.kind is Kind.WORD and sign.text in FRACTION_SIGNS
     is_list = {first.name, token.name} <= RAISED or (len(found) > 2 and _opens_bracket(found[-3]))
     return sign.text in _SEPARATORS or (is_list and sign.text.strip() in _SEPARATORS)
 
@@ -244,7 +243,7 @@ def _cut(run, places: set[int]) -> Iterator[tuple[int, Token]]:
     start = 0
     for token in run:
         end = start + len(token.text)
-        cuts = [start, *sorted(p for p in range(start + 1, end) if p in places), end]
+        cuts = [start, *(place for place in range(start + 1, end) if place in places), end]
         if token.kind is not Kind.TEXT or len(cuts) == 2:
             yield start, token
         else:

@@ -14,18 +14,15 @@ _SIGNATURES = {
     "align": ("align", "align_options"),
     "confidence": (None, "confidence"),
 }
+_TRANSLATION = {
+    "translation": ("DT_STRING", 1),
+    "score": ("DT_FLOAT", 1),
+    "truncated": ("DT_BOOL", 1),
+}
 # Task -> data types and ranks of the outputs that the page uses.
 _OUTPUTS = {
-    "translate": {
-        "translation": ("DT_STRING", 1),
-        "score": ("DT_FLOAT", 1),
-        "truncated": ("DT_BOOL", 1),
-    },
-    "document": {
-        "translation": ("DT_STRING", 1),
-        "score": ("DT_FLOAT", 1),
-        "truncated": ("DT_BOOL", 1),
-    },
+    "translate": _TRANSLATION,
+    "document": _TRANSLATION,
     "nbest": {
         "translations": ("DT_STRING", 2),
         "scores": ("DT_FLOAT", 2),
