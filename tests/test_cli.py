@@ -266,7 +266,9 @@ def test_evaluate_replaces_nothing_that_it_reads(
 def test_evaluate_writes_a_translation_a_line(trained, corpus, tmp_path, monkeypatch, capsys):
     """A vocabulary with bytes can spell line ends."""
     odd = Translation("zehn\nPferde", 0.0, False)
-    monkeypatch.setattr(Translator, "translate_lines", lambda _, lines: [[odd]] * len(lines))
+    monkeypatch.setattr(
+        Translator, "translate_lines", lambda _, lines, **options: [[odd]] * len(lines)
+    )
     output = tmp_path / "out"
     command = [
         *("evaluate", "--model-dir", str(trained), "--output", str(output)),
