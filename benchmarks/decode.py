@@ -21,7 +21,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import types
 
 import numpy as np
 import tqdm
@@ -54,8 +53,8 @@ def write_models(options: argparse.Namespace) -> None:
     from benchmarks.widening import widen
     from export.saved_model.signatures import ServedTranslator
     from tf_transformer import Transformer
-    from tf_transformer.decoding.translation_search import TranslationSearch
     from tf_transformer.formats.writers.ctranslate2_writer import save_ctranslate2
+    from tf_transformer.inference.translator import Translator
     from tf_transformer.quantization.int8 import quantize
     from tf_transformer.quantization.tiled_matmul import tile_weights
     from tf_transformer.storage.model_dir import load_model
@@ -93,16 +92,13 @@ def write_models(options: argparse.Namespace) -> None:
         own.set_weights(model.get_weights())
         arrange(own)
         for beam_size in options.beams:
-            search = TranslationSearch(
+            translator = Translator(
                 own,
+                *tokenizers,
                 beam_size=beam_size,
                 length_penalty=0.0,
-                compiled_shapes=compiled_shapes(options) if kind == "xla" else (),
-            )
-            translator = types.SimpleNamespace(
-                search=search,
-                source_limit=search.limit,
                 chunk_size=options.chunk_size,
+                compiled_shapes=compiled_shapes(options) if kind == "xla" else (),
             )
             served = ServedTranslator(translator, ["tokens_options"])
             path = directory / f"{kind}-beam{beam_size}"

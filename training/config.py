@@ -208,7 +208,7 @@ class ValidationConfig:
         keep_best: number of best checkpoints to keep in addition to the most recent ones.
         patience: number of consecutive scored checkpoints without improvement after which training
             stops early; None never stops early.
-        report_every: steps between two reports to TensorBoard.
+        report_every: steps between two reports to TensorBoard and to the log.
         histograms: whether to write a histogram of every weight at each checkpoint.
     """
 
