@@ -31,7 +31,10 @@ _OF_A_SIDE = {field.name for field in dataclasses.fields(SideConfig)}
 
 
 def check_supported(
-    config: TransformerConfig, format_name: str, supported: Mapping[str, Sequence[Any]]
+    config: TransformerConfig,
+    format_name: str,
+    supported: Mapping[str, Sequence[Any]],
+    reasons: Mapping[tuple[str, Any], str] | None = None,
 ) -> None:
     """Checks that a format can hold a model.
 
@@ -39,6 +42,7 @@ def check_supported(
         config: settings of the model.
         format_name: name of the format, for the error message.
         supported: the possible values of settings; of a setting of `SideConfig`, of both sides.
+        reasons: why the format lacks a value of a setting, and what to do, for the error message.
 
     Raises:
         InputError: it cannot; the message names the setting.
@@ -46,9 +50,10 @@ def check_supported(
     for name, values in supported.items():
         for setting, value in _values(config, name):
             if value not in values:
+                reason = (reasons or {}).get((name, value))
                 raise InputError(
                     f"the format {format_name} cannot hold a model with {setting}={value!r}, only "
-                    f"{' or '.join(map(repr, values))}"
+                    f"{' or '.join(map(repr, values))}{f': {reason}' if reason else ''}"
                 )
 
 

@@ -22,19 +22,69 @@ from tf_transformer.printable import shown
 from tf_transformer.storage.json_files import parse_json, read_json
 from tf_transformer.storage.regular_files import read_regular
 
-CONFIG_NAME = "config.json"
+CONFIG_NAME, GENERATION_NAME = "config.json", "generation_config.json"
 # The largest known vocabulary file, of 256,000 pieces, takes about 10 MB.
 MAX_VOCABULARY_BYTES = 2**28
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 
 
+# The values of settings that `config.json` lacks, by `model_type`: those of Transformers' classes
+# `MarianConfig` and `M2M100Config`, which `tests/parity/test_hf_defaults.py` compares.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "marian": {
+        "vocab_size": 58101,
+        "decoder_vocab_size": None,
+        "d_model": 1024,
+        "encoder_layers": 12,
+        "decoder_layers": 12,
+        "encoder_attention_heads": 16,
+        "decoder_attention_heads": 16,
+        "encoder_ffn_dim": 4096,
+        "decoder_ffn_dim": 4096,
+        "activation_function": "gelu",
+        "max_position_embeddings": 1024,
+        "scale_embedding": False,
+        "share_encoder_decoder_embeddings": True,
+        "tie_word_embeddings": True,
+        "dropout": 0.1,
+        "attention_dropout": 0.0,
+        "activation_dropout": 0.0,
+        "pad_token_id": 58100,
+        "bos_token_id": None,
+        "eos_token_id": 0,
+        "decoder_start_token_id": 58100,
+    }
+}
+DEFAULTS["m2m_100"] = DEFAULTS["marian"] | {
+    "vocab_size": 128112,
+    "activation_function": "relu",
+    "scale_embedding": True,
+    "attention_dropout": 0.1,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    "decoder_start_token_id": 2,
+}
+# Settings that the class does not have, in spite of what `config.json` says.
+_FIXED: dict[str, dict[str, Any]] = {
+    "m2m_100": {"share_encoder_decoder_embeddings": True, "decoder_vocab_size": None}
+}
+# Other names of settings, the classes' `attribute_map`.
+ALIASES = {
+    "num_attention_heads": "encoder_attention_heads",
+    "hidden_size": "d_model",
+    "num_hidden_layers": "encoder_layers",
+}
+
+
 class Seq2SeqSettings(pydantic.BaseModel):
-    """The settings in `config.json` that the models have in common, with Transformers' defaults."""
+    """The settings in `config.json` that the models have in common."""
 
     model_config = pydantic.ConfigDict(strict=True, extra="ignore")
 
     model_type: str
     vocab_size: VocabSize
+    decoder_vocab_size: VocabSize | None
     d_model: ModelWidth
     encoder_layers: NumLayers
     decoder_layers: NumLayers
@@ -43,19 +93,18 @@ class Seq2SeqSettings(pydantic.BaseModel):
     encoder_ffn_dim: InnerWidth
     decoder_ffn_dim: InnerWidth
     activation_function: str
-    max_position_embeddings: int = pydantic.Field(default=1024, ge=2, le=2**20)
-    scale_embedding: bool = False
+    max_position_embeddings: int = pydantic.Field(ge=2, le=2**20)
+    scale_embedding: bool
+    share_encoder_decoder_embeddings: bool
+    tie_word_embeddings: bool
+    dropout: float = pydantic.Field(ge=0, lt=1)
+    attention_dropout: float = pydantic.Field(ge=0, lt=1)
+    activation_dropout: float = pydantic.Field(ge=0, lt=1)
     pad_token_id: int
+    bos_token_id: int | None
     eos_token_id: int
     decoder_start_token_id: int
-    bos_token_id: int | None = None
     language_tags: LanguageTags | None = None  # written by `hf_writer`
-    share_encoder_decoder_embeddings: bool = True
-    tie_word_embeddings: bool = True
-    decoder_vocab_size: VocabSize | None = None
-    dropout: float = pydantic.Field(default=0.1, ge=0, lt=1)
-    attention_dropout: float = pydantic.Field(default=0.0, ge=0, lt=1)
-    activation_dropout: float = pydantic.Field(default=0.0, ge=0, lt=1)
 
 
 def read_model_type(folder: pathlib.Path) -> str | None:
@@ -70,18 +119,18 @@ def read_model_type(folder: pathlib.Path) -> str | None:
 def read_settings(
     folder: pathlib.Path, required: Mapping[str, Any]
 ) -> tuple[Seq2SeqSettings, dict[str, Any]]:
-    """Reads `config.json`.
+    """Reads `config.json`, and the ids in `generation_config.json` that replace its own.
 
     Args:
         folder: folder of the model.
-        required: the only supported value of settings that select another architecture; a setting
-            that is missing has this value.
+        required: the model type, and the only supported value of settings that select another
+            architecture; a setting that is missing has this value.
 
     Returns:
         The settings, and those of this project's `TransformerConfig` that follow from them.
 
     Raises:
-        InputError: a setting is missing, wrong, or not supported.
+        InputError: a setting is wrong, or not supported.
     """
     path = folder / CONFIG_NAME
     values = read_json(path)
@@ -90,8 +139,21 @@ def read_settings(
             raise InputError(
                 f"{path}: {name}={shown(value)} is not supported, only {name}={supported!r}"
             )
+    model_type = required["model_type"]
+    for alias, name in ALIASES.items():
+        if alias in values and values.setdefault(name, values[alias]) != values[alias]:
+            raise InputError(
+                f"{path}: {alias}={shown(values[alias])} and {name}={shown(values[name])} are the "
+                "same setting"
+            )
+    values |= _generation_ids(folder)
+    end = values.get("eos_token_id")
+    if isinstance(end, list) and len(end) == 1:
+        values["eos_token_id"] = end[0]
     try:
-        settings = Seq2SeqSettings.model_validate(values)
+        settings = Seq2SeqSettings.model_validate(
+            DEFAULTS[model_type] | values | _FIXED.get(model_type, {}) | {"model_type": model_type}
+        )
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
@@ -102,6 +164,22 @@ def read_settings(
             f"only {', '.join(ACTIVATIONS)}"
         )
     return settings, _model_settings(settings)
+
+
+def read_generation(folder: pathlib.Path) -> dict[str, Any]:
+    """Returns the settings in `generation_config.json`; none if there is no such file.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    path = folder / GENERATION_NAME
+    return read_json(path) if path.exists() else {}
+
+
+def _generation_ids(folder: pathlib.Path) -> dict[str, Any]:
+    generation = read_generation(folder)
+    names = ("decoder_start_token_id", "eos_token_id")
+    return {name: generation[name] for name in names if generation.get(name) is not None}
 
 
 def _model_settings(settings: Seq2SeqSettings) -> dict[str, Any]:

@@ -4,7 +4,10 @@ A folder with `config.json`, `sentencepiece.bpe.model`, the tokenizer's descript
 """
 
 import pathlib
+from collections.abc import Iterator
 from typing import NamedTuple
+
+import numpy as np
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import BeginEmbedding
@@ -15,6 +18,7 @@ from tf_transformer.formats.hf.folder import (
     read_model_type,
     read_settings,
 )
+from tf_transformer.formats.hf.generation import FORCED_BEGIN, Generation
 from tf_transformer.formats.hf.marian import (
     SOURCE_MODEL_NAME,
     read_marian_vocabulary,
@@ -22,21 +26,20 @@ from tf_transformer.formats.hf.marian import (
 from tf_transformer.formats.hf.tokenizer import MODEL_NAME, SPECIAL, Names, read_names
 from tf_transformer.formats.hf.tokenizer_json import sentencepiece_model
 from tf_transformer.formats.hf.weights import (
-    NAMES,
     TARGET_EMBEDDING,
     FolderWeights,
     check_rows,
     keep_bias,
 )
 from tf_transformer.formats.imported_model import ImportedModel
-from tf_transformer.formats.naming import convert_weights
 from tf_transformer.formats.sentencepiece_ids import pieces_of, with_ids
-from tf_transformer.formats.vocabulary_rows import VocabularyRows, row_edits
+from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.storage.regular_files import read_regular
-from tf_transformer.storage.weight_shapes import weight_shapes
+from tf_transformer.text.language_tags import is_tag, languages_of
+from tf_transformer.text.special_ids import NUM_SPECIAL
 from tf_transformer.text.vocabulary import MAX_MODEL_BYTES
 
-_REQUIRED = {"model_type": "m2m_100", "scale_embedding": True}
+_REQUIRED = {"model_type": "m2m_100"}
 _MAX_UNNAMED = 127
 # Tables of positions that old files contain; Transformers does not read them.
 _TABLES = ("model.encoder.embed_positions.weights", "model.decoder.embed_positions.weights")
@@ -72,11 +75,13 @@ class HFM2M100:
         for name in _TABLES:
             weights.drop(name)
         check_rows(weights, rows, rows)
+        generation = Generation(path)
+        target = generation.ban(rows)
         config = TransformerConfig(
             source_vocab_size=rows.vocab_size,
             target_vocab_size=rows.vocab_size,
             tied_embeddings=weights.tied_embeddings,
-            logits_bias=keep_bias(weights, rows),
+            logits_bias=keep_bias(weights, target),
             norm_position="pre",
             begin_embedding=_begin_embedding(settings, weights),
             language_tags=settings.language_tags or "source_and_target",
@@ -88,8 +93,32 @@ class HFM2M100:
             config,
             source_model,
             target_model,
-            convert_weights(weight_shapes(config), NAMES, weights, row_edits(rows, rows)),
-            notes,
+            weights.convert(config, rows, target),
+            (*notes, *_begin_notes(path, generation, rows), *generation.notes),
+        )
+
+
+def _begin_notes(
+    folder: pathlib.Path, generation: Generation, rows: VocabularyRows
+) -> Iterator[str]:
+    """Yields what the user must know of the language that the original's outputs begin with.
+
+    Raises:
+        InputError: they begin with another token.
+    """
+    row = generation.forced_begin()
+    if row is not None:
+        ids = np.flatnonzero(rows.rows == row)
+        piece = rows.pieces[ids[0] - NUM_SPECIAL] if ids.size and ids[0] >= NUM_SPECIAL else ""
+        if not is_tag(piece):
+            raise InputError(
+                f"{folder}: {FORCED_BEGIN}={row} must be the id of a language's code, since "
+                "outputs begin with one"
+            )
+        (language,) = languages_of([piece])
+        yield (
+            f"the original translates into {language.strip('<>')} if no language is named "
+            f"({FORCED_BEGIN}); here it must be: --target-language {language.strip('<>')}"
         )
 
 

@@ -17,19 +17,17 @@ from tf_transformer.formats.hf.folder import (
     read_settings,
     read_vocabulary,
 )
+from tf_transformer.formats.hf.generation import Generation
 from tf_transformer.formats.hf.weights import (
-    NAMES,
     TARGET_EMBEDDING,
     FolderWeights,
     check_rows,
     keep_bias,
 )
 from tf_transformer.formats.imported_model import ImportedModel
-from tf_transformer.formats.naming import convert_weights
 from tf_transformer.formats.position_tables import Layout
 from tf_transformer.formats.sentencepiece_ids import read_with_ids
-from tf_transformer.formats.vocabulary_rows import VocabularyRows, row_edits
-from tf_transformer.storage.weight_shapes import weight_shapes
+from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.text.language_tags import is_tag
 
 SOURCE_MODEL_NAME, TARGET_MODEL_NAME = "source.spm", "target.spm"
@@ -39,7 +37,6 @@ UNKNOWN_PIECE, PAD_PIECE = "<unk>", "<pad>"
 # another architecture.
 _REQUIRED = {
     "model_type": "marian",
-    "scale_embedding": True,
     "normalize_before": False,
     "normalize_embedding": False,
     "add_final_layer_norm": False,
@@ -72,7 +69,9 @@ class HFMarian:
         """
         settings, model_settings = read_settings(path, _REQUIRED)
         vocabulary = read_marian_vocabulary(path, settings)
-        source, target = vocabulary.source, vocabulary.target
+        generation = Generation(path)
+        generation.check_no_forced_begin()
+        source, target = vocabulary.source, generation.ban(vocabulary.target)
         weights = FolderWeights(path, settings)
         check_rows(weights, source, target)
         begin_row = weights[TARGET_EMBEDDING][settings.decoder_start_token_id]
@@ -90,8 +89,8 @@ class HFMarian:
             config,
             source_model,
             target_model,
-            convert_weights(weight_shapes(config), NAMES, weights, row_edits(source, target)),
-            notes,
+            weights.convert(config, source, target),
+            notes + generation.notes,
         )
 
 

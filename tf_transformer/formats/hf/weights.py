@@ -1,17 +1,21 @@
 """Weights in folders of Hugging Face's Transformers."""
 
+import math
 import pathlib
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import TiedEmbeddings
 from tf_transformer.errors import InputError
 from tf_transformer.formats.hf.folder import Seq2SeqSettings
-from tf_transformer.formats.naming import Naming
+from tf_transformer.formats.naming import Naming, convert_weights
 from tf_transformer.formats.position_tables import Layout, recognize_sinusoids
 from tf_transformer.formats.tensors.opening import open_tensors
 from tf_transformer.formats.tensors.renamed_tensors import RenamedTensors
-from tf_transformer.formats.vocabulary_rows import VocabularyRows
+from tf_transformer.formats.vocabulary_rows import VocabularyRows, row_edits
+from tf_transformer.storage.weight_shapes import weight_shapes
 
 # In the order in which Transformers looks for them.
 WEIGHTS_NAMES = (
@@ -63,6 +67,9 @@ class FolderWeights(RenamedTensors):
     shares no embedding unless `tie_word_embeddings`, in spite of
     `share_encoder_decoder_embeddings`.
 
+    Embeddings are always scaled here. Without `scale_embedding`, their matrices are divided by the
+    scale, and logits that share one get a copy.
+
     Args:
         folder: folder of the model.
         settings: the model's settings.
@@ -81,7 +88,10 @@ class FolderWeights(RenamedTensors):
         if not paths:
             raise InputError(f"{folder}: no weights; expected {' or '.join(WEIGHTS_NAMES[::2])}")
         super().__init__(open_tensors(paths[0]))
+        self._is_scaled = settings.scale_embedding
         self.tied_embeddings = self._remove_copies(settings)
+        if not self._is_scaled and self.tied_embeddings in ("all", "target"):
+            self._copy_for_logits()
         self.positions = self._recognize_positions(settings.d_model)
         if self.positions != LEARNED:
             for name in POSITIONS:
@@ -102,6 +112,31 @@ class FolderWeights(RenamedTensors):
             return "inputs"
         return "none"
 
+    def _copy_for_logits(self) -> None:
+        if TARGET_EMBEDDING in self._stored_names:  # otherwise `check_rows` refuses the model
+            self._stored_names[LOGITS] = self._stored_names[TARGET_EMBEDDING]
+        self.tied_embeddings = "inputs" if self.tied_embeddings == "all" else "none"
+
+    def convert(
+        self, config: TransformerConfig, source: VocabularyRows, target: VocabularyRows
+    ) -> Iterator[tuple[str, np.ndarray]]:
+        """Returns the name and the value of each weight of the model, see `convert_weights`.
+
+        Args:
+            config: the settings of the model.
+            source: the vocabulary of the source.
+            target: the vocabulary of the target.
+
+        Raises:
+            InputError: see `convert_weights`.
+        """
+        edits = dict(row_edits(source, target))
+        if not self._is_scaled:
+            scale = np.float32(1 / math.sqrt(config.d_model))
+            for name, rows in (("source", source), ("target", target)):
+                edits[f"{name}_embedding/embeddings"] = _scaled(rows, scale)
+        return convert_weights(weight_shapes(config), NAMES, self, edits)
+
     def _recognize_positions(self, width: int) -> Layout | None:
         layouts: set[Layout] = set()
         for name in POSITIONS:
@@ -115,6 +150,10 @@ class FolderWeights(RenamedTensors):
         if not layouts:
             return None
         return layouts.pop() if len(layouts) == 1 else LEARNED
+
+
+def _scaled(rows: VocabularyRows, scale: np.float32) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda matrix: rows.take(matrix) * scale
 
 
 def check_rows(weights: FolderWeights, source: VocabularyRows, target: VocabularyRows) -> None:

@@ -50,6 +50,11 @@ _SUPPORTED: dict[str, list[Any]] = {
     "begin_embedding": ["zero"],
     "language_tags": ["source"],
 }
+_REASONS = {
+    ("positions", "marian"): "the value has its name from Hugging Face's MarianMTModel (OPUS-MT), "
+    "whose sinusoids have other rates than those that marian-decoder computes; convert the model "
+    "to hf or ctranslate2, or import Marian's own files of it"
+}
 # Marian has one setting for both sides.
 _EQUAL_SIDES = ("d_model", "num_heads", "norm_position", "final_norm")
 # The version of Marian whose settings these are.
@@ -97,7 +102,7 @@ def check_convertible(config: TransformerConfig) -> None:
     Raises:
         InputError: it cannot; the message names the setting.
     """
-    check_supported(config, _NAME, _SUPPORTED)
+    check_supported(config, _NAME, _SUPPORTED, _REASONS)
     check_equal_heads(config, _NAME)
     encoder, decoder = (config.side(side) for side in SIDES)
     for setting in _EQUAL_SIDES:

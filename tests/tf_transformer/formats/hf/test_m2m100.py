@@ -7,61 +7,26 @@ import numpy as np
 import pytest
 import sentencepiece
 
+from tests.tf_transformer.formats.hf.nllb_folder import (
+    CODES,
+    MODEL_NAME,
+    NUM_NAMES,
+    NUM_PIECES,
+    NUM_ROWS,
+    SPECIAL,
+    write_nllb,
+)
 from tests.tf_transformer.formats.hf.test_marian import edit_json, edit_weights, without
-from tests.tf_transformer.formats.random_model import SOURCES, TARGETS
-from tf_transformer.config import TransformerConfig
 from tf_transformer.formats.hf.m2m100 import HFM2M100
-from tf_transformer.formats.hf.weights import NAMES
 from tf_transformer.formats.import_model import import_model
-from tf_transformer.formats.naming import reverted_shapes
 from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.tensors.opening import open_tensors
-from tf_transformer.formats.writers.safetensors_writer import write_safetensors
-from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.text.vocabulary import Vocabulary
-
-MODEL_NAME = "sentencepiece.bpe.model"
-CODES = ["eng_Latn", "deu_Latn"]
-SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
-NUM_PIECES = 120
-# NLLB's names: the special pieces, those of the SentencePiece model, the codes, the mask.
-NUM_NAMES = 1 + NUM_PIECES + len(CODES) + 1
-NUM_ROWS = NUM_NAMES + 2
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """A folder as NLLB is published, written without Transformers."""
-    folder = tmp_path_factory.mktemp("m2m100") / "theirs"
-    folder.mkdir()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([*SOURCES, *TARGETS]),
-        model_prefix=str(folder / "sentencepiece.bpe"),
-        vocab_size=NUM_PIECES,
-        model_type="bpe",
-        minloglevel=2,
-    )
-    (folder / "sentencepiece.bpe.vocab").unlink()
-    settings = {
-        "model_type": "m2m_100", "vocab_size": NUM_ROWS, "d_model": 16, "encoder_layers": 1,
-        "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
-        "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "activation_function": "relu",
-        "scale_embedding": True, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2,
-        "max_position_embeddings": 64,
-    }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(settings))
-    (folder / "special_tokens_map.json").write_text(
-        json.dumps({"additional_special_tokens": CODES})
-    )
-    config = TransformerConfig(
-        source_vocab_size=NUM_ROWS, target_vocab_size=NUM_ROWS, num_encoder_layers=1,
-        num_decoder_layers=1, d_model=16, d_ff=24, num_heads=2, norm_position="pre",
-    )  # fmt: skip
-    shapes = reverted_shapes(NAMES, weight_shapes(config))
-    random = np.random.default_rng(1)
-    arrays = {name: random.normal(0, 0.3, shape).astype("f4") for name, shape in shapes.items()}
-    write_safetensors(folder / "model.safetensors", shapes, arrays.items())
-    return folder
+    return write_nllb(tmp_path_factory.mktemp("m2m100") / "theirs")
 
 
 @pytest.fixture
@@ -173,7 +138,14 @@ FAULTS = {
         edit_json("config.json", vocab_size=NUM_ROWS - 1),
         rf"a row for each of the {NUM_ROWS - 1} entries of the vocabulary, got the shape",
     ),
-    "unscaled embeddings": (edit_json("config.json", scale_embedding=False), "scale_embedding"),
+    "outputs that begin with a piece": (
+        edit_json("config.json", forced_bos_token_id=7),
+        "forced_bos_token_id=7 must be the id of a language's code",
+    ),
+    "outputs that begin with text": (
+        edit_json("config.json", forced_bos_token_id="eng_Latn"),
+        "forced_bos_token_id='eng_Latn' is not supported",
+    ),
     "another pad": (
         edit_json("config.json", pad_token_id=0),
         "pad_token_id must be the id of <pad>. Rec",
@@ -256,3 +228,26 @@ def test_the_rows_are_permuted(original):
     np.testing.assert_array_equal(ours[4:], theirs[4:])
     assert weights.config.begin_embedding == "end" and not weights.config.logits_bias
     assert (weights.config.positions, weights.config.first_position) == ("concatenated", 2)
+
+
+def test_defaults(folder):
+    """Of `M2M100Config`, which `tests/parity/test_hf_defaults.py` compares."""
+    names = ("attention_dropout", "scale_embedding", "eos_token_id", "decoder_start_token_id")
+    edit_json("config.json", attention_dropout=0.5)(folder)
+    edit_json("config.json", **dict.fromkeys(names))(folder)
+    assert HFM2M100().read(folder).config.attention_dropout_rate == 0.1
+
+
+def test_embeddings_that_are_not_scaled(folder, original):
+    edit_json("config.json", scale_embedding=False)(folder)
+    name = "target_embedding/embeddings"
+    unscaled, scaled = (dict(HFM2M100().read(path).weights) for path in (folder, original))
+    np.testing.assert_allclose(unscaled[name] * 4, scaled[name], rtol=1e-6)
+    np.testing.assert_array_equal(unscaled["logits_projection/kernel"], scaled[name].T)
+
+
+def test_a_language_that_outputs_begin_with(folder):
+    """It is named by the user here, who is told so."""
+    edit_json("config.json", forced_bos_token_id=NUM_PIECES + 2)(folder)
+    (note,) = HFM2M100().read(folder).notes
+    assert note.endswith("here it must be: --target-language deu_Latn")

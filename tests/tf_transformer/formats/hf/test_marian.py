@@ -45,6 +45,10 @@ def edit_json(name, **changes):
     return edit
 
 
+def write_json_file(name, content):
+    return lambda folder: (folder / name).write_text(json.dumps(content))
+
+
 def edit_weights(edit):
     def change(folder):
         path = folder / "model.safetensors"
@@ -88,12 +92,15 @@ FAULTS = {
         edit_json("config.json", normalize_before=True),
         "normalize_before=True is not supported, only normalize_before=False",
     ),
-    "unscaled embeddings": (edit_json("config.json", scale_embedding=False), "scale_embedding"),
     "activation": (
         edit_json("config.json", activation_function="gelu_new"),
         "activation_function='gelu_new' is not supported, only relu, gelu, swish, silu",
     ),
-    "a size is missing": (edit_json("config.json", d_model=None), "d_model: Field required"),
+    "a size is missing": (edit_json("config.json", encoder_ffn_dim=None), r"shape \(32, 4096\)"),
+    "a size twice": (
+        edit_json("config.json", num_hidden_layers=3),
+        "num_hidden_layers=3 and encoder_layers=2 are the same setting",
+    ),
     "a size is text": (edit_json("config.json", d_model="32"), "d_model: Input should be a valid"),
     "a size is huge": (edit_json("config.json", encoder_layers=10**9), "encoder_layers: Input"),
     "heads": (edit_json("config.json", encoder_attention_heads=5), "num_heads"),
@@ -107,12 +114,12 @@ FAULTS = {
     ),
     "another width": (edit_json("config.json", decoder_ffn_dim=40), r"expected the shape \(32, 40"),
     "an id out of range": (
-        edit_json("config.json", decoder_start_token_id=130),
+        edit_json("generation_config.json", decoder_start_token_id=130),
         "decoder_start_token_id must be one of the 130 ids. Received: 130",
     ),
     "a vocabulary one short": (
         edit_vocabulary(lambda ids: ids.pop(last_of(ids))),
-        "vocab.json: expected 130 pieces, the model's number, got 129",
+        "vocab.json: expected 130 pieces, the model's number, got 129 with the added tokens",
     ),
     "a vocabulary and a setting one short": (
         lambda folder: (
@@ -132,6 +139,55 @@ FAULTS = {
     "no unknown piece": (
         edit_vocabulary(lambda ids: ids.update({"x" * 9: ids.pop("<unk>")})),
         "expected the piece <unk>",
+    ),
+    "an added token too many": (
+        write_json_file("added_tokens.json", {"Cologne": 130}),
+        "vocab.json: expected 130 pieces, the model's number, got 131 with the added tokens",
+    ),
+    "an added token with the id of another": (
+        write_json_file("added_tokens.json", {"Cologne": 129}),
+        r"the id 129 is that of '.+' in vocab\.json and that of 'Cologne' in added_tokens\.json",
+    ),
+    "an added token whose description differs": (
+        lambda folder: (
+            write_json_file("added_tokens.json", {"Cologne": 130})(folder),
+            edit_json(
+                "tokenizer_config.json", added_tokens_decoder={"131": {"content": "Cologne"}}
+            )(folder),
+        ),
+        r"'Cologne' has the id 130 in added_tokens\.json and 131 in tokenizer_config\.json",
+    ),
+    "a first token": (
+        edit_json("config.json", forced_bos_token_id=7),
+        "forced_bos_token_id=7 is not supported; without it in generation_config.json and config",
+    ),
+    "a first token of generation": (
+        edit_json("generation_config.json", forced_bos_token_id=7),
+        "forced_bos_token_id=7 is not supported",
+    ),
+    "banned phrases": (
+        edit_json("generation_config.json", bad_words_ids=[[7], [8, 9]]),
+        r"bad_words_ids=\[\[7\], \[8, 9\]\] is not supported",
+    ),
+    "a banned end": (
+        edit_json("generation_config.json", suppress_tokens=[3]),
+        r"suppress_tokens=\[3\] is not supported",
+    ),
+    "banned text": (
+        edit_json("generation_config.json", suppress_tokens="7"),
+        "suppress_tokens='7' is not supported",
+    ),
+    "an id that is banned, but too large": (
+        edit_json("generation_config.json", suppress_tokens=[130]),
+        r"suppress_tokens=\[130\] is not supported",
+    ),
+    "tokens that are banned at the start": (
+        edit_json("generation_config.json", begin_suppress_tokens=[7]),
+        r"begin_suppress_tokens=\[7\] is not supported",
+    ),
+    "several ends": (
+        edit_json("generation_config.json", eos_token_id=[3, 7]),
+        "eos_token_id: Input should be a valid integer",
     ),
     "no SentencePiece model": (
         lambda folder: (folder / "target.spm").write_bytes(b"\xff" * 50),
@@ -201,7 +257,8 @@ def test_the_bias_may_be_missing(folder, original, tmp_path):
     without("final_logits_bias")(folder)
     imported = HFMarian().read(folder)
     assert not imported.config.logits_bias
-    edit_json("config.json", decoder_start_token_id=0)(folder)  # as in published models
+    # As in published models.
+    edit_json("generation_config.json", decoder_start_token_id=0, suppress_tokens=None)(folder)
     imported = HFMarian().read(folder)
     assert imported.config.logits_bias and imported.config.begin_embedding == "own"
     bias = dict(imported.weights)["logits_bias"]
@@ -281,3 +338,43 @@ def test_a_shared_embedding_needs_one_vocabulary(tmp_path):
     write_random_model(tmp_path / "ours", (models[0], other[1]), tied_embeddings="all")
     with pytest.raises(ValueError, match=r"needs the same pieces in source\.spm"):
         convert_model(tmp_path / "ours", "hf", tmp_path / "theirs")
+
+
+def test_generation(folder):
+    """Banned ids have no share of the softmax, and `generation_config.json` wins."""
+    edit_json("config.json", num_beams=6, suppress_tokens=[8])(folder)
+    edit_json(
+        "generation_config.json", bad_words_ids=[[7], [0], [3]], suppress_tokens=[0, 9],
+        eos_token_id=[3], num_beams=4, no_repeat_ngram_size=3, decoder_start_token_id=5,
+    )(folder)  # fmt: skip
+    imported = HFMarian().read(folder)
+    assert imported.notes == (
+        "the original's search has no_repeat_ngram_size=3; options of a search are no part of a "
+        "model here, but given for each translation",
+    )
+    weights = dict(imported.weights)
+    theirs = open_tensors(folder / "model.safetensors")["model.shared.weight"]
+    np.testing.assert_array_equal(weights["target_embedding/embeddings"][2], theirs[5])
+    banned = np.flatnonzero(weights["logits_bias"] == -100)
+    np.testing.assert_array_equal(weights["target_embedding/embeddings"][banned], theirs[[7, 9]])
+
+
+def test_defaults(folder):
+    """Of `MarianConfig`, which `tests/parity/test_hf_defaults.py` compares."""
+    names = ("activation_function", "attention_dropout", "max_position_embeddings")
+    edit_json("config.json", **dict.fromkeys(names))(folder)
+    config = HFMarian().read(folder).config
+    assert (config.activation, config.attention_dropout_rate, config.max_length) == (
+        "gelu", 0.0, 1024,
+    )  # fmt: skip
+
+
+def test_embeddings_that_are_not_scaled(folder, original):
+    """Their matrix is divided by the scale, and the logits get a copy."""
+    edit_json("config.json", scale_embedding=None)(folder)
+    imported = HFMarian().read(folder)
+    assert imported.config.tied_embeddings == "inputs"
+    unscaled, scaled = dict(imported.weights), dict(HFMarian().read(original).weights)
+    name = "target_embedding/embeddings"
+    np.testing.assert_allclose(unscaled[name] * np.sqrt(32), scaled[name], rtol=1e-6)
+    np.testing.assert_array_equal(unscaled["logits_projection/kernel"], scaled[name].T)

@@ -209,4 +209,5 @@ def test_what_the_format_cannot_hold(tmp_path, setting):
     with pytest.raises(ValueError, match=message) as error:
         convert_model(tmp_path / "ours", "marian", tmp_path / "theirs")
     assert "\n" not in str(error.value)
+    assert ("MarianMTModel (OPUS-MT)" in str(error.value)) == (setting == "positions")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ours"]
