@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from tf_transformer.known_names import missing_attribute
 from tf_transformer.registration import import_public
 
 if TYPE_CHECKING:  # gives editors and type checkers the real names
@@ -14,7 +15,7 @@ else:  # hidden from type checkers, which would otherwise accept any name of thi
     def __getattr__(name: str) -> Any:
         """Imports a public name on first use, so that the client loads no TensorFlow."""
         if name not in _MODULES:
-            raise AttributeError(f"module 'export' has no attribute {name!r}")
+            raise missing_attribute(__name__, name, __all__)
         return getattr(import_public(f"export.{_MODULES[name]}"), name)
 
 
@@ -30,4 +31,4 @@ __all__ = ["Client", "MarkupTranslator", "ServedTranslator", "export_task", "exp
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -31,8 +31,9 @@ def test_custom_fit_learns_to_reverse():
 
 
 @pytest.mark.slow
-def test_custom_fit_runs():
+def test_custom_fit_runs(recwarn):
     assert 0 <= load_example("custom_fit").main(steps=20) <= 1
+    assert not [warning for warning in recwarn if "shuffle" in str(warning.message)]
 
 
 def test_custom_fit_is_short():

@@ -3,6 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tf_transformer.known_names import missing_attribute
 from tf_transformer.registration import register, register_with_keras
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ else:  # hidden from type checkers, for which every name would exist in this pac
     def __getattr__(name: str) -> Any:
         """Imports a public name on first use, so that `--help` need not import TensorFlow."""
         if name not in _MODULES:
-            raise AttributeError(f"module 'tf_transformer' has no attribute {name!r}")
+            raise missing_attribute(__name__, name, __all__)
         register()
         return getattr(importlib.import_module(f"tf_transformer.{_MODULES[name]}"), name)
 
@@ -146,7 +147,7 @@ __version__ = "0.1.0"
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 register_with_keras()

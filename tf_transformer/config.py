@@ -1,7 +1,6 @@
 """The sizes and switches of a Transformer, checked."""
 
 import dataclasses
-import difflib
 from typing import Any, NamedTuple
 
 from tf_transformer.config_checks import (
@@ -29,16 +28,12 @@ from tf_transformer.config_checks import (
     check_relations,
 )
 from tf_transformer.errors import InputError
+from tf_transformer.known_names import check_names, nearest, suggest_fields
 from tf_transformer.presets import PRESETS
 from tf_transformer.printable import shown
 
 
-def nearest(name: str, known: Any) -> str:
-    """Returns `"; did you mean 'x'?"` for the known name closest to `name`, or an empty string."""
-    matches = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean '{matches[0]}'?" if matches else ""
-
-
+@suggest_fields("setting of one side")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SideConfig:
     """Per-side overrides for the encoder or the decoder; None means the model's value.
@@ -72,6 +67,7 @@ class ResolvedSide(NamedTuple):
     layer_history: Switch
 
 
+@suggest_fields("setting of the model")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
     """The settings that determine the weights and the equations of a model.
@@ -213,10 +209,6 @@ class TransformerConfig:
                 f"`name` must be one of {tuple(PRESETS)}. Received: preset {shown(name)}"
                 + nearest(name, PRESETS)
             )
-        known = {field.name for field in dataclasses.fields(cls)}
-        for key in overrides:
-            if key not in known:
-                raise InputError(f"Unknown setting of the model: {shown(key)}{nearest(key, known)}")
         return cls(
             source_vocab_size=source_vocab_size,
             target_vocab_size=target_vocab_size,
@@ -270,10 +262,9 @@ def _side_config(name: str, value: Any) -> SideConfig:
         raise InputError(
             f"`{name}` must hold settings of one side. Received: {name}={shown(value)}"
         )
-    known = {field.name for field in dataclasses.fields(SideConfig)}
-    for key in value:
-        if key not in known:
-            raise InputError(
-                f"Unknown setting of the model: {shown(f'{name}.{key}')}{nearest(str(key), known)}"
-            )
+    check_names(
+        (f"{name}.{key}" for key in value),
+        (f"{name}.{field.name}" for field in dataclasses.fields(SideConfig)),
+        "setting of the model",
+    )
     return SideConfig(**value)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from tf_transformer.known_names import missing_attribute
 from tf_transformer.registration import import_public
 
 if TYPE_CHECKING:  # gives editors and type checkers the real names
@@ -26,7 +27,7 @@ else:  # hidden from type checkers, which would otherwise accept any name of thi
     def __getattr__(name: str) -> Any:
         """Imports a public name on first use, so that `import training` loads no TensorFlow."""
         if name not in _MODULES:
-            raise AttributeError(f"module 'training' has no attribute {name!r}")
+            raise missing_attribute(__name__, name, __all__)
         return getattr(import_public(_MODULES[name]), name)
 
 
@@ -68,4 +69,4 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

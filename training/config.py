@@ -8,6 +8,7 @@ import pydantic
 from tf_transformer.config import TransformerConfig
 from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY
 from tf_transformer.errors import InputError
+from tf_transformer.known_names import suggest_fields
 from tf_transformer.presets import PRESETS
 from tf_transformer.storage.adapter_file import LARGEST_ALPHA, LARGEST_RANK
 
@@ -27,6 +28,7 @@ else:
 _STRICT = pydantic.ConfigDict(extra="forbid")
 
 
+@suggest_fields("setting")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyConfig:
     """Settings of the SentencePiece vocabulary.
@@ -64,6 +66,7 @@ class VocabularyConfig:
     target_vectors: str | None = None
 
 
+@suggest_fields("setting")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Phase:
     """The shares of several prepared corpora in the batches from a step on.
@@ -79,6 +82,7 @@ class Phase:
     weights: list[Rate]
 
 
+@suggest_fields("setting")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoiseConfig:
     """Rates of noise in the text of training pairs, see `training.noise`.
@@ -108,6 +112,7 @@ class NoiseConfig:
         return any(dataclasses.astuple(self))
 
 
+@suggest_fields("setting")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """Settings that turn text into batches.
@@ -139,6 +144,7 @@ class DataConfig:
     noise: NoiseConfig = dataclasses.field(default_factory=NoiseConfig)
 
 
+@suggest_fields("setting")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OptimizationConfig:
     """Settings of the optimizer, the loss and the checkpoints.
@@ -191,6 +197,7 @@ class OptimizationConfig:
     frozen: list[str] = dataclasses.field(default_factory=list)
 
 
+@suggest_fields("setting")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ValidationConfig:
     """Settings of validation and monitoring; none of them changes the weights of an update.
@@ -226,6 +233,7 @@ class ValidationConfig:
     histograms: bool = False
 
 
+@suggest_fields("setting")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LoraConfig:
     """Settings of LoRA: matrices of low rank are trained instead of the model's weights.
@@ -245,6 +253,7 @@ class LoraConfig:
     targets: list[str] = dataclasses.field(default_factory=lambda: ["*/layer_*"])
 
 
+@suggest_fields("setting")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """All settings of a training run, nested as in the YAML file.

@@ -10,9 +10,10 @@ from typing import Any
 
 import pydantic
 
-from tf_transformer.config import SideConfig, TransformerConfig, nearest
+from tf_transformer.config import SideConfig, TransformerConfig
 from tf_transformer.config_checks import check_field
 from tf_transformer.errors import InputError
+from tf_transformer.known_names import nearest
 from tf_transformer.presets import PRESETS
 from tf_transformer.printable import printable, shown
 from tf_transformer.storage.plain_yaml import read_yaml

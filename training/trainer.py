@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.errors import InputError
+from tf_transformer.known_names import suggest_arguments
 from tf_transformer.storage.files import locked
 from tf_transformer.storage.model_dir import CONFIG_NAME, read_tokenizers
 from tf_transformer.text.text_file import TextFile
@@ -44,6 +45,7 @@ _log = logging.getLogger(__name__)
 Text = TextFile | str | os.PathLike
 
 
+@suggest_arguments
 def train(
     config: TrainingConfig,
     *,

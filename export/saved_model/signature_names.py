@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from tf_transformer.errors import InputError
+from tf_transformer.known_names import nearest
 
 SIGNATURES = (
     *("serving_default", "translate_options", "nbest", "nbest_options", "align", "align_options"),
@@ -47,6 +48,7 @@ def expand_signatures(names: Collection[str], added: Collection[str] = ()) -> li
         if name not in known:
             raise InputError(
                 f"Unknown signature. Expected one of {', '.join(known)}. Received: {name!r}"
+                + nearest(name, known)
             )
     expanded = [name for given in names for name in (default if given == ALL else [given])]
     return list(dict.fromkeys(expanded))

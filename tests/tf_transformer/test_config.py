@@ -329,7 +329,9 @@ def test_unknown_setting():
     message = "Unknown setting of the model: 'num_head'; did you mean 'num_heads'?"
     with pytest.raises(ValueError, match=re.escape(message)):
         TransformerConfig.preset("tiny", **VOCABULARIES, num_head=4)
-    with pytest.raises(ValueError, match=r"Unknown setting of the model: 'xyzzy'$"):
+    with pytest.raises(
+        ValueError, match=r"Unknown setting of the model: 'xyzzy'. Known are source_"
+    ):
         TransformerConfig.preset("tiny", **VOCABULARIES, xyzzy=4)
 
 
@@ -384,7 +386,7 @@ def test_sides_of_two_widths_share_nothing():
         (dict(decoder={"cross_num_heads": 7}), "`decoder.cross_num_heads` must divide `d_model`"),
         (dict(encoder={"d_ff": 0}), "`encoder.d_ff` must be greater than or equal to 1"),
         (dict(encoder={"norm_position": "mid"}), "`encoder.norm_position` must be 'post' or 'pre'"),
-        (dict(encoder={"heads": 4}), "'encoder.heads'; did you mean 'num_heads'?"),
+        (dict(encoder={"heads": 4}), "'encoder.heads'; did you mean 'encoder.num_heads'?"),
         (dict(encoder=4), "`encoder` must hold settings of one side. Received: encoder=4"),
         (dict(final_norm="yes"), "`final_norm` must be a valid boolean"),
         (dict(layer_history=1), "`layer_history` must be a valid boolean"),

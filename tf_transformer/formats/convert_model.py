@@ -4,7 +4,6 @@ import os
 import pathlib
 from collections.abc import Callable
 
-from tf_transformer.config import nearest
 from tf_transformer.errors import InputError
 from tf_transformer.formats.format_names import WEIGHT_DTYPES
 from tf_transformer.formats.keras_hub.writer import write_keras_hub
@@ -13,6 +12,7 @@ from tf_transformer.formats.writers.ctranslate2_writer import write_ctranslate2
 from tf_transformer.formats.writers.hf_writer import write_hf
 from tf_transformer.formats.writers.litert_writer import write_litert
 from tf_transformer.formats.writers.marian_writer import write_marian
+from tf_transformer.known_names import nearest
 from tf_transformer.printable import shown
 from tf_transformer.storage.model_dir import check_model_dir, read_config
 from tf_transformer.storage.new_folder import check_new_folder, new_folder

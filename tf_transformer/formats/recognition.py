@@ -3,7 +3,6 @@
 import pathlib
 from collections.abc import Iterator
 
-from tf_transformer.config import nearest
 from tf_transformer.errors import InputError
 from tf_transformer.formats.checkpoints.fairseq import Fairseq
 from tf_transformer.formats.checkpoints.opennmt_py import OpenNMTPy
@@ -15,6 +14,7 @@ from tf_transformer.formats.hf.marian import HFMarian
 from tf_transformer.formats.imported_model import ModelFormat
 from tf_transformer.formats.keras_hub.reader import KerasHub
 from tf_transformer.formats.marian.reader import Marian
+from tf_transformer.known_names import nearest
 from tf_transformer.printable import shown
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.regular_files import regular_size

@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from tf_transformer.known_names import missing_attribute
 from tf_transformer.registration import register_hub
 
 if importlib.util.find_spec("keras_hub") is None:
@@ -19,7 +20,7 @@ else:  # hidden from type checkers, for which every name would exist in this pac
     def __getattr__(name: str) -> Any:
         """Imports a public name, and with it KerasHub, on first use."""
         if name not in _MODULES:
-            raise AttributeError(f"module 'tf_transformer.hub' has no attribute {name!r}")
+            raise missing_attribute(__name__, name, __all__)
         register_hub()
         return getattr(importlib.import_module(f"tf_transformer.hub.{_MODULES[name]}"), name)
 
@@ -40,4 +41,4 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -48,6 +48,21 @@ class _HiddenStates(keras.layers.Layer):
         return {"encoder_sequence_output": memory, "decoder_sequence_output": hidden}
 
 
+def check_dtypes(inputs: Any) -> None:
+    """Checks that ids are integers, and padding masks integers or boolean; Keras would cast them.
+
+    Args:
+        inputs: the dictionary of inputs of a `TransformerBackbone`.
+
+    Raises:
+        InputError: an input has another dtype.
+    """
+    for name, tensor in inputs.items() if isinstance(inputs, Mapping) else ():
+        dtype = keras.backend.standardize_dtype(tensor.dtype)
+        if not dtype.startswith(("int", "uint")) and (dtype, name[8:]) != ("bool", "padding_mask"):
+            raise InputError(f"`{name}` must be integers. Received: {dtype}")
+
+
 def ids_of_side(inputs: Mapping[str, Any], side: str) -> Any:
     """Returns the ids of a side, with the pad id wherever the padding mask is 0.
 
@@ -141,6 +156,10 @@ class TransformerBackbone(keras_hub.models.Backbone):
         }
         outputs = _HiddenStates(transformer, name="hidden_states")(inputs)
         super().__init__(inputs, outputs, **arguments)
+
+    def call(self, inputs, training=None, mask=None, **options):
+        check_dtypes(inputs)
+        return super().call(inputs, training=training, mask=mask, **options)
 
     def get_config(self):
         self.transformer.check_not_quantized()  # its weights have no description

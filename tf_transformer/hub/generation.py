@@ -146,8 +146,8 @@ def _split_inputs(inputs):
 
 def _text_list(texts, name):
     """Returns texts as a list, and whether they are a single one."""
-    if isinstance(texts, np.ndarray | tf.Tensor):
-        texts = np.asarray(texts).tolist()
+    if isinstance(texts, np.ndarray | tf.Tensor) and not np.ndim(texts):
+        texts = np.asarray(texts).item()
     if isinstance(texts, str | bytes):
         return [texts], True
     return list_of_texts(texts, name), False

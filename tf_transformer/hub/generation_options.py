@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import keras_hub
 import numpy as np
 
-from tf_transformer.config import nearest
 from tf_transformer.decoding.beam_search import check_search_arguments
 from tf_transformer.decoding.search_options import (
     DEFAULT_BEAM_SIZE,
@@ -15,6 +14,7 @@ from tf_transformer.decoding.search_options import (
     RowOption,
 )
 from tf_transformer.errors import InputError
+from tf_transformer.known_names import check_names
 from tf_transformer.printable import shown
 
 _SEARCH = {option.name: option for option in SEARCH_OPTIONS}
@@ -85,9 +85,7 @@ class RowOptions(NamedTuple):
         """
         given = {name: value for name, value in given.items() if value is not None}
         known = _SEARCH | _SAMPLING
-        for name in given:
-            if name not in known:
-                raise InputError(f"Unknown option: {shown(name)}{nearest(str(name), known)}")
+        check_names(given, known)
         kinds = {name in _SAMPLING for name in given if name != "max_length"}
         if len(kinds) > 1:
             raise InputError(

@@ -223,19 +223,36 @@ def _check_length(argument, length):
         )
 
 
+def check_parts(given: Mapping[str, Any]) -> None:
+    """Checks that sources and targets are there.
+
+    Args:
+        given: `encoder_text` and `decoder_text`, or the arguments `x` and `y`.
+
+    Raises:
+        InputError: one is missing.
+    """
+    if "x" in given and given.get("y") is None:
+        raise InputError("`y` must be the targets if `x` are the sources. Received: y=None")
+    if "x" not in given and {"encoder_text", "decoder_text"} - set(given):
+        raise InputError(
+            "`x` must be a dictionary with the keys encoder_text and decoder_text. "
+            f"Received: {sorted(given)}"
+        )
+
+
 def _texts(x, y):
     """Returns sources and targets as tensors of strings."""
-    if isinstance(x, Mapping):
-        missing = {"encoder_text", "decoder_text"} - set(x)
-        if missing:
-            raise InputError(
-                "`x` must be a dictionary with the keys encoder_text and decoder_text. "
-                f"Received: {sorted(x)}"
-            )
-        x, y = x["encoder_text"], x["decoder_text"]
-    elif y is None:
-        raise InputError("`y` must be the targets if `x` are the sources. Received: y=None")
-    return tf.convert_to_tensor(x, tf.string), tf.convert_to_tensor(y, tf.string)
+    given = x if isinstance(x, Mapping) else {"x": x, "y": y}
+    check_parts(given)
+    names = ("encoder_text", "decoder_text") if isinstance(x, Mapping) else ("x", "y")
+    sources, targets = (tf.convert_to_tensor(given[name], tf.string) for name in names)
+    if not sources.shape.is_compatible_with(targets.shape):
+        raise InputError(
+            "there must be as many targets as sources. Received: the shapes "
+            f"{tuple(sources.shape)} and {tuple(targets.shape)}"
+        )
+    return sources, targets
 
 
 def _side(side, ids):

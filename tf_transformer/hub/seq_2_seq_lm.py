@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.errors import InputError
-from tf_transformer.hub.backbone import TransformerBackbone
+from tf_transformer.hub.backbone import TransformerBackbone, check_dtypes
 from tf_transformer.hub.generation import TextGenerators
 from tf_transformer.hub.generation_options import options_of_sampler
 from tf_transformer.hub.preprocessor import TransformerSeq2SeqLMPreprocessor
@@ -235,6 +235,10 @@ class TransformerSeq2SeqLM(TrainedOnText):
             sampler="beam" if _is_auto(sampler) else sampler,
             **{"jit_compile": False} | kwargs,
         )
+
+    def call(self, inputs, training=None, mask=None, **options):
+        check_dtypes(inputs)
+        return super().call(inputs, training=training, mask=mask, **options)
 
     def preprocess_samples(self, x, y=None, sample_weight=None):
         if self.preprocessor is not None:

@@ -1,13 +1,17 @@
 """Training of the task on pairs of strings."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import keras
 import keras_hub
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.errors import InputError
+from tf_transformer.hub.preprocessor import check_parts
 from tf_transformer.hub.traced_weights import TracedWeights
+from tf_transformer.text.texts import list_of_texts
 
 
 class TrainedOnText(keras_hub.models.Seq2SeqLM):
@@ -37,11 +41,18 @@ class TrainedOnText(keras_hub.models.Seq2SeqLM):
             sample_weight: weight of each pair.
             validation_data: a tuple of `x`, `y` and `sample_weight`, or a dataset.
             **kwargs: those of `keras.Model.fit`.
+
+        Raises:
+            InputError: texts are missing or no strings, or there are not equally many sources,
+                targets and weights.
         """
         if self.preprocessor is not None:
             if isinstance(validation_data, tuple | list | Mapping):
                 inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
+                inputs, labels = text_tensors(inputs, labels, weights)
                 validation_data = _batches(inputs, labels, weights, batch_size)
+            if _is_text(x):
+                x, y = text_tensors(x, y, sample_weight)
             if _is_text(x) and not kwargs.get("validation_split"):
                 x = _batches(x, y, sample_weight, batch_size, kwargs.get("shuffle", True))
                 y = sample_weight = batch_size = None
@@ -53,6 +64,7 @@ class TrainedOnText(keras_hub.models.Seq2SeqLM):
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """Computes loss and metrics on the data that `fit` takes."""
         if self.preprocessor is not None and _is_text(x):
+            x, y = text_tensors(x, y, sample_weight)
             x = _batches(x, y, sample_weight, batch_size)
             y = sample_weight = batch_size = None
         return super().evaluate(x, y, batch_size, sample_weight, **kwargs)
@@ -69,6 +81,32 @@ class TrainedOnText(keras_hub.models.Seq2SeqLM):
 
 def _is_text(x):
     return isinstance(x, Mapping | list | tuple | np.ndarray | tf.Tensor)
+
+
+def text_tensors(x: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Any]:
+    """Returns sources and targets as tensors of strings, in the form that they are given in.
+
+    Args:
+        x: the sources, or a dictionary of `encoder_text` and `decoder_text`.
+        y: the targets, if `x` are the sources.
+        sample_weight: weight of each pair, or None.
+
+    Raises:
+        InputError: texts are missing or no strings, or there are not equally many of all.
+    """
+    given = dict(x) if isinstance(x, Mapping) else {"x": x, "y": y}
+    check_parts(given)
+    texts = {name: list_of_texts(part, name) for name, part in given.items()}
+    sizes = {name: len(part) for name, part in texts.items()}
+    if sample_weight is not None:
+        sizes["sample_weight"] = len(sample_weight)
+    if len(set(sizes.values())) > 1 or 0 in sizes.values():
+        received = ", ".join(f"{size} in {name}" for name, size in sizes.items())
+        raise InputError(
+            f"there must be as many targets as sources, and at least one. Received: {received}"
+        )
+    tensors = {name: tf.constant(part, tf.string) for name, part in texts.items()}
+    return (tensors, y) if isinstance(x, Mapping) else (tensors["x"], tensors["y"])
 
 
 def _batches(x, y, sample_weight, batch_size, shuffle=False):

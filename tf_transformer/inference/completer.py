@@ -14,6 +14,7 @@ from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.static_search import StaticDecoder, StaticSearch
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
+from tf_transformer.known_names import check_names, keywords, suggest_arguments
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.printable import shown
 from tf_transformer.quantization.int8 import is_quantized
@@ -65,6 +66,7 @@ class Completer(tf.Module):
             and `xla` is "on".
     """
 
+    @suggest_arguments
     def __init__(
         self,
         model: LanguageModel,
@@ -112,6 +114,7 @@ class Completer(tf.Module):
             InputError: not a valid model directory, not that of a language model, or an argument is
                 out of range.
         """
+        check_names(options, [*keywords(cls), *keywords(cls.load)])
         model, _, tokenizer = load_for_decoding(pathlib.Path(model_dir), dtype)
         return cls(model, tokenizer, **options)
 

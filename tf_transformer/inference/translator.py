@@ -15,6 +15,7 @@ from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
+from tf_transformer.known_names import check_names, keywords
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.printable import shown
@@ -93,6 +94,7 @@ class Translator(tf.Module):
         **search_arguments: Any,
     ):
         super().__init__(name="translator")
+        check_names(search_arguments, self._option_names())
         self.search = TranslationSearch(
             model, end_ids=target_tokenizer.end_ids(end_pieces), **search_arguments
         )
@@ -115,6 +117,13 @@ class Translator(tf.Module):
             input_signature=[tf.TensorSpec([None], tf.string)],
             autograph=False,
         )
+
+    @classmethod
+    def _option_names(cls) -> list[str]:
+        """Returns the names of all options of the class and its search."""
+        classes = [each for each in cls.__mro__ if issubclass(each, Translator)]
+        names = keywords(*classes, TranslationSearch)
+        return [name for name in names if name != "end_ids"]  # they come from `end_pieces`
 
     @classmethod
     def load(
@@ -142,7 +151,13 @@ class Translator(tf.Module):
                 ensemble do not fit together, the shortlist belongs to another model, or an argument
                 is out of range.
         """
+        check_names(options, [*cls._option_names(), *keywords(cls.load)])
         given = [model_dir] if isinstance(model_dir, str | os.PathLike) else model_dir
+        if not isinstance(given, Sequence) or not given:
+            raise InputError(
+                "`model_dir` must be the path of a model directory, or a list of several. "
+                f"Received: {shown(model_dir)}"
+            )
         weights = None if ensemble_weights is None else tuple(ensemble_weights)
         adapter = None if adapter is None else pathlib.Path(adapter)
         models = TrainedModels(tuple(map(pathlib.Path, given)), weights, adapter)
@@ -160,8 +175,8 @@ class Translator(tf.Module):
         """Returns the `num_best` translations of each sentence, best first.
 
         Args:
-            sentences: strings, or their UTF-8 bytes. For many sentences, use `translate_lines`,
-                which returns translations earlier.
+            sentences: strings, or their UTF-8 bytes, in a list, an array or a tensor. For many
+                sentences, use `translate_lines`, which returns translations earlier.
 
         Raises:
             InputError: `sentences` is no list of strings, a sentence lacks the language tag that

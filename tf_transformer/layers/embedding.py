@@ -32,6 +32,7 @@ class TokenEmbedding(keras.layers.Layer):
         `(batch, length, d_model)` float32.
 
     Raises:
+        InputError: the ids are no integers.
         tf.errors.InvalidArgumentError: an id is out of range, with TensorFlow on the CPU and
             without XLA. Ids are not checked elsewhere; a GPU returns zeros for them.
 
@@ -96,6 +97,7 @@ class TokenEmbedding(keras.layers.Layer):
             self.table = table
 
     def call(self, ids):
+        _check_dtype(ids)
         if self.table is not None:
             return self.table.look_up(ids, math.sqrt(self.d_model))
         return _look_up(self.embeddings, ids) * math.sqrt(self.d_model)
@@ -104,6 +106,7 @@ class TokenEmbedding(keras.layers.Layer):
         return (*ids_shape, self.d_model)
 
     def compute_output_spec(self, ids):
+        _check_dtype(ids)
         return keras.KerasTensor(self.compute_output_shape(ids.shape), "float32")
 
     def logits(self, hidden):
@@ -116,6 +119,11 @@ class TokenEmbedding(keras.layers.Layer):
 
     def get_config(self):
         return super().get_config() | {"vocab_size": self.vocab_size, "d_model": self.d_model}
+
+
+def _check_dtype(ids):
+    if (dtype := keras.backend.standardize_dtype(ids.dtype)) not in ("int16", "int32", "int64"):
+        raise InputError(f"ids must be integers, such as int32. Received: {dtype}")
 
 
 def _look_up(table, ids):

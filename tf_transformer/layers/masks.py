@@ -164,9 +164,10 @@ class MaskedLayer(CompositeLayer):
     computes the shape of a layer's output; this class checks the masks there, too.
     """
 
-    def masks_of_call(self, inputs, attention_mask=None, *_, **__):
+    def masks_of_call(self, inputs, *arguments, **options):
         """Returns the masks of a call, each with the inputs that are its queries and its keys."""
-        return [(attention_mask, inputs, inputs)]
+        mask = arguments[0] if arguments else options.get("attention_mask")
+        return [(mask, inputs, inputs)]
 
     def compute_output_spec(self, *arguments, **options):
         for mask, queries, keys in self.masks_of_call(*arguments, **options):

@@ -18,8 +18,9 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tf_transformer.config import TransformerConfig, nearest
+from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
+from tf_transformer.known_names import nearest
 from tf_transformer.printable import shown
 from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.new_folder import check_new_folder, new_folder
@@ -155,6 +156,11 @@ def read_config(model_dir: pathlib.Path) -> TransformerConfig:
         InputError: not a model directory, one of another format version, or settings are invalid.
     """
     path = model_dir / CONFIG_NAME
+    if model_dir.is_file():
+        hint = f"give its folder, {model_dir.parent}"
+        if model_dir.suffix == ".keras":
+            hint = "load it by `keras.models.load_model`, and write a directory by `save_model`"
+        raise InputError(f"{model_dir} is not a model directory but a file; {hint}")
     try:
         description = read_json(path)
     except FileNotFoundError as error:
@@ -334,7 +340,8 @@ def save_model(
     model_dir = pathlib.Path(model_dir)
     check_new_folder(model_dir)
     with new_folder(model_dir) as folder:
-        write_config_and_tokenizers(folder, config, source, target)
+        source = None if source_tokenizer is None else source_tokenizer.model
+        write_config_and_tokenizers(folder, config, source, target_tokenizer.model)
         write_weights(folder, model)
 
 
@@ -364,7 +371,6 @@ def _model_to_save(side: str, tokenizer: Any, size: int | None) -> bytes:
             f"`{name}` must have as many pieces as the model's {side}_vocab_size={size}. "
             f"Received: {tokenizer.vocab_size}"
         )
-    return tokenizer.model
 
 
 def load_for_decoding(

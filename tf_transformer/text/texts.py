@@ -1,6 +1,7 @@
 """The type check of arguments that are lists of strings."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tf_transformer.errors import InputError
 
@@ -9,27 +10,31 @@ def list_of_texts(texts: Iterable[str | bytes], name: str) -> list[str | bytes]:
     """Checks texts and returns them as a list.
 
     Args:
-        texts: strings, or their UTF-8 bytes.
+        texts: strings, or their UTF-8 bytes: a list or another iterable with an order, an array of
+            NumPy, or an eager tensor.
         name: name of the argument, for the error message.
 
     Raises:
-        InputError: `texts` is a single string or not iterable, or an entry is not a string.
+        InputError: `texts` is a single string, a dictionary, a set or not iterable, has several
+            axes, or an entry is not a string.
     """
-    if isinstance(texts, str | bytes):
-        raise InputError(
-            f"`{name}` must be a list of strings. Received: a single string, {texts[:40]!r}. Put "
-            "it into a list"
-        )
+    expected = f"`{name}` must be a list of strings. Received:"
+    values: Any = texts
+    if hasattr(values, "numpy"):  # a tensor, without importing TensorFlow
+        values = values.numpy()
+    if isinstance(values, str | bytes):
+        raise InputError(f"{expected} a single string, {values[:40]!r}. Put it into a list")
+    if isinstance(values, Mapping | set | frozenset):
+        raise InputError(f"{expected} {type(texts).__name__}. Give its texts as a list")
+    if hasattr(values, "tolist") and hasattr(values, "shape"):  # an array
+        if len(values.shape) != 1:
+            raise InputError(f"{expected} {type(texts).__name__} of the shape {values.shape}")
+        values = values.tolist()
     try:
-        texts = list(texts)
-    except TypeError as error:  # for example, of a scalar tensor
-        raise InputError(
-            f"`{name}` must be a list of strings. Received: {type(texts).__name__}"
-        ) from error
-    for index, text in enumerate(texts):
+        listed = list(values)
+    except TypeError as error:  # for example, of a symbolic tensor
+        raise InputError(f"{expected} {type(texts).__name__}") from error
+    for index, text in enumerate(listed):
         if not isinstance(text, str | bytes):
-            raise InputError(
-                f"`{name}` must be a list of strings. Received: {type(text).__name__} at index "
-                f"{index}"
-            )
-    return texts
+            raise InputError(f"{expected} {type(text).__name__} at index {index}")
+    return listed

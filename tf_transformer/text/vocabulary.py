@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import sentencepiece
 
-from tf_transformer.config import nearest
 from tf_transformer.errors import InputError
+from tf_transformer.known_names import nearest
 from tf_transformer.printable import shown
 from tf_transformer.text.language_tags import is_tag, languages_of
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID

@@ -3,8 +3,8 @@
 import dataclasses
 import math
 
-from tf_transformer.config import nearest
 from tf_transformer.errors import InputError
+from tf_transformer.known_names import nearest
 from tf_transformer.printable import printable
 from training.config import NoiseConfig
 

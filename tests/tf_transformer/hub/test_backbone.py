@@ -13,7 +13,7 @@ import pytest
 from tests.tf_transformer.hub.tasks import CONFIGS, backbone_inputs, make_backbone
 from tf_transformer import Transformer, TransformerConfig
 from tf_transformer.errors import InputError
-from tf_transformer.hub import TransformerBackbone
+from tf_transformer.hub import TransformerBackbone, TransformerSeq2SeqLM
 from tf_transformer.storage.model_dir import WEIGHTS_NAME, write_weights
 
 SOURCE = np.array([[5, 6, 7, 3], [9, 4, 3, 0]], "int32")
@@ -64,6 +64,27 @@ def test_padding_masks_of_another_shape_than_the_ids(backbone, mask):
     message = rf"a padding mask must .*, here \(2, 4\)\. Received: {re.escape(str(mask.shape))}"
     with pytest.raises(InputError, match=message):
         backbone(INPUTS | {"encoder_padding_mask": mask})
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_inputs_that_are_no_integers(backbone, name):
+    """Keras would round them, and read a bias of 0 and -1e9 as its inverse."""
+    inputs = INPUTS | {name: INPUTS[name].astype("float32")}
+    task = TransformerSeq2SeqLM(backbone)
+    task.compile()
+    for call in (
+        lambda: backbone(inputs),
+        lambda: task(inputs),
+        lambda: task.fit(inputs, TARGET, verbose=0),
+    ):
+        with pytest.raises(InputError, match=f"`{name}` must be integers. Received: float32"):
+            call()
+    if name.endswith("mask"):
+        boolean = INPUTS | {name: INPUTS[name].astype(bool)}
+        np.testing.assert_array_equal(
+            backbone(boolean)["decoder_sequence_output"],
+            backbone(INPUTS)["decoder_sequence_output"],
+        )
 
 
 def test_dropout_is_that_of_training(backbone):

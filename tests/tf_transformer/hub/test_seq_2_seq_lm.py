@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -19,6 +20,7 @@ from tests.tf_transformer.storage.test_model_dir import (
     make_model,
 )
 from tf_transformer import LabelSmoothedCrossEntropy
+from tf_transformer.errors import InputError
 from tf_transformer.hub import (
     TransformerBackbone,
     TransformerSeq2SeqLM,
@@ -314,6 +316,50 @@ def test_a_step_is_that_of_this_project():
     assert task.train_on_batch(SOURCES, TARGETS)[0] == pytest.approx(expected, rel=1e-5)
     for weight, other in zip(task.weights, model.weights, strict=True):
         np.testing.assert_allclose(weight, other, rtol=1e-4, atol=1e-5)
+
+
+EQUAL = "there must be as many targets as sources, and at least one. Received: "
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((["a", "b"], ["c"]), EQUAL + "2 in x, 1 in y"),
+        (({"encoder_text": ["a", "b"], "decoder_text": ["c"]},), EQUAL + "2 in encoder_text"),
+        (([], []), EQUAL + "0 in x, 0 in y"),
+        ((["a"], ["b"], None, [1.0, 2.0]), EQUAL + "1 in x, 1 in y, 2 in sample_weight"),
+        ((["a", "b"],), "`y` must be the targets if `x` are the sources. Received: y=None"),
+        (({"encoder_txt": ["a"], "decoder_text": ["b"]},), "`x` must be a dictionary with"),
+        ((["a", "b"], [1, 2]), "`y` must be a list of strings. Received: int at index 0"),
+        ((["a", None], ["b", "c"]), "`x` must be a list of strings. Received: NoneType at index 1"),
+        ((np.ones((2, 3)), ["b", "c"]), "`x` must be a list of strings. Received: ndarray"),
+        ((SOURCES, TARGETS, None, None, (["a", "b"], ["c"])), EQUAL + "2 in x, 1 in y"),
+    ],
+)  # fmt: skip
+def test_texts_that_do_not_fit(task, arguments, message):
+    """In one line, and by `evaluate`, too."""
+    message = f"^{re.escape(message)}"
+    with pytest.raises(InputError, match=message):
+        task.fit(*arguments, verbose=0)
+    if len(arguments) < 5:
+        with pytest.raises(InputError, match=message):
+            task.evaluate(*arguments, verbose=0)
+
+
+def test_unequal_batches(task):
+    with pytest.raises(InputError, match=r"there must be as many targets as sources\. Received"):
+        task.train_on_batch(["a", "b"], ["c"])
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}])
+def test_datasets_bring_no_warning_about_their_order(task, options, monkeypatch):
+    """Keras warns if `shuffle` is true, as it is by default."""
+    given = {}
+    monkeypatch.setattr(
+        keras_hub.models.Seq2SeqLM, "fit", lambda self, *_, **named: given.update(named)
+    )
+    task.fit(tf.data.Dataset.from_tensor_slices((SOURCES, TARGETS)).batch(2), **options)
+    assert given == {"shuffle": options.get("shuffle", False)}
 
 
 @pytest.mark.slow

@@ -224,6 +224,8 @@ def test_lists_of_any_kind_and_size(translator, sentences):
     assert all(type(text) is str for text in expected)
     assert translator(tuple(sentences[:3])) == expected
     assert translator(np.array(sentences[:3])) == expected
+    assert translator(tf.constant(sentences[:3])) == expected
+    assert len(list(translator.translate_lines(tf.constant(sentences[:3])))) == 3
     assert translator(text.encode() for text in sentences[:3]) == expected
     assert translator([]) == translator.n_best([]) == []
     assert translator([""]) == [""]
@@ -235,11 +237,11 @@ def test_lists_of_any_kind_and_size(translator, sentences):
         ("A man sleeps.", "`sentences` must be a list of strings.*single string, 'A man sleeps.'"),
         (b"A man sleeps.", "single string"),
         (["A man sleeps.", None], "Received: NoneType at index 1"),
-        (tf.constant(["A man sleeps."]), "Received: EagerTensor at index 0"),
-        (tf.constant("A man sleeps."), "Received: EagerTensor$"),
+        ({"A man sleeps.": 1}, r"Received: dict\. Give its texts as a list"),
+        (tf.constant("A man sleeps."), "single string"),
         (7, "Received: int$"),
     ],
-    ids=["string", "bytes", "None", "tensor", "scalar", "number"],
+    ids=["string", "bytes", "None", "dictionary", "scalar", "number"],
 )
 def test_what_is_no_list_of_strings_is_named(translator, sentences, message):
     with pytest.raises(ValueError, match=message):

@@ -9,7 +9,9 @@ import keras
 import numpy as np
 import pytest
 
-from tf_transformer import Tokenizer, Transformer, TransformerConfig
+from tf_transformer import Completer, Tokenizer, Transformer, TransformerConfig, Translator
+from tf_transformer.errors import InputError
+from tf_transformer.hub import TransformerSeq2SeqLM
 from tf_transformer.storage.files import replacing
 from tf_transformer.storage.model_dir import (
     load_model,
@@ -175,6 +177,31 @@ def test_not_a_model_directory(tmp_path):
         message = f"{path} is not a model directory: it has no config.json"
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("config.json", "give its folder, {folder}$"),
+        ("model.weights.h5", "give its folder, {folder}$"),
+        ("best.keras", "load it by `keras.models.load_model`, and write a directory by `save_mod"),
+    ],
+)
+def test_a_file_in_place_of_a_directory(model_dir, name, hint):
+    """In everything that loads a model."""
+    path = model_dir / name
+    path.touch()
+    message = f"^{path} is not a model directory but a file; {hint.format(folder=model_dir)}"
+    for load in (load_model, read_tokenizers, Translator.load, Completer.load,
+                 TransformerSeq2SeqLM.from_model_dir):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            load(path)
+
+
+@pytest.mark.parametrize("path", [None, 3, [], {}])
+def test_paths_that_are_none(path):
+    with pytest.raises(InputError, match="`model_dir` must be the path of a model directory, or a"):
+        Translator.load(path)
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, "2", None])

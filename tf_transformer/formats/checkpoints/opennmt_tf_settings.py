@@ -7,10 +7,10 @@ from typing import Any, Literal, NamedTuple
 
 import pydantic
 
-from tf_transformer.config import nearest
 from tf_transformer.config_checks import DropoutRate, Epsilon, NumHeads, Switch
 from tf_transformer.errors import InputError
 from tf_transformer.formats.checkpoints.opennmt_tf_weights import Architecture
+from tf_transformer.known_names import nearest
 from tf_transformer.printable import shown
 from tf_transformer.storage.regular_files import read_regular
 
