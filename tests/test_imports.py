@@ -250,6 +250,7 @@ TIERS = (
     {
         *("errors", "printable", "argument_types", "backend", "private_interfaces"),
         *("known_names", "config_checks", "presets", "config", "ensemble_config"),
+        *("import_hook", "tensorflow_messages"),
     },
     {"text"},
     {"layers", "word_alignment"},

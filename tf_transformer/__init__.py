@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.known_names import missing_attribute
 from tf_transformer.registration import register, register_with_keras
+from tf_transformer.tensorflow_messages import hide_messages
 
 if TYPE_CHECKING:
     from tf_transformer.config import SideConfig, TransformerConfig
@@ -150,4 +151,5 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
+hide_messages()
 register_with_keras()

@@ -15,6 +15,7 @@ from tf_transformer.command_line.standard_streams import (
 )
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
+from tf_transformer.tensorflow_messages import hide_messages
 
 # Messages can contain untrusted text, such as names of files.
 _MAX_MESSAGE_LENGTH = 4000
@@ -47,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         128 and the signal's number if a signal has ended the command, as 130 for Ctrl-C.
     """
     # TensorFlow's log reports every missing accelerator as an error. Real errors are exceptions.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    hide_messages("3")
     # Overrides keras.json, because the commands need TensorFlow.
     os.environ["KERAS_BACKEND"] = "tensorflow"
     open_standard_streams()

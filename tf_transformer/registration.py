@@ -6,10 +6,14 @@ client. So they are imported together with this package if Keras, or KerasHub, i
 and otherwise right after it.
 """
 
+import contextlib
+import functools
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
+
+from tf_transformer.import_hook import wrap_import
 
 # These modules import all other modules that register classes.
 _MODULES = (
@@ -65,43 +69,16 @@ def register_with_keras() -> None:
     for library, function in (("keras", register), ("keras_hub", register_hub)):
         if sys.modules.get(library) is not None:  # None blocks an import
             function()
-        elif library not in _awaited():  # it is after a reload
-            sys.meta_path.insert(0, _After(library, function))
+        else:
+            wrap_import(library, functools.partial(_then, function))
 
 
-def _awaited() -> set[str]:
-    """Returns the libraries after whose import classes are registered."""
-    return {finder.library for finder in sys.meta_path if isinstance(finder, _After)}
-
-
-class _After:
-    """A finder that delegates to the others and calls a function after a library is imported."""
-
-    def __init__(self, library: str, function: Callable[[], None]):
-        self.library = library
-        self._function = function
-
-    def find_spec(self, name, path=None, target=None):
-        if name != self.library:
-            return None
-        others = [finder for finder in sys.meta_path if finder is not self]
-        found = (finder.find_spec(name, path, target) for finder in others)
-        spec = next((spec for spec in found if spec is not None), None)
-        if spec is not None and spec.loader is not None:
-            self._extend(spec.loader)
-        return spec
-
-    def _extend(self, loader):
-        execute = loader.exec_module
-
-        def execute_and_register(module):
-            execute(module)
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-            if not _is_importing():
-                self._function()
-
-        loader.exec_module = execute_and_register
+@contextlib.contextmanager
+def _then(function: Callable[[], None]) -> Iterator[None]:
+    """Calls a function after an import that has not failed."""
+    yield
+    if not _is_importing():
+        function()
 
 
 def _is_importing() -> bool:

@@ -1,7 +1,6 @@
-"""Imports TensorFlow without its start-up messages, and with a notice that it is loading."""
+"""Imports TensorFlow with a notice that it is loading, and without its messages and warnings."""
 
 import atexit
-import contextlib
 import gc
 import logging
 import os
@@ -11,10 +10,10 @@ from tf_transformer.command_line.keras_settings import ignore_limits, use_float3
 
 
 def import_tensorflow(*, on_cpu: bool = False) -> None:
-    """Imports TensorFlow and TensorFlow Text while standard error is redirected to /dev/null.
+    """Imports TensorFlow and TensorFlow Text.
 
-    The start-up messages come from C++ before any log level is read. Errors are exceptions, so they
-    are still reported. The import takes seconds, so a terminal shows a notice meanwhile.
+    `tensorflow_messages` holds back the messages of C++. Errors are exceptions, so they are still
+    reported. The import takes seconds, so a terminal shows a notice meanwhile.
 
     Keras, which TensorFlow imports, ignores the user's settings, see `keras_settings`. TensorFlow
     takes the memory of a GPU as it needs it, unless the environment sets
@@ -33,29 +32,25 @@ def import_tensorflow(*, on_cpu: bool = False) -> None:
     progress = tqdm.tqdm(
         desc="loading TensorFlow", bar_format="{desc} ...", leave=False, disable=None
     )
-    with progress, _standard_error_discarded():
-        import absl.logging
-        import tensorflow as tf
-        import tensorflow_text  # noqa: F401
-
+    with progress:
+        _import_modules()
     # Python collects garbage several times as it exits, 0.2 s each with TensorFlow's modules.
     gc.freeze()
     atexit.register(gc.freeze)
     use_float32()
+    _silence_loggers()
+
+
+def _import_modules():
+    import tensorflow  # noqa: F401
+    import tensorflow_text  # noqa: F401
+
+
+def _silence_loggers():
+    import absl.logging
+    import tensorflow as tf
+
     tf.get_logger().setLevel(logging.ERROR)
     logging.getLogger("tensorboard").setLevel(logging.ERROR)
     absl.logging.set_verbosity(absl.logging.ERROR)
     warnings.filterwarnings("ignore", module="keras")
-
-
-@contextlib.contextmanager
-def _standard_error_discarded():
-    kept = os.dup(2)
-    sink = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(sink, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(sink)

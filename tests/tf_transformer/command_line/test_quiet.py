@@ -1,6 +1,5 @@
 """What the import of TensorFlow shows, and what it leaves to the garbage collector."""
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -16,12 +15,7 @@ _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 def test_a_terminal_shows_that_it_is_loading(is_terminal, capsys, monkeypatch):
     shown = []
 
-    @contextlib.contextmanager
-    def importing():
-        shown.append(capsys.readouterr().err)
-        yield
-
-    monkeypatch.setattr(quiet, "_standard_error_discarded", importing)
+    monkeypatch.setattr(quiet, "_import_modules", lambda: shown.append(capsys.readouterr().err))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     quiet.import_tensorflow()
     assert [line.strip() for line in shown] == ["loading TensorFlow ..." if is_terminal else ""]

@@ -4,6 +4,7 @@ Run by LiteRT's interpreter if the extra `parity` is installed, else by TensorFl
 """
 
 import json
+import os
 import re
 
 import numpy as np
@@ -193,12 +194,22 @@ def test_sizes(dtype, share, tmp_path):
     assert len(difference) == (dtype != "float32") and all(0 < x < 0.1 for x in difference)
 
 
-def test_wrong_logits_leave_nothing(tmp_path, monkeypatch):
+def test_wrong_logits_leave_nothing(tmp_path, monkeypatch, capfd):
+    """Not even the messages of the interpreter, which it writes to standard error."""
+
+    def open_and_report(path):
+        os.write(2, b"INFO: Created TensorFlow Lite XNNPACK delegate for CPU.\nanother line\n")
+        return open_interpreter(path)
+
     write_random_model(tmp_path / "ours", train_vocabularies(True))
+    monkeypatch.setattr(litert_sample, "open_interpreter", open_and_report)
     monkeypatch.setattr(litert_sample, "_TOLERANCES", {"float32": -1.0})
     with pytest.raises(InputError, match=r"weights in float32, differ by .* of the largest"):
         convert_model(tmp_path / "ours", "litert", tmp_path / "theirs")
     assert [path.name for path in tmp_path.iterdir()] == ["ours"]
+    lines = capfd.readouterr().err.splitlines()
+    assert "another line" in lines
+    assert not [line for line in lines if line.startswith("INFO")]
 
 
 def test_too_large():

@@ -11,6 +11,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.formats.supported import ModelToConvert
 from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.weight_shapes import weight_shapes
+from tf_transformer.tensorflow_messages import messages_filtered
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS, UNKNOWN_ID
 
 if TYPE_CHECKING:  # checks of the settings must not import TensorFlow
@@ -49,7 +50,8 @@ def write_litert(model: ModelToConvert, output: pathlib.Path, dtype: str = "floa
         sample = _save(model.model_dir, pathlib.Path(saved_model))
         gc.collect()  # the model, which consists of cycles: the conversion needs the memory
         (output / MODEL_NAME).write_bytes(_convert(saved_model, dtype))
-    difference = sample.check(open_interpreter(output / MODEL_NAME), config, dtype)
+    with messages_filtered():  # LiteRT says which kernels it uses
+        difference = sample.check(open_interpreter(output / MODEL_NAME), config, dtype)
     for name, vocabulary in (("source.spm", model.source), ("target.spm", model.target)):
         (output / name).write_bytes(vocabulary.model)
     write_json(output / DESCRIPTION_NAME, _description(model, dtype))
