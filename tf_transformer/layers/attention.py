@@ -317,7 +317,9 @@ class CrossAttention(MultiHeadAttention):
         self.key_value = self._projection(2, "key_value", memory_width)
         self.built = True
 
-    def masks_of_call(self, inputs, memory, attention_mask=None, *_, **__):  # type: ignore[override]  # the arguments of `call`
+    def masks_of_call(
+        self, inputs, memory, attention_mask=None, *_, **__
+    ):  # the arguments of `call`
         return [(attention_mask, inputs, memory)]
 
     def call(

@@ -110,7 +110,7 @@ class DecoderLayer(TransformerLayer):
             self.cross_attention.build(inputs_shape, memory_shape)
         super().build(inputs_shape)
 
-    def masks_of_call(  # type: ignore[override]  # the arguments of `call`
+    def masks_of_call(  # the arguments of `call`
         self, inputs, memory=None, attention_mask=None, cross_attention_mask=None, *_, **__
     ):
         masks = [(attention_mask, inputs, inputs)]
@@ -271,7 +271,7 @@ class Decoder(Stack):
     def build(self, inputs_shape, memory_shape=None):
         super().build(inputs_shape, memory_shape)
 
-    def masks_of_call(  # type: ignore[override]  # the arguments of `call`
+    def masks_of_call(  # the arguments of `call`
         self, inputs, memory=None, attention_mask=None, cross_attention_mask=None, *_, **__
     ):
         masks = [(attention_mask, inputs, inputs)]

@@ -340,8 +340,7 @@ def save_model(
     model_dir = pathlib.Path(model_dir)
     check_new_folder(model_dir)
     with new_folder(model_dir) as folder:
-        source = None if source_tokenizer is None else source_tokenizer.model
-        write_config_and_tokenizers(folder, config, source, target_tokenizer.model)
+        write_config_and_tokenizers(folder, config, source, target)
         write_weights(folder, model)
 
 
@@ -371,6 +370,7 @@ def _model_to_save(side: str, tokenizer: Any, size: int | None) -> bytes:
             f"`{name}` must have as many pieces as the model's {side}_vocab_size={size}. "
             f"Received: {tokenizer.vocab_size}"
         )
+    return tokenizer.model
 
 
 def load_for_decoding(
