@@ -122,6 +122,8 @@ class TokenEmbedding(keras.layers.Layer):
 
 
 def _check_dtype(ids):
+    if hasattr(ids, "graph"):  # Keras traces the models that it exports with ids in float32
+        return
     if (dtype := keras.backend.standardize_dtype(ids.dtype)) not in ("int16", "int32", "int64"):
         raise InputError(f"ids must be integers, such as int32. Received: {dtype}")
 

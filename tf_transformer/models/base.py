@@ -22,6 +22,12 @@ from tf_transformer.models.states import ModelStates
 from tf_transformer.private_interfaces import strategy_of
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID
 
+# Attributes, in the order in which a batch passes the layers.
+_LAYERS = (
+    *("source_embedding", "source_positions", "embedding_dropout", "encoder"),
+    *("target_embedding", "target_positions", "decoder", "logits_projection"),
+)
+
 
 class DecoderModel(keras.Model):
     """Base class of models that compute the logits of the next token.
@@ -43,6 +49,7 @@ class DecoderModel(keras.Model):
 
     input_keys: tuple[str, ...] = ("target",)
     built: bool  # by Keras
+    _is_summarized = False
 
     def __init__(self, config: TransformerConfig, **kwargs: Any):
         if not isinstance(config, TransformerConfig):
@@ -75,6 +82,23 @@ class DecoderModel(keras.Model):
                 dtype="float32",
                 name="logits_projection",
             )
+
+    @property
+    def layers(self) -> list[keras.layers.Layer]:
+        """The layers in the order of their creation, which names the weights in Keras' files."""
+        layers = super().layers
+        if not self._is_summarized:
+            return layers
+        ranks = {id(getattr(self, name, None)): rank for rank, name in enumerate(_LAYERS)}
+        return sorted(layers, key=lambda layer: ranks.get(id(layer), len(_LAYERS)))
+
+    def summary(self, *arguments: Any, **options: Any) -> None:
+        """Prints the layers as a batch passes them, see `keras.Model.summary`."""
+        self._is_summarized = True
+        try:
+            super().summary(*arguments, **options)
+        finally:
+            self._is_summarized = False
 
     @property
     def input_shapes(self) -> dict[str, tuple[None, None]]:

@@ -1,10 +1,12 @@
 """Arguments of layers that are out of range, or no word that is known."""
 
+import numpy as np
 import pytest
 
 from tf_transformer import Encoder
 from tf_transformer.errors import InputError
 from tf_transformer.layers.dropout import Dropout
+from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.positions import PositionalEncoding
 
 LAYER = dict(d_ff=8, num_heads=2)
@@ -29,6 +31,10 @@ LAYER = dict(d_ff=8, num_heads=2)
         (
             lambda: PositionalEncoding(kind="interleaved", d_model=5, max_length=9),
             "`d_model` must be even for sinusoids",
+        ),
+        (
+            lambda: TokenEmbedding(vocab_size=5, d_model=4)(np.ones((1, 2), "float32")),
+            "ids must be integers, such as int32. Received: float32",
         ),
     ],
 )

@@ -127,6 +127,18 @@ def test_shapes_of_the_summary():
     }
 
 
+def test_summary_in_the_order_of_a_batch():
+    model = make_model("nothing tied")
+    rows, _ = summary_rows(model)
+    assert list(rows)[:8] == [
+        *("source_embedding", "source_positions", "embedding_dropout", "encoder"),
+        *("target_embedding", "target_positions", "decoder", "logits_projection"),
+    ]
+    assert len(model.layers) == len(rows) == 8
+    # Elsewhere in the order of creation, by which Keras names the weights in its files.
+    assert [layer.name for layer in model.layers][:2] == ["decoder", "target_embedding"]
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_summary_counts_each_parameter_once(name):
     """The rows of the model's own layers add up to the total, a tied matrix among them once."""
