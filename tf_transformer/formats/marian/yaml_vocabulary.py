@@ -42,6 +42,8 @@ _ESCAPED = {
 _USUAL = re.compile(
     r"""([^\s,\[\]{}#&*!|>'"%@`:?-][^ \t\r\n:#]*|"[^"\\\n]*"): (0|[1-9][0-9]{0,8})\n"""
 )
+# yaml-cpp looks for the colon behind a key in the first 1024 bytes.
+_LONGEST_KEY = 1000
 # Plain scalars that are no text.
 _NULLS = ("", "~", "null", "Null", "NULL")
 
@@ -97,9 +99,10 @@ class _Scanner:
     def _block_entries(self) -> Iterator[tuple[str, int]]:
         first = self._column()
         while self._at < len(self._text) and not self._is_document_end():
-            if first == 0 and (match := _USUAL.match(self._text, self._at)):
+            if self._column() == first == 0 and (match := _USUAL.match(self._text, self._at)):
                 yield self._scalar(match[1]), int(match[2])
                 self._at = match.end()
+                self._skip_gap()
                 continue
             if self._column() != first or not self._begins_line():
                 raise self._fault("each must be on a line, below the first")
@@ -262,7 +265,11 @@ class _Scanner:
 
 def write_entries(pieces: Sequence[str]) -> str:
     """Returns a vocabulary of pieces, which have the ids from 0 on."""
-    return "".join(f"{_quoted(piece)}: {token_id}\n" for token_id, piece in enumerate(pieces))
+    entries = []
+    for token_id, key in enumerate(map(_quoted, pieces)):
+        is_long = len(key.encode()) > _LONGEST_KEY
+        entries.append(f"? {key}\n: {token_id}\n" if is_long else f"{key}: {token_id}\n")
+    return "".join(entries)
 
 
 def _quoted(text: str) -> str:
