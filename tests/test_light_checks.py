@@ -308,11 +308,11 @@ WRONG = {
     ),
     "translate, languages of documents": (
         "translate --model-dir {model} --split-sentences --document-languages German",
-        "--document-languages 'German': no abbreviations are known; expected some of cs, da",
+        "--document-languages 'German': no abbreviations are known; expected some of bg, ca, cs",
     ),
     "translate, unknown language of documents": (
         "translate --model-dir {model} --split-sentences --document-languages en xx",
-        "--document-languages 'xx': no abbreviations are known; expected some of cs, da",
+        "--document-languages 'xx': no abbreviations are known; expected some of bg, ca, cs",
     ),
     "translate, languages of a server": (
         "translate --server localhost:8501 --split-sentences --document-languages en",

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tf_transformer.documents.sentence_starters import STARTERS, Starters
 from tf_transformer.errors import InputError
 
 
@@ -13,160 +14,238 @@ class Abbreviations(NamedTuple):
     Upper and lower case differ, but all abbreviations are also found in text in capitals, and those
     in lower case at the begin of a sentence. `*` stands for the begin of any word, `_` for a space.
 
-    Words that often end a sentence, such as "etc.", are in no list, and single letters need none:
-    all are taken for initials.
+    Words that end a sentence before any word with a capital, such as "etc.", are in no list. Single
+    letters and letters with periods, such as "S.p.A.", need none: they are as `after_names`.
 
     Attributes:
         anywhere: words whose period never ends a sentence, such as titles.
-        before_numbers: words whose period ends no sentence if a digit follows, such as "No".
+        after_names: words whose period ends a sentence only before one of `STARTERS`, such as the
+            forms of companies.
+        before_numbers: words whose period ends no sentence if a number follows, such as "No".
         ordinals: whether a period after one or two digits is that of an ordinal number; of several
             languages together, only if it is in all of them, or if lower case follows.
-        months: names of months, with a capital, that follow an ordinal number.
-        may_end: words whose period ends a sentence only before one of `starters`, such as the forms
-            of companies.
-        starters: words with a capital that start a sentence after `may_end` and "U.S."
-        titles: words whose period ends no sentence after another abbreviation, as in "Dr. med."
+        after_ordinals: words with a capital that follow an ordinal number, such as months.
     """
 
-    anywhere: str
+    anywhere: str = ""
+    after_names: str = ""
     before_numbers: str = ""
     ordinals: bool = False
-    months: str = ""
-    may_end: str = ""
-    starters: str = ""
-    titles: str = ""
+    after_ordinals: str = ""
 
 
+# English names stand in texts of any language.
+_IN_ANY_LANGUAGE = Abbreviations(
+    anywhere="Mr Mrs Ms Dr Prof", after_names="Inc Corp Ltd Co Jr Sr St", before_numbers="No et_al"
+)
+# What follows "Dr." in German; "med" alone ends Danish sentences, and Phil is a name.
+_GERMAN_DOCTORS = (
+    "Dr._med Dr._med._dent Dr._med._vet Dr._med._univ Dr._dent Dr._phil Dr._phil._nat Dr._rer._nat "
+    "Dr._rer._pol Dr._rer._oec Dr._rer._soc Dr._rer._medic Dr._rer._publ Dr._jur Dr._iur "
+    "Dr._iur._utr Dr._theol Dr._oec Dr._oec._publ Dr._pol Dr._sc Dr._sc._nat Dr._sc._hum "
+    "Dr._sc._pol Dr._sc._techn Dr._scient._med Dr._agr Dr._techn Dr._mont Dr._paed Dr._psych "
+    "Dr._pharm Dr._vet Dr._ing Dr._disc._pol Dr._math Dr._inform Dr._rer._agr Dr._rer._biol "
+    "Dr._rer._biol._hum Dr._rer._cult Dr._rer._forest Dr._rer._hort Dr._rer._silv"
+)
+_SCANDINAVIAN_DEGREES = (
+    "cand._jur cand._mag cand._med cand._merc cand._oecon cand._phil cand._philol cand._polit "
+    "cand._psych cand._scient cand._theol civ._ing dr._ing dr._jur dr._med dr._phil dr._philos "
+    "dr._scient dr._techn dr._theol lic._jur lic._med lic._phil lic._scient lic._techn mag._art "
+    "mag._scient siv._ing stud._jur stud._mag stud._med stud._polit stud._scient"
+)
 _LISTS = {
+    "bg": Abbreviations(
+        anywhere="проф акад доц инж арх д-р г-н г-жа г-ца ул бул пл кв св напр вж срв чл.-кор ген "
+        "полк кап",
+        before_numbers="стр чл ал фиг табл гл",
+    ),
+    "ca": Abbreviations(
+        anywhere="Sr Sra Srs Srta Dr Dra Prof Profa Mn Excm Hble p.ex p._ex aprox cf Av Avda Ctra "
+        "Gral",
+        after_names="Cia &_Cia",
+        before_numbers="núm pàg pàgs art arts vol cap fig tel",
+    ),
     "cs": Abbreviations(
-        "např tzv tj resp mj popř cca Ing Mgr Bc MUDr MVDr JUDr RNDr PhDr PaedDr ThDr PharmDr doc "
-        "prof sv pí plk pplk npor kpt mjr nám tř",
-        "čl str obr tab kap odst",
+        anywhere="např tzv tzn tj resp mj popř příp cca Ing Mgr Bc BcA MUDr JUDr RNDr PhDr PhMr "
+        "MVDr MDDr PaedDr PharmDr ThDr ThLic RSDr DrSc CSc doc prof akad sv pí gen plk pplk mjr "
+        "kpt npor ul nám tř Ing._arch akad._arch akad._mal akad._soch",
+        after_names="spol",
+        before_numbers="čl str odst obr tab kap roč sv písm tel",
         ordinals=True,
-        may_end="spol",
-        titles="arch",
     ),
     "da": Abbreviations(
-        "bl.a bl f.eks fx ca dvs evt hhv mht mfl pga pr prof dr hr fr adv afd tlf",
-        "nr kap kl fig tab",
+        anywhere="bl.a bl f.eks fx ca dvs evt hhv mht mfl pga jf jvf pr prof dr hr fr frk adv "
+        f"cand lic kapt adm St Skt inkl ekskl tlf afd {_SCANDINAVIAN_DEGREES}",
+        before_numbers="nr kl stk art kap bd afs pkt fig tab",
         ordinals=True,
-        titles="cand stud mag jur med phil polit scient ing lic",
     ),
     "de": Abbreviations(
-        "bzw z.B z.b d.h u.a i.d.R o.ä u.ä s.o s.u v.a z.T z.Zt ca vgl evtl ggf sog bspw insb "
-        "inkl exkl zzgl Dr Prof Dipl Ing Hr Fr Frl St Hrsg geb gest ehem allg Bd Kap Mio Mrd "
-        "Tsd Std Min Abt Tel Str Fa Fam Hd &_Co bes bezgl gem lt max min entspr einschl Mag Dkfm "
-        "Gebr Pfr Hptm Oblt Oberst Uffz Frhr Hzg Kgl Bggm Univ apl Verf Vors Vorst Pkt",
-        "Nr Nrn Art Abs Ziff Abb Tab Aufl Rn Anm Anh *str et_al Jan Feb Apr Aug Sept Okt Nov Dez",
+        anywhere="kath evang dt engl frz österr röm griech bzw z.B z.b z._B d.h d._h u.a u._a "
+        "i.d.R i._d._R o.ä u.ä s.o s.u v.a v._a z.T z._T z.Zt z._Zt ca vgl evtl ggf sog bspw insb "
+        "insbes inkl exkl einschl ausschl zzgl abzgl bes bezgl bzgl betr gem lt max min mind "
+        "entspr allg ehem geb gest verh verw hrsg mult habil Dr Dres Prof Dipl Ing Mag Hr Hrn Fr "
+        "Frl Fam St Skt Hl Hrsg Verf Bearb Abt Univ Priv Doz Bgm Präs Vors Stellv Insp Rev Hd "
+        "Gebr Fa Gen Oblt Lt Hptm Maj Obstlt Ltn Ofw Uffz Gefr Adm Kpt Kptlt Pfr Msgr RA StB Kfm "
+        f"Kffr Zeitschr Jb Tel apl Dkfm Frhr Hzg Kgl Vorst {_GERMAN_DOCTORS}",
+        after_names="u._Co und_Co &_Co Co Mio Mrd Tsd Std Min Sek Stk Str *str Chr jun sen",
+        before_numbers="Nr Nrn Art Abs Ziff Abb Tab Aufl Rn Rz Bd Bde Kap Vers Anm Fn Anh Bl Jg "
+        "Kl Lfg Taf et_al Pos Pkt min mind max Jan Febr Feb Apr Aug Sept Okt Nov Dez",
         ordinals=True,
-        months="Januar Jänner Februar März April Mai Juni Juli August September Oktober November "
-        "Dezember Jan Feb Apr Aug Sept Okt Nov Dez",
-        may_end="Chr jun sen",
-        starters="Der Die Das Er Sie Es Wir Ich Ein Eine Dann Danach Aber Und Doch Diese Dieser "
-        "Dieses Dies Auch Dabei Dort Hier Heute Seit Seitdem",
-        titles="med phil jur iur rer nat habil oec pol theol vet dent paed sc agr mult techn math "
-        "pharm soc psych cult mont publ disc forest hum inform Ing Co",
+        after_ordinals="Januar Jänner Februar Feber März April Mai Juni Juli August September "
+        "Oktober November Dezember Jan Feb Apr Aug Sept Okt Nov Dez Jahrhundert Jahrhunderts "
+        "Jahrtausend Jahrtausends Jh Jhd Stock Stockwerk Etage Platz Lebensjahr Geburtstag "
+        "Weltkrieg Weltkriegs Weltkrieges Spieltag Bezirk Auflage Semester Klasse Runde",
+    ),
+    "el": Abbreviations(
+        anywhere="κα κκ κος Δρ δρ καθ π.χ δηλ βλ πρβλ Αγ Αφοί λεωφ οδ τηλ ταγμ στρ",
+        before_numbers="σελ αρ αριθ αρθ κεφ εικ πίν",
     ),
     "en": Abbreviations(
-        "Mr Mrs Ms Messrs Mx Dr Drs Prof Profs Rev Fr St Sts Mt Ft Gen Brig Col Maj Capt Lt Lieut "
-        "Sgt Cpl Pvt Pfc Adm Cmdr Cdr Gov Sen Sens Rep Reps Hon Pres Amb Atty Asst Msgr "
-        "Supt Det Insp e.g i.e cf vs viz approx ca esp incl resp assoc "
-        "dept est Dept Univ &_Co Assn Ave Blvd Rd Jan Feb Apr Aug Sept Oct Nov Dec",
-        "No Nos no nos pp Fig Figs fig figs vol vols Vol ch Ch Chap chap sec Sec Art art Eq eq Eqs "
-        "eqs Ref Refs ref refs Tab para par Mar Jun Jul Ext ext Apt apt Tel et_al",
-        may_end="Inc Corp Ltd Co Bros Mfg Intl Jr Sr Esq",
-        starters="The A An He She It They We You I This That These Those There But And However In "
-        "His Her Its My Our Your Their Then When While If After Before On At For From So As Who "
-        "What Why How Where Yes Not Now Today Yesterday Tomorrow Some Many Most All Both Each "
-        "Every With Without Since Because Although Also Please Do Did Does Is Are Was Were Can "
-        "Could Would Should Let Here To Mr Mrs Ms",
+        anywhere="Mr Mrs Ms Mx Messrs Mmes Dr Drs Prof Profs Asst Assoc Rev Fr Msgr Gen Col Maj "
+        "Capt Lt Sgt Cpl Pvt Pfc Adm Cmdr Cmdt Brig Ens Gov Sen Sens Rep Reps Hon Pres Supt Det "
+        "Insp Atty Rt Amb Treas Secy Cllr Ald Mt Ft Com e.g i.e cf vs viz approx ca esp incl resp "
+        "assoc dept est Dept Cdr Lieut Sts",
+        after_names="Inc Corp Ltd Co &_Co Bros Assn Pty Univ Sr Jr Esq St Ave Blvd Rd Hwy Pkwy "
+        "Jan Feb Aug Sept Sep Oct Nov Dec Intl Mfg",
+        before_numbers="N° No Nos no nos pp Fig Figs fig figs vol vols Vol Vols ch Ch sec Sec "
+        "Secs art Art Arts Eq Eqs eq Ref Refs ref Tab para par Mar Apr Jun Jul Ext ext Apt apt "
+        "Tel Rm App Ste et_al Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun Chap chap eqs refs",
     ),
     "es": Abbreviations(
-        "Sr Sra Srta Sres Dr Dra Prof Dña Ud Uds Vd Vds Lic Ing Arq Gral Cnel p.ej ej aprox "
-        "Excmo Excma Ilmo Ilma Sto Sta Srita Mons Pbro Hno Hna Pdte Tte Cmdte Almte Rvdo Rvda Dpto "
-        "Depto Prov Avda Pza",
-        "núm núms pág págs art arts vol vols cap caps fig figs tab",
-        may_end="Cía Cia Ltda Hnos",
-        starters="El La Los Las Un Una Él Ella Ellos Pero Y Se En Yo Nosotros Este Esta Luego",
+        anywhere="admón Sr Sra Srta Sres Sras Dr Dra Dres Prof Profa Dña Lic Ing Arq Abg Gral "
+        "Cnel Cap Tte Sgto Cmdte Alm Pbro Mons Excmo Excma Ilmo Ilma Rvdo Rvda p.ej p._ej ej "
+        "aprox cfr Sto Sta Avda Av Pza EE adj atte dpto Almte depto Hna Hno Pdte Prov Srita",
+        after_names="Ud Uds Vd Vds UU Cía &_Cía Ltda Hnos Bco Jr a._C d._C Cia",
+        before_numbers="No N° Nº Ext Cra Lun Mar Mié Jue Vie Sáb Dom Ene Feb Abr May Jun Jul Ago "
+        "Sep Sept Oct Nov Dic núm pág págs art arts vol cap fig tel párr apdo et_al caps figs "
+        "núms tab vols",
     ),
     "fi": Abbreviations(
-        "esim ym mm eli ts ns noin prof tri toht vrt nk puh os dipl fil",
-        "nro kpl luku kuva",
+        anywhere="esim ym mm ts ns prof tri toht maist vrt nk os kenr kapt puh dipl._ins "
+        "fil._kand fil._lis fil._maist fil._tri oik._kand",
+        before_numbers="nro klo",
         ordinals=True,
-        titles="maist lis kand tri ins oik",
     ),
     "fr": Abbreviations(
-        "MM Mme Mmes Mlle Mlles Dr Drs Pr Prs Me Mes Mgr Vve Gén Cdt Cne Sgt St Ste p.ex c.-à-d cf "
-        "env av apr boul bd",
-        "no nos pp art vol chap fig tabl éq",
-        may_end="Cie Ets",
-        starters="Le La Les Il Elle Ils Elles Un Une On Ce Cette Ces Mais Et Nous Vous "
-        "Je Puis Dans",
+        anywhere="MM Mme Mmes Mlle Mlles Dr Drs Pr Me Mes Mgr Vve St Ste Sté Sts Éts Ets p.ex "
+        "p._ex c.-à-d cf env boul bd chem éd édit coll trad réf Gal Cdt Cne Col Gén Lt Cap Prs "
+        "Sgt",
+        after_names="Cie &_Cie Ltée av apr janv févr juill sept oct nov déc",
+        before_numbers="N° no nos n° pp vol vols chap fig figs art arts tél et_al tabl éq éqs",
+    ),
+    "hr": Abbreviations(
+        anywhere="dr mr prof doc ing akad sv gđa gđica gosp npr tj tzv odn ul gen bojn dipl",
+        after_names="god",
+        before_numbers="br str čl sl tab tel",
+        ordinals=True,
+    ),
+    "hu": Abbreviations(
+        anywhere="dr prof özv ifj pl ill ld vö ún tkp szerk Szt alez ezr őrgy szds hdgy",
+        after_names="Kft Zrt Nyrt Rt Bt Kkt",
+        before_numbers="kb sz évf köt fej tel",
+        ordinals=True,
     ),
     "it": Abbreviations(
-        "sig sigg sig.ra dott dott.ssa prof prof.ssa ing avv arch on geom rag Sig Dott Prof "
-        "Ing Avv Arch On Rev Mons Gen Col Cap Magg Ten Cav Comm Spett Egr Gent rev mons cav spett "
-        "egr gent p.es es cfr ecc.mo ca",
-        "nn pp pag pagg art artt vol voll cap capp fig figg tab sez",
-        may_end="F.lli Soc",
-        starters="Il Lo La Gli Le Un Una Lui Lei Loro Ma E Noi Io Poi Questo Questa",
+        anywhere="Dir sig sigg sig.ra sig.na dott dott.ssa dr prof prof.ssa proff ing avv arch on "
+        "geom rag mons gen col cap ten brig amm comm cav Sig Sigg Sig.ra Sig.na Dott Dott.ssa "
+        "Prof Prof.ssa Proff Ing Avv Arch On Geom Rag Mons Gen Col Cap Ten Amm Comm Cav Spett Egr "
+        "Gent Gent.mo Gent.ma Ill.mo Chiar.mo Rev Rev.mo p.es p._es ad_es cfr ecc.mo ca Magg egr "
+        "gent rev spett",
+        after_names="a._C d._C F.lli Soc",
+        before_numbers="N° lun mar mer gio ven sab dom gen feb apr mag giu lug ago set sett ott "
+        "nov dic nn pp pag pagg art artt vol voll cap capp fig figg tel tab et_al sez",
     ),
     "nl": Abbreviations(
-        "bijv bv d.w.z o.a m.b.t t.o.v i.v.m n.a.v a.u.b dhr mevr mw dr drs prof ir ing mr ds "
-        "ca resp incl excl jhr jkvr kol kapt drs dra bc lic secr afd tel",
-        "nr nrs blz art afb hfst tab",
-        starters="De Het Een Hij Zij Ze Wij We Ik Maar En Dit Dat Deze Die Toen Daarna",
-        titles="jur med phil",
+        anywhere="bijv bv d.w.z o.a m.b.t t.o.v i.v.m n.a.v a.u.b i.p.v t.a.v e.d dhr mevr mw mej "
+        "mr dr drs prof ir ing ds ca resp incl excl evt zgn vgl lt kol gen maj kap St afd bc dra "
+        "jhr jkvr kapt lic secr dr._ir prof._ir dr._med dr._jur dr._phil",
+        before_numbers="nr nrs blz pag art fig hfst afb tab jrg tel et_al",
     ),
     "no": Abbreviations(
-        "bl.a f.eks ca dvs evt hhv pga prof dr hr fr adv siv avd tlf",
-        "nr kap kl fig tab",
+        anywhere="bl.a f.eks ca dvs evt hhv pga jf jfr prof dr hr fr frk adv kapt St inkl ekskl "
+        f"tlf avd {_SCANDINAVIAN_DEGREES}",
+        before_numbers="nr kl art kap bd pkt fig tab",
         ordinals=True,
-        titles="cand stud mag jur med phil polit ing lic",
     ),
     "pl": Abbreviations(
-        "np tzn tzw m.in mgr inż dr hab prof ks św gen płk ppłk mjr kpt ppor bp abp kard red adw "
-        "mec lek wet dyr im woj pow gm pt ok ul al os pl tj itp.d",
-        "nr str ust art rys tab rozdz poz",
+        anywhere="np tzn tzw m.in mgr inż dr dr_hab prof ks św bł gen płk ppłk mjr kpt por ppor "
+        "adm pt ok ul al os pl tj zob ur zm red oprac tłum wg doc lek abp bp kard mec adw dyr woj "
+        "lek._med lek._wet lek._dent",
+        after_names="o.o im",
+        before_numbers="nr str ust art rozdz rys tab pkt poz tel",
         ordinals=True,
-        titles="med arch nauk",
     ),
     "pt": Abbreviations(
-        "Sr Sra Srs Sras Srta Dr Dra Drs Dras Prof Profa Eng Engª Arq Exmo Exma Ilmo Ilma Revmo "
-        "Mons Cel Maj Ten Alm Des Dep Ver V.Exa p.ex aprox Av",
-        "nº pág págs art arts vol vols cap caps fig figs tab",
-        may_end="Cia Ltda",
-        starters="O A Os As Um Uma Ele Ela Eles Elas Mas E Nós Eu Depois Este Esta",
+        anywhere="Sr Sra Srta Srs Sras Dr Dra Drs Prof Profa Eng Enga Arq Exmo Exma Ilmo Ilma "
+        "V.Exa V._Exa Pe Gen Cel Cap Ten Maj Sgt Alm Des Min Dep p.ex p._ex aprox cf Av Rod Trav "
+        "Sto Sta Dras Engª Mons Revmo",
+        after_names="Cia &_Cia Ltda Jr a._C d._C",
+        before_numbers="N° n° Nº nº pág págs art arts vol cap fig tel et_al caps figs tab vols",
+    ),
+    "ro": Abbreviations(
+        anywhere="dl dna d-na dra d-ra dr prof ing arh av conf lect asist Sf de_ex ex cca str bd "
+        "bul gen col cpt lt",
+        before_numbers="nr pag art alin vol cap fig tel",
     ),
     "ru": Abbreviations(
-        "т.е т.к т.н т.п т.д гг ул пр пл им проф акад доц ред см ср напр англ нем фр лат св "
-        "тыс млн млрд руб канд докт чл-корр ген полк подполк кап лейт инж гр тов обл зам нач",
-        "стр рис табл ст гл разд",
-        titles="наук мед техн филол юрид",
+        anywhere="пгт т.е т._е т.к т._к т.н т._н г-н г-жа д-р ул пр просп пл пер наб бул проф "
+        "акад доц канд чл.-корр инж напр англ св преп ген полк подполк кап лейт адм тов зав ср см "
+        "дер обл р-н докт зам нач филол юрид",
+        after_names="гг вв им ред фр нем лат тыс млн млрд руб гр",
+        before_numbers="стр рис табл ст гл пп кв корп разд",
+    ),
+    "sk": Abbreviations(
+        anywhere="napr tzv tzn tj resp príp cca Ing Mgr Bc MUDr JUDr RNDr PhDr MVDr MDDr PaedDr "
+        "PharmDr ThDr CSc DrSc doc prof akad sv gen plk pplk mjr kpt npor ul nám Ing._arch "
+        "akad._arch akad._mal akad._soch",
+        after_names="spol",
+        before_numbers="čl str ods obr tab kap roč písm tel",
+        ordinals=True,
+    ),
+    "sl": Abbreviations(
+        anywhere="dr mag prof doc inž akad sv gdč npr tj t.i tim oz ul gen polk",
+        before_numbers="št str čl odst sl tab tel",
+        ordinals=True,
     ),
     "sv": Abbreviations(
-        "bl.a t.ex dvs d.v.s ca m.m s.k o.s.v prof dr hr fr leg avd tel",
-        "nr kap kl fig tab sid",
+        anywhere="bl.a t.ex dvs d.v.s ca m.m s.k o.s.v jfr jmf prof dr hr fr frk inkl exkl resp "
+        "St S:t S:ta tel fil._dr fil._kand fil._lic fil._mag jur._dr jur._kand med._dr med._kand "
+        f"med._lic tekn._dr tekn._lic teol._dr leg._läk leg._psyk {_SCANDINAVIAN_DEGREES}",
+        before_numbers="nr kl kap art bd avd fig tab et_al sid",
         ordinals=True,
-        titles="fil jur med tekn kand mag lic dr läk",
     ),
     "tr": Abbreviations(
-        "Dr Prof Doç Yrd Öğr Gör Arş Uzm Müh Av Op Dt Ecz Alb Yzb Bnb Sn Hz örn vb.g Bkz bkz",
-        "No Şek Tab Böl",
+        anywhere="Dr Prof Doç Yrd Av Sn Hz Uzm Op Öğr Arş Gör Alb Yb Bnb Yzb Org Gen Müh Mim örn "
+        "vb.g bkz krş çev Dt Ecz",
+        after_names="Şti Ltd Blv San Tic",
+        before_numbers="No Cad Sok Mah Tel Böl Şek Tab",
         ordinals=True,
-        may_end="Şti Tic San",
+    ),
+    "uk": Abbreviations(
+        anywhere="проф акад доц канд інж напр див порівн англ нім св вул просп пл пров бул ген "
+        "полк кап т.зв т._зв ім п-н гр зам",
+        after_names="ін тис млн млрд грн ред лат",
+        before_numbers="стор рис табл ст гл пп буд",
     ),
 }
 
 LANGUAGES = tuple(_LISTS)
 """Languages with a list; Chinese and Japanese need none."""
 
+# Of several languages together: abbreviations in lower case that are words of another language and
+# often end its sentences, such as "on" of the Italian "onorevole", and those that rarely do.
+_COMMON_WORDS = (
+    "bc bes bul cap dra est ex gem gest ill ir lek mag maj min mind mm ok on os red ten ur"
+)
+_RARE_WORDS = "al arch col comm doc gen gent Gent kap kol por pt rag sig tri"
 
-def find_abbreviations(languages: Iterable[str]) -> Abbreviations:
-    """Returns the abbreviations of some languages together.
+
+def find_abbreviations(languages: Iterable[str]) -> tuple[Abbreviations, Starters]:
+    """Returns the abbreviations of some languages together, and the words that begin a sentence.
 
     Args:
-        languages: codes of languages, such as "de"; those without a list add nothing.
+        languages: codes of languages, such as "de"; those without a list add nothing to what is
+            known of any language.
 
     Raises:
         InputError: a code is not made of two or three lower-case letters.
@@ -177,10 +256,31 @@ def find_abbreviations(languages: Iterable[str]) -> Abbreviations:
             raise InputError(
                 f"expected the code of a document's language, such as 'de'. Received: {code!r}"
             )
-    lists = [_LISTS[code] for code in languages if code in _LISTS]
+    known = [code for code in languages if code in _LISTS]
+    lists = [_LISTS[code] for code in known]
+    ordinals = bool(lists) and all(x.ordinals for x in lists)
+    lists.append(_IN_ANY_LANGUAGE)
+    starters = [STARTERS[code] for code in {*known, "en"}]
+    anywhere = _words(x.anywhere for x in lists)
+    after_names = _words(x.after_names for x in lists)
+    if len(set(known)) > 1:
+        after_names |= anywhere & _words([_RARE_WORDS])
+        anywhere -= _words([_RARE_WORDS, _COMMON_WORDS])
     return Abbreviations(
-        " ".join(x.anywhere for x in lists),
-        " ".join(x.before_numbers for x in lists),
-        bool(lists) and all(x.ordinals for x in lists),
-        *(" ".join(words) for words in zip(*(x[3:] for x in lists), strict=True)),
+        _join(anywhere - after_names),
+        _join(after_names),
+        _join(_words(x.before_numbers for x in lists)),
+        ordinals,
+        _join(_words(x.after_ordinals for x in lists)),
+    ), Starters(
+        _join(_words(x.never_names for x in starters)), _join(_words(x.others for x in starters))
     )
+
+
+def _words(lists: Iterable[str]) -> set[str]:
+    return {word for words in lists for word in words.split()}
+
+
+def _join(words: set[str]) -> str:
+    """Returns words in a fixed order, the longest first: one of them may begin another."""
+    return " ".join(sorted(words, key=lambda word: (-len(word), word)))

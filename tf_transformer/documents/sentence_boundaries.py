@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_transformer.documents.abbreviations import LANGUAGES
-from tf_transformer.documents.sentence_rules import MARK, SHOWN, SPACE, sentence_rules
+from tf_transformer.documents.sentence_rules import MARK, SPACE, sentence_rules
 
 
 class Sentences(NamedTuple):
@@ -46,14 +46,14 @@ def split_sentences(documents: tf.Tensor, languages: Iterable[str] = LANGUAGES) 
         InputError: a language is no code of a language.
     """
     marked = documents
-    for pattern, replacement in sentence_rules(languages):
-        marked = tf.strings.regex_replace(marked, pattern, replacement)
+    for pattern, replacement, condition in sentence_rules(languages):
+        replaced = tf.strings.regex_replace(marked, pattern, replacement)
+        if condition:
+            applies = tf.strings.regex_full_match(marked, f"(?s).*(?:{condition}).*")
+            replaced = tf.where(applies, replaced, marked)
+        marked = replaced
     pieces = tf.strings.split(marked, MARK)
-    pieces = tf.ragged.boolean_mask(pieces, pieces != "")
-    own = pieces.flat_values
-    for hidden, shown in SHOWN.items():
-        own = tf.strings.regex_replace(own, hidden, shown)
-    return _strip(pieces.with_flat_values(own))
+    return _strip(tf.ragged.boolean_mask(pieces, pieces != ""))
 
 
 def _strip(pieces):

@@ -1,15 +1,21 @@
 """Rules by which texts are split into sentences, for RE2 in the graph and in Python.
 
-Periods that end no sentence are hidden first, as control characters. What remains of `.`, `!`, `?`
-and their relatives, before white space, ends a sentence. In Chinese and Japanese, full-width ones
-do so without white space, as do `!` and `?`; a line break always does. The document is then split
-at these places, and what was hidden is shown again. RE2 runs in linear time.
+Stops that end no sentence are disabled first, by a control character behind them. What remains of
+`.`, `!`, `?` and their relatives, before white space, ends a sentence. In Chinese and Japanese,
+full-width ones do so without white space, as do `!` and `?`; a line break always does. The document
+is then split at these places, and the control characters are removed. RE2 runs in linear time.
+
+Some cases have no right answer without understanding the text: "He met the Dr. She was glad." Where
+a sentence is more likely to go on, it does: to cut one in two spoils both parts.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from tf_transformer.documents.abbreviations import find_abbreviations
+from tf_transformer.documents.sentence_starters import Starters
 
 # Character classes of RE2, inside brackets. `\s` alone is ASCII.
 SPACE = r"\s\x{0B}\x{85}\p{Z}"
@@ -19,25 +25,59 @@ _FORMAT = r"\x{61C}\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{2069}\x{FEFF}"
 _WIDE_CLOSING = rf"\p{{Pe}}\p{{Pf}}\"'{_FORMAT}"
 # These also open quotations, and close them in German.
 _CLOSING = rf"{_WIDE_CLOSING}\x{{201C}}\x{{2018}}\x{{AB}}\x{{2039}}"
-_STOP = r".!?\x{2026}\x{203C}\x{2047}-\x{2049}\x{061F}\x{06D4}\x{0964}\x{0965}\x{1362}\x{17D4}"
+_OPENING = r"\p{Ps}\p{Pi}\"'\x{201E}\x{201A}\x{BB}\x{A1}\x{BF}"
+_STOP = (
+    r".!?\x{2026}\x{203C}\x{2047}-\x{2049}\x{037E}\x{0589}\x{061F}\x{06D4}\x{0964}\x{0965}"
+    r"\x{104A}\x{104B}\x{1362}\x{1367}\x{17D4}"
+)
 _WIDE_STOP = r"\x{3002}\x{FF01}\x{FF1F}\x{FF61}"
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}"
+# Scripts in which a sentence begins with a capital. All letters of Georgian count as lower case.
+_CASED = r"\p{Latin}\p{Greek}\p{Cyrillic}\p{Armenian}"
+_ROMAN = "IVXLCDM"
 
-_UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
+# Patterns.
+_BEGIN = r"(?:^|[^\pL\pN])"  # before a word
+_CLOSE = rf"(?:[ \x{{A0}}\x{{202F}}]\x{{BB}}|[{_CLOSING}])"
+# Also behind the dash that parts direct speech from what follows it.
+_LOWER_CASE = rf"[{SPACE}]+(?:[\x{{2013}}\x{{2014}}][{SPACE}]*)?\p{{Ll}}"
+# Marks of notes between a stop and the next sentence: [1] and superscript digits.
+_NOTE = r"(?:\[\pN{1,3}\]|[\x{B9}\x{B2}\x{B3}\x{2070}\x{2074}-\x{2079}])"
+_GREEK_QUESTION = r"\p{Greek};"  # looks like a semicolon, and mostly is one
 # Japanese particles after a quotation, and words that begin like one.
 _QUOTED = r"と|って|を|だと|なんて|など|[のが]\p{Han}"
 _NOT_QUOTED = "と(?:ても|ころ|にかく|りあえず|うとう|き|なり|もだち|もに|おい|おく|くに)"
 
-_PERIOD, _EXCLAMATION, _QUESTION, _ELLIPSIS, MARK = "\x01", "\x02", "\x03", "\x04", "\x05"
-SHOWN = {_PERIOD: ".", _EXCLAMATION: "!", _QUESTION: "?", _ELLIPSIS: "\u2026"}
+# Behind stops that end no sentence: in any case; unless a word follows that begins a sentence; and
+# the same for initials, where fewer words do. And behind sentences, where the document is split.
+_JOINED, _AFTER_NAME, _INITIAL, MARK = "\x01", "\x02", "\x03", "\x04"
 _CONTROL, _OTHER_CONTROL = r"[\x01-\x05]", "\x06"
+_PERIOD = rf"\.[{_JOINED}{_AFTER_NAME}{_INITIAL}]?"  # joined or not
 # Abbreviations that are names if they have a capital.
 _NAMES = ("al", "max", "os")
 # A word of at most so many letters before a period is an abbreviation if lower case follows.
 _LONGEST_ABBREVIATION = 4
 
 
-def sentence_rules(languages: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yields patterns and replacements, in RE2's syntax, which are applied one after the other.
+class Rule(NamedTuple):
+    r"""What is replaced in a document, in RE2's syntax.
+
+    Attributes:
+        pattern: what is replaced, wherever it matches.
+        replacement: by what; `\0` is the whole match.
+        condition: a pattern; the rule is only for documents in which it matches somewhere.
+    """
+
+    pattern: str
+    replacement: str
+    condition: str = ""
+
+
+def sentence_rules(languages: Iterable[str]) -> Iterator[Rule]:
+    """Yields the rules, which are applied one after the other.
+
+    They add `MARK` behind sentences and, except that the control characters U+0001 to U+0005 become
+    U+0006, change nothing else.
 
     Args:
         languages: whose abbreviations are known, see `find_abbreviations`.
@@ -45,78 +85,99 @@ def sentence_rules(languages: Iterable[str]) -> Iterator[tuple[str, str]]:
     Raises:
         InputError: a language is no code of a language.
     """
-    known = find_abbreviations(languages)
-    begin = r"(^|[^\pL\pN])"
+    yield from itertools.starmap(Rule, _join_abbreviations(languages))
+    # Without capitals, lower case does not tell that a sentence goes on.
+    yield Rule(rf"([!?])({_LOWER_CASE})", rf"\1{_JOINED}\2", condition=r"\p{Lu}")
+    yield from itertools.starmap(Rule, _mark_ends())
+
+
+def _join_abbreviations(languages: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yields rules that disable periods that end no sentence."""
+    known, starters = find_abbreviations(languages)
     yield _CONTROL, _OTHER_CONTROL
-    # 1. "z.B.", initials and abbreviations; an "I" within a sentence is no initial. The lists come
-    # last: a "p" of one must not hide the first period of "p.m.", which takes it for an initial.
-    yield r"(\pL\.\pL)\.", rf"\1{_PERIOD}"
-    starter = rf"([{SPACE}]+(?:{'|'.join(known.starters.split())})[{SPACE}])"
-    if known.starters:
-        yield rf"(\pL\.\pL){_PERIOD}{starter}", r"\1.\2"
-    yield rf"(^|[{SPACE}{_PERIOD}.,;:\p{{Ps}}\p{{Pi}}\p{{Pd}}\"'])(\pL)\.", rf"\1\2{_PERIOD}"
-    yield rf"(\pL,?[{SPACE}]+I){_PERIOD}", r"\1."
-    if known.starters:
-        yield rf"(\pL{_PERIOD}\pL){_PERIOD}{starter}", r"\1.\2"
-    if known.anywhere:
-        yield rf"{begin}({_alternatives(known.anywhere)})\.", rf"\1\2{_PERIOD}"
-        upper = "|".join(map(re.escape, known.anywhere.upper().split()))
-        for _ in range(2):  # of "PROF. DR. MAIER", the space after the first is before the second
-            yield rf"{begin}({upper})\.([{SPACE}]+(?:\p{{Lu}}{{2}}|\pN))", rf"\1\2{_PERIOD}\3"
-    if known.before_numbers:
-        words = _alternatives(f"{known.before_numbers} {known.before_numbers.upper()}")
-        yield rf"{begin}({words})\.([{SPACE}]*[(\[]?\pN)", rf"\1\2{_PERIOD}\3"
-    if known.may_end:
-        words = _alternatives(known.may_end)
-        yield rf"{begin}({words})\.", rf"\1\2{_PERIOD}"
-        if known.starters:
-            yield rf"{begin}({words}){_PERIOD}{starter}", r"\1\2.\3"
-    # 2. Numbers of lists and ordinal numbers.
-    yield r"(?m)(^[ \t]*(?:\pN{1,3}(?:\.\pN{1,3})*|[IVX]{1,4}))\.([ \t])", rf"\1{_PERIOD}\2"
-    if known.ordinals:
-        for _ in range(2):  # the space before a second one is that after the first: "1. 1. 2020"
-            yield rf"{begin}(\pN{{1,2}})\.( )", rf"\1\2{_PERIOD}\3"
-    else:
-        yield rf"{begin}(\pN{{1,2}})\.( +\p{{Ll}})", rf"\1\2{_PERIOD}\3"
-    if known.months:
-        months = _alternatives(known.months)
-        yield rf"{begin}(\pN{{1,2}})\.( +(?:{months})\b)", rf"\1\2{_PERIOD}\3"
-    # 3. Before lower case: other abbreviations, an ellipsis, the end of a quotation.
-    next_word = rf"[{SPACE}]+\p{{Ll}}"
-    yield rf"{begin}(\pL{{1,{_LONGEST_ABBREVIATION}}})\.({next_word})", rf"\1\2{_PERIOD}\3"
-    if known.titles:
-        for _ in range(3):  # as in "Dr. rer. nat. habil."
-            yield rf"({_PERIOD}[{SPACE}]+(?:{_alternatives(known.titles)}))\.", rf"\1{_PERIOD}"
-    yield rf"\.\.([{_CLOSING}]*{next_word})", rf".{_PERIOD}\1"
-    yield rf"\x{{2026}}([{_CLOSING}]*{next_word})", rf"{_ELLIPSIS}\1"
-    closing = rf"(?:[ \x{{A0}}\x{{202F}}]\x{{BB}}|[{_CLOSING}])"
-    for hidden in (_PERIOD, _EXCLAMATION, _QUESTION):
-        yield rf"[{SHOWN[hidden]}]({closing}+{next_word})", rf"{hidden}\1"
-    # A name such as "Yahoo!" within a sentence; "iPhone" may start one.
-    for hidden in (_EXCLAMATION, _QUESTION):
-        yield rf"[{SHOWN[hidden]}]([{SPACE}]+\p{{Ll}}(?:\P{{Lu}}|\z))", rf"{hidden}\1"
-    # 4. What is left ends sentences, and so do line breaks.
+    # 1. "z.B.", "p.m.", "G.B.J.", initials; an "I" within a sentence is no initial.
+    yield r"\pL\.\pL\.", rf"\0{_AFTER_NAME}"
+    yield rf"{_AFTER_NAME}\pL\.", rf"\0{_AFTER_NAME}"
+    before = rf"(?:^|[{SPACE}{_AFTER_NAME}.,;:\p{{Ps}}\p{{Pi}}\p{{Pd}}\"'])"
+    yield rf"{before}\p{{Ll}}\.", rf"\0{_AFTER_NAME}"
+    yield rf"{before}[\p{{Lu}}\p{{Lt}}\p{{Lo}}]\.", rf"\0{_INITIAL}"
+    yield rf"((?:^|[^\pL])\p{{Ll}}+,?[{SPACE}]+I\.){_INITIAL}", r"\1"
+    # 2. The lists. They come later: a "p" of one must not hide the first period of "p.m.".
+    yield rf"{_BEGIN}(?:{_alternatives(known.anywhere)}){_PERIOD}", rf"\0{_JOINED}"
+    upper = _alternatives(known.anywhere.upper())
+    for _ in range(2):  # of "PROF. DR. MAIER", the space after the first is before the second
+        yield rf"({_BEGIN}(?:{upper})\.)([{SPACE}]+(?:\p{{Lu}}{{2}}|\pN))", rf"\1{_JOINED}\2"
+    words = _alternatives(f"{known.after_names} {known.after_names.upper()}")
+    yield rf"{_BEGIN}(?:{words}){_PERIOD}", rf"\0{_AFTER_NAME}"
+    words = _alternatives(f"{known.before_numbers} {known.before_numbers.upper()}")
+    number = rf"[{SPACE}]*[(\[]?(?:\pN|(?:[{_ROMAN}]{{2,}}|[VX])(?:$|[^\pL]))"
+    yield rf"({_BEGIN}(?:{words})\.)({number})", rf"\1{_JOINED}\2"
+    # 3. Dates, and an ellipsis with spaces; numbers of lists and ordinal numbers.
+    first, second = r"(?:\pN{1,2})?\.", r"[ \x{A0}](?:\pN{1,2})?\."
+    third = r"[ \x{A0}](?:\pN{4}|\.)"
+    yield rf"({_BEGIN}{first})({second})({third})", rf"\1{_JOINED}\2{_JOINED}\3"
+    start = rf"^[ \t]*(?:[\x{{2022}}\x{{2043}}\x{{B7}}*\p{{Pd}}][ \t]*)?|[.!?]{_CLOSE}*[ \t]+"
+    number = r"\pN{1,3}(?:\.\pN{1,3})*|[IVX]{1,4}|[a-z]"
+    yield rf"(?m)((?:{start})(?:{number})\.{_AFTER_NAME}?\)?)([ \t])", rf"\1{_JOINED}\2"
+    if known.ordinals:  # but no number after an abbreviation: "Nr. 5. Dann"
+        before = rf"[^\pN{SPACE}{_JOINED}{_AFTER_NAME}][{SPACE}]|[\p{{Ps}}\p{{Pi}}\p{{Pd}}/]"
+        yield rf"((?:^|{before})(?:\pN{{1,2}}|[{_ROMAN}]{{2,5}})\.)( )", rf"\1{_AFTER_NAME}\2"
+    if known.after_ordinals:
+        words = _alternatives(known.after_ordinals)
+        number = rf"\pN{{1,2}}|[{_ROMAN}]{{1,7}}"
+        yield rf"({_BEGIN}(?:{number})\.)( +(?:{words})\b)", rf"\1{_JOINED}\2"
+    yield from _part_before_starters(starters)
+    # 4. Before lower case: numbers, other abbreviations, an ellipsis, the end of a quotation.
+    word = rf"[{_CASED}]{{1,{_LONGEST_ABBREVIATION}}}|[{_ROMAN}]{{1,8}}|\pN{{1,4}}"
+    for _ in range(2):  # of "rer. nat.", the space before the second is that after the first
+        yield rf"({_BEGIN}(?:{word})\.)({_LOWER_CASE})", rf"\1{_JOINED}\2"
+    yield rf"([.!?])({_CLOSE}+{_LOWER_CASE})", rf"\1{_JOINED}\2"
+    pause = rf"\.{_JOINED}? ?\.|\x{{2026}}|{_GREEK_QUESTION}"
+    yield rf"({pause})([{_CLOSING}]*{_LOWER_CASE})", rf"\1{_JOINED}\2"
+
+
+def _part_before_starters(starters: Starters) -> Iterator[tuple[str, str]]:
+    """Yields rules that enable the periods of names before words that begin a sentence."""
+    words = f"{starters.never_names} {starters.never_names.upper()}"
+    for joined in (_INITIAL, f"{_INITIAL}?{_AFTER_NAME}"):
+        next_word = rf"[{_OPENING}]*(?:{_alternatives(words)})[{SPACE},?!]"
+        yield rf"{joined}([{_CLOSING}]*[{SPACE}]+(?:[\x{{A1}}\x{{BF}}]|{next_word}))", r"\1"
+        words = f"{words} {starters.others} {starters.others.upper()}"
+
+
+def _mark_ends() -> Iterator[tuple[str, str]]:
+    """Yields rules that put a mark behind sentences."""
+    yield rf"{_JOINED}([{SPACE}]+\p{{Georgian}})", r"\1"
+    yield rf"([!?]){_JOINED}([{SPACE}]+\p{{Ll}}\p{{Lu}})", r"\1\2"  # "iPhone" may start one
+    # 5. What is left ends sentences, and so do line breaks.
     stop, space = f"[{_STOP}{_WIDE_STOP}]", f"[{SPACE}]"
-    wide = f"(?:{stop}*[{_WIDE_STOP}]|{_UNSPACED}[!?])[{_STOP}{_WIDE_STOP}{_WIDE_CLOSING}]*{space}*"
-    yield f"{wide}|{stop}+{closing}*{space}+", rf"\0{MARK}"
+    wide = (
+        f"(?:{stop}*[{_WIDE_STOP}]|[{_UNSPACED}][!?])[{_STOP}{_WIDE_STOP}{_WIDE_CLOSING}]*{space}*"
+    )
+    yield (
+        f"{wide}|(?:{stop}+|{_GREEK_QUESTION}){_CLOSE}*{_NOTE}*{space}+",
+        rf"\0{MARK}",
+    )
     yield f"{space}*[{_BREAK}]{space}*", rf"\0{MARK}"
-    # 5. But a quotation is a part of the sentence that says whose it is: 「...」と, “...？”她问.
+    # 6. But a quotation is a part of the sentence that says whose it is: 「...」と, “...？”她问.
     yield rf"([\x{{300D}}\x{{300F}}]){MARK}({_QUOTED})", r"\1\2"
     yield rf"([\x{{300D}}\x{{300F}}])({_NOT_QUOTED})", rf"\1{MARK}\2"
     yield (
         rf"([\x{{FF01}}\x{{FF1F}}!?][\x{{2019}}\x{{201D}}\x{{300D}}\x{{300F}}]){MARK}(\p{{Han}})",
         r"\1\2",
     )
+    yield f"[{_JOINED}{_AFTER_NAME}{_INITIAL}]", ""
 
 
-def _alternatives(words):
+def _alternatives(words: str) -> str:
     """Returns a pattern of words; those in lower case may also start a sentence.
 
     `*` is the begin of any word, and `_` a space.
     """
     patterns = []
     for word in words.split():
-        pattern = re.escape(word.removeprefix("*").replace("_", " "))
+        pattern = re.escape(word.removeprefix("*"))
+        pattern = pattern.replace("_", r"[ \x{A0}\x{202F}]").replace(r"\.", _PERIOD)
         if word.startswith("*"):
             pattern = rf"\pL*{pattern}"
         elif word[0].islower() and word not in _NAMES:

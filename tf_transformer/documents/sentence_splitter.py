@@ -31,18 +31,22 @@ def sentence_splitter(languages: Iterable[str] = LANGUAGES) -> Callable[[str], l
 
 @functools.cache
 def _compiled_rules(languages):
-    # Python writes the whole match as \g<0>.
     return [
-        (re2.compile(pattern), replacement.replace(r"\0", r"\g<0>"))
-        for pattern, replacement in sentence_rules(languages)
+        (
+            re2.compile(pattern),
+            replacement.replace(r"\0", r"\g<0>"),  # the whole match, as Python writes it
+            condition and re2.compile(condition),
+        )
+        for pattern, replacement, condition in sentence_rules(languages)
     ]
 
 
 def _split(languages, text: str) -> list[str]:
     marked = text
-    for pattern, replacement in _compiled_rules(languages):
-        marked = pattern.sub(replacement, marked)
-    # The rules replace single characters by single ones, and add marks.
+    for pattern, replacement, condition in _compiled_rules(languages):
+        if not condition or condition.search(marked):
+            marked = pattern.sub(replacement, marked)
+    # The marks apart, each character of the text has become one.
     ends = itertools.accumulate(len(piece) for piece in marked.split(MARK) if piece)
     return [text[start:end] for start, end in itertools.pairwise([0, *ends])]
 
