@@ -19,8 +19,9 @@ def run_killed(command: list[str], waits: Iterable[float]) -> tuple[float, int]:
     for wait in waits:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            process.wait(wait)
-            break
+            if not process.wait(wait):
+                return time.perf_counter() - start, kills
+            break  # it failed, and is run again to show why
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
