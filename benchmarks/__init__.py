@@ -13,8 +13,8 @@ _OURS = ("benchmarks", "export", "tests", "tf_transformer", "training")
 def explain(error):
     """Returns what to tell a caller who can cause an error, in one line, or None for a bug.
 
-    A package that is not installed is such an error, and so is a program that failed, since it has
-    said why.
+    A package that is not installed is such an error, and so is a program that failed. If that has
+    said why itself, the line is empty.
     """
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
@@ -22,8 +22,10 @@ def explain(error):
     if isinstance(error, subprocess.CalledProcessError):
         said = error.stderr or ""
         said = said if isinstance(said, str) else said.decode(errors="replace")
-        reason = "".join(f": {line}" for line in said.splitlines()[-1:])
-        return f"status {error.returncode} of {' '.join(map(str, error.cmd))}{reason}"
+        lines = said.splitlines()[-1:]
+        if error.returncode in (1, 2) and not lines:
+            return ""
+        return ": ".join([f"status {error.returncode} of {' '.join(map(str, error.cmd))}", *lines])
     # If it is not imported yet, nothing has raised its `InputError`.
     errors = sys.modules.get("tf_transformer.errors")
     if isinstance(error, OSError) or (errors and isinstance(error, errors.InputError)):
@@ -35,7 +37,7 @@ def _print_error(kind, error, traceback):
     line = explain(error)
     if line is None:
         sys.__excepthook__(kind, error, traceback)
-    else:
+    elif line:
         print(f"error: {line}", file=sys.stderr)
 
 
