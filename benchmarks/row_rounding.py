@@ -62,7 +62,10 @@ def padding_differences(random: np.random.Generator) -> list[float]:
     @tf.function
     def attend(width):
         padded = [tf.pad(x, [[0, 0], [0, 0], [0, width], [0, 0]]) for x in (key, value)]
-        return scaled_dot_product_attention(query, *padded, tf.range(20 + width) < 20)
+        mask = tf.range(20 + width) < 20
+        return scaled_dot_product_attention(
+            query, *padded, mask[tf.newaxis, tf.newaxis, tf.newaxis]
+        )
 
     alone = attend(tf.constant(0)).numpy()
     return [

@@ -1,6 +1,6 @@
 """The benchmarks can be imported and called as the docs say, and name what a caller did wrong.
 
-Running them takes too long.
+Running all of them takes too long.
 """
 
 import argparse
@@ -11,9 +11,11 @@ import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import benchmarks
+from benchmarks.row_rounding import PADDING, padding_differences
 from tf_transformer.errors import InputError
 from tf_transformer.text.text_file import TextFile
 
@@ -72,6 +74,12 @@ def test_the_commands_of_the_docs_are_found():
     assert len(COMMANDS) > 30
     assert ("benchmarks.decode", "--model-dir multi30k --sentences test_2016_flickr.en") in COMMANDS
     assert ("benchmarks.markup", "") in COMMANDS
+
+
+def test_padding_changes_attention_by_rounding_only():
+    differences = padding_differences(np.random.default_rng(0))
+    assert len(differences) == len(PADDING)
+    assert max(differences) < 1e-5
 
 
 @pytest.mark.parametrize(
