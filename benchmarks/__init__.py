@@ -26,6 +26,8 @@ def explain(error):
         if error.returncode in (1, 2) and not lines:
             return ""
         return ": ".join([f"status {error.returncode} of {' '.join(map(str, error.cmd))}", *lines])
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
     # If it is not imported yet, nothing has raised its `InputError`.
     errors = sys.modules.get("tf_transformer.errors")
     if isinstance(error, OSError) or (errors and isinstance(error, errors.InputError)):

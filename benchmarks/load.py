@@ -105,7 +105,10 @@ def open_web(options: argparse.Namespace) -> Callable[[Sequence[bytes]], list]:
 
     def send(texts):
         body = {"lines": [text.decode() for text in texts]}
-        answer = pool.request("POST", "/api/translate", json=body, retries=False)
+        try:
+            answer = pool.request("POST", "/api/translate", json=body, retries=False)
+        except urllib3.exceptions.HTTPError as error:
+            raise OSError(f"{options.web}: {error}") from error
         if answer.status != 200:
             raise OSError(f"status {answer.status}: {answer.data.decode()}")
         return [found["best"][0]["text"] for found in answer.json()["translations"]]

@@ -353,6 +353,8 @@ def main() -> None:
     parser.add_argument("--model-dir", type=pathlib.Path)
     parser.add_argument("--data", type=pathlib.Path)
     options = parser.parse_args()
+    if options.model_dir and not options.data:
+        parser.error("--model-dir needs --data, the folder of the demonstration's data")
     if options.model_dir:
         print("model", model_score(options.model_dir, options.data, options.sentences))
         return

@@ -86,7 +86,7 @@ def test_padding_changes_attention_by_rounding_only():
     ("error", "line"),
     [
         (InputError("x.spm: expected\na model"), "x.spm: expected a model"),
-        (FileNotFoundError(2, "No such file", "x.en"), "[Errno 2] No such file: 'x.en'"),
+        (FileNotFoundError(2, "No such file", "x.en"), "x.en: No such file"),
         (
             ModuleNotFoundError("No module named 'pysbd.x'", name="pysbd.x"),
             "needs pysbd, which is not installed",
