@@ -63,9 +63,10 @@ def padding_differences(random: np.random.Generator) -> list[float]:
     def attend(width):
         padded = [tf.pad(x, [[0, 0], [0, 0], [0, width], [0, 0]]) for x in (key, value)]
         mask = tf.range(20 + width) < 20
-        return scaled_dot_product_attention(
+        outputs, _ = scaled_dot_product_attention(
             query, *padded, mask[tf.newaxis, tf.newaxis, tf.newaxis]
         )
+        return outputs
 
     alone = attend(tf.constant(0)).numpy()
     return [

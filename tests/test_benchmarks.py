@@ -111,4 +111,4 @@ def test_a_wrong_path_ends_a_benchmark_in_one_line(tmp_path):
     words = ["benchmarks.engines", "--from", str(tmp_path / "x.json")]
     done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.splitlines() == [f"error: {tmp_path / 'x.json'}: no such file"]
+    assert done.stderr.splitlines() == [f"error: {tmp_path / 'x.json'}: No such file or directory"]
