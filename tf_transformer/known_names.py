@@ -15,9 +15,19 @@ _Result = TypeVar("_Result")
 _Class = TypeVar("_Class", bound=type)
 
 
+# What other toolkits call some options: near to other names of this project in letters alone.
+_ELSEWHERE = {
+    "num_beams": "beam_size",
+    "num_hypotheses": "num_best",
+    "num_return_sequences": "num_best",
+}
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Returns `"; did you mean 'x'?"` for the known name closest to `name`, or an empty string."""
-    matches = difflib.get_close_matches(name, list(known), n=1)
+    known = list(known)
+    meant = _ELSEWHERE.get(name)
+    matches = [meant] if meant in known else difflib.get_close_matches(name, known, n=1)
     return f"; did you mean '{matches[0]}'?" if matches else ""
 
 

@@ -22,6 +22,8 @@ from tf_transformer.reranking.reranking_translator import RerankingTranslator
 def test_nearest():
     assert nearest("bass", ["tiny", "base"]) == "; did you mean 'base'?"
     assert nearest("xyzzy", ["tiny", "base"]) == ""
+    assert nearest("num_beams", ["num_best", "beam_size"]) == "; did you mean 'beam_size'?"
+    assert nearest("num_beams", ["num_best", "width"]) == "; did you mean 'num_best'?"
 
 
 def test_all_are_listed_if_none_is_near():

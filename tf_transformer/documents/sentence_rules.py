@@ -55,6 +55,11 @@ _CONTROL, _OTHER_CONTROL = r"[\x01-\x05]", "\x06"
 _PERIOD = rf"\.[{_JOINED}{_AFTER_NAME}{_INITIAL}]?"  # joined or not
 # Abbreviations that are names if they have a capital.
 _NAMES = ("al", "max", "os")
+# Words with a capital that follow a time of day such as "9 a.m.": days, months and time zones.
+_AFTER_TIMES = (
+    "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|January|February|March|April|May|June|July|August|"
+    "September|October|November|December|Eastern|Central|Mountain|Pacific|Greenwich|Coordinated"
+)
 # A word of at most so many letters before a period is an abbreviation if lower case follows.
 _LONGEST_ABBREVIATION = 4
 
@@ -143,6 +148,10 @@ def _part_before_starters(starters: Starters) -> Iterator[tuple[str, str]]:
         next_word = rf"[{_OPENING}]*(?:{_alternatives(words)})[{SPACE},?!]"
         yield rf"{joined}([{_CLOSING}]*[{SPACE}]+(?:[\x{{A1}}\x{{BF}}]|{next_word}))", r"\1"
         words = f"{words} {starters.others} {starters.others.upper()}"
+    # After a time of day a name begins a sentence, but "9 a.m. Tuesday" and "5 p.m. Eastern" go on.
+    time = rf"(\pN[{SPACE}]?[ap]\.{_AFTER_NAME}?m\.){_AFTER_NAME}+"
+    yield rf"{time}([{SPACE}]+(?:{_AFTER_TIMES})\b)", rf"\1{_JOINED}\2"
+    yield rf"{time}([{_CLOSING}]*[{SPACE}]+[{_OPENING}]*\p{{Lu}}\p{{Ll}})", r"\1\2"
 
 
 def _mark_ends() -> Iterator[tuple[str, str]]:

@@ -28,6 +28,8 @@ It was built ca. 1850, i.e. late, e.g. in Ohio, cf. Smith et al. (2010). | It is
 On Jan. 5, on Sept. 3 and on Dec. 24 it rained. | It was May. | It was Wed. 7 and Thurs. 8.
 It rose 3.5 percent to $1.25 a share. | It cost 1,000.50. | Version 2.0.1 is out. | See 4.
 He finished No. 1 again. | Was he first? | No. | I think so. | It is item no. 7.
+The museum opens at 3 a.m. | Anna paid 937 pounds. | It was 10 p.m. | “Paul!” she said. | Yes.
+It starts at 9 a.m. Sunday, 8 p.m. Eastern Time or 5 p.m. May 3. | At 11p.m. | Jan came.
 We meet at 5 p.m. on Monday and at 9 a.m. Tuesday. | It ends at 7 p.m. | They go at 8 P.M. | I do.
 Tyson vs. Holyfield and Roe v. Wade are known. | The approx. size is 5 in. by 8 in. today.
 It was 5 ft. tall and weighed 20 lbs. or 9 kg. | It grew.

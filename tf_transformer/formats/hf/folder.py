@@ -146,7 +146,8 @@ def read_settings(
                 f"{path}: {alias}={shown(values[alias])} and {name}={shown(values[name])} are the "
                 "same setting"
             )
-    values |= _generation_ids(folder)
+    generation = _generation_ids(folder)
+    values |= generation
     end = values.get("eos_token_id")
     if isinstance(end, list) and len(end) == 1:
         values["eos_token_id"] = end[0]
@@ -157,7 +158,8 @@ def read_settings(
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
-        raise InputError(f"{path}: {name}: {first['msg']}") from error
+        where = folder / GENERATION_NAME if name in generation else path
+        raise InputError(f"{where}: {name}: {first['msg']}") from error
     if settings.activation_function not in ACTIVATIONS:
         raise InputError(
             f"{path}: activation_function={shown(settings.activation_function)} is not supported, "
