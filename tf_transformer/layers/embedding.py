@@ -32,7 +32,7 @@ class TokenEmbedding(keras.layers.Layer):
         `(batch, length, d_model)` float32.
 
     Raises:
-        InputError: the ids are no integers.
+        InputError: the ids are no integers; not checked within a `tf.function`.
         tf.errors.InvalidArgumentError: an id is out of range, with TensorFlow on the CPU and
             without XLA. Ids are not checked elsewhere; a GPU returns zeros for them.
 
