@@ -277,6 +277,7 @@ def _translated_segment(segment: SegmentText, cache: _Cache) -> str:
     text, links = "", WordLinks()
     words: list[Span] = []
     end, first_word = 0, 0
+    starts: dict[int, int] = {}
     for part in segment.parts:
         source = segment.text[part.start : part.end]
         num_words = len(overlapping(segment.words, part))
@@ -287,8 +288,10 @@ def _translated_segment(segment: SegmentText, cache: _Cache) -> str:
         found = cache.found[source]
         found = found._replace(text=found.text.strip())
         if text and found.text:
-            text += " " if space_between(text, segment.text[end : part.start]) else ""
+            touches = end == part.start and part.start in segment.breaks
+            text += "" if touches else space_between(text, segment.text[end : part.start])[:1]
         target_words = split_words(found.text)
+        starts[first_word] = len(words)
         links += (
             {first_word + word: share for word, share in of_word.items()}
             for of_word in word_links(source, source_words, found, target_words)
@@ -296,7 +299,7 @@ def _translated_segment(segment: SegmentText, cache: _Cache) -> str:
         words += (Span(len(text) + start, len(text) + end) for start, end in target_words)
         text += found.text
         end, first_word = part.end, first_word + num_words
-    placement = Placement(links, [text[a:b] for a, b in words], len(segment.words))
+    placement = Placement(links, [text[a:b] for a, b in words], len(segment.words), starts)
     places = placement.place(segment.root)
     translated = assemble(segment.root, places, text, words)
     return f"{segment.before}{translated}{segment.after}"

@@ -1,7 +1,7 @@
 """Where the elements of a text belong in its translation."""
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from export.markup.segment_text import Inline
 from export.markup.word_links import WordLinks
@@ -32,17 +32,27 @@ class Placement:
     with the largest sums. A link whose words come to nothing has the nearest word that is left. An
     element without words, and another whose words come to nothing, stands before the word that
     comes from the next word of the source, and at the start or the end of its parent if it is there
-    in the source. A mark stands behind what comes from the word that it follows. An atom replaces
+    in the source, or between two parts that are translated on their own if it is there. A mark
+    stands behind what comes from the word that it follows. An atom replaces
     the copy of its text that is nearest to its words, and is otherwise an element without words.
 
     Args:
         links: what the words of the translation come from.
         target_words: the words of the translation.
         num_source_words: number of words of the source.
+        starts: for the first word of each part of the source that is translated on its own, the
+            first word of its translation.
     """
 
-    def __init__(self, links: WordLinks, target_words: Sequence[str], num_source_words: int):
+    def __init__(
+        self,
+        links: WordLinks,
+        target_words: Sequence[str],
+        num_source_words: int,
+        starts: Mapping[int, int],
+    ):
         self._links, self._target_words = links, target_words
+        self._boundaries = {**starts, num_source_words: len(target_words)}
         self._indices: dict[str, list[int]] = {}
         for index, word in enumerate(target_words):
             self._indices.setdefault(word, []).append(index)
@@ -177,7 +187,10 @@ class Placement:
     def _point(self, element, parent, space, taken, earlier) -> Span:
         """Returns the place of an element without words, which is between two words."""
         follows = element.follows_word and element.words.start > parent.words.start
-        if follows:
+        boundary = self._boundaries.get(element.words.start)
+        if boundary is not None and not (follows and element.word_before):
+            point = min(max(boundary, space.start), space.end)
+        elif follows:
             point = self._point_after_word(element.words.start - 1, parent.words, space)
         else:
             point = self._point_of_word(element.words.start, parent.words, space)

@@ -2,9 +2,11 @@
 
 import bisect
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
+from export.markup.line_breaks import LineBreaks
 from export.markup.parsing.elements import READINGS, SHOWN, STRUCK, is_link_or_target
 from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.segmentation import Segment
@@ -87,6 +89,7 @@ class SegmentText:
         text: the text.
         words: its words.
         parts: the parts to translate, without white space around them, as ranges of characters.
+        breaks: where lines and sentences start that a splitter does not see.
         root: the parent of the elements that are in no other, which contains all words.
     """
 
@@ -95,6 +98,7 @@ class SegmentText:
     text: str
     words: list[Span]
     parts: list[Span]
+    breaks: list[int]
     root: Inline
 
 
@@ -103,7 +107,7 @@ def segment_text(segment: Segment, split: Split | None = None) -> SegmentText:
 
     Args:
         segment: the segment.
-        split: splits the text into parts; None leaves it whole.
+        split: splits each line of the text into parts, see `line_breaks`; None leaves it whole.
 
     Raises:
         InputError: the parts of `split` are not the text.
@@ -112,14 +116,16 @@ def segment_text(segment: Segment, split: Split | None = None) -> SegmentText:
     for token in segment.tokens:
         reader.read(token)
     text = reader.text()
-    parts = _parts(text, split)
+    parts = _parts(text, split, reader.breaks)
     words = reader.words(parts)
     reader.count_words(words)
     first = _outer_text(segment.tokens, Kind.START)
     last = _outer_text(segment.tokens[::-1], Kind.END)
     before = first[: len(first) - len(first.lstrip())]
     after = last[len(last.rstrip()) :]
-    return SegmentText(escape_text(before), escape_text(after), text, words, parts, reader.root)
+    return SegmentText(
+        escape_text(before), escape_text(after), text, words, parts, reader.breaks, reader.root
+    )
 
 
 def _outer_text(tokens, tags: Kind) -> str:
@@ -128,8 +134,11 @@ def _outer_text(tokens, tags: Kind) -> str:
     return token.text if token.kind is Kind.TEXT else ""
 
 
-def _parts(text, split) -> list[Span]:
-    pieces = [text] if split is None else list(split(text))
+def _parts(text, split, breaks) -> list[Span]:
+    pieces = [text]
+    if split is not None:
+        lines = [text[a:b] for a, b in itertools.pairwise([0, *breaks, len(text)])]
+        pieces = [piece for line in lines for piece in split(line)]
     if "".join(pieces) != text:
         raise InputError("`split` must return the parts of the text, white space included")
     spans, start = [], 0
@@ -157,9 +166,16 @@ class _Reader:
         self._follows_element = False  # whether one of them is an element
         self._ends_word = False  # whether a word that one of them follows ends there
         self._is_struck = False  # whether what is deleted has ended there
+        self._breaks = LineBreaks()
+
+    @property
+    def breaks(self) -> list[int]:
+        """Where lines and sentences start that a splitter does not see, as places in the text."""
+        return self._breaks.places
 
     def read(self, token: Token) -> None:
         """Adds a token."""
+        self._breaks.pass_token(token)
         if token.kind is Kind.TEXT:
             self._read_text(token.text)
         elif token.kind is Kind.START:
@@ -217,7 +233,7 @@ class _Reader:
         if not text:
             return
         for element in self._waiting:
-            element.space_after = text[0] in _HTML_SPACE
+            element.space_after = element is self._waiting[-1] and text[0] in _HTML_SPACE
             element.word_after = is_part_of_word(text[0])
         if self._ends_word and self._goes_on(text):
             for element in self._waiting:
@@ -225,6 +241,7 @@ class _Reader:
             self._append_space()
         self._waiting, self._follows_element, self._ends_word = [], False, False
         self._is_struck = False
+        self._breaks.read(text, self._length)
         if self._preserves[-1]:
             self._append(text)
             return

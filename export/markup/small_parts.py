@@ -10,7 +10,15 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from export.markup.marks import FRACTION_SIGNS, RAISED, is_lowered, is_mark, is_raised
+from export.markup.marks import (
+    FRACTION_SIGNS,
+    RAISED,
+    is_lowered,
+    is_mark,
+    is_raised,
+    split_marks,
+    visible,
+)
 from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.words import Span, is_part_of_word, overlapping, split_words
 
@@ -40,8 +48,6 @@ def join_small_parts(tokens: Sequence[Token]) -> list[Token]:
     Args:
         tokens: the tokens of a segment, properly nested.
     """
-    if not any(token.kind in (Kind.START, Kind.ATOM) for token in tokens):
-        return list(tokens)
     found: list[Token] = []
     run: list[Token] = []
     for token in _with_small_elements(tokens):
@@ -70,8 +76,14 @@ def _with_small_elements(tokens) -> Iterator[Token]:
             token = _SmallElement(Kind.WORD, _source(element), text=text, tokens=element)
         else:
             end = index + 1
-        yield token
-        before = (before + "".join(_visible(x) for x in tokens[index:end]))[-_CONTEXT:]
+        if token.kind is Kind.TEXT:
+            yield from split_marks(token, before, _text_after(tokens, end))
+        else:
+            yield token
+        if token.kind is Kind.EMPTY and token.name == "br":
+            before = ""
+        elif token.kind is not Kind.MARK:
+            before = (before + visible("".join(map(_characters, tokens[index:end]))))[-_CONTEXT:]
         index = end
 
 
@@ -90,12 +102,17 @@ def _source(tokens):
     return "".join(token.source for token in tokens)
 
 
-def _visible(token) -> str:
+def _characters(token) -> str:
     return " " if token.kind is Kind.EMPTY else token.text
 
 
 def _text_after(tokens, start) -> str:
-    return "".join(map(_visible, tokens[start : start + _MAX_TOKENS]))[:_CONTEXT]
+    text = ""
+    for token in tokens[start : start + _MAX_TOKENS]:
+        text += _characters(token)[:_CONTEXT]
+        if len(text) >= _CONTEXT:
+            break
+    return visible(text)
 
 
 def _may_be_part_of_word(element) -> bool:

@@ -46,6 +46,48 @@ MARKS = [
     "<sup>1,2,*</sup>",
     "<sup>(1)</sup>",
     '<small><a href="#1">(1)</a></small>',
+    "<sup>1</sup><sup>,</sup><sup>2</sup>",
+    "<sup>1 2</sup>",
+    "<sup>nb 1</sup>",
+    "<sup>1.</sup>",
+    "<sup>¹</sup>",
+    "<sup>①</sup>",
+    "<sup>†1</sup>",
+    "<sup>1, p. 4</sup>",
+    "<sup>1001</sup>",
+    "<sup>&#8203;1</sup>",
+    "<sup>i</sup>",
+    "<sup>ii</sup>",
+    "<sup>||</sup>",
+    "<sup>α</sup>",
+    "<sup>A1</sup>",
+    "<sup>✝</sup>",
+    "<sup>⁑</sup>",
+    "<sup>•</sup>",
+    "<sup>+</sup>",
+    "<sup>b,c</sup>",
+    "<sup>a)</sup>",
+    "<sup>(a)</sup>",
+    "<sup>new!</sup>",
+    '<span style="font-size:70%; vertical-align: super">1</span>',
+    '<span style="vertical-align:0.4em">1</span>',
+    '<span class="sup">1</span>',
+    "<cite>[1]</cite>",
+    "<b>[2]</b>",
+    "<b>*</b>",
+    '<a href="#fn1">1</a>',
+    '<a href="page.html#cite_note-12">12</a>',
+    "<small>1</small>",
+    "<sup>see note</sup>",
+    '<font size="1">2</font>',
+    '<span class="citation">(Smith 2001)</span>',
+    "<sup>" + ",".join(map(str, range(1, 26))) + "</sup>",
+    "¹",
+    "¹,²",
+    "[1]",
+    "[1, 2]",
+    "*",
+    "†",
 ]
 
 
@@ -96,9 +138,9 @@ def test_the_text_around_marks():
         for mark in (NOTE, "<sup>2</sup>"):
             found, seen = translate(document.format(mark, mark), identity, split=None)
             assert (found, seen) == (document.format(mark, mark), [text])
-    # The number of a verse goes with the word that it touches.
+    # The number of a verse stays before its sentence.
     assert translate("<p>the horse. <sup>2</sup>In beginning</p>", backwards)[0] == (
-        "<p>HORSE. THE BEGINNING <sup>2</sup>IN</p>"
+        "<p>HORSE. THE <sup>2</sup>BEGINNING IN</p>"
     )
 
 
@@ -136,6 +178,90 @@ def test_a_price_and_the_one_that_it_replaces():
     assert found == "<p>for <del>$548</del> <ins>$500</ins> now</p>"
 
 
+# Marks behind a price, a number, a date, a short word and a sign, and what the model sees of each.
+BEHIND = {
+    "£19": ["<sup>{}</sup>", "a", "b", "b,c", "1", "1,2", "i", "*", "a)", "st."],
+    "$548": ["<sup>{}</sup>", "a", "2", "1001", "ii", "†1"],
+    "£23": ["<sub>{}</sub>", "1"],
+    "$549": ['<a href="notes.html">{}</a>', "1", "12"],
+    "4/1/2015": ["<sup>{}</sup>", "b", "1", "e"],
+    "937": ["<sup>{}</sup>", "d", "e", "4"],
+    "20": ["<sup>{}</sup>", "c", "12", "ii"],
+    "Jan": ["<sup>{}</sup>", "b", "1", "a,b", "1a"],
+    "dog": ["<sup>{}</sup>", "a", "e", "x", "3"],
+    "USA": ["<sup>{}</sup>", "a", "b", "2"],
+    "of": ["<sup>{}</sup>", "a", "b", "1"],
+    "5 kg": ["<sup>{}</sup>", "a", "1,2", "1)"],
+    "(n = 12)": ["<sup>{}</sup>", "a", "2", "*"],
+    "–": ["<sup>{}</sup>", "g", "1"],
+    "£19 ": ["<sup>{}</sup>", "a", "1", "b,c"],
+    "£19\u2060": ["<sup>{}</sup>", "a", "[1]"],
+}
+
+
+@pytest.mark.parametrize("word", BEHIND)
+def test_a_mark_behind_other_words(word):
+    template, *texts = BEHIND[word]
+    for text in texts:
+        mark = template.format(text)
+        for document in (f"<p>it is {word}{mark} now</p>", f"<td>{word}{mark}</td>"):
+            seen = re.sub("<.*?>", "", document.replace(mark, ""))
+            translated = [" ".join(seen.split())] if re.search("[^0-9–]", seen) else []
+            assert translate(document, identity) == (document, translated)
+
+
+def test_marks_that_are_characters():
+    for word in ("£19", "$548", "4/1/2015", "Jan", "USA", "horse", "(n = 12)", "£19\u2060"):
+        for mark in ("¹", "¹²", "[1]", "[1,2]", "*", "†"):
+            document = f"<p>it is {word}{mark} now</p>"
+            assert translate(document, identity) == (document, [f"it is {word} now"])
+
+
+# Marks before a sentence, such as those of a note and those that lead back to it.
+LEADING = [
+    "<sup>a</sup> ",
+    "<sup>a)</sup> ",
+    "<sup>(a)</sup> ",
+    "<sup>b</sup>",
+    "<sup>1.</sup> ",
+    "<sup>*</sup> ",
+    "<b>*</b> ",
+    "† ",
+    "[1] ",
+    "¹ ",
+    '<a href="#r1">[1]</a> ',
+    '<a href="#r1">1.</a> ',
+    '<b><a href="#cite_ref-1">^</a></b> ',
+    '<span class="mw-cite-backlink">↑ <sup><a href="#cite_ref-3">3,0</a></sup> '
+    '<sup><a href="#cite_ref-4">3,1</a></sup></span> ',
+    '<span class="mw-cite-backlink">^ <a href="#r"><sup><i><b>a</b></i></sup></a> '
+    '<a href="#s"><sup><i><b>b</b></i></sup></a></span> ',
+    '↑ <a href="#cite_ref-1">1,0</a> <a href="#cite_ref-2">1,1</a> ',
+    '<a href="#r" role="doc-backlink">back</a> ',
+    '<span class="versenum">2</span>',
+    '<b class="verse">2</b> ',
+    '<span class="label">12</span>',
+    "*",
+]
+
+
+@pytest.mark.parametrize("mark", LEADING)
+def test_a_mark_before_a_sentence(mark):
+    document = f"<li>{mark}Jan bought it for $548.</li>"
+    assert translate(document, identity) == (document, ["Jan bought it for $548."])
+    document = f"<p>{mark}Jan bought it.<br>{mark}Laura, too.</p>"
+    assert translate(document, identity) == (document, ["Jan bought it.", "Laura, too."])
+
+
+def test_marks_of_tei():
+    for mark in ('<ref target="#n1">1</ref>', '<note-ref/><hi rend="superscript">a</hi>'):
+        document = f"<d><p>Jan paid $548{mark} now</p><p>x</p></d>"
+        assert translate(document, identity, markup="xml") == (
+            document,
+            ["Jan paid $548 now", "x"],
+        )
+
+
 # Parts of the sentence.
 NO_MARKS = {
     'see <a href="#f">[1]</a> for more': "see [1] for more",
@@ -147,6 +273,16 @@ NO_MARKS = {
     "that <sup>is raised</sup> text": "that is raised text",
     'so <a href="x"><sup>it is</sup></a>': "so it is",
     "<a>*</a> is a sign": "* is a sign",
+    "* is a sign": "* is a sign",
+    "this is *important* text": "this is *important* text",
+    "f** it": "f** it",
+    "5 m² and 3¹/₂ cups of x² at A*": "5 m² and 3¹/₂ cups of x² at A*",
+    "[1] shows that": "[1] shows that",
+    "see [1] for more": "see [1] for more",
+    "<b>3</b>D is in": "3D is in",
+    "20<small>m</small> of it": "20m of it",
+    "10<small>km</small> and x<sub>1</sub>": "10km and x1",
+    "a<sup>b</sup> is a power": "ab is a power",
 }
 
 
@@ -174,6 +310,15 @@ WHOLE_WORDS = {
     "v<sub>max</sub> and p<sub>&lt;</sub>": "vmax and p<",
     "sin<sup>2</sup> of it": "sin2 of it",
     "5 м<sup>2</sup> здесь": "5 м2 здесь",
+    "the 2<sup>nd</sup> or 3<sup>RD</sup>": "the 2nd or 3RD",
+    "le 20<sup>e</sup> siècle": "le 20e siècle",
+    "la 1<sup>a</sup> vez": "la 1a vez",
+    "Wil<sup>m</sup> and Ser<sup>vo</sup>": "Wilm and Servo",
+    "Sr<sup>a</sup> Lopez": "Sra Lopez",
+    "5 m s<sup>−1</sup>": "5 m s−1",
+    "SO<sub>4</sub><sup>2−</sup> and Ca<sup>2+</sup>": "SO42− and Ca2+",
+    "20<sup>°</sup>C": "20°C",
+    "x<sup>n</sup> of it": "xn of it",
 }
 
 

@@ -1,0 +1,169 @@
+"""Whether a raised text is a mark, or a part of the word that it touches.
+
+Parts of words are exponents behind units and variables (m², xⁿ), the ends of ordinal numbers and
+abbreviations (1st, XIXe, Mme), isotopes and charges (14C, Na+). All else that is raised and touches
+a word is a mark. What could be either, such as 10<sup>6</sup> and 20<sup>c</sup>, is a mark, too:
+it stays behind its word then, and the model does not read 106 or 20c.
+"""
+
+import re
+import unicodedata
+
+FRACTION_SIGNS = ("/", "⁄")
+OPENING = "([{"
+
+_INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+_TOKEN = re.compile(r"[^\W_]+")
+# What references are made of: numbers, letters, Roman numbers, doubled letters, and both in one.
+_ITEM = re.compile(r"[0-9]{1,4}[a-zA-Z]?|[^\W\d_][0-9]{0,3}|[ivxIVX]{2,5}|([a-z])\1{1,2}")
+_WORDS_OF_REFERENCES = frozenset(
+    ["see", "n", "nb", "no", "note", "notes", "fn", "ref", "p", "pp", "ff"]
+)
+_TRADEMARKS = frozenset(["TM", "SM", "MC", "MR"])
+_BRACKETED = re.compile(r"(?:\s*\[[^\[\]]+\][,;]?)+\s*")
+_PRIMES = frozenset("°′″'\"")
+_CHARGE = re.compile(r"[0-9]*[+−–-]{1,3}|[+−–-][0-9]?")
+_FORMULA = re.compile(r"(?:(?<![a-z])[A-Z][a-z]?[0-9]*|[)\]])$")
+_NUMBER = re.compile(r"[+−–-]?[0-9]+")
+_DOUBLED = re.compile(r"[ivx]{2,5}|([a-z])\1{1,2}")
+
+_WORD_BEFORE = re.compile(r"[^\W\d_]+$")
+# A number raised after these is an exponent. After one letter it always is.
+_UNITS = frozenset([
+    *("km", "hm", "dm", "cm", "mm", "um", "µm", "μm", "nm", "ft", "yd", "mi", "feet", "foot"),
+    *("inch", "inches", "yard", "yards", "mile", "miles", "км", "дм", "см", "мм", "ha", "ms", "ns"),
+    *("sec", "min", "kg", "mg", "mol", "pa", "hz", "kv", "kw", "mv", "ma", "ev", "cd", "lm", "lx"),
+    *("wb", "sr", "rad", "deg", "mc", "dx", "dy", "dz", "dt", "xy", "ln", "lg", "tg", "log", "sin"),
+    *("cos", "tan", "cot", "csc", "sinh", "cosh", "tanh", "exp", "det", "lim", "max", "sup", "inf"),
+])  # fmt: skip
+_QUANTITY = re.compile(r"[0-9]\s*[^\W\d_]+$")
+_INCHES = re.compile(r"[0-9]\s*in$")
+_ROMAN = re.compile(r"[IVXLCDM]+")
+_NOTE_LETTERS, _FIRST_LETTERS = frozenset("abcdfgh"), frozenset("abcdefgh")
+# The number of an ordinal number: neither a price, a date, nor a decimal.
+_SMALL_NUMBER = re.compile(r"(?:^|[^\w.,:/$£€¥–-])[0-9]{1,2}$")
+_DIGIT = re.compile(r"(?:^|[^\w.,:/$£€¥–-])[0-9]$")
+_ABBREVIATION = re.compile(r"(?<!\w)\w{1,3}\.$")
+# A raised number before these is that of an isotope; at the start of a sentence, where it can be
+# that of a verse, only before those that are no words such as "He" and "In".
+_ELEMENT = re.compile(r"[A-Z][a-z]?(?![^\W_])")
+_SURE_ELEMENT = re.compile(
+    r"(?:C|N|O|H|F|P|S|K|B|U|Li|Na|Sr|Cs|Co|Th|Ra|Rn|Fe|Tc|Pu|Xe|Kr)(?![^\W_])"
+)
+_STARTS_SENTENCE = re.compile(r"[.!?…:;。！？][\s\"'”’»)\]]*$")
+
+
+def visible(text: str) -> str:
+    """Returns a text without invisible characters, such as word joiners."""
+    return _INVISIBLE.sub("", text)
+
+
+def is_sign(text: str) -> bool:
+    """Returns whether a text has no letter or digit, and is no degree or prime."""
+    return _TOKEN.search(text) is None and not _PRIMES.issuperset(text)
+
+
+def is_bracketed(text: str) -> bool:
+    """Returns whether a text is in square brackets, as in [1] and [citation needed]."""
+    return _BRACKETED.fullmatch(text) is not None
+
+
+def is_reference(text: str) -> bool:
+    """Returns whether a text can be a mark by itself: signs, brackets, numbers and letters."""
+    if is_bracketed(text) or text in _TRADEMARKS:
+        return True
+    tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text))
+    return (bool(tokens) or is_sign(text)) and all(
+        _ITEM.fullmatch(token) or token.lower() in _WORDS_OF_REFERENCES
+        for token in tokens
+    )
+
+
+def marks_by_raising(text: str, before: str, after: str) -> bool:
+    """Returns whether a raised text is a mark.
+
+    Args:
+        text: the text, see `visible`.
+        before: the text before it, some words of it at least.
+        after: the text after it.
+    """
+    if not before or before[-1].isspace() or before[-1] in OPENING:
+        return is_reference(text) and _is_mark_alone(text, before, after)
+    if is_sign(text) or _CHARGE.fullmatch(text):
+        return not (_CHARGE.fullmatch(text) and (_FORMULA.search(before) or _is_power(before)))
+    if is_bracketed(text) or text in _TRADEMARKS:
+        return True
+    text = unicodedata.normalize("NFKC", text)
+    if re.search(r"\s", text):  # words that are raised are translated
+        return is_reference(text) or any(map(str.isdigit, text))
+    if _NUMBER.fullmatch(text):
+        return not _is_power(before)
+    return not _ends_word(text, before)
+
+
+def starts_sentence(before: str) -> bool:
+    """Returns whether a sentence can start behind a text."""
+    return not before.strip() or _STARTS_SENTENCE.search(before) is not None
+
+
+def _is_mark_alone(text, before, after) -> bool:
+    """Returns whether a reference that does not touch the word before it is a mark."""
+    if is_sign(text) or is_bracketed(text):
+        return True
+    if after.startswith(FRACTION_SIGNS):
+        return False
+    if not after or not after[0].isalnum():
+        return True
+    if not text[0].isdigit():
+        return starts_sentence(before) and after[0].isupper()
+    return (_SURE_ELEMENT if starts_sentence(before) else _ELEMENT).match(after) is None
+
+
+def _is_power(before: str) -> bool:
+    """Returns whether a number raised behind a text is an exponent."""
+    word = _WORD_BEFORE.search(before)
+    if word is None or unicodedata.category(before[-1]) == "Lo":
+        return False
+    is_unit = word[0].lower() in _UNITS or _INCHES.search(before) is not None
+    return len(word[0]) == 1 or is_unit
+
+
+def _ends_word(text: str, before: str) -> bool:
+    """Returns whether raised letters are the end of the word before them, or a power of it."""
+    word = _WORD_BEFORE.search(before)
+    is_plain = text.isalpha()
+    is_suffix = is_plain and len(text) > 1 and _DOUBLED.fullmatch(text) is None
+    letter = text.lower() if is_plain and len(text) == 1 else ""
+    if before[-1].isdigit():
+        is_ordinal = (letter == "e" and _SMALL_NUMBER.search(before)) or (
+            letter in ("a", "o") and _DIGIT.search(before)
+        )
+        return is_suffix or bool(is_ordinal) or _PRIMES.issuperset(text)
+    if word is None:
+        is_abbreviation = is_plain and _ABBREVIATION.search(before) is not None
+        return is_abbreviation and letter not in _NOTE_LETTERS - {"a"}
+    if len(word[0]) == 1 and unicodedata.category(before[-1]) != "Lo":
+        return "," not in text and _is_balanced(text)
+    if _ROMAN.fullmatch(word[0]) and is_plain:
+        return True
+    if len(word[0]) > 3 or unicodedata.category(before[-1]) == "Lo":
+        return is_suffix and len(text) < 3
+    if not letter:
+        return is_suffix
+    if word[0].lower() in _UNITS and _QUANTITY.search(before):
+        return letter not in _NOTE_LETTERS
+    return letter not in _marking_letters(word[0])
+
+
+def _is_balanced(text) -> bool:
+    return text.count("(") == text.count(")")
+
+
+def _marking_letters(word: str) -> frozenset[str]:
+    """Returns the letters that are marks behind a word of two or three letters.
+
+    Others make abbreviations of it, as in "Wil<sup>m</sup>" and "Sr<sup>a</sup>".
+    """
+    if word.islower():
+        return _FIRST_LETTERS if len(word) == 2 else frozenset("abcdefghijklmnopqrstuvwxyz")
+    return _NOTE_LETTERS - {"a"} if word.istitle() and len(word) == 2 else _NOTE_LETTERS
