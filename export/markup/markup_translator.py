@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from export.markup.aligned_translation import AlignedTranslation, TranslateTexts
+from export.markup.asides import Aside, fold_asides
 from export.markup.assembly import assemble
 from export.markup.attributes import translatable_tags, translatable_values, with_values
 from export.markup.parsing.encodings import decode_document
@@ -143,19 +144,39 @@ class MarkupTranslator:
         cache = _Cache(self._translate)
         if self._attributes:
             self._translate_attributes(tokens, cache)
-        parts = self._without_copied(list(segments(tokens, self._markup)))
-        texts = [segment_text(x, self._split) for x in parts if isinstance(x, Segment)]
-        cache.add(text.text[span.start : span.end] for text in texts for span in text.parts)
-        texts = self._without_lost_atoms(parts, texts, cache)
-        rows = iter(texts)
-        translated = "".join(
-            part if isinstance(part, str) else _translated_segment(next(rows), cache)
-            for part in parts
-        )
+        is_html = self._markup == "html" or root_name(tokens) == "html"
+        (translated,) = self._translated_tokens([tokens], is_html, cache, depth=0)
         num_lines = document.count("\n")
         if self._markup == "html" and num_lines and document.count("\r\n") == num_lines:
             translated = translated.replace("\n", "\r\n")
         return translated, cache.found.values()
+
+    def _translated_tokens(
+        self, documents: Sequence[Sequence[Token]], is_html: bool, cache: "_Cache", depth: int
+    ) -> list[str]:
+        """Returns the translations of documents, those of the asides in them first."""
+        folded = [fold_asides(tokens, is_html, depth) for tokens in documents]
+        asides = [token for tokens in folded for token in tokens if isinstance(token, Aside)]
+        if asides:
+            contents = [aside.content for aside in asides]
+            translations = self._translated_tokens(contents, is_html, cache, depth + 1)
+            for aside, translation in zip(asides, translations, strict=True):
+                aside.set_content(translation)
+        numbered = [
+            (number, part)
+            for number, tokens in enumerate(folded)
+            for part in segments(tokens, is_html)
+        ]
+        parts = self._without_copied([part for _, part in numbered])
+        texts = [segment_text(x, self._split) for x in parts if isinstance(x, Segment)]
+        cache.add(text.text[span.start : span.end] for text in texts for span in text.parts)
+        rows = iter(self._without_lost_atoms(parts, texts, cache))
+        translated: list[list[str]] = [[] for _ in documents]
+        for (number, _), part in zip(numbered, parts, strict=True):
+            translated[number].append(
+                part if isinstance(part, str) else _translated_segment(next(rows), cache)
+            )
+        return ["".join(chunks) for chunks in translated]
 
     def _without_copied(self, parts: list[str | Segment]) -> list[str | Segment]:
         """Replaces segments that are not to be translated by their sources."""
@@ -214,7 +235,7 @@ def _remove_lost_atoms(segment: Segment, translation: str) -> bool:
         if token.kind is Kind.WORD and token.text in lost:
             token.kind = Kind.TEXT
         elif token.kind is Kind.ATOM and token.text in lost:
-            token.text = ""
+            token.hidden, token.text = token.text, ""
     return bool(lost)
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from export.markup.line_breaks import LineBreaks
+from export.markup.marks import PAGE_BREAK
 from export.markup.parsing.elements import READINGS, SHOWN, STRUCK, is_link_or_target
 from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.segmentation import Segment
@@ -116,7 +117,7 @@ def segment_text(segment: Segment, split: Split | None = None) -> SegmentText:
     for token in segment.tokens:
         reader.read(token)
     text = reader.text()
-    parts = _parts(text, split, reader.breaks)
+    parts = _parts(text, split, reader.breaks, reader.hidden)
     words = reader.words(parts)
     reader.count_words(words)
     first = _outer_text(segment.tokens, Kind.START)
@@ -134,13 +135,11 @@ def _outer_text(tokens, tags: Kind) -> str:
     return token.text if token.kind is Kind.TEXT else ""
 
 
-def _parts(text, split, breaks) -> list[Span]:
+def _parts(text, split, breaks, hidden) -> list[Span]:
     pieces = [text]
     if split is not None:
-        lines = [text[a:b] for a, b in itertools.pairwise([0, *breaks, len(text)])]
-        pieces = [piece for line in lines for piece in split(line)]
-    if "".join(pieces) != text:
-        raise InputError("`split` must return the parts of the text, white space included")
+        lines = itertools.pairwise([0, *breaks, len(text)])
+        pieces = [piece for a, b in lines for piece in _split_line(text, a, b, split, hidden)]
     spans, start = [], 0
     for piece in pieces:
         inner = piece.strip()
@@ -149,6 +148,25 @@ def _parts(text, split, breaks) -> list[Span]:
             spans.append(Span(first, first + len(inner)))
         start += len(piece)
     return spans
+
+
+def _split_line(text, start, end, split, hidden) -> list[str]:
+    """Splits a line as it is with its hidden texts, and returns the parts without them."""
+    inside = [(place, found) for place, found in hidden if start <= place < end]
+    line, copied = "", start
+    # For each character of the line, and its end, its place in the text.
+    places: list[int] = []
+    for place, found in inside:
+        line += text[copied:place] + found
+        places += [*range(copied, place), *[place] * len(found)]
+        copied = place
+    line += text[copied:end]
+    places += range(copied, end + 1)
+    pieces = list(split(line))
+    if "".join(pieces) != line:
+        raise InputError("`split` must return the parts of the text, white space included")
+    cuts = [places[number] for number in itertools.accumulate(map(len, pieces), initial=0)]
+    return [text[a:b] for a, b in itertools.pairwise(cuts)]
 
 
 class _Reader:
@@ -167,6 +185,7 @@ class _Reader:
         self._ends_word = False  # whether a word that one of them follows ends there
         self._is_struck = False  # whether what is deleted has ended there
         self._breaks = LineBreaks()
+        self.hidden: list[tuple[int, str]] = []  # texts that it does not have, and their places
 
     @property
     def breaks(self) -> list[int]:
@@ -201,13 +220,17 @@ class _Reader:
             element.is_mark = token.kind is Kind.MARK
             element.is_reading = element.is_mark and token.name in READINGS
             element.text = " ".join(token.text.split())
+            if token.hidden:
+                self.hidden.append((self._length, token.hidden))
             if element.text:
                 self._read_text(token.text)
             elif token.kind is Kind.EMPTY and token.name == "br":
                 element.stands_for_space = True
                 self._append_space()
-            elif not element.is_reading and (
-                element.is_atom or element.is_mark or token.name in SHOWN
+            elif (
+                not element.is_reading
+                and token.name != PAGE_BREAK
+                and (element.is_atom or element.is_mark or token.name in SHOWN)
             ):
                 self._ends_word = True
             element.is_wordless = token.kind is not Kind.OTHER

@@ -17,7 +17,6 @@ from export.markup.structure import (
     breaks_lines,
     local_name,
     preserves_space,
-    root_name,
     separating_tags,
 )
 from tf_transformer.terms.span_patterns import URL
@@ -61,14 +60,13 @@ class Segment:
         return "".join(token.source for token in self.tokens)
 
 
-def segments(tokens: Sequence[Token], markup: str) -> Iterator[str | Segment]:
+def segments(tokens: Sequence[Token], is_html: bool) -> Iterator[str | Segment]:
     """Yields the parts of a document in order: texts that are not blank, and sources to copy.
 
     Args:
         tokens: the document.
-        markup: "html" or "xml"; XHTML is HTML.
+        is_html: whether it is HTML, or XHTML.
     """
-    is_html = markup == "html" or root_name(tokens) == "html"
     opaque = OPAQUE if is_html else XML_OPAQUE
     breaks = breaks_lines(tokens)
     separates = separating_tags(tokens, is_html, breaks)

@@ -12,9 +12,11 @@ from collections.abc import Iterator, Sequence
 
 from export.markup.marks import (
     FRACTION_SIGNS,
+    PAGE_BREAK,
     RAISED,
     is_lowered,
     is_mark,
+    is_page_break,
     is_raised,
     split_marks,
     visible,
@@ -70,7 +72,8 @@ def _with_small_elements(tokens) -> Iterator[Token]:
         if token.kind is not Kind.START or not element:
             end = index + 1
         elif is_mark(element, before, _text_after(tokens, end)):
-            token = Token(Kind.MARK, _source(element), token.name)
+            name = PAGE_BREAK if is_page_break(element) else token.name
+            token = Token(Kind.MARK, _source(element), name)
         elif _may_be_part_of_word(element):
             text = "".join(x.text for x in element)
             token = _SmallElement(Kind.WORD, _source(element), text=text, tokens=element)

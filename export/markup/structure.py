@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from export.markup.parsing.elements import BLOCKS, XML_BLOCKS, is_preformatted
+from export.markup.parsing.elements import BLOCKS, XML_BLOCKS, XML_INLINE_CODE, is_preformatted
 from export.markup.parsing.tokens import Kind, Token
 
 _NOTES = ("sup", "sub")
@@ -74,7 +74,9 @@ def local_name(name: str) -> str:
 
 def _blocks_of_html(tokens) -> list[bool]:
     found = [
-        token.kind in (Kind.START, Kind.EMPTY) and local_name(token.name) in BLOCKS
+        token.kind in (Kind.START, Kind.EMPTY)
+        and local_name(token.name) in BLOCKS
+        and "margin-toggle" not in ((token.attributes or {}).get("class") or "").split()
         for token in tokens
     ]
     for index in _touching_elements(tokens):
@@ -91,14 +93,16 @@ def _touching_elements(tokens) -> Iterator[int]:
     and so are raised and lowered ones, which are notes.
     """
     stack: list[int] = []
-    num_links = num_notes = 0
+    links: list[int] = []  # the start tags of the open ones
+    num_notes = 0
     # The number of elements that have been open since the last text; the outermost one with that
     # text that has ended; and the one that has begun in its place.
     num_open, ended, begun = 0, None, None
-    was_link, was_note, last = False, False, ""
+    last_link, was_note, last = None, False, ""
     for index, token in enumerate(tokens):
         name, step = local_name(token.name), (token.kind is Kind.START) - (token.kind is Kind.END)
-        num_links += step * (name == "a")
+        if name == "a":
+            links = [*links, index] if step > 0 else links[:-1] if step < 0 else links
         num_notes += step * (name in _NOTES)
         if token.kind is Kind.START:
             begun = index if len(stack) == num_open else begun
@@ -109,13 +113,16 @@ def _touching_elements(tokens) -> Iterator[int]:
             if len(stack) < num_open:
                 num_open, ended = len(stack), start
         elif token.kind is Kind.TEXT and token.text:
-            is_link, is_note, first = num_links > 0, num_notes > 0, token.text[0]
+            link = links[0] if links else None
+            is_note, first = num_notes > 0, token.text[0]
             if ended is not None and begun is not None and not (is_note or was_note):
-                meets = (was_link and is_link) and (last.isalnum() or first.isalnum())
-                if meets or (last.islower() and first.isupper()):
+                are_links = link is not None and last_link not in (None, link)
+                meets = are_links and (last.isalnum() or first.isalnum())
+                is_replaced = {tokens[ended].name, tokens[begun].name} & {"del", "ins"}
+                if meets or (last.islower() and first.isupper() and not is_replaced):
                     yield from (ended, begun)
             num_open, ended, begun = len(stack), None, None
-            was_link, was_note, last = is_link, is_note, token.text[-1]
+            last_link, was_note, last = link, is_note, token.text[-1]
 
 
 def _separate_parents(stack, found):
@@ -141,8 +148,10 @@ def _blocks_of_xml(tokens) -> list[bool]:
     inline = [False]  # of the open elements, whether what is in them is inline
     for index, token in enumerate(tokens):
         if token.kind in (Kind.START, Kind.EMPTY):
+            name = local_name(token.name)
             is_list = num_children[index] > 1 and not has_text[index]
-            found[index] = not inline[-1] or local_name(token.name) in XML_BLOCKS or is_list
+            is_list = is_list and name not in XML_INLINE_CODE
+            found[index] = not inline[-1] or name in XML_BLOCKS or is_list
             if token.kind is Kind.START:
                 inline.append(has_text[index] or not found[index])
         elif token.kind is Kind.END:

@@ -1,14 +1,24 @@
 """What touches a word and is no part of it: marks of footnotes, references and trademarks."""
 
-from export.markup.marks.elements import RAISED, is_lowered, is_mark, is_raised
-from export.markup.marks.raised import FRACTION_SIGNS, visible
+from export.markup.marks.elements import (
+    PAGE_BREAK,
+    RAISED,
+    is_lowered,
+    is_mark,
+    is_page_break,
+    is_raised,
+)
+from export.markup.marks.raised import FRACTION_SIGNS, is_bracketed, visible
 from export.markup.marks.text import split_marks
 
 __all__ = [
     "FRACTION_SIGNS",
+    "PAGE_BREAK",
     "RAISED",
+    "is_bracketed",
     "is_lowered",
     "is_mark",
+    "is_page_break",
     "is_raised",
     "split_marks",
     "visible",

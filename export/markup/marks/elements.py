@@ -28,14 +28,24 @@ _LINKS = frozenset(["a", "link", "ref", "ulink", "xref"])
 _KIND_NAMES = ("class", "role", "epub:type", "type", "rel", "ref-type")
 _KIND = re.compile(
     r"(?i)(?:foot|end|side)-?_?note|note-?_?(?:ref|mark|link|number)|reference|\bcite|citation"
-    r"|\b(?:fn|fnref|fn-ref|verse|versenum|v-num)\b"
+    r"|(?:\b|_)(?:fn|fnref|fn-ref|verse|versenum|v-num|bibr|aff|corresp|note|tooltip|margin-toggle|refs?|appel)(?:\b|_)"
+    r"|fu(?:ss|ß)note"
 )
 _BACKLINK = re.compile(r"(?i)back-?_?link|back-?_?ref")
+_PAGE_BREAK = re.compile(r"(?i)(?:page|line)-?_?(?:num|no\b|break)")
+# The name of the token of a page break, which does not end the word before it.
+PAGE_BREAK = "page break"
 # Targets of links to notes and back in common converters, such as #fn1, #cite_note-3 and #_ftnref2.
 _NOTE_TARGET = re.compile(
-    r"(?i)#(?:\S*(?:note|cite|ftn|edn|fnref|bibr)|[a-z]{1,3}[-_:.]?[0-9]+$|[0-9]+$)"
+    r"(?i)(?:#|^[^#/.]*)(?:\S*(?:note|cite|ftn|edn|fnref|bibr)|[a-z]{1,3}[-_:.]?[0-9]+$|[0-9]+$)"
 )
-_RAISED_STYLE = re.compile(r"(?i)vertical-align\s*:\s*(?:super|text-top|\+?[0-9.]*[1-9])")
+_RAISED_CLASS = re.compile(r"(?i)(?:^|[\s_-])(?:sups?|super|superscript|exposant)(?:$|[\s_-])")
+_RAISED_STYLE = re.compile(
+    r"(?i)vertical-align\s*:\s*(?:super|text-top|\+?[0-9.]*[1-9])|\btop\s*:\s*-"
+)
+_SMALL_STYLE = re.compile(
+    r"(?i)font-size\s*:\s*(?:[1-7]?[0-9](?:\.[0-9]+)?%|0?\.[0-7][0-9]*r?em|(?:xx?-)?small)"
+)
 _LOWERED_STYLE = re.compile(r"(?i)vertical-align\s*:\s*(?:sub|-)")
 _LONGEST, _LONGEST_LIST = 60, 400
 _NUMBER = re.compile(r"\(?[0-9]{1,4}[a-z]?(?:\s*[.,;–—-]\s*[0-9]{1,4}[a-z]?)*\)?")
@@ -45,13 +55,13 @@ _OPEN_BRACKET = re.compile(r"(.?)\[[0-9a-z,;\s–—-]*$", re.DOTALL)
 _IN_PARENTHESES = re.compile(r"\([^()]+\)")
 # As behind the number of a verse.
 _CAPITALIZED = re.compile(r"[\"'“„«‘]*[^\W\d_a-z][^\W\d_A-Z]")
-_HALF_OF_YEAR = re.compile(r"(?<![0-9])[0-9]{2}$")
+_HALF_OF_YEAR = re.compile(r"(?:^|\s)[0-9]{2}$")
 _NEXT_WORD = re.compile(r"[\s.:)]*[\"'“„«‘(]*([\w$£€¥])")
 
 
 def is_raised(token: Token) -> bool:
     """Returns whether a start tag raises its text; `hi` is an element of TEI."""
-    is_named = not {"sup", "superscript"}.isdisjoint(_value(token, "class").split())
+    is_named = _RAISED_CLASS.search(_value(token, "class")) is not None
     is_named = is_named or (_local(token) == "hi" and "sup" in _value(token, "rend"))
     return _local(token) in RAISED or is_named or bool(_RAISED_STYLE.search(_value(token, "style")))
 
@@ -73,14 +83,14 @@ def is_mark(element: Sequence[Token], before: str, after: str) -> bool:
         after: the text after it.
     """
     text = visible("".join(token.text for token in element)).strip()
-    starts = [token for token in element if token.kind is Kind.START]
+    starts = _tags_around_all(element)
     if not text or any(x.kind in (Kind.ATOM, Kind.EMPTY) for x in element):
         return False
     if len(text) > _LONGEST and not (len(text) < _LONGEST_LIST and is_reference(text)):
         return False
     is_called = any(map(_is_called_mark, starts))
     is_pointing = is_called or any(map(_is_link, starts))
-    if any(map(_is_backlink, starts)):
+    if _matches(_BACKLINK, starts) or _matches(_PAGE_BREAK, starts):
         return True
     if any(map(is_raised, starts)):
         return (is_pointing and is_reference(text)) or marks_by_raising(text, before, after)
@@ -93,6 +103,11 @@ def is_mark(element: Sequence[Token], before: str, after: str) -> bool:
     if is_sign(text):
         return is_pointing or (set(text) <= set(NOTE_SIGNS) and stands_as_mark(before, after))
     return _marks_beside_words(text, starts, before, after)
+
+
+def is_page_break(element: Sequence[Token]) -> bool:
+    """Returns whether a mark is the number of a page or a line."""
+    return _matches(_PAGE_BREAK, _tags_around_all(element))
 
 
 def stands_as_mark(before: str, after: str) -> bool:
@@ -122,7 +137,7 @@ def _marks_beside_words(text, starts, before, after) -> bool:
         return leads and (is_called or (is_linked and _is_fragment(starts)))
     if text.isdecimal() and starts_sentence(before) and _CAPITALIZED.match(after):
         return True
-    if before[-1].isspace():
+    if not _touches(before):
         return False
     if is_called or _NUMBER_IN_BRACKETS.fullmatch(text):
         return True
@@ -130,8 +145,24 @@ def _marks_beside_words(text, starts, before, after) -> bool:
         return is_linked
     points = any(_NOTE_TARGET.search(target) for target in _targets(starts))
     is_apart = _is_fragment(starts) and not _is_word(before)
-    is_apart = is_apart or (before[-1].isdecimal() and _HALF_OF_YEAR.search(before) is None)
+    is_half = len(text) == 2 and _HALF_OF_YEAR.search(before) is not None
+    is_apart = is_apart or (before[-1].isdecimal() and not is_half)
     return _NUMBER.fullmatch(text) is not None and (points or is_apart)
+
+
+def _tags_around_all(element) -> list[Token]:
+    """Returns the start tags of the elements that contain all text of an element."""
+    lengths = [len(visible(token.text).strip()) for token in element]
+    found, opened, length, total = [], [], 0, sum(lengths)
+    for token, own in zip(element, lengths, strict=True):
+        length += own
+        if token.kind is Kind.START:
+            opened.append((token, length))
+        elif token.kind is Kind.END:
+            start, before = opened.pop()
+            if before == 0 and length == total:
+                found.append(start)
+    return found
 
 
 def _local(token):
@@ -154,16 +185,21 @@ def _is_fragment(starts):
     return any("#" in target for target in _targets(starts))
 
 
+def _kinds(token):
+    return [value for name in _KIND_NAMES if (value := _value(token, name))]
+
+
+def _matches(pattern, starts):
+    return any(pattern.search(value) for token in starts for value in _kinds(token))
+
+
 def _is_called_mark(token):
-    return any(_KIND.search(_value(token, name)) for name in _KIND_NAMES)
-
-
-def _is_backlink(token):
-    return any(_BACKLINK.search(_value(token, name)) for name in _KIND_NAMES)
+    return _local(token) == "noteref" or _matches(_KIND, [token])
 
 
 def _is_small(token):
-    return _local(token) == "small" or (_local(token) == "font" and bool(_value(token, "size")))
+    is_font = _local(token) == "font" and bool(_value(token, "size"))
+    return is_font or _local(token) == "small" or bool(_SMALL_STYLE.search(_value(token, "style")))
 
 
 def _touches(before):

@@ -21,25 +21,31 @@ _WORDS_OF_REFERENCES = frozenset(
 )
 _TRADEMARKS = frozenset(["TM", "SM", "MC", "MR"])
 _BRACKETED = re.compile(r"(?:\s*\[[^\[\]]+\][,;]?)+\s*")
-_PRIMES = frozenset("°′″'\"")
+_NO_SIGNS = re.compile(r"[°′″'\"%‰]+")  # nor are signs of currencies
 _CHARGE = re.compile(r"[0-9]*[+−–-]{1,3}|[+−–-][0-9]?")
 _FORMULA = re.compile(r"(?:(?<![a-z])[A-Z][a-z]?[0-9]*|[)\]])$")
 _NUMBER = re.compile(r"[+−–-]?[0-9]+")
 _DOUBLED = re.compile(r"[ivx]{2,5}|([a-z])\1{1,2}")
 
 _WORD_BEFORE = re.compile(r"[^\W\d_]+$")
-# A number raised after these is an exponent. After one letter it always is.
+# A number raised after these is an exponent; after those with a capital, behind a number.
 _UNITS = frozenset([
     *("km", "hm", "dm", "cm", "mm", "um", "µm", "μm", "nm", "ft", "yd", "mi", "feet", "foot"),
     *("inch", "inches", "yard", "yards", "mile", "miles", "км", "дм", "см", "мм", "ha", "ms", "ns"),
-    *("sec", "min", "kg", "mg", "mol", "pa", "hz", "kv", "kw", "mv", "ma", "ev", "cd", "lm", "lx"),
-    *("wb", "sr", "rad", "deg", "mc", "dx", "dy", "dz", "dt", "xy", "ln", "lg", "tg", "log", "sin"),
-    *("cos", "tan", "cot", "csc", "sinh", "cosh", "tanh", "exp", "det", "lim", "max", "sup", "inf"),
+    *("sec", "min", "kg", "mg", "mol", "cd", "lm", "lx", "sr", "rad", "deg"),
 ])  # fmt: skip
-_QUANTITY = re.compile(r"[0-9]\s*[^\W\d_]+$")
+_QUANTITIES = frozenset(["Pa", "Hz", "kHz", "MHz", "kV", "kW", "MW", "mV", "mA", "eV", "MeV", "Wb"])
+_MATHEMATICS = frozenset([
+    *("mc", "dx", "dy", "dz", "dt", "xy", "ln", "lg", "tg", "log", "sin", "cos", "tan", "cot"),
+    *("csc", "sinh", "cosh", "tanh", "exp", "det", "lim", "max", "sup", "inf"),
+])  # fmt: skip
+_BEHIND_NUMBER = re.compile(r"[0-9]\s*[^\W\d_]+$")
 _INCHES = re.compile(r"[0-9]\s*in$")
-_ROMAN = re.compile(r"[IVXLCDM]+")
+# Single letters that are no variables: "5G", "USB-C", "Vitamin C", "World War I".
+_NO_VARIABLE = re.compile(r"(?:[^\W_][-‐‑/]?|(?:^|\s)[A-Z][a-z]{3,}\s)[A-Z]$|(?:^|\W)I$|/[a-z]$")
+_ROMAN, _ROMAN_ENDS = re.compile(r"[IVXLCDM]+"), frozenset("eaoºª")
 _NOTE_LETTERS, _FIRST_LETTERS = frozenset("abcdfgh"), frozenset("abcdefgh")
+_TITLES = frozenset(["Sr", "Dr", "Fr", "St", "Mr", "Ms"])
 # The number of an ordinal number: neither a price, a date, nor a decimal.
 _SMALL_NUMBER = re.compile(r"(?:^|[^\w.,:/$£€¥–-])[0-9]{1,2}$")
 _DIGIT = re.compile(r"(?:^|[^\w.,:/$£€¥–-])[0-9]$")
@@ -59,8 +65,10 @@ def visible(text: str) -> str:
 
 
 def is_sign(text: str) -> bool:
-    """Returns whether a text has no letter or digit, and is no degree or prime."""
-    return _TOKEN.search(text) is None and not _PRIMES.issuperset(text)
+    """Returns whether a text has no letter or digit, and is no degree, prime or currency."""
+    if _TOKEN.search(text) or _NO_SIGNS.fullmatch(text):
+        return False
+    return not any(unicodedata.category(char) == "Sc" for char in text)
 
 
 def is_bracketed(text: str) -> bool:
@@ -74,8 +82,7 @@ def is_reference(text: str) -> bool:
         return True
     tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text))
     return (bool(tokens) or is_sign(text)) and all(
-        _ITEM.fullmatch(token) or token.lower() in _WORDS_OF_REFERENCES
-        for token in tokens
+        _ITEM.fullmatch(token) or token.lower() in _WORDS_OF_REFERENCES for token in tokens
     )
 
 
@@ -94,10 +101,12 @@ def marks_by_raising(text: str, before: str, after: str) -> bool:
     if is_bracketed(text) or text in _TRADEMARKS:
         return True
     text = unicodedata.normalize("NFKC", text)
+    if not is_sign(text) and _TOKEN.search(text) is None:
+        return False
     if re.search(r"\s", text):  # words that are raised are translated
         return is_reference(text) or any(map(str.isdigit, text))
     if _NUMBER.fullmatch(text):
-        return not _is_power(before)
+        return text == "1" or not _is_power(before)
     return not _ends_word(text, before)
 
 
@@ -121,11 +130,14 @@ def _is_mark_alone(text, before, after) -> bool:
 
 def _is_power(before: str) -> bool:
     """Returns whether a number raised behind a text is an exponent."""
-    word = _WORD_BEFORE.search(before)
-    if word is None or unicodedata.category(before[-1]) == "Lo":
+    found = _WORD_BEFORE.search(before)
+    if found is None or unicodedata.category(before[-1]) == "Lo":
         return False
-    is_unit = word[0].lower() in _UNITS or _INCHES.search(before) is not None
-    return len(word[0]) == 1 or is_unit
+    word = found[0]
+    if len(word) == 1:
+        return _NO_VARIABLE.search(before) is None
+    is_quantity = word in _QUANTITIES and _BEHIND_NUMBER.search(before) is not None
+    return word in _UNITS | _MATHEMATICS or is_quantity or _INCHES.search(before) is not None
 
 
 def _ends_word(text: str, before: str) -> bool:
@@ -138,19 +150,19 @@ def _ends_word(text: str, before: str) -> bool:
         is_ordinal = (letter == "e" and _SMALL_NUMBER.search(before)) or (
             letter in ("a", "o") and _DIGIT.search(before)
         )
-        return is_suffix or bool(is_ordinal) or _PRIMES.issuperset(text)
+        return is_suffix or bool(is_ordinal) or _NO_SIGNS.fullmatch(text) is not None
     if word is None:
         is_abbreviation = is_plain and _ABBREVIATION.search(before) is not None
         return is_abbreviation and letter not in _NOTE_LETTERS - {"a"}
-    if len(word[0]) == 1 and unicodedata.category(before[-1]) != "Lo":
-        return "," not in text and _is_balanced(text)
-    if _ROMAN.fullmatch(word[0]) and is_plain:
+    if _ROMAN.fullmatch(word[0]) and (is_suffix or letter in _ROMAN_ENDS):
         return True
+    if len(word[0]) == 1 and unicodedata.category(before[-1]) != "Lo":
+        return "," not in text and _is_balanced(text) and _NO_VARIABLE.search(before) is None
     if len(word[0]) > 3 or unicodedata.category(before[-1]) == "Lo":
         return is_suffix and len(text) < 3
     if not letter:
         return is_suffix
-    if word[0].lower() in _UNITS and _QUANTITY.search(before):
+    if word[0] in _UNITS | _QUANTITIES and _BEHIND_NUMBER.search(before):
         return letter not in _NOTE_LETTERS
     return letter not in _marking_letters(word[0])
 
@@ -166,4 +178,4 @@ def _marking_letters(word: str) -> frozenset[str]:
     """
     if word.islower():
         return _FIRST_LETTERS if len(word) == 2 else frozenset("abcdefghijklmnopqrstuvwxyz")
-    return _NOTE_LETTERS - {"a"} if word.istitle() and len(word) == 2 else _NOTE_LETTERS
+    return _NOTE_LETTERS - {"a"} if word in _TITLES else _FIRST_LETTERS

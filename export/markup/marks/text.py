@@ -3,21 +3,27 @@
 import re
 
 from export.markup.marks.elements import NOTE_SIGNS, stands_as_mark
-from export.markup.marks.raised import FRACTION_SIGNS, marks_by_raising, visible
+from export.markup.marks.raised import (
+    FRACTION_SIGNS,
+    marks_by_raising,
+    starts_sentence,
+    visible,
+)
 from export.markup.parsing.tokens import Kind, Token, escape_text
 
-_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾ᵃᵇᶜᵈᵉᶠᵍʰ①-⑳"
+_SIGNS = f"{re.escape(NOTE_SIGNS)}§¶"
+_ITEM = r"(?:\^?[0-9]{1,3}|[a-dfgh]|(?i:note|nb|n)\s[0-9]{1,3}|[*†‡]{1,3})"
 _MARK = re.compile(
-    rf"(?P<raised>[{_DIGITS}]+(?:[,⁻–˒][{_DIGITS}]+)*)"
-    r"|(?P<bracketed>\[[0-9]{1,3}(?:\s?[,–-]\s?[0-9]{1,3})*\])"
-    rf"|(?P<sign>[{re.escape(NOTE_SIGNS)}]{{1,2}})(?![{re.escape(NOTE_SIGNS)}])"
+    rf"(?P<raised>[{_RAISED}]+(?:[,⁻–˒][{_RAISED}]+)*)"
+    rf"|(?P<bracketed>\[{_ITEM}(?:\s?[,–-]\s?{_ITEM})*\])"
+    rf"|(?P<sign>[{_SIGNS}]{{1,3}}|※[0-9]{{0,3}})(?![{_SIGNS}])"
     r"|(?P<back>[↑^↩])"
 )
 _SHORT_WORD = re.compile(r"(?<![^\W\d_])[^\W\d_]{1,2}$")
 _CONTEXT = 64
-_EMPHASIS = re.compile(
-    r"(?<![^\s(])\*{1,3}[^\s*][^*]*+\*"
-)  # of a text with its own markup, as in *this*
+# Of a text with its own markup, as in *this*.
+_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*)])[^*\n.!?;:]{1,80}(?<=\S)\1(?![\w*])")
 
 
 def split_marks(token: Token, before: str, after: str) -> list[Token]:
@@ -29,14 +35,20 @@ def split_marks(token: Token, before: str, after: str) -> list[Token]:
         after: the text after it.
     """
     text = token.text
-    if _MARK.search(text) is None or _EMPHASIS.search(text):
+    if _MARK.search(text) is None:
         return [token]
     found: list[Token] = []
     start = 0
+    emphasized = [match.span() for match in _EMPHASIS.finditer(text)] if "*" in text else []
     for match in _MARK.finditer(text):
+        while emphasized and emphasized[0][1] <= match.start():
+            del emphasized[0]
+        if emphasized and emphasized[0][0] <= match.start() and "*" in match[0]:
+            continue
         rest = (text[match.end() : match.end() + _CONTEXT] + after)[:_CONTEXT]
-        if _is_mark(match, before + visible(text[start : match.start()]), rest):
-            before += visible(text[start : match.start()])
+        own = text[max(start, match.start() - _CONTEXT) : match.start()]
+        if _is_mark(match, (before + visible(own))[-_CONTEXT:], rest):
+            before = (before + visible(own))[-_CONTEXT:]
             found += [*_texts(text[start : match.start()]), _mark(match[0])]
             start = match.end()
     return [*found, *_texts(text[start:])] if found else [token]
@@ -52,9 +64,9 @@ def _mark(text) -> Token:
 
 def _is_mark(match: re.Match, before: str, after: str) -> bool:
     kind = match.lastgroup
-    is_first = not before.strip()
+    is_first = not before.strip() or (before[-1].isspace() and starts_sentence(before))
     if kind == "back":
-        return is_first and after[:1].isspace()
+        return not before.strip() and after[:1].isspace()
     if is_first or before[-1].isspace():
         return is_first and stands_as_mark("", after)
     if kind == "raised":

@@ -182,6 +182,7 @@ XML_INLINE_CODE = frozenset(
         "envar",
         "filename",
         "filepath",
+        "keycombo",
         "methodname",
         "parmname",
         "systemoutput",

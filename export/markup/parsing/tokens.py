@@ -33,6 +33,7 @@ class Token:
         text: the characters of a text, with references resolved, or the text inside an atom or a
             word; that of a mark is empty.
         attributes: the attributes of a start tag, by name; None has no value.
+        hidden: a text that the translator does not see, but that shows where sentences end.
     """
 
     kind: Kind
@@ -40,6 +41,7 @@ class Token:
     name: str = ""
     text: str = ""
     attributes: Mapping[str, str | None] | None = None
+    hidden: str = ""
 
 
 # Tags by the rules of HTML, of which those of XML are a part: quotes are special only at the start

@@ -380,7 +380,7 @@ def test_names_of_xml():
     )
     assert translate(document, look, markup="xml") == document
     assert seen == [
-        *("Item one", "Sub one", "Sub two", "A man.", "A dog.", "See it", "Press ls -l now"),
+        *("A dog.", "Item one", "Sub one", "Sub two", "A man.", "See it", "Press ls -l now"),
         *("Attack", "top", "a", "b", "SVG", "thing", "5 €", "1.5"),
     ]
     with pytest.raises(ValueError, match="Received: XLIFF"):

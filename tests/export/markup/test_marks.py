@@ -188,6 +188,21 @@ BEHIND = {
     "937": ["<sup>{}</sup>", "d", "e", "4"],
     "20": ["<sup>{}</sup>", "c", "12", "ii"],
     "Jan": ["<sup>{}</sup>", "b", "1", "a,b", "1a"],
+    "Max": ["<sup>{}</sup>", "2", "b"],
+    "Ma": ["<sup>{}</sup>", "2", "a", "e"],
+    "Li": ["<sup>{}</sup>", "2", "a"],
+    "MD": ["<sup>{}</sup>", "b", "2"],
+    "5G": ["<sup>{}</sup>", "3"],
+    "USB-C": ["<sup>{}</sup>", "4"],
+    "Vitamin C": ["<sup>{}</sup>", "1", "2"],
+    "World War I": ["<sup>{}</sup>", "2"],
+    "n/a": ["<sup>{}</sup>", "e", "1"],
+    "5 min": ["<sup>{}</sup>", "1"],
+    "$547": ['<span class="note">{}</span>', "1"],
+    "$546": ['<span style="font-size:60%">{}</span>', "1"],
+    "$545": ['<span style="position:relative;top:-0.5em">{}</span>', "1"],
+    "$544": ['<span class="txt-sup">{}</span>', "1"],
+    "$54": ['<a href="part0012.html#x">{}</a>', "5", "12"],
     "dog": ["<sup>{}</sup>", "a", "e", "x", "3"],
     "USA": ["<sup>{}</sup>", "a", "b", "2"],
     "of": ["<sup>{}</sup>", "a", "b", "1"],
@@ -212,7 +227,10 @@ def test_a_mark_behind_other_words(word):
 
 def test_marks_that_are_characters():
     for word in ("£19", "$548", "4/1/2015", "Jan", "USA", "horse", "(n = 12)", "£19\u2060"):
-        for mark in ("¹", "¹²", "[1]", "[1,2]", "*", "†"):
+        for mark in (
+            *("¹", "¹²", "⁽¹⁾", "ᵃ", "①", "[1]", "[1,2]", "[a]", "[note 1]", "[^1]", "[*]"),
+            *("*", "***", "†", "§", "※2"),
+        ):
             document = f"<p>it is {word}{mark} now</p>"
             assert translate(document, identity) == (document, [f"it is {word} now"])
 
@@ -251,6 +269,117 @@ def test_a_mark_before_a_sentence(mark):
     assert translate(document, identity) == (document, ["Jan bought it for $548."])
     document = f"<p>{mark}Jan bought it.<br>{mark}Laura, too.</p>"
     assert translate(document, identity) == (document, ["Jan bought it.", "Laura, too."])
+
+
+def test_characters_before_sentences_of_a_block():
+    for signs in (("¹", "²"), ("*", "**"), ("*", "†"), ("[1]", "[2]")):
+        first, second = signs
+        document = f"<p>{first} Jan bought it. {second} Laura paid $5* and £20[1].</p>"
+        seen = ["Jan bought it.", "Laura paid $5 and £20."]
+        assert translate(document, identity) == (document, seen)
+    document = "<p>(*) Jan runs. It cost $548* and £20[1].</p>"
+    assert translate(document, identity)[1] == ["(*) Jan runs.", "It cost $548 and £20."]
+
+
+# Elements that contain marks, or words with raised parts, and other text.
+AROUND_MARKS = {
+    "buys <b>3<sup>1</sup></b> horses": "buys 3 horses",
+    "paid <b>$548<sup>1</sup></b> now": "paid $548 now",
+    "paid <span class='price'>$5<sup>99</sup></span> now": "paid $5 now",
+    '<b>20<sup class="reference"><a href="#c">[1]</a></sup></b> eggs': "20 eggs",
+    "5 <span>m<sup>2</sup></span> of <i>x<sup>2</sup></i>": "5 m2 of x2",
+    "<abbr>N<sup>o</sup></abbr> 5 at <b>10<sup>3</sup></b>": "No 5 at 10",
+    "He said “<i>Jan paid $548<sup>1</sup> now</i>” twice": "He said “Jan paid $548 now” twice",
+    "<i>the 2<sup>nd</sup> horse</i> is <b>“red<sup>1</sup>”</b>": "the 2nd horse is “red”",
+    '<span>It runs. <a href="#r" role="doc-backlink">↩</a></span>': "It runs.",
+    "他买了《<a>马<sup>[1]</sup></a>》和<b>3<sup>[2]</sup></b>头牛": "他买了《马》和3头牛",
+    "for <sup>$</sup>548 and 20<sup>%</sup>": "for $548 and 20%",
+    '(<a href="#b">2001</a>), Eq. (<a href="#S2.E1">1</a>) is': "(2001), Eq. (1) is",
+    'paid <a href="/p"><span>$</span><span>548</span></a> now': "paid $548 now",
+    '(<a href="/w">/<span><i>k</i><i>oʊ</i></span>/</a>) is': "(/koʊ/) is",
+    "<del>He</del><ins>She</ins> paid": "He She paid",
+    'a mu<span class="pagenum" id="P1">13</span>seum': "a museum",
+    'at $5<span class="pagenum">[Pg 15]</span> is': "at $5 is",
+    '$548<span class="pagenum" id="P1">16</span> there': "$548 there",
+}
+
+
+@pytest.mark.parametrize("document", AROUND_MARKS)
+def test_elements_around_marks(document):
+    found, seen = translate(f"<p>{document}</p>", identity)
+    assert seen == [AROUND_MARKS[document]]
+    # In the same order, except for what is inside a word, or in a text that is one word here.
+    texts = [re.sub("<.*?>|\\s", "", text) for text in (found, document)]
+    assert sorted(texts[0]) == sorted(texts[1])
+    assert texts[0] == texts[1] or "museum" in texts[0] or "他" in texts[0]
+
+
+def test_code_inside_words_keeps_sentences_apart():
+    document = "<p>Use the <code>horse</code>s. Laura buys 3 horses.</p>"
+    _, seen = translate(document, identity)
+    assert set(seen[-2:]) == {"Use the s.", "Laura buys 3 horses."}
+
+
+# A sentence with a text of its own inside, which the model sees first.
+ASIDES = {
+    '<p>Jan paid $548<span class="sidenote">It is a lot. Really.</span> now.</p>': (
+        "It is a lot.|Really.|Jan paid $548 now."
+    ),
+    '<p>Laura<label for="m" class="margin-toggle">⊕</label><input id="m"/>'
+    '<span class="marginnote">A note.</span> buys it.</p>': "A note.|Laura buys it.",
+    '<p>$548<span class="ltx_note"><sup class="ltx_note_mark">1</sup>'
+    '<span class="ltx_note_outer"><span><sup>1</sup><span class="ltx_tag">1</span>'
+    "The price is high.</span></span></span> for it.</p>": "The price is high.|$548 for it.",
+    '<p>$548<span class="tooltip">1<span class="tooltiptext">In dollars.</span></span> now</p>': (
+        "In dollars.|$548 now"
+    ),
+    '<p><span class="a-offscreen">$548.00</span><span>$548</span> now</p>': "$548.00|$548 now",
+    '<p>$548<span class="screen-reader-text">dollars</span> now</p>': "dollars|$548 now",
+}
+
+
+@pytest.mark.parametrize("document", ASIDES)
+def test_asides(document):
+    assert translate(document, identity) == (document, ASIDES[document].split("|"))
+
+
+def test_asides_of_xml():
+    for document, text in (
+        (
+            "<d><para>Acme sells <indexterm><primary>a horse</primary></indexterm>20 eggs"
+            "<indexterm><primary>the egg</primary></indexterm> for $548.</para></d>",
+            "a horse|the egg|Acme sells 20 eggs for $548.",
+        ),
+        (
+            "<d><para>He <emphasis>paid<footnote><para>In cash. All.</para></footnote></emphasis> "
+            "it.</para></d>",
+            "In cash.|All.|He paid it.",
+        ),
+        (
+            "<d><p>Press <menuchoice><guimenu>File</guimenu><guimenuitem>Open</guimenuitem>"
+            "</menuchoice> now</p></d>",
+            "File|Open|Press now",
+        ),
+        (
+            "<d><p>Press <keycombo><keycap>Ctrl</keycap><keycap>C</keycap></keycombo> now</p></d>",
+            "Press CtrlC now",
+        ),
+        ('<d><p>£19<xref ref-type="bibr" rid="b4">4</xref> by J<i/></p></d>', "£19 by J"),
+        ('<d><p>£22<link linkend="n3">3</link> and <noteref>1</noteref></p></d>', "£22 and 1"),
+        ('<d><p>£19<ref target="n1">1</ref> is</p></d>', "£19 is"),
+    ):
+        found, seen = translate(document, identity, markup="xml")
+        assert (found, seen) == (document, text.split("|"))
+
+
+def test_many_asides():
+    """However deep, and in linear time."""
+    document = '<span class="sidenote">A note.' * 300 + "</span>" * 300
+    found, seen = translate(f"<p>x{document}</p>" * 3, identity)
+    assert found == f"<p>x{document}</p>" * 3
+    assert set(seen) >= {"A note.", "x"}
+    text = "It cost £19[1] there. " * 500
+    assert translate(f"<p>{text}</p>", identity, split=None)[1] == [text.replace("[1]", "").strip()]
 
 
 def test_marks_of_tei():
@@ -319,6 +448,9 @@ WHOLE_WORDS = {
     "SO<sub>4</sub><sup>2−</sup> and Ca<sup>2+</sup>": "SO42− and Ca2+",
     "20<sup>°</sup>C": "20°C",
     "x<sup>n</sup> of it": "xn of it",
+    "the R<sup>2</sup> of it": "the R2 of it",
+    "5 kPa m<sup>2</sup> or 3 Pa<sup>2</sup>": "5 kPa m2 or 3 Pa2",
+    "XIX<sup>e</sup> and I<sup>er</sup>": "XIXe and Ier",
 }
 
 

@@ -1,0 +1,101 @@
+"""Texts inside a sentence that are no part of it: notes, index terms, text for screen readers.
+
+They are translated on their own, and stand in the sentence as marks, see `marks`.
+"""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from export.markup.marks import is_bracketed
+from export.markup.parsing.tokens import Kind, Token
+
+# Of DocBook, DITA, JATS and TEI.
+_NAMES = frozenset(["fn", "footnote", "indexterm", "menucascade", "menuchoice", "note"])
+_NOTES = re.compile(
+    r"(?i)(?:^|\s)(?:\S*side-?note|\S*margin-?note|foot-?note|ltx_note(?:_outer)?|tooltip-?text)"
+    r"(?:\s|$)"
+)
+_HIDDEN = re.compile(
+    r"(?i)(?:^|\s)(?:\S*off-?screen|screen-?reader\S*|sr-only|visually-?hidden)(?:\s|$)"
+)
+_WORD = re.compile(r"[^\W\d_]{2}")
+_INLINE = frozenset(["a", "bdi", "em", "i", "ins", "label", "small", "span", "strong"])
+_MAX_DEPTH = 4  # of asides in asides
+
+
+@dataclasses.dataclass(slots=True)
+class Aside(Token):
+    """An element with a text of its own, in place of its tokens.
+
+    Attributes:
+        content: what is between its tags.
+        tags: its start tag and its end tag.
+    """
+
+    content: Sequence[Token] = ()
+    tags: tuple[str, str] = ("", "")
+
+    def set_content(self, source: str) -> None:
+        """Replaces what is between its tags."""
+        self.source = f"{self.tags[0]}{source}{self.tags[1]}"
+
+
+def fold_asides(tokens: Sequence[Token], is_html: bool, depth: int = 0) -> list[Token]:
+    """Returns the tokens of a document, with one token for each aside.
+
+    Args:
+        tokens: the tokens, properly nested.
+        is_html: whether the document is HTML, or XHTML.
+        depth: number of asides that they are in; deeper ones stay as they are.
+    """
+    if depth >= _MAX_DEPTH:
+        return list(tokens)
+    ends = _ends_of_asides(tokens, is_html)
+    found: list[Token] = []
+    index = 0
+    while index < len(tokens):
+        token, end = tokens[index], ends.get(index, index)
+        content = tokens[index + 1 : end]
+        if content and (_is_hidden(token) or _has_words(content)):
+            source = "".join(x.source for x in tokens[index : end + 1])
+            tags = (token.source, tokens[end].source)
+            token = Aside(Kind.MARK, source, token.name, content=content, tags=tags)
+            index = end
+        found.append(token)
+        index += 1
+    return found
+
+
+def _ends_of_asides(tokens, is_html) -> dict[int, int]:
+    """Returns for the start tag of each aside that is in no other the index of its end tag."""
+    ends: dict[int, int] = {}
+    stack: list[int] = []
+    outermost = None
+    for index, token in enumerate(tokens):
+        if token.kind is Kind.START:
+            if outermost is None and _is_aside(token, is_html):
+                outermost = index
+            stack.append(index)
+        elif token.kind is Kind.END:
+            start = stack.pop()
+            if start == outermost:
+                ends[start], outermost = index, None
+    return ends
+
+
+def _is_aside(token, is_html) -> bool:
+    name = token.name.rpartition(":")[2]
+    if not is_html:
+        return name in _NAMES
+    is_note = _NOTES.search((token.attributes or {}).get("class") or "") is not None
+    return name in _INLINE and (is_note or _is_hidden(token))
+
+
+def _is_hidden(token) -> bool:
+    return _HIDDEN.search((token.attributes or {}).get("class") or "") is not None
+
+
+def _has_words(tokens) -> bool:
+    text = "".join(token.text for token in tokens if token.kind is Kind.TEXT).strip()
+    return _WORD.search(text) is not None and not is_bracketed(text)
