@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tf_transformer.documents.sentence_starters import STARTERS, Starters
 from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
 
 
 class Abbreviations(NamedTuple):
@@ -248,12 +249,7 @@ def find_abbreviations(languages: Iterable[str]) -> tuple[Abbreviations, Starter
     Raises:
         InputError: a code is not made of two or three lower-case letters.
     """
-    languages = list(languages)
-    for code in languages:
-        if not (isinstance(code, str) and re.fullmatch("[a-z]{2,3}", code)):
-            raise InputError(
-                f"expected the code of a document's language, such as 'de'. Received: {code!r}"
-            )
+    languages = check_languages(languages)
     known = [code for code in languages if code in _LISTS]
     lists = [_LISTS[code] for code in known]
     ordinals = bool(lists) and all(x.ordinals for x in lists)
@@ -274,6 +270,29 @@ def find_abbreviations(languages: Iterable[str]) -> tuple[Abbreviations, Starter
     ), Starters(
         _join(_words(x.never_names for x in starters)), _join(_words(x.others for x in starters))
     )
+
+
+def check_languages(languages: Iterable[str]) -> tuple[str, ...]:
+    """Checks codes of languages and returns them.
+
+    Args:
+        languages: the codes; a language without a list is one, too.
+
+    Raises:
+        InputError: `languages` is no list, or a code is not made of two or three lower-case
+            letters.
+    """
+    if isinstance(languages, str) or not isinstance(languages, Iterable):
+        raise InputError(
+            f"expected a list of codes of languages, such as ['de']. Received: {shown(languages)}"
+        )
+    codes = tuple(languages)
+    for code in codes:
+        if not (isinstance(code, str) and re.fullmatch("[a-z]{2,3}", code)):
+            raise InputError(
+                f"expected the code of a document's language, such as 'de'. Received: {code!r}"
+            )
+    return codes
 
 
 def _words(lists: Iterable[str]) -> set[str]:

@@ -564,6 +564,8 @@ def test_absent_signature(connect, behaviour):
         ({"text": ["a", "b"], "beam_size": [1]}, "one entry per row. .*'text': 2, 'beam_size': 1"),
         ({}, "every input must have one entry per row"),
         ({"text": "abc"}, "input 'text' must have one entry per row. Received: 'abc'"),
+        ({"text": None}, "input 'text' must have one entry per row. Received: None"),
+        ({"text": iter("abc")}, "input 'text' must have one entry per row. Received: <str"),
     ],
 )
 def test_wrong_names(connect, behaviour, inputs, message):
@@ -573,10 +575,27 @@ def test_wrong_names(connect, behaviour, inputs, message):
 
 
 @pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (None, "`lines` must be a list of strings. Received: NoneType"),
+        ("abc", "`lines` must be a list of strings. Received: a single string"),
+        ([3], "`lines` must be a list of strings. Received: int at index 0"),
+        (["\ud800"], r"`lines`, index 0: not Unicode text: a lone surrogate, U\+D800"),
+    ],
+)
+def test_wrong_lines(connect, behaviour, lines, message):
+    client = connect()
+    for translate in (client.translate_lines, client.translate_batches):
+        with raises(ValueError, message):
+            list(translate(lines))
+    assert behaviour.requests == []
+
+
+@pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("text", 3, "input 'text' must contain strings. Received: 3 in row 1"),
-        ("text", "\ud800", "input 'text', row 1: not Unicode text"),
+        ("text", "\ud800", r"input 'text', row 1: not Unicode text: a lone surrogate, U\+D800"),
         (
             "beam_size",
             1.5,
