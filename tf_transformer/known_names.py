@@ -88,6 +88,40 @@ def suggest_arguments(
     return checked
 
 
+def name_options_of_load(
+    function: Callable[_Parameters, _Result],
+) -> Callable[_Parameters, _Result]:
+    """Decorates a method that applies a model, which takes no options of the search.
+
+    The error for an unknown argument, such as `beam_size`, says where it belongs, or which
+    arguments there are.
+
+    Args:
+        function: a method of a class whose class method `load_options` returns the names of the
+            options of its `load`; or of one with such an object as `translator`.
+    """
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    @functools.wraps(function)
+    def checked(*arguments: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
+        if unknown := [name for name in named if name not in known]:
+            owner: Any = arguments[0]
+            owner = getattr(owner, "translator", owner)
+            options = owner.load_options()
+            name = _ELSEWHERE.get(unknown[0], unknown[0])
+            if name in options:
+                load = f"{type(owner).__name__}.load"
+                raise InputError(
+                    f"{name!r} is an option of `{load}`, for all calls: {load}(model_dir, "
+                    f"{name}=...). The arguments of a call are {', '.join(known)}; the options of "
+                    f"`{load}` are {', '.join(options)}"
+                )
+            check_names(unknown, known, "argument")
+        return function(*arguments, **named)
+
+    return checked
+
+
 def suggest_fields(kind: str) -> Callable[[_Class], _Class]:
     """Decorates a dataclass as `suggest_arguments` does a function.
 

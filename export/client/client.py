@@ -30,6 +30,7 @@ from export.client.retries import call_again
 from export.client.rows import check_names, count_rows, quote_names, to_array, to_rows
 from export.client.signature import Signature, TensorSpec
 from tf_transformer.errors import InputError
+from tf_transformer.text.texts import list_of_texts
 
 _log = logging.getLogger(__name__)
 # The first request fails soon if there is no server; one that has responded may be restarting.
@@ -286,6 +287,7 @@ class Client:
             InputError: as `translate_batches`.
             OSError: as `translate_batches`.
         """
+        lines = list_of_texts(lines, "lines")
         with tqdm.tqdm(total=len(lines), unit=" sentences", disable=None) as progress:
             for batch in self.translate_batches(lines, signature, options):
                 yield from batch
@@ -313,7 +315,8 @@ class Client:
             InputError: as `predict_batches`.
             OSError: as `predict_batches`, or a score is NaN or infinite.
         """
-        if len(lines):
+        lines = list_of_texts(lines, "lines")
+        if lines:
             self._check_translates(signature)
         inputs: dict[str, Sequence] = {
             name: [value] * len(lines) for name, value in (options or {}).items()

@@ -7,6 +7,8 @@ import numpy as np
 from export.client.messages import numpy_type
 from export.client.signature import Signature, TensorSpec
 from tf_transformer.errors import InputError
+from tf_transformer.printable import shown
+from tf_transformer.text.texts import encode_text
 
 _MAX_NAMES = 20  # shown in a message
 _MAX_NAME_LENGTH = 100
@@ -16,12 +18,12 @@ def count_rows(inputs: Mapping[str, Sequence]) -> int:
     """Returns the number of rows that all inputs have.
 
     Raises:
-        InputError: the numbers differ, or an input is a single string.
+        InputError: the numbers differ, or an input is a single string or no sequence.
     """
     for name, values in inputs.items():
-        if isinstance(values, str | bytes):
+        if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
             raise InputError(
-                f"input {name!r} must have one entry per row. Received: {values[:80]!r}"
+                f"input {name!r} must have one entry per row. Received: {shown(values)}"
             )
     counts = {name: len(values) for name, values in inputs.items()}
     if len(set(counts.values())) != 1:
@@ -136,10 +138,7 @@ def _to_bytes(name, value, row):
         raise InputError(
             f"input {name!r} must contain strings. Received: {value!r} in row {row + 1}"
         )
-    try:
-        return value.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"input {name!r}, row {row + 1}: not Unicode text: {error}") from error
+    return encode_text(value, f"input {name!r}, row {row + 1}")
 
 
 def to_rows(name: str, spec: TensorSpec, array: np.ndarray, num_rows: int) -> list:

@@ -5,7 +5,13 @@ import json
 import pytest
 
 from tf_transformer.formats.hf import generation
-from tf_transformer.formats.hf.folder import ALIASES, DEFAULTS, Seq2SeqSettings, read_settings
+from tf_transformer.formats.hf.folder import (
+    ALIASES,
+    DEFAULTS,
+    Seq2SeqSettings,
+    check_settings,
+    read_files,
+)
 
 transformers = pytest.importorskip("transformers")
 
@@ -23,7 +29,7 @@ def test_defaults(model_type, tmp_path):
     read = set(Seq2SeqSettings.model_fields) - {"model_type", "language_tags"}
     assert set(DEFAULTS[model_type]) == read
     (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
-    settings, _ = read_settings(tmp_path, {"model_type": model_type})
+    settings, _ = check_settings(read_files(tmp_path), {"model_type": model_type})
     assert all(not hasattr(config, name) for name in OWN[model_type])
     for name in read - OWN[model_type]:
         value = getattr(settings, name)
@@ -53,7 +59,7 @@ def test_generation_config_wins(model_type, setting, tmp_path):
     theirs = transformers.GenerationConfig.from_pretrained(tmp_path)
     assert getattr(theirs, setting) == 8
     if setting == "eos_token_id":
-        settings, _ = read_settings(tmp_path, {"model_type": model_type})
+        settings, _ = check_settings(read_files(tmp_path), {"model_type": model_type})
         assert settings.eos_token_id == 8
     else:
-        assert generation.Generation(tmp_path).forced_begin() == 8
+        assert generation.Generation(read_files(tmp_path)).forced_begin() == 8

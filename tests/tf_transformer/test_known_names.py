@@ -12,9 +12,12 @@ import pytest
 
 import training
 from tf_transformer import Completer, SideConfig, TransformerConfig, Translator
+from tf_transformer.confidence.confident_translator import ConfidentTranslator
+from tf_transformer.documents.document_translator import DocumentTranslator
 from tf_transformer.errors import InputError
 from tf_transformer.hub import TransformerBackbone
 from tf_transformer.inference.compiling_translator import CompilingTranslator
+from tf_transformer.inference.term_translator import TermTranslator
 from tf_transformer.known_names import check_names, keywords, nearest, suggest_arguments
 from tf_transformer.reranking.reranking_translator import RerankingTranslator
 
@@ -132,6 +135,39 @@ def test_unknown_names(name):
     call, message = CALLS[name]
     with pytest.raises(InputError, match=f"(?i)unknown {re.escape(message)}$"):
         call()
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "name", "option", "arguments"),
+    [
+        (Translator, "__call__", "beam_size", "beam_size", "sentences"),
+        (Translator, "n_best", "num_beams", "beam_size", "sentences"),
+        (Translator, "n_best", "shortlist", "shortlist", "sentences"),
+        (CompilingTranslator, "__call__", "xla", "xla", "sentences"),
+        (Completer, "__call__", "max_new_tokens", "max_new_tokens", "texts"),
+        (Completer, "complete", "num_beams", "beam_size", "text"),
+    ],
+)
+def test_options_of_the_search_in_a_call(owner, method, name, option, arguments):
+    """They belong to `load`; before anything is computed."""
+    load = f"{owner.__name__}.load"
+    with pytest.raises(InputError) as caught:
+        getattr(owner, method)(owner.__new__(owner), ["a"], **{name: 3})
+    assert str(caught.value) == (
+        f"{option!r} is an option of `{load}`, for all calls: {load}(model_dir, {option}=...). "
+        f"The arguments of a call are {arguments}; the options of `{load}` are "
+        f"{', '.join(owner.load_options())}"
+    )
+    with pytest.raises(InputError, match=f"^Unknown argument: 'xyzzy'. Known are {arguments}$"):
+        getattr(owner, method)(owner.__new__(owner), ["a"], xyzzy=3)
+
+
+@pytest.mark.parametrize("method", [TermTranslator, ConfidentTranslator, DocumentTranslator])
+def test_options_of_the_translator_within(method):
+    translator = method.__new__(method)
+    translator.translator = Translator.__new__(Translator)
+    with pytest.raises(InputError, match=r"^'beam_size' is an option of `Translator\.load`"):
+        translator(["a"], beam_size=3)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from tf_transformer.confidence.calibration import Calibration
 from tf_transformer.confidence.word_confidences import translate_with_confidence
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
+from tf_transformer.known_names import name_options_of_load
 from tf_transformer.text.texts import list_of_texts
 
 
@@ -44,6 +45,7 @@ class ConfidentTranslator(tf.Module):
             autograph=False,
         )
 
+    @name_options_of_load
     def __call__(self, sentences: Iterable[str | bytes]) -> list[ConfidentTranslation]:
         """Translates sentences.
 

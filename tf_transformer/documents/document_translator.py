@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tf_transformer.argument_types import is_whole
 from tf_transformer.decoding.translation_options import TranslationOptions
-from tf_transformer.documents.abbreviations import LANGUAGES
+from tf_transformer.documents.abbreviations import LANGUAGES, check_languages
 from tf_transformer.documents.capital_spans import restore_spans
 from tf_transformer.documents.capitals import restore_capitals
 from tf_transformer.documents.joining import (
@@ -26,6 +26,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.term_translator import TermTranslations, TermTranslator, row_tensors
 from tf_transformer.inference.translator import Translation, Translator
+from tf_transformer.known_names import name_options_of_load
 from tf_transformer.printable import shown
 from tf_transformer.text.language_tags import language_tag
 from tf_transformer.text.texts import list_of_texts
@@ -115,12 +116,12 @@ class DocumentTranslator(tf.Module):
         self._constrained = None
         if isinstance(translator, TermTranslator):
             self._constrained, translator = translator, translator.translator
-        self._translator = translator
-        self._languages = tuple(languages)
+        self.translator = translator
+        self._languages = check_languages(languages)
         self._max_sentences = max_sentences
         self._max_characters = max_characters
         self._keep_capitals = keep_capitals
-        self._tags = _tags_pattern(self._translator)
+        self._tags = _tags_pattern(self.translator)
         strings, numbers = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
         self._function = tf.function(
             self.translate_in_graph, input_signature=[strings], autograph=False
@@ -133,6 +134,7 @@ class DocumentTranslator(tf.Module):
             autograph=False,
         )
 
+    @name_options_of_load
     def __call__(self, documents: Iterable[str | bytes]) -> list[str]:
         """Returns the translation of each document.
 
@@ -144,7 +146,7 @@ class DocumentTranslator(tf.Module):
                 the model needs, or a score is not finite.
         """
         documents = list_of_texts(documents, "documents")
-        self._translator.check_tags(documents, "documents")
+        self.translator.check_tags(documents, "documents")
         return [translation.text for translation in self.translate_batch(documents)]
 
     def translate_batch(self, documents: Sequence[str | bytes]) -> list[Translation]:
@@ -221,7 +223,7 @@ class DocumentTranslator(tf.Module):
         if keep_capitals is not None:
             restores = ~tf.gather(keep_capitals, rows)
         sources = source_sentences(
-            self._translator,
+            self.translator,
             kept.text.flat_values,
             restores,
             self._languages == ("en",),
@@ -258,12 +260,12 @@ class DocumentTranslator(tf.Module):
         source = tf.where(sources.is_translated, tf.strings.join([tags, sources.text]), "")
         found = self._translate_sources(source, sources, options)
         text = restore_capitals(found.text, sources.capitals)
-        text = restore_spans(self._translator, source, text, sources.capitals.in_span)
+        text = restore_spans(self.translator, source, text, sources.capitals.in_span)
         return found._replace(text=tf.where(sources.is_translated, text, sentences))
 
     def _translate_sources(self, source, sources, options):
         if sources.terms is None:
-            found = self._translator.translate_in_graph(source, options)
+            found = self.translator.translate_in_graph(source, options)
             none, zero = tf.zeros_like(source), tf.zeros_like(found.truncated, tf.int32)
             text, scores = found.text[:, 0], found.scores[:, 0]
             return TermTranslations(text, scores, found.truncated, none, none, zero)

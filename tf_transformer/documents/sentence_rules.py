@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tf_transformer.documents.abbreviations import find_abbreviations
+from tf_transformer.documents.degrees import FIRST_PARTS, FIRST_WORDS, NEXT_PARTS
+from tf_transformer.documents.exclamation_names import NAMES, NEXT_OF_ANY_NAME, NEXT_WORDS
 from tf_transformer.documents.sentence_starters import Starters
 
 # Character classes of RE2, inside brackets. `\s` alone is ASCII.
@@ -55,11 +57,6 @@ _CONTROL, _OTHER_CONTROL = r"[\x01-\x05]", "\x06"
 _PERIOD = rf"\.[{_JOINED}{_AFTER_NAME}{_INITIAL}]?"  # joined or not
 # Abbreviations that are names if they have a capital.
 _NAMES = ("al", "max", "os")
-# Words with a capital that follow a time of day such as "9 a.m.": days, months and time zones.
-_AFTER_TIMES = (
-    "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|January|February|March|April|May|June|July|August|"
-    "September|October|November|December|Eastern|Central|Mountain|Pacific|Greenwich|Coordinated"
-)
 # A word of at most so many letters before a period is an abbreviation if lower case follows.
 _LONGEST_ABBREVIATION = 4
 
@@ -117,6 +114,8 @@ def _join_abbreviations(languages: Iterable[str]) -> Iterator[tuple[str, str]]:
     words = _alternatives(f"{known.before_numbers} {known.before_numbers.upper()}")
     number = rf"[{SPACE}]*[(\[]?(?:\pN|(?:[{_ROMAN}]{{2,}}|[VX])(?:$|[^\pL]))"
     yield rf"({_BEGIN}(?:{words})\.)({number})", rf"\1{_JOINED}\2"
+    yield from _join_degrees()
+    yield from _join_exclamations()
     # 3. Dates, and an ellipsis with spaces; numbers of lists and ordinal numbers.
     first, second = r"(?:\pN{1,2})?\.", r"[ \x{A0}](?:\pN{1,2})?\."
     third = r"[ \x{A0}](?:\pN{4}|\.)"
@@ -131,9 +130,13 @@ def _join_abbreviations(languages: Iterable[str]) -> Iterator[tuple[str, str]]:
         words = _alternatives(known.after_ordinals)
         number = rf"\pN{{1,2}}|[{_ROMAN}]{{1,7}}"
         yield rf"({_BEGIN}(?:{number})\.)( +(?:{words})\b)", rf"\1{_JOINED}\2"
-    yield from _part_before_starters(starters)
+    yield from _part_before_starters(starters, known.after_times)
     # 4. Before lower case: numbers, other abbreviations, an ellipsis, the end of a quotation.
-    word = rf"[{_CASED}]{{1,{_LONGEST_ABBREVIATION}}}|[{_ROMAN}]{{1,8}}|\pN{{1,4}}"
+    parts = {*FIRST_PARTS.split(), *NEXT_PARTS.split()}
+    long = _alternatives(
+        " ".join(sorted(part for part in parts if len(part) > _LONGEST_ABBREVIATION))
+    )
+    word = rf"[{_CASED}]{{1,{_LONGEST_ABBREVIATION}}}|[{_ROMAN}]{{1,8}}|\pN{{1,4}}|{long}"
     for _ in range(2):  # of "rer. nat.", the space before the second is that after the first
         yield rf"({_BEGIN}(?:{word})\.)({_LOWER_CASE})", rf"\1{_JOINED}\2"
     yield rf"([.!?])({_CLOSE}+{_LOWER_CASE})", rf"\1{_JOINED}\2"
@@ -141,8 +144,37 @@ def _join_abbreviations(languages: Iterable[str]) -> Iterator[tuple[str, str]]:
     yield rf"({pause})([{_CLOSING}]*{_LOWER_CASE})", rf"\1{_JOINED}\2"
 
 
-def _part_before_starters(starters: Starters) -> Iterator[tuple[str, str]]:
-    """Yields rules that enable the periods of names before words that begin a sentence."""
+def _join_degrees() -> Iterator[tuple[str, str]]:
+    """Yields rules that disable the periods of degrees such as "Dr. rer. nat."."""
+    first = _alternatives(f"{FIRST_PARTS} {FIRST_PARTS.upper()}")
+    # Those in lower case only so: in "Kom med. Dr. Lund går.", a sentence ends.
+    words = "|".join(map(re.escape, f"{NEXT_PARTS} {NEXT_PARTS.upper()}".split()))
+    start = rf"{_BEGIN}(?:(?:{first})\.|(?:{_alternatives(FIRST_WORDS)})[{SPACE}])"
+    following = rf"[{SPACE}\p{{Pd}}]*(?:et )?(?:{words})\.[{_JOINED}{_AFTER_NAME}{_INITIAL}]*"
+    # Rule 4 disables those between. The last may end a sentence: "Er ist Dr. phil. Sie auch."
+    yield (
+        rf"({start})[{_JOINED}{_AFTER_NAME}{_INITIAL}]*((?:{following})+)",
+        rf"\1{_JOINED}\2{_INITIAL}",
+    )
+
+
+def _join_exclamations() -> Iterator[tuple[str, str]]:
+    """Yields rules that disable the marks of names such as "Yahoo!" before words of the names."""
+    for names, words in (
+        (_alternatives(NAMES), NEXT_WORDS),
+        (r"\p{Lu}\pL*[!?]", NEXT_OF_ANY_NAME),
+    ):
+        following = rf"[{SPACE}]+(?:{_alternatives(words)})(?:$|[^\pL\pN])"
+        yield rf"({_BEGIN}(?:{names}))({following})", rf"\1{_JOINED}\2"
+
+
+def _part_before_starters(starters: Starters, after_times: str) -> Iterator[tuple[str, str]]:
+    """Yields rules that enable the periods of names before words that begin a sentence.
+
+    Args:
+        starters: words that begin a sentence.
+        after_times: words that do not after a time of day.
+    """
     words = f"{starters.never_names} {starters.never_names.upper()}"
     for joined in (_INITIAL, f"{_INITIAL}?{_AFTER_NAME}"):
         next_word = rf"[{_OPENING}]*(?:{_alternatives(words)})[{SPACE},?!]"
@@ -150,7 +182,7 @@ def _part_before_starters(starters: Starters) -> Iterator[tuple[str, str]]:
         words = f"{words} {starters.others} {starters.others.upper()}"
     # After a time of day a name begins a sentence, but "9 a.m. Tuesday" and "5 p.m. Eastern" go on.
     time = rf"(\pN[{SPACE}]?[ap]\.{_AFTER_NAME}?m\.){_AFTER_NAME}+"
-    yield rf"{time}([{SPACE}]+(?:{_AFTER_TIMES})\b)", rf"\1{_JOINED}\2"
+    yield rf"{time}([{SPACE}]+(?:{_alternatives(after_times)})\b)", rf"\1{_JOINED}\2"
     yield rf"{time}([{_CLOSING}]*[{SPACE}]+[{_OPENING}]*\p{{Lu}}\p{{Ll}})", r"\1\2"
 
 

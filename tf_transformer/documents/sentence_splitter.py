@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import re2
 
-from tf_transformer.documents.abbreviations import LANGUAGES, find_abbreviations
+from tf_transformer.documents.abbreviations import LANGUAGES, check_languages
 from tf_transformer.documents.sentence_rules import MARK, sentence_rules
 
 
@@ -24,9 +24,7 @@ def sentence_splitter(languages: Iterable[str] = LANGUAGES) -> Callable[[str], l
     Raises:
         InputError: a language is no code of a language.
     """
-    codes = tuple(languages)
-    find_abbreviations(codes)
-    return functools.partial(_split, codes)
+    return functools.partial(_split, check_languages(languages))
 
 
 @functools.cache

@@ -1,26 +1,30 @@
 """Text completion with a language model."""
 
 import os
-import pathlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.argument_types import is_whole
+from tf_transformer.argument_types import as_path, is_whole
 from tf_transformer.decoding.beam_search import SearchOptions, beam_search, check_search_arguments
 from tf_transformer.decoding.compilation_rule import CompilationRule
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.static_search import StaticDecoder, StaticSearch
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
-from tf_transformer.known_names import check_names, keywords, suggest_arguments
+from tf_transformer.known_names import (
+    check_names,
+    keywords,
+    name_options_of_load,
+    suggest_arguments,
+)
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.printable import shown
 from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.storage.model_dir import load_for_decoding
 from tf_transformer.text.special_ids import BEGIN_ID, SUPPRESSED_IDS
-from tf_transformer.text.texts import list_of_texts
+from tf_transformer.text.texts import encode_text, list_of_texts
 from tf_transformer.text.tokenizer import Tokenizer
 
 # Tokens of prompt and continuation. The compiled search computes all of them for the attention of
@@ -100,6 +104,11 @@ class Completer(tf.Module):
         self._compiled_functions: dict[int, Callable[..., Any]] = {}
 
     @classmethod
+    def load_options(cls) -> list[str]:
+        """Returns the names of the options of `load`."""
+        return [*keywords(cls), *keywords(cls.load)]
+
+    @classmethod
     def load(
         cls, model_dir: str | os.PathLike, *, dtype: str = "float32", **options: Any
     ) -> "Completer":
@@ -114,10 +123,12 @@ class Completer(tf.Module):
             InputError: not a valid model directory, not that of a language model, or an argument is
                 out of range.
         """
-        check_names(options, [*keywords(cls), *keywords(cls.load)])
-        model, _, tokenizer = load_for_decoding(pathlib.Path(model_dir), dtype)
+        check_names(options, cls.load_options())
+        path = as_path(model_dir, "model_dir", "a model directory")
+        model, _, tokenizer = load_for_decoding(path, dtype)
         return cls(model, tokenizer, **options)
 
+    @name_options_of_load
     def __call__(self, texts: Iterable[str | bytes]) -> list[str]:
         """Completes texts one by one, see `complete`.
 
@@ -132,6 +143,7 @@ class Completer(tf.Module):
         """
         return [self.complete(text).text for text in list_of_texts(texts, "texts")]
 
+    @name_options_of_load
     def complete(self, text: str | bytes) -> Completion:
         """Completes one text.
 
@@ -139,7 +151,7 @@ class Completer(tf.Module):
             text: the prompt.
 
         Raises:
-            InputError: the text is too long for the model, or the score is not finite.
+            InputError: the text is no string or too long for the model, or the score is not finite.
         """
         prompt = self.check_prompt(text)
         ids, score = self._search(prompt)
@@ -157,8 +169,12 @@ class Completer(tf.Module):
             name: name of the prompt in the error message.
 
         Raises:
-            InputError: there are more tokens than the model's limit.
+            InputError: it is no string, or there are more tokens than the model's limit.
         """
+        if not isinstance(text, str | bytes):
+            raise InputError(f"{name} must be a string. Received: {shown(text)}")
+        if isinstance(text, str):
+            text = encode_text(text, name)
         prompt = self.tokenizer.tokenize(tf.constant([text]))[0]
         limit = self.model.config.max_length - 1
         if len(prompt) > limit:

@@ -9,6 +9,7 @@ from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
+from tf_transformer.known_names import name_options_of_load
 from tf_transformer.terms.entries import applicable_phrases, parse_entries, searched_part
 from tf_transformer.terms.glossary import Glossary, protection
 from tf_transformer.terms.phrases import PhraseSpeller, merge_phrases
@@ -112,6 +113,7 @@ class TermTranslator(tf.Module):
         truncated = lengths > translator.source_limit
         return TermTranslations(translations, scores, truncated, met, unmet, num_ignored)
 
+    @name_options_of_load
     def __call__(
         self,
         sentences: Iterable[str | bytes],

@@ -1,21 +1,20 @@
 """Translation of strings: tokenizer, model and search in one graph."""
 
 import os
-import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tqdm
 
-from tf_transformer.argument_types import is_whole
+from tf_transformer.argument_types import as_path, is_number, is_whole
 from tf_transformer.decoding.beam_search import check_search_arguments
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
-from tf_transformer.known_names import check_names, keywords
+from tf_transformer.known_names import check_names, keywords, name_options_of_load
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.printable import shown
@@ -103,10 +102,7 @@ class Translator(tf.Module):
             raise InputError("`compiled_shapes`: XLA cannot compile a model in int8")
         if source_tokenizer is None:
             raise InputError("`source_tokenizer` must be a `Tokenizer`. Received: None")
-        if not is_whole(chunk_size) or chunk_size < 1:
-            raise InputError(
-                f"`chunk_size` must be a positive integer. Received: chunk_size={shown(chunk_size)}"
-            )
+        _check_positive("chunk_size", chunk_size)
         self.model = self.search.model
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
@@ -124,6 +120,11 @@ class Translator(tf.Module):
         classes = [each for each in cls.__mro__ if issubclass(each, Translator)]
         names = keywords(*classes, TranslationSearch)
         return [name for name in names if name != "end_ids"]  # they come from `end_pieces`
+
+    @classmethod
+    def load_options(cls) -> list[str]:
+        """Returns the names of the options of `load`."""
+        return [*cls._option_names(), *keywords(cls.load)]
 
     @classmethod
     def load(
@@ -151,26 +152,32 @@ class Translator(tf.Module):
                 ensemble do not fit together, the shortlist belongs to another model, or an argument
                 is out of range.
         """
-        check_names(options, [*cls._option_names(), *keywords(cls.load)])
+        check_names(options, cls.load_options())
         given = [model_dir] if isinstance(model_dir, str | os.PathLike) else model_dir
-        if not isinstance(given, Sequence) or not given:
+        if not isinstance(given, list | tuple) or not given:
             raise InputError(
                 "`model_dir` must be the path of a model directory, or a list of several. "
                 f"Received: {shown(model_dir)}"
             )
-        weights = None if ensemble_weights is None else tuple(ensemble_weights)
-        adapter = None if adapter is None else pathlib.Path(adapter)
-        models = TrainedModels(tuple(map(pathlib.Path, given)), weights, adapter)
+        directories = tuple(as_path(path, "model_dir", "a model directory") for path in given)
+        weights = None if ensemble_weights is None else _weights(ensemble_weights)
+        if adapter is not None:
+            adapter = as_path(adapter, "adapter", "the file of an adapter")
+        if shortlist is not None:
+            shortlist = as_path(shortlist, "shortlist", "the file of a shortlist")
+        models = TrainedModels(directories, weights, adapter)
         model, source, target = models.load(dtype)
         table = None
         if shortlist is not None and source is not None:
-            table = read_shortlist(pathlib.Path(shortlist), source, target)
+            table = read_shortlist(shortlist, source, target)
         return cls(model, source, target, shortlist=table, **options)
 
+    @name_options_of_load
     def __call__(self, sentences: Iterable[str | bytes]) -> list[str]:
         """Returns the best translation of each sentence, see `n_best`."""
         return [translations[0].text for translations in self.n_best(sentences)]
 
+    @name_options_of_load
     def n_best(self, sentences: Iterable[str | bytes]) -> list[list[Translation]]:
         """Returns the `num_best` translations of each sentence, best first.
 
@@ -285,8 +292,12 @@ class Translator(tf.Module):
 
         Yields:
             The `num_best` translations of each sentence, in the order of `lines`.
+
+        Raises:
+            InputError: `lines` is no list of strings, or `batch_size` is not positive.
         """
         lines = list_of_texts(lines, "lines")
+        _check_positive("batch_size", batch_size)
         with tqdm.tqdm(
             desc=description, total=len(lines), unit=" sentences", disable=None
         ) as progress:
@@ -316,3 +327,21 @@ class Translator(tf.Module):
             ]
             for texts, scores, truncated in zip(*columns, strict=True)
         ]
+
+
+def _check_positive(name, value):
+    if not is_whole(value) or value < 1:
+        raise InputError(f"`{name}` must be a positive integer. Received: {name}={shown(value)}")
+
+
+def _weights(weights: Any) -> tuple[float, ...]:
+    if (
+        not isinstance(weights, Iterable)
+        or isinstance(weights, Mapping)
+        or not all(map(is_number, weights := list(weights)))
+    ):
+        raise InputError(
+            "`ensemble_weights` must be a list of numbers, one for each model. "
+            f"Received: {shown(weights)}"
+        )
+    return tuple(weights)

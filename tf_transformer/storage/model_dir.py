@@ -18,6 +18,7 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tf_transformer.argument_types import as_path
 from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
 from tf_transformer.known_names import nearest
@@ -299,7 +300,7 @@ def load_model(
     """
     from tf_transformer.models.assignment import without_initial_values
 
-    model_dir = pathlib.Path(model_dir)
+    model_dir = as_path(model_dir, "model_dir", "a model directory")
     config = read_config(model_dir)
     source_tokenizer, target_tokenizer = read_tokenizers(model_dir)
     check_weights(model_dir, config)  # before memory is allocated for the model
@@ -337,7 +338,7 @@ def save_model(
     target = _model_to_save("target", target_tokenizer, config.target_vocab_size)
     _check_tags(config, source_tokenizer, target_tokenizer)
     check_model_weights(model, weight_shapes(config))
-    model_dir = pathlib.Path(model_dir)
+    model_dir = as_path(model_dir, "model_dir", "a model directory")
     check_new_folder(model_dir)
     with new_folder(model_dir) as folder:
         write_config_and_tokenizers(folder, config, source, target)

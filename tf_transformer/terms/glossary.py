@@ -7,13 +7,14 @@ import hashlib
 import os
 import pathlib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.terms.limits import MAX_PHRASE_BYTES, SPAN_BITS
 from tf_transformer.text.text_file import TextFile
+from tf_transformer.text.texts import encode_text
 
 MAX_TERMS = 100_000
 
@@ -111,7 +112,8 @@ def protection(kinds: Sequence[str]) -> int:
     Raises:
         InputError: a kind does not exist.
     """
-    if isinstance(kinds, str) or not all(kind in SPAN_BITS for kind in kinds):
+    is_list = isinstance(kinds, Collection) and not isinstance(kinds, str)
+    if not is_list or not all(kind in tuple(SPAN_BITS) for kind in kinds):
         raise InputError(
             f"`protect` must be a list of some of {', '.join(SPAN_BITS)}. Received: {shown(kinds)}"
         )
@@ -131,10 +133,7 @@ def _check_pair(pair: Any, where: str):
     for phrase in pair:
         if any(character in phrase for character in "\t\n"):
             raise InputError(f"{where}: expected no tab or line break, got {shown(phrase)}")
-        try:
-            num_bytes = len(phrase.encode())
-        except UnicodeEncodeError as error:
-            raise InputError(f"{where}: not Unicode text: {error}") from error
+        num_bytes = len(encode_text(phrase, where))
         if num_bytes > MAX_PHRASE_BYTES:
             raise InputError(
                 f"{where}: expected phrases of at most {MAX_PHRASE_BYTES} bytes, got "

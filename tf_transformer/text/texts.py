@@ -1,4 +1,4 @@
-"""The type check of arguments that are lists of strings."""
+"""Checks of arguments that are lists of strings."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ def list_of_texts(texts: Iterable[str | bytes], name: str) -> list[str | bytes]:
 
     Raises:
         InputError: `texts` is a single string, a dictionary, a set or not iterable, has several
-            axes, or an entry is not a string.
+            axes, or an entry is not a string, or not Unicode.
     """
     expected = f"`{name}` must be a list of strings. Received:"
     values: Any = texts
@@ -37,4 +37,26 @@ def list_of_texts(texts: Iterable[str | bytes], name: str) -> list[str | bytes]:
     for index, text in enumerate(listed):
         if not isinstance(text, str | bytes):
             raise InputError(f"{expected} {type(text).__name__} at index {index}")
+        if isinstance(text, str):
+            encode_text(text, f"`{name}`, index {index}")
     return listed
+
+
+def encode_text(text: str, where: str) -> bytes:
+    """Returns a text in UTF-8.
+
+    Args:
+        text: any string of Python, which may contain halves of surrogate pairs, as after reading
+            JSON or with `errors="surrogateescape"`.
+        where: what the text is, for the error message.
+
+    Raises:
+        InputError: the text contains such a half, which has no UTF-8.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{where}: not Unicode text: a lone surrogate, U+{ord(text[error.start]):X}, at "
+            f"character {error.start}. Read the text as UTF-8, or with errors='replace'"
+        ) from error

@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from tf_transformer.text.special_ids import PAD_ID, UNKNOWN_ID
+from tf_transformer.text.texts import list_of_texts
 from tf_transformer.text.vocabulary import Vocabulary
 from tf_transformer.text.words import join_words, split_words
 
@@ -41,6 +42,8 @@ class Tokenizer(Vocabulary, tf.Module):
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Converts strings `(batch,)` to int32 ids, ragged `(batch, (length))`."""
+        if isinstance(text, list | tuple):
+            text = tf.constant(list_of_texts(text, "text"), tf.string, [len(text)])
         if self.word_separators:
             tokens = split_words(text, self.word_separators)
         else:

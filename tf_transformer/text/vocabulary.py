@@ -2,12 +2,12 @@
 
 import functools
 import os
-import pathlib
 import re
 from collections.abc import Sequence
 
 import sentencepiece
 
+from tf_transformer.argument_types import as_path
 from tf_transformer.errors import InputError
 from tf_transformer.known_names import nearest
 from tf_transformer.printable import shown
@@ -160,7 +160,7 @@ def _read_model(path):
             "`model` must be a SentencePiece model as bytes, or the path of its file. "
             f"Received: {shown(path)}"
         )
-    path = pathlib.Path(path)
+    path = as_path(path, "model", "a SentencePiece model")
     if not path.is_file():
         kind = "a folder" if path.is_dir() else "no such file"
         raise InputError(

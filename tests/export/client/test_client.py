@@ -21,6 +21,7 @@ from export.client import client as client_module
 from export.client.failures import OverloadError
 from tests.few_packages import run_with_packages
 from tests.serving_stub import Behaviour, serve
+from tf_transformer.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[3]
 SERVING_PAGE = ROOT / "docs" / "serving.md"
@@ -55,8 +56,9 @@ def raises(kind: type[Exception], match: str):
     """As `pytest.raises`, and the command line would report it in one line with status 2."""
     with pytest.raises(kind, match=match) as caught:
         yield caught
-    origin = traceback.extract_tb(caught.tb)[-1].filename
-    assert pathlib.Path(origin).is_relative_to(ROOT / "export")
+    assert isinstance(caught.value, InputError | OSError)
+    origin = pathlib.Path(traceback.extract_tb(caught.tb)[-1].filename)
+    assert any(origin.is_relative_to(ROOT / name) for name in ("export", "tf_transformer"))
 
 
 def free_port() -> int:
@@ -564,6 +566,8 @@ def test_absent_signature(connect, behaviour):
         ({"text": ["a", "b"], "beam_size": [1]}, "one entry per row. .*'text': 2, 'beam_size': 1"),
         ({}, "every input must have one entry per row"),
         ({"text": "abc"}, "input 'text' must have one entry per row. Received: 'abc'"),
+        ({"text": None}, "input 'text' must have one entry per row. Received: None"),
+        ({"text": iter("abc")}, "input 'text' must have one entry per row. Received: <str"),
     ],
 )
 def test_wrong_names(connect, behaviour, inputs, message):
@@ -573,10 +577,27 @@ def test_wrong_names(connect, behaviour, inputs, message):
 
 
 @pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (None, "`lines` must be a list of strings. Received: NoneType"),
+        ("abc", "`lines` must be a list of strings. Received: a single string"),
+        ([3], "`lines` must be a list of strings. Received: int at index 0"),
+        (["\ud800"], r"`lines`, index 0: not Unicode text: a lone surrogate, U\+D800"),
+    ],
+)
+def test_wrong_lines(connect, behaviour, lines, message):
+    client = connect()
+    for translate in (client.translate_lines, client.translate_batches):
+        with raises(ValueError, message):
+            list(translate(lines))
+    assert behaviour.requests == []
+
+
+@pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("text", 3, "input 'text' must contain strings. Received: 3 in row 1"),
-        ("text", "\ud800", "input 'text', row 1: not Unicode text"),
+        ("text", "\ud800", r"input 'text', row 1: not Unicode text: a lone surrogate, U\+D800"),
         (
             "beam_size",
             1.5,

@@ -63,6 +63,18 @@ It was King Jr. | He spoke. | Lt. Col. Brown met Sen. Jones and Rep. Lee.
 Messrs. Green and Msgr. White left. | See Chap. 3 and Eqs. 4. | He left at 5 p.m.
 My train was late. | The U.S. Air Force flew. | We live in the U.S.A. | They do not.
 Ph.D. students met Dr. J. R. Ewing. | Yes! | No? | OK.
+He owns Yum! Brands shares. | She left. | Yum! China fell. | Yum! | She ate. | Wow! | Brands fell.
+She reads Yahoo! News and Yahoo! Finance at Yahoo! Inc. in Ohio. | They left Yahoo! | She stayed.
+The Jeopardy! Masters began. | We saw Jeopardy! | It was fun. | The Joomla! Project grew.
+We saw Mamma Mia! Here We Go Again and Oh! Calcutta! in May. | Mamma Mia! | He is here.
+Panic! At The Disco and Godspeed You! Black Emperor played. | Don't panic! | At last. | It is you!
+Guess? Inc. sells jeans. | Can you guess? | In time. | Yu-Gi-Oh! Duel Monsters ran. | E! News too.
+It is in Saint-Louis-du-Ha! Ha! in Quebec. | Ha! | Ha! | Fun. | Boom! Studios grew. | Boom!
+Dott. Rossi, Mme. Curie, Mlle. Petit, Sra. Gil, Hr. Schmidt, Jhr. Bos and Dhr. Vos met. | They ate.
+Lic. Soto, Ing. Mora, Mgr. Novák, Dipl. Ing. Huber and Ir. Visser left. | Ann Roe, M.Sc. is in.
+She has an M.Sc. | He has none. | Ed has a B. Sc. | However, it is old. | M. Sc. Weber, Ph. D. Lang.
+Dr. rer. nat. Weber, Dr. med. Lang and lic. iur. Huber spoke. | He is a Dr. rer. nat. | She is not.
+He bought some art. | Tom came. | It is his mag. | Ed left. | Anna beats the drum. | Art.
 """,
     "de": """
 Frau Dr. med. Lang und Herr Dr. phil. Kunz kamen. | Sie blieben.
@@ -94,6 +106,15 @@ Prof. Dr. rer. nat. habil. Dr. h.c. Kurz lachte. | Die Müller GmbH u. Co. KG wu
 Die Maier GmbH & Co. KG auch. | Dipl.-Ing. Weiß ging. | Mag. Huber blieb.
 Es geschah nach Chr. Geburt. | Es war 44 v. Chr. | Die Römer blieben. | Siehe Anm. 3 und Nr. 5 dort.
 Halt! rief er. | Die Gebr. Grimm sammelten Märchen. | Er kam z. B. am 3. Mai. | Wir auch.
+Dipl.-Psych. Dr. Weber kam. | Herr Dipl.-Päd. Roth und Dipl.-Wirt.-Ing. Horn gingen.
+Dipl.-Phys. Schulz, Dipl.-Soz.-Päd. Klein, Dipl. Inform. Bär und dipl. ing. Hof kamen. | Gut.
+Lic. iur. Huber, lic. phil. Keller, Dr. iur. et lic. oec. Moser und lic. rer. pol. Frei kamen.
+Mag. art. Gruber, Mag. rer. soc. oec. Wolf, Mag. (FH) Berg und Mag. med. vet. Roth. | Sie kamen.
+Dr. sc. hum. Klein, Dr. nat. techn. Kern, Dr. des. Berg, Ass. jur. Lenz und Prof. em. Dr. Kurz.
+Dr. rer. biol. hum. Lang, Dr. med. dent. h. c. Hof, Dr.-Ing. E. h. Kraus und Dr. scient. med. Roth.
+Stud. jur. Braun, cand. med. Schwarz, Bakk. phil. Lang, M. Eng. Kurz und M.Sc. Becker. | Alle kamen.
+Er ist Dr. phil. | Sie nicht. | Sie ist Mag. rer. nat. | Wir auch. | Ich mag Art. | Gruber malt.
+DR. MED. WEBER UND DIPL. ING. HUBER KAMEN. | SIE GINGEN.
 """,
     "fr": """
 M. Dupont et Mme Durand ont vu MM. Martin et Mlle. Petit. | Ils sont partis.
@@ -108,6 +129,7 @@ Ils vont à St. Malo et à Ste. Anne. | Le 3 janv. 2020, il neige. | Le 5 sept. 
 La Sté. Bernard et les Éts. Leroy vendent. | La Cie. Morel achète.
 Mme. Dupont et le Gén. Leclerc sont là. | Mgr. Martin et Me. Petit aussi. | Voir fig. 3 et tabl. 4.
 Dupont et Cie. Paris grandit. | C'est Dupont et Cie. | Elle part. | Non ! dit-il.
+Dr. Ing. Roux, Ing. Blanc, Fr. Paul et lic. iur. Noir sont là. | Il aime l'art. | Paul aussi.
 """,
     "es": """
 El Sr. García y la Sra. López vieron al Dr. Ruiz. | La Dra. Gil y la Srta. Paz no.
@@ -124,6 +146,8 @@ J. L. Borges y G. García Márquez escribieron. | Toma vitamina C. | Ella duerme
 La Sra. Pérez y el Excmo. Sr. García vinieron. | El Tte. López y Mons. Ruiz no.
 Véanse las págs. 3 y 4. | Trabaja en García y Cía. Sevilla es grande. | Era García y Cía.
 Ella salió. | ¿Qué? | ¡No!
+Mtro. Díaz, Lcda. Gil, Ldo. Paz, Fr. Luis, Psic. Mora e Ing. Agr. Ruiz llegaron. | Ella no.
+Tte. Cnel. Soto, Cmte. Paz, Rvdmo. Sr. Obispo y M.Sc. Gil hablaron. | Son dos. | Ana vino.
 """,
     "it": """
 Il Sig. Rossi e la Sig.ra Bianchi videro il Dott. Verdi. | La Dott.ssa Neri e i Sigg. Russo no.
@@ -137,6 +161,7 @@ S. Francesco e S. Chiara vissero ad Assisi. | Era il 44 a.C. a Roma. | Vende pan
 Spett. ditta Rossi, Egr. Sig. Bianchi e Gent. Sig.ra Neri. | Tel. 12345. | Ciao.
 Il sig. Rossi e la dott.ssa Bianchi, l'Ing. Verdi e Mons. Neri vennero. | Vedi pag. 3 e cap. 4.
 La Spett. Ditta Rossi scrive. | La Rossi S.p.A. Milano cresce.
+Cav. Lav. Bianchi, Gr. Uff. Rossi, per. ind. Neri, Dott. Ing. Conti e Card. Riva. | È tutto.
 """,
     "nl": """
 Dhr. Jansen en mevr. De Vries zagen dr. Bakker. | Prof. Smit en drs. Visser niet.
@@ -147,6 +172,9 @@ Dit gaat o.a. over m.b.t. en t.o.v. het plan. | Hij kwam i.p.v. zij. | Waar is h
 Lt. Kok, kol. Prins en gen. Dekker kwamen. | St. Nicolaas ook. | J. F. Kennedy niet. | Dat is zo.
 Hij kocht appels, peren, enz. | Zij niet. | ‘Kom!’ riep hij. | ‘Nee.’ | Ja. | ’s Avonds kwam hij.
 Jhr. mr. De Vries en prof. dr. ir. Bakker kwamen. | Zie blz. 3 en afb. 4. | Dr. med. Smit ging.
+Ir. Visser en ing. Smit kwamen. | Mr. dr. De Vries, mr. drs. Vos en prof. mr. Kok niet.
+Mevr. ir. Visser, de heer ir. Smit, dr. ir. P. Bakker en Prof. Ir. Kok spraken. | Dhr. ing. Bos.
+Bc. Jansen, M.Sc. Bakker, LL.M. Smit en Mgr. Eijk. | Luit. Kok en serg. Vos bleven.
 """,
     "pt": """
 O Sr. Silva e a Sra. Costa viram o Dr. Lima. | A Dra. Reis e a Profa. Cruz não.
@@ -158,6 +186,7 @@ O Gen. Dias, o Cel. Rocha e o Cap. Nunes partiram. | O Pe. Lopes e Sto. Antônio
 Nasceu em 44 a.C. em Roma. | Vende frutas, etc. | Ela não. | J. M. Eça escreveu. | Eu li.
 O Exmo. Sr. Silva e a Profa. Dra. Costa vieram. | Ver págs. 3 e 4. | A Silva e Cia. Lisboa cresce.
 É a Silva e Cia. | Ela saiu.
+Téc. Lima, Enf. Costa, Sen. Cruz, Gov. Dias, Rev. Pe. Lopes e M.Sc. Silva falaram. | Eu vou.
 """,
     "pl": """
 Dr hab. Nowak i prof. Kowalski przyszli. | Mgr inż. Zając i ks. Wolny nie. | Szkoda.
@@ -169,6 +198,8 @@ W 1990 r. był mały. | Zm. 5. maja 2010. | Gdzie? | Tu! | Tak.
 Kupił jabłka, gruszki itd. | Ona nie. | A. Mickiewicz pisał. | „Tak!” powiedział. | „Nie.”
 Lek. med. Nowak i ks. abp. Kowalski przyszli. | Prof. dr hab. inż. Wójcik mówił.
 Zob. rys. 3 i tab. 4 tam. | Ul. Długa jest długa.
+Dr n. med. Nowak, dr hab. n. hum. Kos, dr inż. Zając, lek. stom. Wilk i prof. zw. Król. | Są tu.
+Mgr inż. Zając, mgr farm. Kos, gen. bryg. Nowak, st. sierż. Wilk i inż. arch. Król przyszli. | Tak.
 """,
     "ru": """
 Проф. Иванов и акад. Петров встретили г. Сидорова. | Г-н Орлов и д-р Попов ушли.
@@ -179,6 +210,7 @@ Zob. rys. 3 i tab. 4 tam. | Ul. Długa jest długa.
 Ген. Жуков, полк. Орлов, кап. Лебедев и св. Николай были там. | Гг. Смирновы нет.
 Проф. Иванов и акад. Петров пришли. | Канд. мед. наук Сидоров ушёл. | См. рис. 3 и табл. 4.
 Ген. Жуков и инж. Попов говорили.
+Д-р техн. наук Иванов, канд. филол. наук Петрова, ст. преп. Орлов и гл. ас. Попов. | Они тут.
 """,
     "cs": """
 Ing. Novák, Mgr. Dvořák a MUDr. Černá přišli. | JUDr. Malý a prof. Velký ne.
@@ -189,6 +221,8 @@ Sv. Václav a gen. Svoboda jsou známí. | V 19. století žil. | Koupil jablka,
 Ul. Nová, nám. Míru a tř. Svobody jsou blízko. | Narodil se r. 1990. | Byl malý.
 Ing. arch. Novák přišel. | MUDr. Malá a MVDr. Král také. | Viz obr. 3 a odst. 2 zde.
 Je to např. dům. | Firma ABC s.r.o. Praha roste.
+Mgr. art. Malý, MgA. Černá, Ing. Mgr. Nový, dipl. um. Sova a akad. soch. Král přišli. | Tady.
+Plk. gšt. Král, rtm. Novák, ppor. Malý a gen. por. Nový odešli. | Dr. rer. nat. Sova také.
 """,
     "da": """
 Hr. Hansen og fr. Jensen så dr. Nielsen. | Prof. Olsen ikke. | Den 3. maj kom han.
@@ -196,12 +230,14 @@ Det er bl.a. her, f.eks. nr. 5, dvs. ca. 3 km, jf. § 7, stk. 2. | Hvor? | Her!
 Firmaet Novo A/S og Hansen ApS skrev. | Kl. 8 kom han. | Kaptajn Holm gik, jvf. s. 12. | Ja.
 Kom med. | Vi går. | God nat. | Sov godt. | H. C. Andersen skrev. | Vi læste. | Osv. osv. | Slut.
 Cand. mag. Anne Hansen kom kl. 5 i dag. | Prof. dr. med. Jensen gik. | Vil du være med. | Ja tak.
+Cand.merc.aud. Holm, cand. theol. et phil. Berg, cand. polyt. Lund og exam. jur. Dahl kom. | De gik.
 """,
     "no": """
 Hr. Hansen og fr. Berg så dr. Lie. | Prof. Dahl ikke. | Den 3. mai kom han.
 Det er bl.a. her, f.eks. nr. 5, dvs. ca. 3 km, jf. § 7. | Hvor? | Her! | Kl. 8 kom han.
 Kom med. | Vi går. | Han gikk til St. Olav. | Bjørnson skrev. | Equinor ASA vokste. | Ja.
 Cand. mag. Kari Olsen kom kl. 5 i dag. | Prof. dr. med. Berg gikk. | Se kap. 3.
+Cand. real. Dahl, siv. øk. Lie, siv.ing. Berg og dr. polit. Moe kom. | De kom med. | Dr. Lie også.
 """,
     "sv": """
 Hr. Svensson och dr. Berg såg prof. Lind. | De gick. | Den 3 maj kom han.
@@ -209,12 +245,14 @@ Det är bl.a. här, t.ex. nr. 5, dvs. ca. 3 km, s.k. nära, jfr. kap. 2. | Var? 
 Kom med. | Vi går. | S:t Erik och Sankt Göran är kända. | Kl. 8 kom han. | Han sa ”Ja!” och gick.
 Volvo AB växer. | Äpplen, päron osv. | Hon gick. | A. Strindberg skrev. | Det är bra.
 Fil. dr. Anna Berg och jur. kand. Olle Lund kom. | Se kap. 3 och fig. 4 där. | Leg. läk. Ek gick.
+Civ. ing. Berg, pol. mag. Ek, ekon. lic. Lund och fil. hedersdr. Holm. | Ta med. | Dr. Berg gick.
 """,
     "fi": """
 Prof. Virtanen ja tri. Korhonen tulivat. | Esim. tämä, ts. se, mm. nro. 5, vrt. s. 12. | Missä?
 Hän tuli 3. toukokuuta 2020 ja lähti 5. kesäkuuta. | Nokia Oyj kasvaa. | Täällä!
 Omenoita, päärynöitä jne. | Hän lähti. | J. Sibelius sävelsi. | ”Tule!” hän sanoi. | Niin.
 Fil. tri Virtanen ja dipl. ins. Laine tulivat. | Katso kuva 3 nyt. | Nro. 5 on hyvä.
+Tekn. lis. Koski, fil. yo. Mäki, valt. maist. Laine, lääket. tri. Salo ja apul. prof. Aho. | Niin.
 """,
     "tr": """
 Dr. Yılmaz, Prof. Kaya ve Doç. Demir geldi. | Sn. Öz ve Av. Tekin gelmedi. | Neden?
@@ -222,42 +260,52 @@ Dr. Yılmaz, Prof. Kaya ve Doç. Demir geldi. | Sn. Öz ve Av. Tekin gelmedi. | 
 Koç A.Ş. ve Ak Ltd. Şti. imzaladı. | Alb. Er ve Gen. Ay gitti. | Evet.
 Yrd. Doç. Dr. Ayşe Kaya ve Av. Ali Demir geldi. | Bkz. Şek. 3 ve Tab. 4 orada.
 Kaya Tic. Şti. İstanbul büyüdü.
+Ord. Prof. Kaya, Op. Dr. Demir, Uzm. Dr. Öz, Öğr. Gör. Er ve Yük. Müh. Ay geldi. | Evet.
 """,
     "hu": """
 Dr. Nagy és prof. Kovács jött. | Özv. Szabó és ifj. Tóth nem. | A Magyar Kft. és az OTP Nyrt. írt.
 2020. május 3. óta itt él. | Pl. ez, ill. az, kb. 3 km, ld. 5. old. | Hol? | Itt!
+Dr. habil. Nagy és dr. med. Kovács jött. | Hol?
 """,
     "sk": """
 Ing. Novák, Mgr. Kováč a MUDr. Horváth prišli. | Firma Tatra a.s. a Nový s.r.o. podpísali.
 Dňa 3. mája 2020 pršalo. | Je to napr. Bratislava, tzv. mesto, č. 5, str. 12. | Kde? | Tu!
+Mgr. art. Malý, ThLic. Kováč, akad. soch. Nový, rtm. Horváth a ArtD. Malá prišli. | Tu!
 """,
     "sl": """
 Dr. Novak, prof. Kranjc in doc. Zupan so prišli. | Podjetje Krka d.d. in Nova d.o.o. sta podpisali.
 Dne 3. maja 2020 je deževalo. | To je npr. Ljubljana, tj. mesto, št. 5, str. 12. | Kje? | Tukaj!
+Mag. farm. Novak, dr. dent. med. Kranjc, univ. dipl. inž. Zupan in mr. Kos so prišli. | Kje?
 """,
     "hr": """
 Dr. Horvat, prof. Kovač i mr. Babić došli su. | Tvrtka Pliva d.d. i Nova d.o.o. potpisale su.
 Dana 3. svibnja 2020. godine padala je kiša. | To je npr. Zagreb, tj. grad, br. 5, str. 12. | Gdje?
+Dr. sc. Horvat, mr. sc. Kovač, dr. med. Babić, dipl. oec. Perić i mag. art. Jurić. | Gdje?
 """,
     "ro": """
 Dl. Popescu și dna. Ionescu l-au văzut pe dr. Radu. | Prof. Dinu nu. | Unde?
 Firma Dacia S.A. și Nova S.R.L. au semnat. | De ex. aici, nr. 5, str. Lungă, pag. 12. | Aici!
+Prof. univ. dr. Radu, conf. univ. Dinu, ing. dipl. Popa și pr. Ionescu. | Unde?
 """,
     "uk": """
 Проф. Шевченко і акад. Франко прийшли. | Він народився у 1990 р. в Києві. | Т. Г. Шевченко писав.
 Див. рис. 3, табл. 2, стор. 12 і ст. 8, напр. тут, тобто т. зв. місто. | Вул. Нова і м. Львів. | Де?
+Канд. юрид. наук Коваль, д-р іст. наук Франко і докт. філол. наук Бойко. | Де?
 """,
     "bg": """
 Проф. Иванов и акад. Петров дойдоха. | Роден е през 1990 г. в София. | Вж. стр. 12, напр. тук.
 Ул. Нова и бул. Витоша са близо. | Г-н Димов и д-р Попов не. | Къде? | Тук!
+Гл. ас. Иванов, доц. д-р инж. Петров и ст. преп. Димов. | Къде?
 """,
     "el": """
 Ο κ. Παπαδόπουλος και η κα. Νικολάου ήρθαν. | Ο Δρ. Γεωργίου και ο καθ. Ιωάννου όχι.
 Βλ. σελ. 12, αρ. 5, π.χ. εδώ, δηλ. τώρα, κ.λπ. μαζί. | Πού είναι; | Εδώ! | Ναι.
+Αναπλ. καθ. Γεωργίου και Αρχιμ. Παύλος ήρθαν. | Εδώ!
 """,
     "ca": """
 El Sr. Puig i la Sra. Serra van veure el Dr. Vila. | La Dra. Roca i el Prof. Mas no.
 Vegeu pàg. 12, núm. 5, vol. 2 i fig. 3, p. ex. aquí. | On és? | Aquí! | Viu a l'Av. Nova. | Bé.
+L'Excma. Sra. Roca i l'Il·lm. Sr. Puig. | On és?
 """,
     # Without a list
     "ar": """
@@ -284,6 +332,9 @@ Vegeu pàg. 12, núm. 5, vol. 2 i fig. 3, p. ex. aquí. | On és? | Aquí! | Viu
 """,
 }
 ALONE = {
+    "hu": """
+Id. Szabó és id. Nagy jött. | Hol?
+""",
     "de": """
 Der 5. Tag war kalt. | Das 2. Kind kam am 1. 1. 2020.
 """,

@@ -207,3 +207,11 @@ def test_abbreviations_are_those_of_the_languages():
 def test_a_language_is_a_code(code):
     with pytest.raises(ValueError, match="expected the code of a document's language, such as"):
         find_abbreviations([code])
+
+
+@pytest.mark.parametrize("languages", ["en", 3, None, b"en"])
+def test_languages_are_a_list(languages):
+    with pytest.raises(
+        ValueError, match=r"expected (a list of codes of|the code of a document's) l"
+    ):
+        sentence_splitter(languages)

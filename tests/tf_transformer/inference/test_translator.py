@@ -7,6 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.decoding.sampling import SamplingOptions
+from tf_transformer.errors import InputError
+from tf_transformer.inference.completer import Completer
 from tf_transformer.inference.sampler import sample_translations
 from tf_transformer.inference.scorer import score_pairs
 from tf_transformer.inference.translator import Translator
@@ -240,8 +242,12 @@ def test_lists_of_any_kind_and_size(translator, sentences):
         ({"A man sleeps.": 1}, r"Received: dict\. Give its texts as a list"),
         (tf.constant("A man sleeps."), "single string"),
         (7, "Received: int$"),
+        (
+            ["A man.", "a\ud800"],
+            r"`sentences`, index 1: not Unicode text: a lone surrogate, U\+D800",
+        ),
     ],
-    ids=["string", "bytes", "None", "dictionary", "scalar", "number"],
+    ids=["string", "bytes", "None", "dictionary", "scalar", "number", "surrogate"],
 )
 def test_what_is_no_list_of_strings_is_named(translator, sentences, message):
     with pytest.raises(ValueError, match=message):
@@ -258,6 +264,34 @@ def test_dtypes_that_are_none_for_decoding(talkative, dtype):
     message = r"`dtype` must be one of \('float32', 'bfloat16', 'int8'\). Received: "
     with pytest.raises(ValueError, match=message + re.escape(repr(dtype))):
         Translator.load(talkative, dtype=dtype)
+
+
+@pytest.mark.parametrize("path", [b"/tmp", bytearray(b"/tmp"), 3, None, "/a\0b", [None], [b"/tmp"]])
+def test_what_is_no_path_is_named(talkative, path):
+    one = path[0] if isinstance(path, list) else path
+    message = "must be the path of a model directory, .*Received: "
+    with pytest.raises(InputError, match=f"^`model_dir` {message}") as caught:
+        Translator.load(path)
+    assert "\n" not in str(caught.value)
+    for load in (Completer.load, load_model):
+        with pytest.raises(InputError, match=f"^`model_dir` {message}"):
+            load(one)
+    if one is not None:
+        for name in ("adapter", "shortlist"):
+            with pytest.raises(InputError, match=f"^`{name}` must be the path of the file of a"):
+                Translator.load(talkative, **{name: one})
+
+
+@pytest.mark.parametrize("weights", [3, "ab", [None, 1.0], [True, 1.0], {"a": 1}])
+def test_weights_that_are_no_numbers(talkative, weights):
+    with pytest.raises(InputError, match=r"^`ensemble_weights` must be a list of numbers, "):
+        Translator.load([talkative, talkative], ensemble_weights=weights)
+
+
+@pytest.mark.parametrize("size", [0, -1, "3", 1.5, None])
+def test_batch_sizes_that_are_none(translator, size):
+    with pytest.raises(InputError, match=r"^`batch_size` must be a positive integer\. Received"):
+        next(translator.translate_lines(["A man sleeps."], batch_size=size))
 
 
 def test_loading_what_does_not_translate(tmp_path, talkative):

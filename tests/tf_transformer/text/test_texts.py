@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.errors import InputError
-from tf_transformer.text.texts import list_of_texts
+from tf_transformer.text.texts import encode_text, list_of_texts
 
 TEXTS = ["a", "b c", "", "ä"]
 BYTES = [text.encode() for text in TEXTS]
@@ -72,3 +72,12 @@ def test_symbolic_tensors_are_refused():
         tf.function(lambda texts: list_of_texts(texts, "texts"), autograph=False)(
             tf.constant(["a"])
         )
+
+
+@pytest.mark.parametrize("form", [list, tuple, iter, lambda texts: np.array(texts, object)])
+def test_surrogates_are_refused(form):
+    message = r"^`texts`, index 1: not Unicode text: a lone surrogate, U\+D83D, at character 2"
+    with pytest.raises(InputError, match=message) as caught:
+        list_of_texts(form(["a", "b \ud83d"]), "texts")
+    assert "\n" not in str(caught.value)
+    assert encode_text("b \U0001f600", "text") == b"b \xf0\x9f\x98\x80"

@@ -5,7 +5,7 @@ MarianMT, M2M100 and NLLB share the names of their weights and most settings.
 
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pydantic
 
@@ -116,13 +116,38 @@ def read_model_type(folder: pathlib.Path) -> str | None:
     return model_type if isinstance(model_type, str) else None
 
 
-def read_settings(
-    folder: pathlib.Path, required: Mapping[str, Any]
+class FolderFiles(NamedTuple):
+    """The contents of a folder's two files of settings, each read once.
+
+    Attributes:
+        folder: the folder.
+        config: `config.json`.
+        generation: `generation_config.json`; empty if there is no such file.
+    """
+
+    folder: pathlib.Path
+    config: dict[str, Any]
+    generation: dict[str, Any]
+
+
+def read_files(folder: pathlib.Path) -> FolderFiles:
+    """Reads the files of settings of a folder.
+
+    Raises:
+        InputError: one is damaged, or there is no `config.json`.
+    """
+    path = folder / GENERATION_NAME
+    generation = read_json(path) if path.exists() else {}
+    return FolderFiles(folder, read_json(folder / CONFIG_NAME), generation)
+
+
+def check_settings(
+    files: FolderFiles, required: Mapping[str, Any]
 ) -> tuple[Seq2SeqSettings, dict[str, Any]]:
-    """Reads `config.json`, and the ids in `generation_config.json` that replace its own.
+    """Checks `config.json`, and the ids in `generation_config.json` that replace its own.
 
     Args:
-        folder: folder of the model.
+        files: the contents of the files.
         required: the model type, and the only supported value of settings that select another
             architecture; a setting that is missing has this value.
 
@@ -132,8 +157,7 @@ def read_settings(
     Raises:
         InputError: a setting is wrong, or not supported.
     """
-    path = folder / CONFIG_NAME
-    values = read_json(path)
+    path, values = files.folder / CONFIG_NAME, dict(files.config)
     for name, supported in required.items():
         if (value := values.get(name, supported)) != supported:
             raise InputError(
@@ -146,7 +170,7 @@ def read_settings(
                 f"{path}: {alias}={shown(values[alias])} and {name}={shown(values[name])} are the "
                 "same setting"
             )
-    generation = _generation_ids(folder)
+    generation = _generation_ids(files.generation)
     values |= generation
     end = values.get("eos_token_id")
     if isinstance(end, list) and len(end) == 1:
@@ -158,7 +182,7 @@ def read_settings(
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
-        where = folder / GENERATION_NAME if name in generation else path
+        where = files.folder / GENERATION_NAME if name in generation else path
         raise InputError(f"{where}: {name}: {first['msg']}") from error
     if settings.activation_function not in ACTIVATIONS:
         raise InputError(
@@ -168,18 +192,7 @@ def read_settings(
     return settings, _model_settings(settings)
 
 
-def read_generation(folder: pathlib.Path) -> dict[str, Any]:
-    """Returns the settings in `generation_config.json`; none if there is no such file.
-
-    Raises:
-        InputError: it is damaged.
-    """
-    path = folder / GENERATION_NAME
-    return read_json(path) if path.exists() else {}
-
-
-def _generation_ids(folder: pathlib.Path) -> dict[str, Any]:
-    generation = read_generation(folder)
+def _generation_ids(generation: dict[str, Any]) -> dict[str, Any]:
     names = ("decoder_start_token_id", "eos_token_id")
     return {name: generation[name] for name in names if generation.get(name) is not None}
 

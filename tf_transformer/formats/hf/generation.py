@@ -4,16 +4,14 @@ They are in `generation_config.json`; those that it lacks, in `config.json`, as 
 Transformers read them.
 """
 
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
 from tf_transformer.errors import InputError
-from tf_transformer.formats.hf.folder import CONFIG_NAME, read_generation
+from tf_transformer.formats.hf.folder import FolderFiles
 from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.printable import shown
-from tf_transformer.storage.json_files import read_json
 from tf_transformer.text.special_ids import END_ID, SUPPRESSED_IDS
 
 FORCED_BEGIN = "forced_bos_token_id"
@@ -42,15 +40,15 @@ class Generation:
     """The settings of a folder.
 
     Args:
-        folder: the folder.
+        files: the contents of its files.
 
     Raises:
-        InputError: a file is damaged, or a setting is not supported.
+        InputError: a setting is not supported.
     """
 
-    def __init__(self, folder: pathlib.Path):
-        self._folder = folder
-        values = read_json(folder / CONFIG_NAME) | read_generation(folder)
+    def __init__(self, files: FolderFiles):
+        self._folder = files.folder
+        values = files.config | files.generation
         self._values = {name: value for name, value in values.items() if value is not None}
         for name in _REFUSED:
             if self._values.get(name):

@@ -15,8 +15,9 @@ from tf_transformer.errors import InputError
 from tf_transformer.formats.hf.added_tokens import TOKENIZER_NAME
 from tf_transformer.formats.hf.folder import (
     Seq2SeqSettings,
+    check_settings,
+    read_files,
     read_model_type,
-    read_settings,
 )
 from tf_transformer.formats.hf.generation import FORCED_BEGIN, Generation
 from tf_transformer.formats.hf.marian import (
@@ -68,14 +69,15 @@ class HFM2M100:
             InputError: a file is missing or damaged, the files do not fit together, or a setting is
                 not supported.
         """
-        settings, model_settings = read_settings(path, _REQUIRED)
+        files = read_files(path)
+        settings, model_settings = check_settings(files, _REQUIRED)
         read = _read_marian_vocabulary if _has_marian_tokenizer(path) else _read_vocabulary
         rows, source_model, target_model, notes = read(path, settings)
         weights = FolderWeights(path, settings)
         for name in _TABLES:
             weights.drop(name)
         check_rows(weights, rows, rows)
-        generation = Generation(path)
+        generation = Generation(files)
         target = generation.ban(rows)
         config = TransformerConfig(
             source_vocab_size=rows.vocab_size,

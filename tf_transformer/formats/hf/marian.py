@@ -13,8 +13,9 @@ from tf_transformer.formats.added_words import AddedWord
 from tf_transformer.formats.hf.added_tokens import TokenIds, find_words, read_added_tokens
 from tf_transformer.formats.hf.folder import (
     Seq2SeqSettings,
+    check_settings,
+    read_files,
     read_model_type,
-    read_settings,
     read_vocabulary,
 )
 from tf_transformer.formats.hf.generation import Generation
@@ -67,9 +68,10 @@ class HFMarian:
             InputError: a file is missing or damaged, the files do not fit together, or a setting is
                 not supported.
         """
-        settings, model_settings = read_settings(path, _REQUIRED)
+        files = read_files(path)
+        settings, model_settings = check_settings(files, _REQUIRED)
         vocabulary = read_marian_vocabulary(path, settings)
-        generation = Generation(path)
+        generation = Generation(files)
         generation.check_no_forced_begin()
         source, target = vocabulary.source, generation.ban(vocabulary.target)
         weights = FolderWeights(path, settings)

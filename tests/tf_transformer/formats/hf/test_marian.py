@@ -15,6 +15,7 @@ from tf_transformer.formats.import_model import import_model
 from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.tensors.opening import open_tensors
 from tf_transformer.formats.writers.safetensors_writer import write_safetensors
+from tf_transformer.storage import json_files
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 
@@ -30,6 +31,17 @@ def original(tmp_path_factory):
 @pytest.fixture
 def folder(original, tmp_path):
     return shutil.copytree(original, tmp_path / "theirs")
+
+
+def test_settings_are_read_once(folder, monkeypatch):
+    names = []
+    monkeypatch.setattr(
+        json_files, "read_regular", lambda path, limit: names.append(path.name) or path.read_bytes()
+    )
+    (folder / "generation_config.json").write_text("{}")
+    HFMarian().read(folder)
+    assert {"config.json", "generation_config.json"} <= set(names)
+    assert len(names) == len(set(names))
 
 
 def edit_json(name, **changes):
