@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from export.markup.marks import is_bracketed
+from export.markup.parsing.elements import OPAQUE, XML_INLINE_CODE, XML_OPAQUE, may_translate
 from export.markup.parsing.tokens import Kind, Token
 
 # Of DocBook, DITA, JATS and TEI.
@@ -19,6 +20,7 @@ _NOTES = re.compile(
 _HIDDEN = re.compile(
     r"(?i)(?:^|\s)(?:\S*off-?screen|screen-?reader\S*|sr-only|visually-?hidden)(?:\s|$)"
 )
+_NOT_DISPLAYED = re.compile(r"(?i)display\s*:\s*none")
 _WORD = re.compile(r"[^\W\d_]{2}")
 _INLINE = frozenset(["a", "bdi", "em", "i", "ins", "label", "small", "span", "strong"])
 _MAX_DEPTH = 4  # of asides in asides
@@ -71,13 +73,19 @@ def _ends_of_asides(tokens, is_html) -> dict[int, int]:
     """Returns for the start tag of each aside that is in no other the index of its end tag."""
     ends: dict[int, int] = {}
     stack: list[int] = []
+    translates = [True]  # of the open elements
     outermost = None
     for index, token in enumerate(tokens):
         if token.kind is Kind.START:
-            if outermost is None and _is_aside(token, is_html):
+            name = token.name.rpartition(":")[2]
+            is_copied = name in OPAQUE if is_html else name in XML_OPAQUE | XML_INLINE_CODE
+            may = may_translate(name, token.attributes or {}, translates[-1])
+            translates.append(may and not is_copied)
+            if outermost is None and translates[-1] and _is_aside(token, is_html):
                 outermost = index
             stack.append(index)
         elif token.kind is Kind.END:
+            translates.pop()
             start = stack.pop()
             if start == outermost:
                 ends[start], outermost = index, None
@@ -93,7 +101,9 @@ def _is_aside(token, is_html) -> bool:
 
 
 def _is_hidden(token) -> bool:
-    return _HIDDEN.search((token.attributes or {}).get("class") or "") is not None
+    attributes = token.attributes or {}
+    is_hidden = "hidden" in attributes or _HIDDEN.search(attributes.get("class") or "") is not None
+    return is_hidden or _NOT_DISPLAYED.search(attributes.get("style") or "") is not None
 
 
 def _has_words(tokens) -> bool:

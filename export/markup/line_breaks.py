@@ -1,6 +1,7 @@
 """Where lines and sentences of a text start that a splitter of sentences does not see."""
 
 import re
+import unicodedata
 
 from export.markup.parsing.tokens import Kind, Token
 
@@ -10,6 +11,15 @@ _CONTEXT = 32
 _ENDS_LINE = re.compile(r"[.!?…:;。！？：；|]['\"”’»)\]]*$")
 _ENDS_SENTENCE = re.compile(r"(?:[^\W\d_]{2}\.|[0-9]{3}\.|[^\W_][!?…]|\.\.\.|[。！？])[\"”’»)\]]*$")
 _ADDRESS = re.compile(r"(?i)(?:www|\.[a-z]+)\.$")
+# Words that end no line: articles, prepositions and conjunctions.
+_GOES_ON = re.compile(
+    r"(?i)(?:a|an|the|of|and|or|in|on|at|to|for|with|by|from|as|is|are"
+    r"|der|die|das|den|dem|des|eine?|einen|einem|einer|und|oder|mit|von|zu|bei|für|im|am"
+    r"|le|la|les|de|du|et|ou|à|au|aux|un|une|en|avec|el|los|las|y|o|con|por|para"
+    r"|di|da|il|lo|gli|e|del|della|em|no|na|os|um|uma|do|dos|van|het|een|met|voor)"
+)
+_TITLE = re.compile(r"[^\W\d_]{1,3}\.")
+_CLOSING = "\"'”’»)]"
 _OPENING = '"“„«‘¿¡(['
 
 
@@ -34,7 +44,7 @@ class LineBreaks:
         """Takes note of what is between two texts."""
         if token.kind is Kind.EMPTY:
             self._num_breaks += token.name == "br"
-            self._touches = self._touches and token.name == "wbr"
+            self._touches = False
         elif token.kind is Kind.TEXT and not token.text.strip():
             self._touches = self._touches and not token.text
 
@@ -52,14 +62,25 @@ class LineBreaks:
         self._num_breaks, self._touches = 0, not text[-1].isspace()
 
     def _starts_line(self, words) -> bool:
-        if self._num_breaks == 0:
-            return False
+        if self._num_breaks != 1:
+            return self._num_breaks > 1
         line = self._line.strip()
-        is_new = not words[0].islower() and len(line) <= _WIDTH
-        return is_new or self._num_breaks > 1 or _ENDS_LINE.search(line) is not None
+        last = line.rpartition(" ")[2]
+        if _TITLE.fullmatch(last) or _GOES_ON.fullmatch(last):
+            return False
+        if _ENDS_LINE.search(line):
+            return True
+        # A number can go on with a sentence, and so can text of a script without capitals.
+        is_number = words[0].isdecimal() or unicodedata.category(words[0]) == "Sc"
+        goes_on = is_number and last[:1].islower() and line.count(" ") > 1
+        is_new = not words[0].islower() and unicodedata.category(words[0]) not in ("Lo", "Lm")
+        return is_new and not goes_on and len(line) <= _WIDTH
 
     def _starts_sentence(self, words) -> bool:
         first, second = (words.lstrip(_OPENING) + "  ")[:2]
         starts = first.isalpha() and not first.islower() and not second.isupper()
         line = self._line[-_CONTEXT:]
-        return starts and _ENDS_SENTENCE.search(line) is not None and not _ADDRESS.search(line)
+        if not starts or not _ENDS_SENTENCE.search(line) or _ADDRESS.search(line):
+            return False
+        is_name = line.rstrip(_CLOSING).rpartition(" ")[2][:1].isupper()  # as in Map.Entry
+        return not is_name or " " in words

@@ -191,13 +191,21 @@ class Placement:
         if boundary is not None and not (follows and element.word_before):
             point = min(max(boundary, space.start), space.end)
         elif follows:
-            point = self._point_after_word(element.words.start - 1, parent.words, space)
+            point = self._point_after_sign_or_word(element, parent, space)
         else:
             point = self._point_of_word(element.words.start, parent.words, space)
         inside = _taken_at(taken, point)
         if inside is not None and inside.start < point:
             point = inside.end if follows or inside in earlier else inside.start
         return Span(point, point)
+
+    def _point_after_sign_or_word(self, element, parent, space) -> int:
+        """Returns the place of a mark, which stands behind a sign that follows its word."""
+        word = element.words.start - 1
+        if not element.sign_before or word <= parent.words.start:
+            return self._point_after_word(word, parent.words, space)
+        point = self._point_after_word(word - 1, parent.words, space)
+        return point + (point < space.end and is_sign(self._target_words[point]))
 
     def _point_after_word(self, word, words, space) -> int:
         """Returns the place behind what comes from a word, or from one before it."""

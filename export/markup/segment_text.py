@@ -21,6 +21,7 @@ Split = Callable[[str], Sequence[str]]
 
 _HTML_SPACE = " \t\n\f\r"
 _SPACES = re.compile(f"[{_HTML_SPACE}]+")
+_JOINS = "'’"  # before the ending of a word behind a mark
 _NO_WORDS = Span(0, 0)
 _CONTEXT = 16  # characters of a text that show whether a word goes on
 
@@ -47,6 +48,7 @@ class Inline:
         space_before: whether white space is before it.
         space_after: whether white space is after it.
         word_before: whether a letter, digit or mark is before it.
+        sign_before: whether another sign is before it.
         word_after: whether a letter, digit or mark is after it.
         stands_for_space: whether the text has white space for it, which the document has not.
         text: the text of an atom.
@@ -67,6 +69,7 @@ class Inline:
     space_before: bool = False
     space_after: bool = False
     word_before: bool = False
+    sign_before: bool = False
     word_after: bool = False
     stands_for_space: bool = False
     text: str = ""
@@ -224,7 +227,7 @@ class _Reader:
                 self.hidden.append((self._length, token.hidden))
             if element.text:
                 self._read_text(token.text)
-            elif token.kind is Kind.EMPTY and token.name == "br":
+            elif token.kind is Kind.EMPTY and token.name in ("br", "lb"):
                 element.stands_for_space = True
                 self._append_space()
             elif (
@@ -241,6 +244,7 @@ class _Reader:
         if self._chunks and not self._follows_element:
             element.space_before = self._ends_in_space
             element.word_before = is_part_of_word(self._chunks[-1][-1])
+            element.sign_before = not (self._ends_in_space or element.word_before)
         if element.parent is not None:
             element.parent.children.append(element)
         self._places.append((element, self._length, True))
@@ -258,7 +262,7 @@ class _Reader:
         for element in self._waiting:
             element.space_after = element is self._waiting[-1] and text[0] in _HTML_SPACE
             element.word_after = is_part_of_word(text[0])
-        if self._ends_word and self._goes_on(text):
+        if self._ends_word and text[0] not in _JOINS and self._goes_on(text):
             for element in self._waiting:
                 element.stands_for_space = True
             self._append_space()

@@ -31,8 +31,13 @@ _KIND = re.compile(
     r"|(?:\b|_)(?:fn|fnref|fn-ref|verse|versenum|v-num|bibr|aff|corresp|note|tooltip|margin-toggle|refs?|appel)(?:\b|_)"
     r"|fu(?:ss|ß)note"
 )
-_BACKLINK = re.compile(r"(?i)back-?_?link|back-?_?ref")
-_PAGE_BREAK = re.compile(r"(?i)(?:page|line)-?_?(?:num|no\b|break)")
+_BACKLINK = re.compile(r"(?i)\bdoc-backlink\b|\bmw-cite-backlink\b")
+_BACKLINK_CLASS = re.compile(r"(?i)back-?_?link|back-?_?ref")
+_REFERENCE = re.compile(r"(?i)\b(?:doc-)?noteref\b|\bfootnote-?ref|\bfnref\b")
+_PAGE_BREAK = re.compile(
+    r"(?i)(?:^|\s)(?:doc-)?(?:(?:page|line)-?_?(?:num(?:ber)?|no)s?|page-?break)(?:\s|$)"
+)
+_PAGE_NUMBER = re.compile(r"(?i)\[?(?:[a-z]{1,4}\.?\s?)?[0-9ivxlc]{1,6}\]?")
 # The name of the token of a page break, which does not end the word before it.
 PAGE_BREAK = "page break"
 # Targets of links to notes and back in common converters, such as #fn1, #cite_note-3 and #_ftnref2.
@@ -41,7 +46,7 @@ _NOTE_TARGET = re.compile(
 )
 _RAISED_CLASS = re.compile(r"(?i)(?:^|[\s_-])(?:sups?|super|superscript|exposant)(?:$|[\s_-])")
 _RAISED_STYLE = re.compile(
-    r"(?i)vertical-align\s*:\s*(?:super|text-top|\+?[0-9.]*[1-9])|\btop\s*:\s*-"
+    r"(?i)vertical-align\s*:\s*(?:super|text-top|\+?[0-9.]*[1-9])|(?<![-\w])top\s*:\s*-"
 )
 _SMALL_STYLE = re.compile(
     r"(?i)font-size\s*:\s*(?:[1-7]?[0-9](?:\.[0-9]+)?%|0?\.[0-7][0-9]*r?em|(?:xx?-)?small)"
@@ -52,6 +57,8 @@ _NUMBER = re.compile(r"\(?[0-9]{1,4}[a-z]?(?:\s*[.,;–—-]\s*[0-9]{1,4}[a-z]?)
 _NUMBER_IN_BRACKETS = re.compile(r"\[(?:[^\W\d_]{1,4}\.?\s)?[0-9]{1,3}[a-z]?[^\[\]]{0,12}\]")
 # A bracket with a list of links, and the character before it.
 _OPEN_BRACKET = re.compile(r"(.?)\[[0-9a-z,;\s–—-]*$", re.DOTALL)
+_CITATION = re.compile(r"(?i)\bcite|citation")
+_WORDS = re.compile(r"[^\W\d_ivxIVX]{2}")
 _IN_PARENTHESES = re.compile(r"\([^()]+\)")
 # As behind the number of a verse.
 _CAPITALIZED = re.compile(r"[\"'“„«‘]*[^\W\d_a-z][^\W\d_A-Z]")
@@ -88,14 +95,18 @@ def is_mark(element: Sequence[Token], before: str, after: str) -> bool:
         return False
     if len(text) > _LONGEST and not (len(text) < _LONGEST_LIST and is_reference(text)):
         return False
-    is_called = any(map(_is_called_mark, starts))
-    is_pointing = is_called or any(map(_is_link, starts))
-    if _matches(_BACKLINK, starts) or _matches(_PAGE_BREAK, starts):
+    is_pointing = any(map(_is_called_mark, starts)) or any(map(_is_link, starts))
+    if _matches(_BACKLINK, starts):
         return True
+    if is_reference(text) and (_matches(_BACKLINK_CLASS, starts) or _matches(_REFERENCE, starts)):
+        return True
+    if _PAGE_NUMBER.fullmatch(text) and _matches(_PAGE_BREAK, starts):
+        return not (before[-1:].isspace() and after[:1].isspace() and not is_bracketed(text))
     if any(map(is_raised, starts)):
         return (is_pointing and is_reference(text)) or marks_by_raising(text, before, after)
     if not is_reference(text):
-        return is_called and _IN_PARENTHESES.fullmatch(text) is not None and _touches(before)
+        is_citation = _IN_PARENTHESES.fullmatch(text) is not None and _matches(_CITATION, starts)
+        return is_citation and _touches(before)
     if any(map(is_lowered, starts)):
         return is_pointing or (text.isdecimal() and before[-1:].isdecimal())
     if any(map(_is_small, starts)) and _touches(before) and text.isdecimal():
@@ -125,7 +136,8 @@ def _begins_sentence(text) -> bool:
 
 def _marks_beside_words(text, starts, before, after) -> bool:
     """Returns whether a reference that is not raised is a mark, by its links and the text."""
-    is_called, is_linked = any(map(_is_called_mark, starts)), any(map(_is_link, starts))
+    is_linked = any(map(_is_link, starts))
+    is_called = any(map(_is_called_mark, starts)) and _WORDS.search(text) is None
     # Beside white space, it can be a part of the sentence: "see [1]", "in chapter 2".
     bracket = _OPEN_BRACKET.search(before)
     if bracket is not None:

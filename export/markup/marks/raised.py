@@ -24,31 +24,39 @@ _BRACKETED = re.compile(r"(?:\s*\[[^\[\]]+\][,;]?)+\s*")
 _NO_SIGNS = re.compile(r"[°′″'\"%‰]+")  # nor are signs of currencies
 _CHARGE = re.compile(r"[0-9]*[+−–-]{1,3}|[+−–-][0-9]?")
 _FORMULA = re.compile(r"(?:(?<![a-z])[A-Z][a-z]?[0-9]*|[)\]])$")
+_CENTS, _DECIMAL_POINT = re.compile(r"[.,][0-9]{2}"), re.compile(r"[0-9][.,]$")
 _NUMBER = re.compile(r"[+−–-]?[0-9]+")
 _DOUBLED = re.compile(r"[ivx]{2,5}|([a-z])\1{1,2}")
 
 _WORD_BEFORE = re.compile(r"[^\W\d_]+$")
-# A number raised after these is an exponent; after those with a capital, behind a number.
-_UNITS = frozenset([
+# A two or three raised after these is an exponent, and so is a negative number.
+_LENGTHS = frozenset([
     *("km", "hm", "dm", "cm", "mm", "um", "µm", "μm", "nm", "ft", "yd", "mi", "feet", "foot"),
-    *("inch", "inches", "yard", "yards", "mile", "miles", "км", "дм", "см", "мм", "ha", "ms", "ns"),
-    *("sec", "min", "kg", "mg", "mol", "cd", "lm", "lx", "sr", "rad", "deg"),
+    *("inch", "inches", "yard", "yards", "mile", "miles", "км", "дм", "см", "мм", "ms"),
 ])  # fmt: skip
-_QUANTITIES = frozenset(["Pa", "Hz", "kHz", "MHz", "kV", "kW", "MW", "mV", "mA", "eV", "MeV", "Wb"])
+# After these, only a negative number is.
+_UNITS = frozenset([
+    *("ha", "ns", "sec", "min", "kg", "mg", "mol", "cd", "lm", "lx", "sr", "rad", "deg", "Pa"),
+    *("Hz", "kHz", "MHz", "kV", "kW", "MW", "mV", "mA", "eV", "MeV", "Wb", "кг"),
+])  # fmt: skip
 _MATHEMATICS = frozenset([
     *("mc", "dx", "dy", "dz", "dt", "xy", "ln", "lg", "tg", "log", "sin", "cos", "tan", "cot"),
     *("csc", "sinh", "cosh", "tanh", "exp", "det", "lim", "max", "sup", "inf"),
 ])  # fmt: skip
 _BEHIND_NUMBER = re.compile(r"[0-9]\s*[^\W\d_]+$")
 _INCHES = re.compile(r"[0-9]\s*in$")
-# Single letters that are no variables: "5G", "USB-C", "Vitamin C", "World War I".
-_NO_VARIABLE = re.compile(r"(?:[^\W_][-‐‑/]?|(?:^|\s)[A-Z][a-z]{3,}\s)[A-Z]$|(?:^|\W)I$|/[a-z]$")
+# Single letters that are no variables: "5G", "20k", "USB-C", "Jan's", "vitamin C", "World War I".
+_NO_VARIABLE = re.compile(
+    r"(?:[^\W_][-‐‑]?|[^\W\d_]{3,}\s)(?!R)[^\W\d_a-zа-яё]$|[0-9]k$|[$£€¥]\s?[0-9.,]+[a-z]$"
+    r"|(?:^|\W)I$|[^\W\d_]['’]\w$|(?i:\bn/a)$"
+)
 _ROMAN, _ROMAN_ENDS = re.compile(r"[IVXLCDM]+"), frozenset("eaoºª")
 _NOTE_LETTERS, _FIRST_LETTERS = frozenset("abcdfgh"), frozenset("abcdefgh")
 _TITLES = frozenset(["Sr", "Dr", "Fr", "St", "Mr", "Ms"])
 # The number of an ordinal number: neither a price, a date, nor a decimal.
-_SMALL_NUMBER = re.compile(r"(?:^|[^\w.,:/$£€¥–-])[0-9]{1,2}$")
-_DIGIT = re.compile(r"(?:^|[^\w.,:/$£€¥–-])[0-9]$")
+_PLAIN_NUMBER = re.compile(r"(?:^|[^\w.,:/$£€¥–])[0-9]{1,4}$")
+_UP_TO_12 = re.compile(r"(?:^|[^\w.,:/$£€¥–])(?:[0-9]|1[0-2])$")
+_CYRILLIC = re.compile(r"[а-яё]")
 _ABBREVIATION = re.compile(r"(?<!\w)\w{1,3}\.$")
 # A raised number before these is that of an isotope; at the start of a sentence, where it can be
 # that of a verse, only before those that are no words such as "He" and "In".
@@ -96,18 +104,21 @@ def marks_by_raising(text: str, before: str, after: str) -> bool:
     """
     if not before or before[-1].isspace() or before[-1] in OPENING:
         return is_reference(text) and _is_mark_alone(text, before, after)
+    text = unicodedata.normalize("NFKC", text)
     if is_sign(text) or _CHARGE.fullmatch(text):
-        return not (_CHARGE.fullmatch(text) and (_FORMULA.search(before) or _is_power(before)))
+        return not (
+            _CHARGE.fullmatch(text) and (_FORMULA.search(before) or _is_power(text, before))
+        )
     if is_bracketed(text) or text in _TRADEMARKS:
         return True
-    text = unicodedata.normalize("NFKC", text)
     if not is_sign(text) and _TOKEN.search(text) is None:
         return False
     if re.search(r"\s", text):  # words that are raised are translated
-        return is_reference(text) or any(map(str.isdigit, text))
+        return is_reference(text)
     if _NUMBER.fullmatch(text):
-        return text == "1" or not _is_power(before)
-    return not _ends_word(text, before)
+        is_cents = _DECIMAL_POINT.search(before) is not None and len(text) == 2
+        return not is_cents and (text == "1" or not _is_power(text, before))
+    return not _ends_word(text, before, after)
 
 
 def starts_sentence(before: str) -> bool:
@@ -128,29 +139,34 @@ def _is_mark_alone(text, before, after) -> bool:
     return (_SURE_ELEMENT if starts_sentence(before) else _ELEMENT).match(after) is None
 
 
-def _is_power(before: str) -> bool:
+def _is_power(text: str, before: str) -> bool:
     """Returns whether a number raised behind a text is an exponent."""
     found = _WORD_BEFORE.search(before)
     if found is None or unicodedata.category(before[-1]) == "Lo":
         return False
-    word = found[0]
+    word, is_negative = found[0], not text[0].isdigit()
     if len(word) == 1:
         return _NO_VARIABLE.search(before) is None
-    is_quantity = word in _QUANTITIES and _BEHIND_NUMBER.search(before) is not None
-    return word in _UNITS | _MATHEMATICS or is_quantity or _INCHES.search(before) is not None
+    if word in _MATHEMATICS or (is_negative and word in _UNITS):
+        return True
+    is_length = word in _LENGTHS or _INCHES.search(before) is not None
+    return is_length and (is_negative or text in ("2", "3"))
 
 
-def _ends_word(text: str, before: str) -> bool:
+def _ends_word(text: str, before: str, after: str) -> bool:
     """Returns whether raised letters are the end of the word before them, or a power of it."""
     word = _WORD_BEFORE.search(before)
     is_plain = text.isalpha()
     is_suffix = is_plain and len(text) > 1 and _DOUBLED.fullmatch(text) is None
     letter = text.lower() if is_plain and len(text) == 1 else ""
     if before[-1].isdigit():
-        is_ordinal = (letter == "e" and _SMALL_NUMBER.search(before)) or (
-            letter in ("a", "o") and _DIGIT.search(before)
+        is_ordinal = (letter == "e" and _PLAIN_NUMBER.search(before)) or (
+            letter in ("a", "o") and _UP_TO_12.search(before)
         )
-        return is_suffix or bool(is_ordinal) or _NO_SIGNS.fullmatch(text) is not None
+        is_suffix = is_suffix or _CYRILLIC.fullmatch(letter) is not None
+        is_hour = letter == "h" and after[:1].isdecimal()
+        is_hour = is_hour or _CENTS.fullmatch(text) is not None
+        return is_suffix or is_hour or bool(is_ordinal) or _NO_SIGNS.fullmatch(text) is not None
     if word is None:
         is_abbreviation = is_plain and _ABBREVIATION.search(before) is not None
         return is_abbreviation and letter not in _NOTE_LETTERS - {"a"}
@@ -162,7 +178,7 @@ def _ends_word(text: str, before: str) -> bool:
         return is_suffix and len(text) < 3
     if not letter:
         return is_suffix
-    if word[0] in _UNITS | _QUANTITIES and _BEHIND_NUMBER.search(before):
+    if word[0] in _UNITS | _LENGTHS and _BEHIND_NUMBER.search(before):
         return letter not in _NOTE_LETTERS
     return letter not in _marking_letters(word[0])
 

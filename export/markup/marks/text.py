@@ -11,11 +11,11 @@ from export.markup.marks.raised import (
 )
 from export.markup.parsing.tokens import Kind, Token, escape_text
 
-_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾ᵃᵇᶜᵈᵉᶠᵍʰ①-⑳"
+_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾⁺⁻ᵃᵇᶜᵈᵉᶠᵍʰ"
 _SIGNS = f"{re.escape(NOTE_SIGNS)}§¶"
 _ITEM = r"(?:\^?[0-9]{1,3}|[a-dfgh]|(?i:note|nb|n)\s[0-9]{1,3}|[*†‡]{1,3})"
 _MARK = re.compile(
-    rf"(?P<raised>[{_RAISED}]+(?:[,⁻–˒][{_RAISED}]+)*)"
+    rf"(?P<raised>[{_RAISED}]+(?:[,–˒][{_RAISED}]+)*)"
     rf"|(?P<bracketed>\[{_ITEM}(?:\s?[,–-]\s?{_ITEM})*\])"
     rf"|(?P<sign>[{_SIGNS}]{{1,3}}|※[0-9]{{0,3}})(?![{_SIGNS}])"
     r"|(?P<back>[↑^↩])"
@@ -68,7 +68,9 @@ def _is_mark(match: re.Match, before: str, after: str) -> bool:
     if kind == "back":
         return not before.strip() and after[:1].isspace()
     if is_first or before[-1].isspace():
-        return is_first and stands_as_mark("", after)
+        return is_first and match[0][0] not in "§¶" and stands_as_mark("", after)
+    if kind == "bracketed" and starts_sentence(before) and after[:1].isupper():
+        return True
     if kind == "raised":
         return not after.startswith(FRACTION_SIGNS) and marks_by_raising(match[0], before, after)
     is_short_word = _SHORT_WORD.search(before) is not None

@@ -185,7 +185,15 @@ BEHIND = {
     "£23": ["<sub>{}</sub>", "1"],
     "$549": ['<a href="notes.html">{}</a>', "1", "12"],
     "4/1/2015": ["<sup>{}</sup>", "b", "1", "e"],
-    "937": ["<sup>{}</sup>", "d", "e", "4"],
+    "937": ["<sup>{}</sup>", "d", "4"],
+    "Jan's": ["<sup>{}</sup>", "2", "a"],
+    "don’t": ["<sup>{}</sup>", "3"],
+    "vitamin D": ["<sup>{}</sup>", "2", "12"],
+    "Größe L": ["<sup>{}</sup>", "2"],
+    "£20k": ["<sup>{}</sup>", "3"],
+    "$548m": ["<sup>{}</sup>", "2"],
+    "20 mg": ["<sup>{}</sup>", "2"],
+    "5 km": ["<sup>{}</sup>", "12"],
     "20": ["<sup>{}</sup>", "c", "12", "ii"],
     "Jan": ["<sup>{}</sup>", "b", "1", "a,b", "1a"],
     "Max": ["<sup>{}</sup>", "2", "b"],
@@ -228,7 +236,7 @@ def test_a_mark_behind_other_words(word):
 def test_marks_that_are_characters():
     for word in ("£19", "$548", "4/1/2015", "Jan", "USA", "horse", "(n = 12)", "£19\u2060"):
         for mark in (
-            *("¹", "¹²", "⁽¹⁾", "ᵃ", "①", "[1]", "[1,2]", "[a]", "[note 1]", "[^1]", "[*]"),
+            *("¹", "¹²", "⁽¹⁾", "ᵃ", "[1]", "[1,2]", "[a]", "[note 1]", "[^1]", "[*]"),
             *("*", "***", "†", "§", "※2"),
         ):
             document = f"<p>it is {word}{mark} now</p>"
@@ -372,6 +380,67 @@ def test_asides_of_xml():
         assert (found, seen) == (document, text.split("|"))
 
 
+def test_what_is_not_to_be_translated_is_no_aside():
+    for document in (
+        '<p translate="no">Foo <span class="sr-only">secret word</span></p>',
+        '<p>Foo <span class="sidenote notranslate">secret word</span> is</p>',
+        '<p>Foo <code>x <i class="sr-only">secret word</i></code> is</p>',
+    ):
+        assert "secret word" in translate(document, upper)[0]
+
+
+def test_hidden_texts():
+    for document in (
+        '<td><span style="display:none">000548</span>$548</td>',
+        "<td><span hidden>000548</span>$548</td>",
+    ):
+        assert translate(document, identity) == (document, ["$548"])
+
+
+def test_words_with_names_of_marks():
+    for document, text in (
+        ('<p><a class="next page-numbers" href="/p/3">Older posts</a></p>', "Older posts"),
+        ('<p><a class="back-link" href="/">Back to the shop</a> now.</p>', "Back to the shop now."),
+        ('<p>in <span class="no-line-break">New York</span> now.</p>', "in New York now."),
+        ('<p>the <a class="hotline-number" href="/">free hotline</a> now</p>',
+         "the free hotline now"),
+        ('<p>Page <span class="page-number">3</span> of 10</p>', "Page 3 of 10"),
+        ('<p><strong class="note">Note:</strong> the horse</p>', "Note: the horse"),
+        ('<p>Name<span class="form-note">(optional)</span></p>', "Name(optional)"),
+        ('<p>Inbox<span style="margin-top:-3px">New</span></p>', "InboxNew"),
+        ("<p>Delivery<sup>within 3 days</sup></p>", "Deliverywithin 3 days"),
+        ("<p>§ 433 BGB regelt</p>", "§ 433 BGB regelt"),
+        ("<p>将②代入①得 x = 3。</p>", "将②代入①得 x = 3。"),
+    ):  # fmt: skip
+        assert translate(document, upper, split=None)[1] == [text]
+
+
+def test_a_reference_behind_a_space():
+    for mark in (
+        '<a class="footnote-reference brackets" href="#i"><span>[</span>1<span>]</span></a>',
+        '<a href="#fn1" role="doc-noteref">1</a>',
+    ):
+        document = f"<p>It costs $548 {mark}. Then.</p>"
+        assert translate(document, identity) == (document, ["It costs $548 .", "Then."])
+    document = "<p>Jan said.[1]Laura came.</p>"
+    assert translate(document, identity)[1] == ["Jan said.", "Laura came."]
+
+
+def test_a_mark_behind_a_comma_follows_its_word():
+    document = "<p>Jan came in 1990,<sup>1</sup> Bob in 1995,<sup>2</sup> later</p>"
+    assert translate(document, backwards)[0] == (
+        "<p>LATER 1995,<sup>2</sup> IN BOB 1990,<sup>1</sup> IN CAME JAN</p>"
+    )
+
+
+def test_endings_behind_marks():
+    for document, text in (
+        ("<p>Ankara<sup>[1]</sup>'da is</p>", "Ankara'da is"),
+        ("<p>horse<sup>1</sup>Jan is</p>", "horse Jan is"),
+    ):
+        assert translate(document, identity)[1] == [text]
+
+
 def test_many_asides():
     """However deep, and in linear time."""
     document = '<span class="sidenote">A note.' * 300 + "</span>" * 300
@@ -449,7 +518,13 @@ WHOLE_WORDS = {
     "20<sup>°</sup>C": "20°C",
     "x<sup>n</sup> of it": "xn of it",
     "the R<sup>2</sup> of it": "the R2 of it",
-    "5 kPa m<sup>2</sup> or 3 Pa<sup>2</sup>": "5 kPa m2 or 3 Pa2",
+    "5 kPa m<sup>2</sup> or 3 kg<sup>−1</sup>": "5 kPa m2 or 3 kg−1",
+    "25 kg/m<sup>2</sup> and 9.8 m/s<sup>2</sup>": "25 kg/m2 and 9.8 m/s2",
+    "9 €/m<sup>2</sup> of it": "9 €/m2 of it",
+    "40 µg/m³ of Ca²⁺ and s⁻¹": "40 µg/m³ of Ca²⁺ and s⁻¹",
+    "19,<sup>99</sup> € or 19<sup>,99</sup> €": "19,99 € or 19,99 €",
+    "à 14<sup>h</sup>30 le 100<sup>e</sup>": "à 14h30 le 100e",
+    "20<sup>й</sup> and 10<sup>a</sup>": "20й and 10a",
     "XIX<sup>e</sup> and I<sup>er</sup>": "XIXe and Ier",
 }
 
