@@ -143,9 +143,11 @@ def read_lora(path: pathlib.Path, transformer: Transformer) -> None:
     variables = lora_variables(transformer)
     shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
     with _named(path):
-        for name, array in read_arrays(path, shapes):
+        arrays = dict(read_arrays(path, shapes))
+        for name, array in arrays.items():
             check_finite(name, array, path)
-            variables[name].assign(array)
+    for name, array in arrays.items():  # a file that is refused has changed nothing
+        variables[name].assign(array)
 
 
 def _check_no_alpha(path: pathlib.Path) -> None:
