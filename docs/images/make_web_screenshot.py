@@ -14,8 +14,8 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 HERE = pathlib.Path(__file__).parent
-SENTENCES = """A man in a blue shirt is standing on a ladder.
-Two young people are sitting on a bench in the park."""
+SENTENCES = """Jan paid $548 for the horse.
+My sister was in Cologne three days ago."""
 
 
 def main() -> None:
