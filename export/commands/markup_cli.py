@@ -167,8 +167,8 @@ def _given_terms(terms):
 
 @contextlib.contextmanager
 def _server(options) -> Iterator[Callable]:
-    from export.client import Client
     from export.markup.server_translation import translate_by_server
+    from tf_transformer.predictors.client import Client
 
     languages = [x for x in (options.target_language, options.source_language) if x is not None]
     tags = written_tags(*languages) if languages else ""

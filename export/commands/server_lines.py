@@ -24,7 +24,7 @@ def connect(options: argparse.Namespace) -> Iterator[tuple[Translate, int]]:
     Raises:
         InputError: the address or an option is not valid.
     """
-    from export.client import Client
+    from tf_transformer.predictors.client import Client
 
     given = given_search(options)
     signature = "translate_options" if given else "serving_default"

@@ -79,8 +79,8 @@ def _port(value: str) -> int:
 
 @interrupted_by_signals()
 def _run_web(options):
-    from export.client import Client
     from export.web.settings import WebSettings
+    from tf_transformer.predictors.client import Client
 
     given = given_client_options(options)
     settings = WebSettings(

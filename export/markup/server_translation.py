@@ -4,7 +4,6 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from export.client import Client
 from export.markup.aligned_translation import (
     AlignedTranslation,
     TranslateTexts,
@@ -12,6 +11,7 @@ from export.markup.aligned_translation import (
 )
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.errors import InputError
+from tf_transformer.predictors.client import Client
 
 _OUTPUTS = ("translation", "source_pieces", "target_pieces", "hard_alignment", "truncated")
 

@@ -34,7 +34,7 @@ _TEXT_REQUESTS = """$send over REST:
 
 or from Python, over gRPC, without TensorFlow:
 
-    from export.client import Client
+    from export import Client
 
     with Client("localhost:8500", model="$model", protocol="grpc", max_batch_size=$batch) as client:
         print(client.predict({"text": ["A sentence to translate."]}))
@@ -44,7 +44,7 @@ or a whole file:
     tf-transformer translate --server localhost:8501 --input F --output G
 """
 
-_OTHER_REQUESTS = """$send with `export.client.Client`, over REST or gRPC, without TensorFlow.
+_OTHER_REQUESTS = """$send with `export.Client`, over REST or gRPC, without TensorFlow.
 $inputs http://localhost:8501/v1/models/$model/metadata
 """
 

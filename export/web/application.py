@@ -17,8 +17,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from export.client import Client
-from export.client.daemon_threads import start_in_thread
 from export.web.metrics import WebMetrics
 from export.web.offered import Offered
 from export.web.refusals import HANDLERS, Refusal, refusal_of
@@ -28,6 +26,8 @@ from export.web.settings import WebSettings
 from export.web.translation import translate
 from export.web.translation_request import TranslationRequest, largest_value, parse_request
 from tf_transformer.errors import InputError
+from tf_transformer.predictors.client import Client
+from tf_transformer.predictors.client.daemon_threads import start_in_thread
 
 _PAGE = pathlib.Path(__file__).parent / "page"
 _BODY_SECONDS = 10.0  # in which the body of a request has to arrive

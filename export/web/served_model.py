@@ -3,9 +3,9 @@
 import asyncio
 import time
 
-from export.client import Client
-from export.client.daemon_threads import start_in_thread
 from export.web.offered import Offered, find_offered
+from tf_transformer.predictors.client import Client
+from tf_transformer.predictors.client.daemon_threads import start_in_thread
 
 # Seconds for which an answer, or that there is none, holds. A server may load another version of
 # the model at any time, and everyone who opens the page asks.

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import uvicorn
 from prometheus_client import start_http_server
 
-from export.client import Client
 from export.web.application import create_application
 from export.web.metrics import WebMetrics
 from export.web.settings import WebSettings
+from tf_transformer.predictors.client import Client
 
 # Connections that are open, idle ones included. More get status 503 at once.
 _MAX_CONNECTIONS = 256

@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from export.client import Client
 from export.web.alignment import parse_alignment
 from export.web.confidence import parse_confidence
 from export.web.offered import KEEP_CAPITALS, Offered
 from export.web.translation_request import TranslationRequest, tasks_of
 from tf_transformer.documents.sentence_splitter import space_between
+from tf_transformer.predictors.client import Client
 
 # Entries of the n best that the search did not fill have the score -1e9.
 _LEAST_SCORE = -1e8

@@ -1,4 +1,4 @@
-"""The command line options of `export.client.Client`, which also defines their defaults."""
+"""The command line options of `export.Client`, which also defines their defaults."""
 
 import argparse
 from typing import Any

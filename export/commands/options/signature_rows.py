@@ -37,7 +37,7 @@ def connect_to_signature(
             signature.
         OSError: in the call, a score is not finite, or as `Client.predict_batches`.
     """
-    from export.client import Client
+    from tf_transformer.predictors.client import Client
 
     search = {option.name: option.unset for option in SEARCH_OPTIONS} | given_search(options)
     with Client(options.server, **given_client_options(options)) as client:
@@ -58,7 +58,7 @@ def connect_to_signature(
 
 def _check_signature(signature, server, name, outputs, needed):
     """Returns the inputs of a signature, after a check of its outputs."""
-    from export.client.signature import TensorSpec
+    from tf_transformer.predictors.client.signature import TensorSpec
 
     if signature is None:
         raise InputError(f"{server}: the model has no signature {name!r}, which {needed}")

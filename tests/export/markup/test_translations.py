@@ -5,12 +5,12 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from export.client import Client
 from export.markup import MarkupTranslator, translate_by_server
 from export.markup.server_translation import aligned_translation
 from tests.serving_stub import SIGNATURES, Behaviour, serve
 from tf_transformer.__main__ import main
 from tf_transformer.errors import InputError
+from tf_transformer.predictors.client import Client
 
 OUTPUTS = {
     name: ("DT_STRING", ())

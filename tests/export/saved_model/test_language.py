@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.client.serving_pb2 import PredictionLog
 from export.saved_model.signature_names import LANGUAGE, SIGNATURES
 from export.saved_model.signatures import ServedTranslator
 from tests.export.saved_model.guide_request import answer_to_the_guide
@@ -15,6 +14,7 @@ from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 from tf_transformer.language_id.classifier_file import write_classifier
 from tf_transformer.language_id.identifier import LanguageIdentifier
+from tf_transformer.predictors.client.serving_pb2 import PredictionLog
 from tf_transformer.storage.model_dir import load_model
 
 CLASSIFIER = random_classifier()

@@ -10,7 +10,6 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.client import Client
 from export.saved_model.signature_examples import signature_examples
 from export.saved_model.signature_names import SIGNATURES
 from export.saved_model.signatures import ServedTranslator
@@ -21,6 +20,7 @@ from tests.tf_transformer.text.test_tokenizer import make_tokenizer
 from tf_transformer.__main__ import main
 from tf_transformer.inference.term_translator import TermTranslator
 from tf_transformer.inference.translator import Translator
+from tf_transformer.predictors.client import Client
 from tf_transformer.storage.model_dir import load_model
 from tf_transformer.terms.limits import MAX_PHRASES
 from tf_transformer.terms.phrases import PhraseSpeller, merge_phrases

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from export.client.failures import BatchMateError
+from tf_transformer.predictors.client.failures import BatchMateError
 
 # Seconds before the first retry, and the maximum before any. Pauses double each time and are
 # shortened at random by up to a half.

@@ -16,10 +16,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.client import Client, messages, response_size, responses, retries, serving_pb2
-from export.client.response_size import check_json, check_message, max_num_tokens
-from export.client.signature import Signature, TensorSpec
 from tests.serving_stub import Behaviour, serve, serve_bytes, serve_grpc_bytes
+from tf_transformer.predictors.client import (
+    Client,
+    messages,
+    response_size,
+    responses,
+    retries,
+    serving_pb2,
+)
+from tf_transformer.predictors.client.response_size import check_json, check_message, max_num_tokens
+from tf_transformer.predictors.client.signature import Signature, TensorSpec
 from tf_transformer.printable import printable
 
 TRANSLATE = Signature(
@@ -807,7 +814,7 @@ UNCLOSED_STRINGS = {"quotes": rb"\"", "other characters": rb"\a", "backslashes":
 @pytest.mark.parametrize("pair", UNCLOSED_STRINGS.values(), ids=UNCLOSED_STRINGS)
 def test_a_string_without_an_end_is_read_once(pair):
     code = (
-        "from export.client.response_size import check_json\n"
+        "from tf_transformer.predictors.client.response_size import check_json\n"
         f"check_json(b'\"' + {pair!r} * 2_000_000, 1)\n"
         f"check_json(b'[' + b'\"' + {pair!r} * 2_000_000 + b'\\\\', 2)\n"
     )

@@ -16,11 +16,18 @@ import traceback
 import numpy as np
 import pytest
 
-from export.client import Client, Translation, messages, protocol, retries, serving_pb2
-from export.client import client as client_module
-from export.client.failures import OverloadError
 from tests.few_packages import run_with_packages
 from tests.serving_stub import Behaviour, serve
+from tf_transformer.predictors.client import (
+    Client,
+    Translation,
+    messages,
+    protocol,
+    retries,
+    serving_pb2,
+)
+from tf_transformer.predictors.client import client as client_module
+from tf_transformer.predictors.client.failures import OverloadError
 
 ROOT = pathlib.Path(__file__).parents[3]
 SERVING_PAGE = ROOT / "docs" / "serving.md"
@@ -704,7 +711,7 @@ def test_seven_packages_are_enough():
     # Names of modules, and what grpcio needs itself.
     packages = [*line[1].split(), "grpc", "google", "re2", "_re2", "typing_extensions"]
     program = (
-        "from export.client import Client\n"
+        "from tf_transformer.predictors.client import Client\n"
         "from tf_transformer.__main__ import main\n"
         "sys.exit(main(['translate', '--server', sys.argv[1]]))"
     )
@@ -715,7 +722,7 @@ def test_seven_packages_are_enough():
 
 def test_imports_no_tensorflow():
     done = subprocess.run(
-        [sys.executable, "-c", "import sys, export.client\nprint(*sys.modules)"],
+        [sys.executable, "-c", "import sys, tf_transformer.predictors.client\nprint(*sys.modules)"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -730,7 +737,7 @@ def test_imports_no_tensorflow():
 def test_abandoned_requests_do_not_keep_the_process(protocol_name, behaviour):
     behaviour.slow = 30
     program = (
-        "import sys\nfrom export.client import Client\n"
+        "import sys\nfrom tf_transformer.predictors.client import Client\n"
         "client = Client(sys.argv[1], protocol=sys.argv[2], max_batch_size=1, concurrency=2)\n"
         "list(client.translate_lines(['gone', 'slow']))"
     )

@@ -11,19 +11,19 @@ import grpc
 import numpy as np
 import urllib3
 
-from export.client.bounded_http import BoundedPool, ResponseTooLargeError
-from export.client.failures import failure
-from export.client.messages import make_tensor
-from export.client.response_size import max_num_tokens
-from export.client.responses import (
+from tf_transformer.predictors.client.bounded_http import BoundedPool, ResponseTooLargeError
+from tf_transformer.predictors.client.failures import failure
+from tf_transformer.predictors.client.messages import make_tensor
+from tf_transformer.predictors.client.response_size import max_num_tokens
+from tf_transformer.predictors.client.responses import (
     error_from_json,
     outputs_from_json,
     outputs_from_proto,
     signatures_from_json,
     signatures_from_proto,
 )
-from export.client.serving_pb2 import GetModelMetadataRequest, PredictRequest
-from export.client.signature import Signature
+from tf_transformer.predictors.client.serving_pb2 import GetModelMetadataRequest, PredictRequest
+from tf_transformer.predictors.client.signature import Signature
 from tf_transformer.printable import printable
 
 SERVICE = "tensorflow.serving.PredictionService"
@@ -217,7 +217,7 @@ SERVERS: dict[str, type[RestServer] | type[GrpcServer]] = {"rest": RestServer, "
 
 
 def _parse(description, body, parse, *arguments):
-    """Calls a function of `export.client.responses` with the body of a response."""
+    """Calls a function of `responses` with the body of a response."""
     try:
         return parse(body, *arguments)
     except ValueError as error:

@@ -17,19 +17,25 @@ import numpy as np
 import tqdm
 import urllib3
 
-from export.client.daemon_threads import start_in_thread
-from export.client.failures import (
+from tf_transformer.errors import InputError
+from tf_transformer.predictors.client.daemon_threads import start_in_thread
+from tf_transformer.predictors.client.failures import (
     BatchMateError,
     MergedBatchError,
     OverloadError,
     TooManyRowsError,
 )
-from export.client.messages import numpy_type
-from export.client.protocol import SERVERS
-from export.client.retries import call_again
-from export.client.rows import check_names, count_rows, quote_names, to_array, to_rows
-from export.client.signature import Signature, TensorSpec
-from tf_transformer.errors import InputError
+from tf_transformer.predictors.client.messages import numpy_type
+from tf_transformer.predictors.client.protocol import SERVERS
+from tf_transformer.predictors.client.retries import call_again
+from tf_transformer.predictors.client.rows import (
+    check_names,
+    count_rows,
+    quote_names,
+    to_array,
+    to_rows,
+)
+from tf_transformer.predictors.client.signature import Signature, TensorSpec
 
 _log = logging.getLogger(__name__)
 # The first request fails soon if there is no server; one that has responded may be restarting.

@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
-from export.client.serving_pb2 import DataType, TensorProto
 from tf_transformer.errors import InputError
+from tf_transformer.predictors.client.serving_pb2 import DataType, TensorProto
 
 # The NumPy type of each data type, and the field of `TensorProto` that lists its values.
 _DATA_TYPES = {

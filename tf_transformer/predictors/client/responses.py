@@ -15,11 +15,20 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from export.client.messages import MAX_AXES, data_type_name, numpy_type, read_tensor
-from export.client.response_size import check_json, check_message
-from export.client.serving_pb2 import GetModelMetadataResponse, PredictResponse, SignatureDefMap
-from export.client.signature import Signature, TensorSpec
 from tf_transformer.errors import InputError
+from tf_transformer.predictors.client.messages import (
+    MAX_AXES,
+    data_type_name,
+    numpy_type,
+    read_tensor,
+)
+from tf_transformer.predictors.client.response_size import check_json, check_message
+from tf_transformer.predictors.client.serving_pb2 import (
+    GetModelMetadataResponse,
+    PredictResponse,
+    SignatureDefMap,
+)
+from tf_transformer.predictors.client.signature import Signature, TensorSpec
 
 _MAX_RANK = 254  # TensorFlow's limit
 # For metadata and errors; the metadata of an export's 12 signatures has about 2,000 tokens.

@@ -1,5 +1,5 @@
 """A client for TF Serving; needs no TensorFlow."""
 
-from export.client.client import Client, Translation
+from tf_transformer.predictors.client.client import Client, Translation
 
 __all__ = ["Client", "Translation"]
