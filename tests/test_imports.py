@@ -267,6 +267,7 @@ TIERS = (
     {"hub"},
     {"formats"},
     {"language_id"},
+    {"tasks"},
     {"predictors"},
     {"command_line"},
 )

@@ -11,7 +11,6 @@ from export.markup.aligned_translation import (
     TranslateTexts,
     aligned_translation,
 )
-from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.documents.capital_spans import restore_spans
 from tf_transformer.documents.capitals import find_capitals, restore_capitals
 from tf_transformer.documents.source_sentences import Phrases, source_sentences
@@ -62,8 +61,7 @@ def translate_by_model(
         if constrained is None:
             found, is_incomplete = aligner.align(source), tf.zeros_like(restores)
         else:
-            options = TranslationOptions.defaults(tf.size(text))
-            translated = constrained.translate_in_graph(source, given.terms, given.protect, options)
+            translated = constrained.translate_in_graph(source, given.terms, given.protect)
             is_incomplete = translated.unmet != ""
             is_incomplete |= translated.num_ignored + given.num_ignored > 0
             found = aligner.align_pairs(source, translated.text)

@@ -1,30 +1,29 @@
-"""Names of the exported signatures; needs no TensorFlow."""
+"""Which signatures are exported, by their names; needs no TensorFlow."""
 
 from collections.abc import Collection
 
 from tf_transformer.errors import InputError
 from tf_transformer.known_names import nearest
+from tf_transformer.tasks.table import TASKS
 
-SIGNATURES = (
-    *("serving_default", "translate_options", "nbest", "nbest_options", "align", "align_options"),
-    *("complete", "complete_options", "tokens", "tokens_options", "score", "sample"),
+SIGNATURES = tuple(
+    name
+    for task in TASKS.values()
+    if not (task.is_optional or task.needs)
+    for name in task.signatures
 )
-# Exported only if they are named.
-DOCUMENT, DOCUMENT_OPTIONS, TERMS = "document", "document_options", "terms"
-DOCUMENT_TERMS = "document_terms"
-DOCUMENTS = (DOCUMENT, DOCUMENT_OPTIONS, DOCUMENT_TERMS)
-OPTIONAL = (*DOCUMENTS, TERMS)
-# Only of models with several adapters.
-ADAPTED = "adapted"
-# Only with a calibration of confidences.
-CONFIDENCE = "confidence"
-# Only with a classifier of languages.
-LANGUAGE = "language"
-# What these signatures need.
+"""Those of every model that are exported without a choice."""
+
+OPTIONAL = tuple(name for task in TASKS.values() if task.is_optional for name in task.signatures)
+"""Those that are exported only if they are named."""
+
+DOCUMENTS = tuple(name for name in OPTIONAL if name.startswith("document"))
+
+# What the signatures of some tasks need.
 _NEEDED_FILES = {
-    ADAPTED: "--adapters NAME=F, files of `train --lora`",
-    CONFIDENCE: "--confidence F, a file of `train-confidence`",
-    LANGUAGE: "--language-id F, a file of `train-language-id`",
+    "adapted": "--adapters NAME=F, files of `train --lora`",
+    "confidence": "--confidence F, a file of `train-confidence`",
+    "language": "--language-id F, a file of `train-language-id`",
 }
 # Stands for all that are exported without a choice.
 ALL = "all"

@@ -269,8 +269,6 @@ class DocumentTranslator(tf.Module):
             return TermTranslations(text, scores, found.truncated, none, none, zero)
         if self._constrained is None:
             raise InputError("`phrases` need a `TermTranslator`. Received: a `Translator`")
-        if options is None:
-            options = TranslationOptions.defaults(tf.size(source))
         return self._constrained.translate_in_graph(source, sources.terms, sources.protect, options)
 
     def _split_tags(self, documents):

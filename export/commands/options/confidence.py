@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from export.commands.options.signature_rows import Call, connect_to_signature
 from export.lines.line_translations import Translate
-from export.saved_model.signature_names import CONFIDENCE
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.confidence.calibration import Calibration, read_calibration
 from tf_transformer.errors import InputError
@@ -106,5 +105,5 @@ def connect_with_confidence(options: argparse.Namespace) -> Iterator[tuple[Trans
     Raises:
         InputError: see `connect_to_signature`.
     """
-    with connect_to_signature(options, CONFIDENCE, _OUTPUTS, _NEEDED) as (call, batch_size):
+    with connect_to_signature(options, "confidence", _OUTPUTS, _NEEDED) as (call, batch_size):
         yield confident(call), batch_size

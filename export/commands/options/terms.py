@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from export.commands.options.signature_rows import Call, connect_to_signature
 from export.lines.line_translations import Translate
-from export.saved_model.signature_names import DOCUMENT_TERMS, TERMS
 from tf_transformer.command_line.command_options import file_path
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.errors import InputError
@@ -145,9 +144,9 @@ def connect_with_terms(
     Raises:
         InputError: see `connect_to_signature`.
     """
-    name, given = TERMS, "--terms and --protect"
+    name, given = "terms", "--terms and --protect"
     if options.split_sentences:
-        name, given = DOCUMENT_TERMS, f"{given} with --split-sentences"
+        name, given = "document_terms", f"{given} with --split-sentences"
     needed = f"{given} need; export it with --signatures serving_default translate_options {name}"
     with connect_to_signature(options, name, _OUTPUTS, needed) as (call, batch_size):
         yield lines.translating(call), batch_size
