@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from tf_transformer.errors import InputError
 from tf_transformer.known_names import nearest
-from tf_transformer.tasks.table import TASKS
+from tf_transformer.tasks.table import TASK_OF, TASKS
 
 SIGNATURES = tuple(
     name
@@ -14,17 +14,11 @@ SIGNATURES = tuple(
 )
 """Those of every model that are exported without a choice."""
 
-OPTIONAL = tuple(name for task in TASKS.values() if task.is_optional for name in task.signatures)
+OPTIONAL = tuple(name for task in TASKS.values() for name in task.optional_signatures)
 """Those that are exported only if they are named."""
 
 DOCUMENTS = tuple(name for name in OPTIONAL if name.startswith("document"))
 
-# What the signatures of some tasks need.
-_NEEDED_FILES = {
-    "adapted": "--adapters NAME=F, files of `train --lora`",
-    "confidence": "--confidence F, a file of `train-confidence`",
-    "language": "--language-id F, a file of `train-language-id`",
-}
 # Stands for all that are exported without a choice.
 ALL = "all"
 
@@ -42,8 +36,8 @@ def expand_signatures(names: Collection[str], added: Collection[str] = ()) -> li
     default = (*SIGNATURES, *added)
     known = (ALL, *default, *OPTIONAL)
     for name in names:
-        if name in _NEEDED_FILES and name not in known:
-            raise InputError(f"The signature {name!r} needs {_NEEDED_FILES[name]}.")
+        if name in TASK_OF and name not in known:
+            raise InputError(f"The signature {name!r} needs {TASK_OF[name].needed_option}.")
         if name not in known:
             raise InputError(
                 f"Unknown signature. Expected one of {', '.join(known)}. Received: {name!r}"

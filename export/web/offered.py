@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS, RowOption
-from tf_transformer.predictors.client.signature import Signature, TensorSpec
+from tf_transformer.predictors.signature import Signature, TensorSpec
 
 # Task -> the signature with default options, if there is such a one, and the one with options.
 _SIGNATURES = {

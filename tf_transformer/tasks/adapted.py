@@ -29,4 +29,5 @@ ADAPTED = Task(
     translate_adapted,
     with_options="adapted",
     needs="adapters",
+    needed_option="--adapters NAME=F, files of `train --lora`",
 )

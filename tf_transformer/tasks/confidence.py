@@ -40,4 +40,5 @@ CONFIDENCE = Task(
     translate_with_confidence,
     with_options="confidence",
     needs="calibration",
+    needed_option="--confidence F, a file of `train-confidence`",
 )

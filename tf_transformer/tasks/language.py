@@ -26,4 +26,5 @@ LANGUAGE = Task(
     "language",
     options=(),
     needs="identifier",
+    needed_option="--language-id F, a file of `train-language-id`",
 )

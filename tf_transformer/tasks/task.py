@@ -58,6 +58,7 @@ class Task(NamedTuple):
         options: the options of each row.
         flags: boolean inputs of the signature with options; unset they are False.
         needs: attribute of `Parts` without which there is no such task, "" if there is none.
+        needed_option: the option of `export` for it.
         is_optional: whether it is exported only if its signature is named.
     """
 
@@ -71,12 +72,23 @@ class Task(NamedTuple):
     options: tuple[RowOption, ...] = SEARCH_OPTIONS
     flags: tuple[Input, ...] = ()
     needs: str = ""
+    needed_option: str = ""
     is_optional: bool = False
 
     @property
     def signatures(self) -> tuple[str, ...]:
         """The names of its signatures."""
         return tuple(name for name in (self.plain, self.with_options) if name)
+
+    @property
+    def exported_by(self) -> str:
+        """The option of `export` with which a SavedModel has its signatures."""
+        return self.needed_option or " ".join(["--signatures", "all", *self.optional_signatures])
+
+    @property
+    def optional_signatures(self) -> tuple[str, ...]:
+        """The names of its signatures if they are exported only when they are named."""
+        return self.signatures if self.is_optional else ()
 
     @property
     def reads_text(self) -> bool:

@@ -58,7 +58,7 @@ def connect_to_signature(
 
 def _check_signature(signature, server, name, outputs, needed):
     """Returns the inputs of a signature, after a check of its outputs."""
-    from tf_transformer.predictors.client.signature import TensorSpec
+    from tf_transformer.predictors.signature import TensorSpec
 
     if signature is None:
         raise InputError(f"{server}: the model has no signature {name!r}, which {needed}")

@@ -35,7 +35,7 @@ from tf_transformer.predictors.client.rows import (
     to_array,
     to_rows,
 )
-from tf_transformer.predictors.client.signature import Signature, TensorSpec
+from tf_transformer.predictors.signature import Signature, TensorSpec
 
 _log = logging.getLogger(__name__)
 # The first request fails soon if there is no server; one that has responded may be restarting.
@@ -104,6 +104,9 @@ class Client:
         max_response_bytes: maximum size of a response; 32 rows of `align` with 512 pieces on each
             side take about half of the default. Compressed responses are refused.
 
+    Attributes:
+        description: which model at which address, for error messages.
+
     Raises:
         InputError: an argument is out of range.
     """
@@ -146,11 +149,11 @@ class Client:
         self.concurrency = concurrency
         self.deadline = deadline
         self.retries = retries
-        self._description = f"model {model!r} at {address}"
+        self.description = f"model {model!r} at {address}"
         if version is not None:
-            self._description = f"version {version} of {self._description}"
+            self.description = f"version {version} of {self.description}"
         self._server = SERVERS[protocol](
-            address, model, version, concurrency, self._description, max_response_bytes
+            address, model, version, concurrency, self.description, max_response_bytes
         )
         self._overload_is_logged = False
 
@@ -163,6 +166,11 @@ class Client:
     def close(self) -> None:
         """Closes the connections."""
         self._server.close()
+
+    @property
+    def batch_size(self) -> int:
+        """Number of rows that fill all requests that may be pending."""
+        return self.max_batch_size * self.concurrency
 
     @functools.cached_property
     def signatures(self) -> dict[str, Signature]:
@@ -331,14 +339,14 @@ class Client:
             for translation, number in zip(translations, numbers, strict=False):
                 if not math.isfinite(translation.score):
                     raise OSError(
-                        f"the {self._description}: expected finite scores. Received: "
+                        f"the {self.description}: expected finite scores. Received: "
                         f"{translation.score} in row {number}"
                     )
             yield translations
 
     def _check_translates(self, signature):
         found = self._find_signature(signature).outputs
-        where = f"signature {signature!r} of the {self._description}"
+        where = f"signature {signature!r} of the {self.description}"
         if missing := _TRANSLATION.keys() - found.keys():
             raise InputError(
                 f"{where} has no output {quote_names(missing)}; its outputs are "
@@ -355,7 +363,7 @@ class Client:
         signatures = self.signatures  # another thread may replace them
         if name not in signatures:
             raise InputError(
-                f"the {self._description} has no signature {name!r}; it has "
+                f"the {self.description} has no signature {name!r}; it has "
                 f"{quote_names(signatures)}"
             )
         return signatures[name]
@@ -427,7 +435,7 @@ class Client:
 
     def _timeout_error(self):
         return TimeoutError(
-            f"the {self._description} did not respond within {self.deadline:g} seconds: "
+            f"the {self.description} did not respond within {self.deadline:g} seconds: "
             "raise `deadline` (--deadline) or lower `max_batch_size` (--max-batch-size)"
         )
 
@@ -438,7 +446,7 @@ class Client:
             raise self._timeout_error() from error
         except BatchMateError as error:
             raise TimeoutError(
-                f"the {self._description} did not answer within {self.deadline:g} seconds, because "
+                f"the {self.description} did not answer within {self.deadline:g} seconds, because "
                 "it merged the request each time with one of another caller whose tensors have "
                 f"other types or shapes: {error}"
             ) from error

@@ -23,7 +23,7 @@ from tf_transformer.predictors.client.responses import (
     signatures_from_proto,
 )
 from tf_transformer.predictors.client.serving_pb2 import GetModelMetadataRequest, PredictRequest
-from tf_transformer.predictors.client.signature import Signature
+from tf_transformer.predictors.signature import Signature
 from tf_transformer.printable import printable
 
 SERVICE = "tensorflow.serving.PredictionService"

@@ -11,7 +11,7 @@ import time
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from tf_transformer.errors import InputError
-from tf_transformer.predictors.client.signature import Signature
+from tf_transformer.predictors.signature import Signature
 
 # Values allowed per row of an output whose signature has an unknown size.
 _UNKNOWN_SIZE_VALUES = 2**16

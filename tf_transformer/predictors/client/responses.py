@@ -28,7 +28,7 @@ from tf_transformer.predictors.client.serving_pb2 import (
     PredictResponse,
     SignatureDefMap,
 )
-from tf_transformer.predictors.client.signature import Signature, TensorSpec
+from tf_transformer.predictors.signature import Signature, TensorSpec
 
 _MAX_RANK = 254  # TensorFlow's limit
 # For metadata and errors; the metadata of an export's 12 signatures has about 2,000 tokens.

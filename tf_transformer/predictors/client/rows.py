@@ -6,7 +6,7 @@ import numpy as np
 
 from tf_transformer.errors import InputError
 from tf_transformer.predictors.client.messages import numpy_type
-from tf_transformer.predictors.client.signature import Signature, TensorSpec
+from tf_transformer.predictors.signature import Signature, TensorSpec
 
 _MAX_NAMES = 20  # shown in a message
 _MAX_NAME_LENGTH = 100

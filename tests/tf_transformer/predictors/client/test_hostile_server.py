@@ -26,7 +26,7 @@ from tf_transformer.predictors.client import (
     serving_pb2,
 )
 from tf_transformer.predictors.client.response_size import check_json, check_message, max_num_tokens
-from tf_transformer.predictors.client.signature import Signature, TensorSpec
+from tf_transformer.predictors.signature import Signature, TensorSpec
 from tf_transformer.printable import printable
 
 TRANSLATE = Signature(

@@ -1,0 +1,81 @@
+"""The tasks of a trained model, computed in this process."""
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from tf_transformer.decoding.compilation_rule import CompilationRule
+from tf_transformer.decoding.search_shapes import default_shapes
+from tf_transformer.inference.finite_scores import check_scores
+from tf_transformer.predictors.local_predictor import LocalPredictor
+from tf_transformer.predictors.signature import signature_of_task
+from tf_transformer.quantization.int8 import is_quantized
+from tf_transformer.tasks.parts import Parts
+from tf_transformer.tasks.table import TASK_OF
+from tf_transformer.tasks.tracing import trace
+
+# A compiled search takes about half the time for a sentence, but longer for a chunk, which finished
+# sentences leave in the ordinary search (`python -m benchmarks.compiled_answers`).
+_SENTENCES_BEFORE_COMPILING = 1000
+
+
+class ModelPredictor(LocalPredictor):
+    """Computes the tasks of a model; a signature is traced when it is first asked for.
+
+    XLA may compile the search, see `CompilationRule`: "on" for single rows and for batches of at
+    least as many rows as the translator decodes together; "auto" for single rows only, after 1,000
+    of them. The first batches then take seconds longer.
+
+    Args:
+        make_parts: returns the model in use, for a search that is compiled for given shapes.
+        description: what it is and where, for error messages.
+        xla: "auto", "on" or "off".
+
+    Raises:
+        InputError: `xla` is "on" and the model is in int8.
+    """
+
+    def __init__(
+        self,
+        make_parts: Callable[[Sequence[tuple[int, int]]], Parts],
+        description: str = "model",
+        xla: str = "off",
+    ):
+        self._make_parts = make_parts
+        parts = make_parts(())
+        self._parts = {0: parts}  # by the number of rows that its search is compiled for
+        self._functions: dict[tuple[str, int], Callable] = {}
+        self._rule = CompilationRule(xla, is_quantized(parts.translator.model))
+        offered = [
+            name
+            for name, task in TASK_OF.items()
+            if not task.needs or getattr(parts, task.needs) is not None
+        ]
+        super().__init__(description, {name: signature_of_task(name) for name in offered})
+
+    def call(self, signature: str, tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the outputs of a signature, see `LocalPredictor`.
+
+        Raises:
+            InputError: a score is not finite.
+        """
+        inputs = [tensors[own.name] for own in TASK_OF[signature].inputs_of(signature)]
+        rows = self._compiled_rows(inputs[0].shape[0])
+        if rows not in self._parts:
+            longest = self._parts[0].translator.model.config.max_length
+            self._parts[rows] = self._make_parts(default_shapes(longest, rows))
+        if (signature, rows) not in self._functions:
+            self._functions[signature, rows] = trace(self._parts[rows], signature)
+        outputs = self._functions[signature, rows](*inputs)
+        for name in ("score", "log_prob"):
+            if name in outputs:
+                check_scores(outputs[name])
+        if "scores" in outputs:
+            check_scores(outputs["scores"][:, 0])
+        return outputs
+
+    def _compiled_rows(self, num_rows: int) -> int:
+        """Returns the number of rows that the search is compiled for; 0 if it is not."""
+        rows = 1 if num_rows == 1 else self._parts[0].translator.chunk_size
+        after = _SENTENCES_BEFORE_COMPILING if rows == 1 else None
+        return rows if num_rows >= rows and self._rule.compiles(rows, after) else 0
