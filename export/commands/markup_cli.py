@@ -162,7 +162,7 @@ def _choosing(options, terms) -> Callable[[Sequence[str]], Sequence[bool]]:
 
 def _given_terms(terms):
     """Returns the glossary and the kinds of protected spans."""
-    return (terms.terms.glossary, terms.terms.protect) if terms else (None, 0)
+    return (terms.glossary, terms.protect) if terms else (None, 0)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ def answer(
     options: Mapping[str, Any] | None = None,
     row_numbers: Sequence[int] | None = None,
     *,
+    outputs: Sequence[str] | None = None,
     needed_by: str = "",
 ) -> Iterator[dict[str, list]]:
     """Yields the outputs of a task for some rows after the other, in order.
@@ -31,6 +32,7 @@ def answer(
         inputs: the inputs of the task by name, with one entry per row.
         options: options and flags by name, each with one value for all rows; the others are unset.
         row_numbers: numbers of the rows in error messages; 1, 2, ... if None.
+        outputs: the outputs that are used, which alone must be there; None means all of the task.
         needed_by: what the task is for, such as an option of a command, for error messages.
 
     Raises:
@@ -38,7 +40,7 @@ def answer(
         OSError: a score is not finite, or as `predict_batches`.
     """
     given = {name: value for name, value in (options or {}).items() if value is not None}
-    name, found = find_signature(predictor, TASKS[task], given, needed_by)
+    name, found = find_signature(predictor, TASKS[task], given, outputs, needed_by)
     num_rows = len(next(iter(inputs.values())))
     values = _unset(TASKS[task]) | given
     rows = {key: [value] * num_rows for key, value in values.items() if key in found.inputs}
@@ -52,7 +54,11 @@ def answer(
 
 
 def find_signature(
-    predictor: Predictor, task: Task, options: Mapping[str, Any] | None = None, needed_by: str = ""
+    predictor: Predictor,
+    task: Task,
+    options: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] | None = None,
+    needed_by: str = "",
 ) -> tuple[str, Signature]:
     """Returns the name and the form of the signature that answers a task.
 
@@ -60,6 +66,7 @@ def find_signature(
         predictor: what computes it.
         task: the task.
         options: the options and flags that are given, by name.
+        outputs: the outputs that it must have; None means all of the task.
         needed_by: what the task is for, for the error message.
 
     Raises:
@@ -72,7 +79,7 @@ def find_signature(
     for name in filter(None, names):
         if name in signatures:
             found = signatures[name]
-            _check_form(predictor, name, found)
+            _check_form(predictor, name, found, outputs)
             if missing := chosen - found.inputs.keys():
                 raise InputError(
                     f"the {predictor.description} has no input {sorted(missing)[0]!r} in its "
@@ -91,12 +98,13 @@ def _unset(task: Task) -> dict[str, Any]:
     return {flag.name: False for flag in task.flags} | {o.name: o.unset for o in task.options}
 
 
-def _check_form(predictor: Predictor, name: str, found: Signature) -> None:
+def _check_form(predictor, name, found: Signature, outputs: Sequence[str] | None) -> None:
     """Checks types and ranks, since a server may serve another kind of model."""
     expected = signature_of_task(name)
+    used = {key: expected.outputs[key] for key in outputs or expected.outputs}
     for what, theirs, ours in (
         ("input", found.inputs, {key: expected.inputs.get(key) for key in found.inputs}),
-        ("output", {key: found.outputs.get(key) for key in expected.outputs}, expected.outputs),
+        ("output", {key: found.outputs.get(key) for key in used}, used),
     ):
         for key, spec in ours.items():
             given = theirs[key]

@@ -5,11 +5,11 @@ import pathlib
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's operations
 
-from tf_transformer.errors import InputError
 from tf_transformer.predictors.local_predictor import LocalPredictor
 from tf_transformer.predictors.signature import Signature, TensorSpec
+from tf_transformer.storage.saved_model import version_folder
 
-_NAME = "saved_model.pb"
+_NAMES = {"float32": "FLOAT", "float64": "DOUBLE"}
 
 
 class SavedModelPredictor(LocalPredictor):
@@ -34,20 +34,6 @@ class SavedModelPredictor(LocalPredictor):
         return self._loaded.signatures[signature](**tensors)
 
 
-def version_folder(folder: pathlib.Path) -> pathlib.Path:
-    """Returns the folder of a SavedModel: the one given, or its newest version.
-
-    Raises:
-        InputError: there is none.
-    """
-    versions = [path for path in folder.glob("*") if path.name.isdecimal() and path.is_dir()]
-    if not (folder / _NAME).exists() and versions:
-        folder = max(versions, key=lambda path: int(path.name))
-    if not (folder / _NAME).exists():
-        raise InputError(f"--saved-model {folder}: expected an exported model, such as served/1")
-    return folder.absolute()
-
-
 def _signature(function) -> Signature:
     _, inputs = function.structured_input_signature
     return Signature(
@@ -59,6 +45,3 @@ def _signature(function) -> Signature:
 def _spec(spec) -> TensorSpec:
     shape = None if spec.shape.rank is None else tuple(spec.shape.as_list())
     return TensorSpec(f"DT_{_NAMES.get(spec.dtype.name, spec.dtype.name.upper())}", shape)
-
-
-_NAMES = {"float32": "FLOAT", "float64": "DOUBLE"}
