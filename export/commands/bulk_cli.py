@@ -7,12 +7,8 @@ import pathlib
 import sys
 import time
 
-from tf_transformer.apache_beam.runner_options import (
-    add_runner_options,
-    check_runner,
-    pipeline_options,
-)
-from tf_transformer.command_line.command_options import folder, given_search
+from tf_transformer.apache_beam.runner_options import check_runner, pipeline_options
+from tf_transformer.command_line.command_options import given_search
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable
@@ -27,22 +23,6 @@ _EXCLUDED = (
     *("n_best", "split_sentences", "shard", "end_piece", "dtype", "shortlist", "xla"),
     *RERANKING_OPTIONS,
 )
-
-
-def add_bulk_options(
-    parser: argparse.ArgumentParser, source: argparse._MutuallyExclusiveGroup
-) -> None:
-    """Adds the options of `translate` for Apache Beam.
-
-    Args:
-        parser: the parser of `translate`.
-        source: its group of options for where the model is.
-    """
-    source.add_argument(
-        "--saved-model", type=folder, metavar="DIR",
-        help="an exported model, such as served/1",
-    )  # fmt: skip
-    add_runner_options(parser)
 
 
 def is_bulk(options: argparse.Namespace) -> bool:

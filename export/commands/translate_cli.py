@@ -10,12 +10,16 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from export.commands.bulk_cli import add_bulk_options, is_bulk, run_bulk
+from export.commands.bulk_cli import is_bulk, run_bulk
 from export.commands.markup_cli import add_markup_options, check_markup, run_markup
 from export.commands.options.client import add_client_options, given_client_options
 from export.commands.options.confidence import add_confidence, check_confidence, given_confidence
 from export.commands.options.documents import add_document_languages, given_document_languages
-from export.commands.options.predictors import open_predictor
+from export.commands.options.predictors import (
+    add_exported_model,
+    load_model_predictor,
+    open_predictor,
+)
 from export.commands.options.terms import (
     TermLines,
     add_term_options,
@@ -36,6 +40,7 @@ from export.lines.line_tasks import (
 from export.lines.line_translations import NBest, Translate, write_translations
 from export.lines.resumption import check_resumption, is_resumable, open_batch_output
 from export.lines.sentence_count import SentenceCount
+from tf_transformer.apache_beam.runner_options import add_runner_options
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
@@ -52,7 +57,6 @@ from tf_transformer.command_line.command_options import (
     given_search,
     given_shortlist,
     given_xla,
-    text,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.reranking_options import (
@@ -116,11 +120,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )
     source = parser.add_mutually_exclusive_group(required=True)
     add_model_dirs(parser, source)
-    source.add_argument(
-        "--server", type=text, metavar="HOST:PORT",
-        help="address of a TF Serving that serves an exported model",
-    )  # fmt: skip
-    add_bulk_options(parser, source)
+    add_exported_model(source)
+    add_runner_options(parser)
     add_client_options(parser)
     parser.add_argument(
         "--input", type=file_name, metavar="F",
@@ -358,30 +359,11 @@ def _line_task(options, terms: TermLines | None) -> LineTask:
 
 
 def _load_model(options, checked: _Checked) -> "ModelPredictor":
-    import_tensorflow(on_cpu=options.dtype == "int8")
-    from tf_transformer.inference.translator import Translator
-    from tf_transformer.predictors.model_predictor import ModelPredictor
-    from tf_transformer.tasks.parts import Parts
-
-    loaded = given_models(options).load(options.dtype or "float32")
-
-    def make_parts(shapes):
-        translator = Translator(
-            *loaded,
-            **given_search(options),
-            end_pieces=options.end_piece,
-            shortlist=checked.shortlist,
-            compiled_shapes=shapes,
-        )
-        return Parts(
-            translator,
-            calibration=checked.calibration,
-            document_languages=given_document_languages(options),
-        )
-
     # Others are searched in more steps, which XLA does not compile.
     xla = "off" if options.split_sentences or checked.terms else given_xla(options)
-    return ModelPredictor(make_parts, "model directory", xla)
+    return load_model_predictor(
+        options, shortlist=checked.shortlist, calibration=checked.calibration, xla=xla
+    )
 
 
 def _load_choosing(options, checked: _Checked) -> Translate:

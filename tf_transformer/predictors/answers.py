@@ -79,7 +79,8 @@ def find_signature(
     for name in filter(None, names):
         if name in signatures:
             found = signatures[name]
-            _check_form(predictor, name, found, outputs)
+            if fault := form_fault(name, found, outputs):
+                raise InputError(f"the {predictor.description}: {fault}")
             if missing := chosen - found.inputs.keys():
                 raise InputError(
                     f"the {predictor.description} has no input {sorted(missing)[0]!r} in its "
@@ -98,8 +99,17 @@ def _unset(task: Task) -> dict[str, Any]:
     return {flag.name: False for flag in task.flags} | {o.name: o.unset for o in task.options}
 
 
-def _check_form(predictor, name, found: Signature, outputs: Sequence[str] | None) -> None:
-    """Checks types and ranks, since a server may serve another kind of model."""
+def form_fault(name: str, found: Signature, outputs: Sequence[str] | None = None) -> str:
+    """Returns what is wrong with a signature of a model, "" if nothing is.
+
+    A server may serve another kind of model. A signature may lack options, as exports of earlier
+    versions do.
+
+    Args:
+        name: its name, a key of `TASK_OF`.
+        found: the signature of the model.
+        outputs: the outputs that it must have; None means all of the task.
+    """
     expected = signature_of_task(name)
     used = {key: expected.outputs[key] for key in outputs or expected.outputs}
     for what, theirs, ours in (
@@ -109,10 +119,11 @@ def _check_form(predictor, name, found: Signature, outputs: Sequence[str] | None
         for key, spec in ours.items():
             given = theirs[key]
             if spec is None or given is None or not given.has_form_of(spec):
-                raise InputError(
-                    f"the {predictor.description}: expected a signature {name!r} whose {what} "
-                    f"{key!r} is {_describe(spec)}. Received: {_describe(given)}"
+                return (
+                    f"expected a signature {name!r} whose {what} {key!r} is {_describe(spec)}. "
+                    f"Received: {_describe(given)}"
                 )
+    return ""
 
 
 def _describe(spec):

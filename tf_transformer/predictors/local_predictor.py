@@ -34,6 +34,10 @@ class LocalPredictor:
         self.description = description
         self.signatures = dict(signatures)
 
+    def refresh_signatures(self) -> Mapping[str, Signature]:
+        """Returns the signatures, which never change."""
+        return self.signatures
+
     def predict_batches(
         self,
         inputs: Mapping[str, Sequence],

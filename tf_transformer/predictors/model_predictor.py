@@ -1,5 +1,6 @@
 """The tasks of a trained model, computed in this process."""
 
+import threading
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
@@ -11,7 +12,7 @@ from tf_transformer.predictors.local_predictor import LocalPredictor
 from tf_transformer.predictors.signature import signature_of_task
 from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.tasks.parts import Parts
-from tf_transformer.tasks.table import TASK_OF
+from tf_transformer.tasks.table import TASK_OF, TASKS
 from tf_transformer.tasks.tracing import trace
 
 # A compiled search takes about half the time for a sentence, but longer for a chunk, which finished
@@ -44,6 +45,7 @@ class ModelPredictor(LocalPredictor):
         self._make_parts = make_parts
         parts = make_parts(())
         self._parts = {0: parts}  # by the number of rows that its search is compiled for
+        self._lock = threading.Lock()
         self._functions: dict[tuple[str, int], Callable] = {}
         self._rule = CompilationRule(xla, is_quantized(parts.translator.model))
         offered = [
@@ -51,7 +53,13 @@ class ModelPredictor(LocalPredictor):
             for name, task in TASK_OF.items()
             if not task.needs or getattr(parts, task.needs) is not None
         ]
-        super().__init__(description, {name: signature_of_task(name) for name in offered})
+        signatures = {name: signature_of_task(name) for name in offered}
+        for name in TASKS["nbest"].signatures:
+            for output, spec in signatures[name].outputs.items():
+                if len(spec.shape or ()) == 2:
+                    sized = spec._replace(shape=(None, parts.translator.search.beam_size))
+                    signatures[name].outputs[output] = sized
+        super().__init__(description, signatures)
 
     def call(self, signature: str, tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the outputs of a signature, see `LocalPredictor`.
@@ -61,18 +69,24 @@ class ModelPredictor(LocalPredictor):
         """
         inputs = [tensors[own.name] for own in TASK_OF[signature].inputs_of(signature)]
         rows = self._compiled_rows(inputs[0].shape[0])
-        if rows not in self._parts:
-            longest = self._parts[0].translator.model.config.max_length
-            self._parts[rows] = self._make_parts(default_shapes(longest, rows))
-        if (signature, rows) not in self._functions:
-            self._functions[signature, rows] = trace(self._parts[rows], signature)
-        outputs = self._functions[signature, rows](*inputs)
+        with self._lock:  # a function is traced once, whoever asks first
+            function = self._function(signature, rows)
+        outputs = function(*inputs)
         for name in ("score", "log_prob"):
             if name in outputs:
                 check_scores(outputs[name])
         if "scores" in outputs:
             check_scores(outputs["scores"][:, 0])
         return outputs
+
+    def _function(self, signature: str, rows: int) -> Callable:
+        """Returns the function of a signature, for a search that is compiled for some rows."""
+        if rows not in self._parts:
+            longest = self._parts[0].translator.model.config.max_length
+            self._parts[rows] = self._make_parts(default_shapes(longest, rows))
+        if (signature, rows) not in self._functions:
+            self._functions[signature, rows] = trace(self._parts[rows], signature)
+        return self._functions[signature, rows]
 
     def _compiled_rows(self, num_rows: int) -> int:
         """Returns the number of rows that the search is compiled for; 0 if it is not."""

@@ -29,6 +29,15 @@ class Predictor(Protocol):
         """
         ...
 
+    def refresh_signatures(self) -> Mapping[str, Signature]:
+        """Returns the signatures as they are now: a server may have loaded another version.
+
+        Raises:
+            InputError: there is no such model.
+            OSError: it cannot be read.
+        """
+        ...
+
     def predict_batches(
         self,
         inputs: Mapping[str, Sequence],
