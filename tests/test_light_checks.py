@@ -867,7 +867,7 @@ WRONG = {
         "text:1: expected a source piece, a tab, and target pieces",
     ),
     "web, address": ("web --server localhost", "`address` must be HOST:PORT"),
-    "web, no server": ("web", "the following arguments are required: --server"),
+    "web, no model": ("web", "one of the arguments --model-dir --saved-model --server is required"),
     "web, port": ("web --server localhost:1 --port 65536", "65536: expected a port, 0 to 65535"),
     "web, limit": (
         "web --server localhost:1 --max-sentences 0",
