@@ -29,7 +29,7 @@ from tf_transformer.predictors.client import (
 from tf_transformer.predictors.client import client as client_module
 from tf_transformer.predictors.client.failures import OverloadError
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[4]
 SERVING_PAGE = ROOT / "docs" / "serving.md"
 
 
@@ -63,7 +63,7 @@ def raises(kind: type[Exception], match: str):
     with pytest.raises(kind, match=match) as caught:
         yield caught
     origin = traceback.extract_tb(caught.tb)[-1].filename
-    assert pathlib.Path(origin).is_relative_to(ROOT / "export")
+    assert pathlib.Path(origin).is_relative_to(ROOT / "tf_transformer/predictors")
 
 
 def free_port() -> int:
