@@ -211,7 +211,7 @@ def test_translate_by_a_server(protocol, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["translate", "--input", str(tmp_path / "in")])
     error = capsys.readouterr().err
-    assert "one of the arguments --model-dir --server --saved-model is required" in error
+    assert "one of the arguments --model-dir --saved-model --server is required" in error
 
 
 @pytest.mark.slow

@@ -151,7 +151,7 @@ def test_hostile_alignments():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--markup html --n-best 2", "--n-best is valid only with --model-dir"),
+        ("--markup html --n-best 2", "--n-best is not valid with --markup"),
         ("--markup html --shard 1/2", "--shard is not valid with --markup"),
         ("--markup html --terms {file}", "with --markup is valid only with --model-dir"),
         ("--translate-attributes alt", "--translate-attributes is valid only with --markup"),
