@@ -19,6 +19,7 @@ from export.commands.options.predictors import (
     add_exported_model,
     load_model_predictor,
     open_predictor,
+    row_options,
 )
 from export.commands.options.terms import (
     TermLines,
@@ -183,7 +184,8 @@ def _run_translate(options):
     else:
         checked = _check_models(options, given_models(options))._replace(terms=terms)
     if options.markup:
-        run_markup(options, checked.prepare, checked.directories(), checked.shortlist, terms)
+        load = functools.partial(_load_model, options, checked)
+        run_markup(options, checked.prepare, checked.directories(), load, terms)
         return
     with open_lines(options.input, options.shard) as lines, contextlib.ExitStack() as stack:
         files = (options.adapter, options.confidence or None, options.terms, options.shortlist)
@@ -337,9 +339,7 @@ def _translate(options, checked: _Checked, predictor: Callable[[], Predictor]) -
     """Returns what translates lines."""
     if checked.choice is not None:
         return _load_choosing(options, checked)
-    # A model directory is loaded for the search that is wanted, so its rows need no options.
-    search = {} if checked.models else given_search(options)
-    return _line_task(options, checked.terms).translate(predictor(), search)
+    return _line_task(options, checked.terms).translate(predictor(), row_options(options))
 
 
 def _line_task(options, terms: TermLines | None) -> LineTask:
@@ -360,7 +360,8 @@ def _line_task(options, terms: TermLines | None) -> LineTask:
 
 def _load_model(options, checked: _Checked) -> "ModelPredictor":
     # Others are searched in more steps, which XLA does not compile.
-    xla = "off" if options.split_sentences or checked.terms else given_xla(options)
+    takes_more_steps = options.split_sentences or options.markup or checked.terms
+    xla = "off" if takes_more_steps else given_xla(options)
     return load_model_predictor(
         options, shortlist=checked.shortlist, calibration=checked.calibration, xla=xla
     )

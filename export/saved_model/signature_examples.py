@@ -93,7 +93,7 @@ def signature_examples(names: Iterable[str], model: str) -> str:
     row = {"text": "A sentence.\nAnother one."}
     terms = {"terms": "sentence\tSatz", "protect": 1}
     examples = {
-        "align": "a web page, with its tags put back (or `--markup xml`):\n\n"
+        "markup": "a web page, with its tags put back (or `--markup xml`):\n\n"
         f"{_TRANSLATE} --markup html --input page.html --output F",
         "document": _DOCUMENTS + "):\n\n" + _curl("document", row, model),
         "document_options": f"{_DOCUMENTS}; `keep_capitals`\nleaves capitals):\n\n"

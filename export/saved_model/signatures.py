@@ -15,9 +15,9 @@ from tf_transformer.confidence.calibration import Calibration
 from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.inference.translator import Translator
 from tf_transformer.language_id.identifier import LanguageIdentifier
+from tf_transformer.predictors.tracing import trace
 from tf_transformer.tasks.parts import Parts
 from tf_transformer.tasks.table import TASK_OF, TASKS
-from tf_transformer.tasks.tracing import trace
 
 
 class ServedTranslator(tf.Module):

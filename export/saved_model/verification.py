@@ -150,6 +150,7 @@ def _sample_inputs(specs, texts, lengths, adapter_names=()):
         "protect": rows % 16,
         "prefix": np.where(rows % 3 == 0, strings[-1], np.array(b"", object)),
         "keep_capitals": rows % 2 == 0,
+        "is_english": rows % 4 < 2,
     }
     for option in (*SEARCH_OPTIONS, *SAMPLING_OPTIONS):
         choices[option.name] = np.resize(option.samples, len(texts))

@@ -2,18 +2,20 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Self
 
 import tensorflow as tf
 
 from tf_transformer.decoding.compilation_rule import CompilationRule
 from tf_transformer.decoding.search_shapes import default_shapes
 from tf_transformer.inference.finite_scores import check_scores
+from tf_transformer.inference.translator import Translator
 from tf_transformer.predictors.local_predictor import LocalPredictor
 from tf_transformer.predictors.signature import signature_of_task
+from tf_transformer.predictors.tracing import trace
 from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.tasks.parts import Parts
 from tf_transformer.tasks.table import TASK_OF, TASKS
-from tf_transformer.tasks.tracing import trace
 
 # A compiled search takes about half the time for a sentence, but longer for a chunk, which finished
 # sentences leave in the ordinary search (`python -m benchmarks.compiled_answers`).
@@ -60,6 +62,12 @@ class ModelPredictor(LocalPredictor):
                     sized = spec._replace(shape=(None, parts.translator.search.beam_size))
                     signatures[name].outputs[output] = sized
         super().__init__(description, signatures)
+
+    @classmethod
+    def of(cls, translator: Translator) -> Self:
+        """Returns a predictor for a model that is in use; nothing is compiled by XLA."""
+        parts = Parts(translator)
+        return cls(lambda shapes: parts)
 
     def call(self, signature: str, tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the outputs of a signature, see `LocalPredictor`.

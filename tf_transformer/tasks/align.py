@@ -22,6 +22,11 @@ def align(parts: "Parts", text: Any, **options: Any) -> dict[str, Any]:
     }
 
 
+PIECES = (
+    Output("source_pieces", "string", "the pieces of the source, separated by spaces"),
+    Output("target_pieces", "string", "the pieces of the translation, separated by spaces"),
+    Output("hard_alignment", "string", "pairs i-j of a source piece and a target piece"),
+)
 ALIGN = Task(
     "align",
     "the best translation, and which pieces of both sides belong together",
@@ -29,9 +34,7 @@ ALIGN = Task(
     (
         TRANSLATION,
         SCORE,
-        Output("source_pieces", "string", "the pieces of the source, separated by spaces"),
-        Output("target_pieces", "string", "the pieces of the translation, separated by spaces"),
-        Output("hard_alignment", "string", "pairs i-j of a source piece and a target piece"),
+        *PIECES,
         Output("soft_alignment", "string", "all weights, in Marian's format", is_numbers=True),
         TRUNCATED,
     ),

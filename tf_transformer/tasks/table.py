@@ -6,6 +6,7 @@ from tf_transformer.tasks.complete import COMPLETE
 from tf_transformer.tasks.confidence import CONFIDENCE
 from tf_transformer.tasks.document import TRANSLATE_DOCUMENT
 from tf_transformer.tasks.language import LANGUAGE
+from tf_transformer.tasks.markup import TRANSLATE_MARKUP, TRANSLATE_MARKUP_WITH_TERMS
 from tf_transformer.tasks.nbest import NBEST
 from tf_transformer.tasks.sample import SAMPLE
 from tf_transformer.tasks.score import SCORE_PAIR
@@ -17,6 +18,7 @@ from tf_transformer.tasks.translate import TRANSLATE
 _ALL = (
     *(TRANSLATE, NBEST, ALIGN, COMPLETE, TOKENS, SCORE_PAIR, SAMPLE),
     *(TRANSLATE_DOCUMENT, TRANSLATE_DOCUMENT_WITH_TERMS, TRANSLATE_WITH_TERMS),
+    *(TRANSLATE_MARKUP, TRANSLATE_MARKUP_WITH_TERMS),
     *(ADAPTED, CONFIDENCE, LANGUAGE),
 )
 

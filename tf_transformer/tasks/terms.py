@@ -51,24 +51,24 @@ def translate_document_with_terms(
     }
 
 
-_INPUTS = (
+PHRASES = (
     Input("terms", "string", "lines of a source phrase, a tab and its translation"),
     Input("protect", "int32", "sum of the kinds of spans to copy"),
 )
-_UNMET = Output("terms_unmet", "string", "the phrases that it lacks, one a line")
-_IGNORED = Output("terms_ignored", "int32", "number of phrases that exceeded a limit")
+UNMET = Output("terms_unmet", "string", "the phrases that it lacks, one a line")
+IGNORED = Output("terms_ignored", "int32", "number of phrases that exceeded a limit")
 
 TRANSLATE_WITH_TERMS = Task(
     "terms",
     "the best translation that contains given phrases",
-    (TEXT, *_INPUTS),
+    (TEXT, *PHRASES),
     (
         TRANSLATION,
         SCORE,
         TRUNCATED,
         Output("terms_met", "string", "the phrases that it contains, one a line"),
-        _UNMET,
-        _IGNORED,
+        UNMET,
+        IGNORED,
     ),
     translate_with_terms,
     with_options="terms",
@@ -77,8 +77,8 @@ TRANSLATE_WITH_TERMS = Task(
 TRANSLATE_DOCUMENT_WITH_TERMS = Task(
     "document_terms",
     "the translation of a text of several sentences that contains given phrases",
-    (DOCUMENT, *_INPUTS),
-    (*document.OUTPUTS, _UNMET, _IGNORED),
+    (DOCUMENT, *PHRASES),
+    (*document.OUTPUTS, UNMET, IGNORED),
     translate_document_with_terms,
     with_options="document_terms",
     flags=(KEEP_CAPITALS,),

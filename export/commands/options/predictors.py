@@ -67,6 +67,16 @@ def open_predictor(
         yield functools.cache(load)
 
 
+def row_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns the search options of each row.
+
+    Args:
+        options: the parsed command line; a model directory is loaded for the search that it asks
+            for, so that its rows need none.
+    """
+    return {} if options.model_dir else given_search(options)
+
+
 def _load_saved_model(folder: pathlib.Path) -> Predictor:
     import_tensorflow()
     from tf_transformer.predictors.saved_model_predictor import SavedModelPredictor
