@@ -263,12 +263,12 @@ TIERS = (
     {"inference"},
     {"documents"},
     {"confidence"},
-    {"reranking"},
     {"hub"},
     {"formats"},
     {"language_id"},
     {"tasks"},
     {"predictors"},
+    {"reranking"},
     {"command_line"},
 )
 

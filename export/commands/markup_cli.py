@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from export.commands.options.documents import given_document_languages
-from export.commands.options.predictors import open_predictor, row_options
 from export.commands.options.terms import TermLines, report_incomplete
 from export.lines.line_batches import open_lines
 from export.lines.line_output import check_output, open_output
 from tf_transformer.command_line.command_options import text
+from tf_transformer.command_line.predictor_options import open_predictor, row_options
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.errors import InputError
 from tf_transformer.predictors.predictor import Predictor

@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from export.commands.bulk_cli import is_bulk, run_bulk
 from export.commands.markup_cli import add_markup_options, check_markup, run_markup
-from export.commands.options.client import add_client_options, given_client_options
 from export.commands.options.confidence import add_confidence, check_confidence, given_confidence
 from export.commands.options.documents import add_document_languages, given_document_languages
-from export.commands.options.predictors import (
-    add_exported_model,
-    load_model_predictor,
-    open_predictor,
-    row_options,
-)
+from export.commands.options.predictors import load_model_predictor
 from export.commands.options.terms import (
     TermLines,
     add_term_options,
@@ -42,7 +36,9 @@ from export.lines.line_translations import NBest, Translate, write_translations
 from export.lines.resumption import check_resumption, is_resumable, open_batch_output
 from export.lines.sentence_count import SentenceCount
 from tf_transformer.apache_beam.runner_options import add_runner_options
+from tf_transformer.command_line.client_options import add_client_options
 from tf_transformer.command_line.command_options import (
+    DEFAULT_SEARCH,
     add_dtype,
     add_end_pieces,
     add_languages,
@@ -53,25 +49,29 @@ from tf_transformer.command_line.command_options import (
     check_languages,
     check_translator,
     file_name,
-    find_source_tags,
     given_models,
     given_search,
     given_shortlist,
     given_xla,
 )
+from tf_transformer.command_line.predictor_options import (
+    add_exported_model,
+    check_place,
+    open_predictor,
+    row_options,
+)
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.reranking_options import (
-    RERANKING_OPTIONS,
     add_reranking,
     check_reranking,
     given_choice,
 )
+from tf_transformer.command_line.tag_options import Prepare, given_tags, prepare_with
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, MAX_BEAM_SIZE
 from tf_transformer.errors import InputError
 from tf_transformer.predictors.predictor import Predictor
 from tf_transformer.printable import shown
 from tf_transformer.storage.saved_model import model_digest, version_folder
-from tf_transformer.text.language_tags import add_tags, check_tag, written_tags
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.confidence.calibration import Calibration
@@ -82,8 +82,6 @@ if TYPE_CHECKING:  # `--help` must not import SentencePiece
 
 _TAGS = ("target_language", "source_language")
 _SENTENCES = ("split_sentences", "keep_capitals")
-# Adds tags to a line, or checks them; with file and line, for the error message.
-_Prepare = Callable[[bytes, str], bytes]
 
 
 class _Checked(NamedTuple):
@@ -98,7 +96,7 @@ class _Checked(NamedTuple):
         calibration: that of the model's confidences, if they are wanted.
     """
 
-    prepare: _Prepare
+    prepare: Prepare
     models: "TrainedModels | None" = None
     shortlist: "ShortlistTable | None" = None
     choice: "Choice | None" = None
@@ -180,7 +178,8 @@ def _run_translate(options):
         run_bulk(options)
         return
     if options.model_dir is None:
-        checked = _Checked(_written_tags(options), terms=terms)
+        choice = given_choice(options, len(_given_languages(options)))
+        checked = _Checked(prepare_with(given_tags(options)), choice=choice, terms=terms)
     else:
         checked = _check_models(options, given_models(options))._replace(terms=terms)
     if options.markup:
@@ -229,7 +228,7 @@ def _translate_nothing(lines: list[bytes], numbers: list[int]) -> Iterator[NBest
     yield from ()
 
 
-def _count_sentences(options, prepare: _Prepare) -> tuple[SentenceCount, _Prepare]:
+def _count_sentences(options, prepare: Prepare) -> tuple[SentenceCount, Prepare]:
     """Returns the count of lines of several sentences, and `prepare` that adds to it."""
     several = SentenceCount()
 
@@ -282,12 +281,7 @@ def _check_options(options):
         *("end_piece", "dtype", "shortlist", "xla", "ensemble_weights", "adapter"),
         *(() if options.markup else ("document_languages",)),
     )
-    for name in (*local, *RERANKING_OPTIONS):
-        if options.model_dir is None and getattr(options, name):
-            raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
-    for name in given_client_options(options):
-        if options.server is None:
-            raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
+    check_place(options, local)
     for name in ("keep_capitals", "document_languages"):
         if getattr(options, name) and not (options.split_sentences or options.markup):
             raise InputError(
@@ -314,31 +308,16 @@ def _check_models(options, models: "TrainedModels") -> _Checked:
     source, target = check_translator(models, options.end_piece)
     shortlist = given_shortlist(options, (source, target))
     num_tags = 1 + models.config().num_target_tags
-    tags = find_source_tags(options, source, num_tags)
-    choice = given_choice(options, source, num_tags)
+    prepare = prepare_with(given_tags(options, source, num_tags), source.languages, num_tags)
+    choice = given_choice(options, num_tags if source.languages else 0)
     calibration = given_confidence(options, models)
-
-    def prepare(line, where):
-        if tags:
-            return add_tags(line, tags, where)
-        check_tag(line, source.languages, where, num_tags)
-        return line
-
     return _Checked(prepare, models, shortlist, choice, calibration=calibration)
-
-
-def _written_tags(options) -> _Prepare:
-    """Returns what adds tags to a source; only an exported model knows which ones there are."""
-    languages = [x for x in (options.target_language, options.source_language) if x is not None]
-    if not languages:
-        return lambda line, where: line
-    return lambda line, where: add_tags(line, written_tags(*languages), where)
 
 
 def _translate(options, checked: _Checked, predictor: Callable[[], Predictor]) -> Translate:
     """Returns what translates lines."""
     if checked.choice is not None:
-        return _load_choosing(options, checked)
+        return _load_choosing(options, checked, predictor)
     return _line_task(options, checked.terms).translate(predictor(), row_options(options))
 
 
@@ -367,20 +346,38 @@ def _load_model(options, checked: _Checked) -> "ModelPredictor":
     )
 
 
-def _load_choosing(options, checked: _Checked) -> Translate:
+def _given_languages(options) -> list[str]:
+    languages = (options.target_language, options.source_language)
+    return [language for language in languages if language is not None]
+
+
+def _load_choosing(options, checked: _Checked, predictor: Callable[[], Predictor]) -> Translate:
     import_tensorflow(on_cpu=options.dtype == "int8")
     from tf_transformer.inference.finite_scores import check_scores
+    from tf_transformer.reranking.predictor_candidates import find_candidates
+    from tf_transformer.reranking.reranker import Reranker
     from tf_transformer.reranking.reranking_translator import make_translator
 
-    translator = make_translator(
-        *given_models(options).load(options.dtype or "float32"),
-        choice=checked.choice,
-        **given_search(options),
-        end_pieces=options.end_piece,
-        num_best=options.n_best or 1,
-        shortlist=checked.shortlist,
-        xla=given_xla(options),
-    )
+    choice, translator = checked.choice, None
+    if checked.models is None and choice is not None:
+        search = DEFAULT_SEARCH | given_search(options)
+        translator = Reranker(
+            find_candidates(predictor(), choice, search),
+            choice,
+            _given_languages(options),
+            options.n_best or 1,
+            choice.num_candidates(search["beam_size"]),
+        )
+    else:
+        translator = make_translator(
+            *given_models(options).load(options.dtype or "float32"),
+            choice=choice,
+            **given_search(options),
+            end_pieces=options.end_piece,
+            num_best=options.n_best or 1,
+            shortlist=checked.shortlist,
+            xla=given_xla(options),
+        )
 
     def translate(lines, _):
         translations = translator.translate_batch(lines)

@@ -6,13 +6,9 @@ import importlib.util
 import logging
 import sys
 
-from export.commands.options.client import add_client_options, given_client_options
 from export.commands.options.documents import add_document_languages, given_document_languages
-from export.commands.options.predictors import (
-    add_exported_model,
-    load_model_predictor,
-    open_predictor,
-)
+from export.commands.options.predictors import load_model_predictor
+from tf_transformer.command_line.client_options import add_client_options, given_client_options
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
@@ -24,6 +20,11 @@ from tf_transformer.command_line.command_options import (
     text,
 )
 from tf_transformer.command_line.interruption import interrupted_by_signals
+from tf_transformer.command_line.predictor_options import (
+    add_exported_model,
+    check_place,
+    open_predictor,
+)
 from tf_transformer.errors import InputError
 
 _PACKAGES = ("starlette", "uvicorn", "prometheus_client")
@@ -129,12 +130,7 @@ def _run_web(options):
 
 def _check_options(options):
     """Checks that the options go with where the model is."""
-    for name in ("ensemble_weights", "adapter", "end_piece", "dtype", *_SEARCH):
-        if options.model_dir is None and getattr(options, name):
-            raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
-    for name in given_client_options(options):
-        if options.server is None:
-            raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
+    check_place(options, ("ensemble_weights", "adapter", "end_piece", "dtype", *_SEARCH))
     given_search(options)
     if options.model_dir is not None:
         check_translator(given_models(options), options.end_piece)

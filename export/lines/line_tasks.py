@@ -70,10 +70,16 @@ def best(outputs: Mapping[str, list]) -> Iterator[NBest]:
         yield [row]
 
 
-def n_best(number: int) -> Callable[[Mapping[str, list]], Iterator[NBest]]:
+def n_best(
+    number: int, option: str = "--n-best"
+) -> Callable[[Mapping[str, list]], Iterator[NBest]]:
     """Returns what yields the best translations of each line, as many as `number`.
 
     They may be fewer if the search found no more.
+
+    Args:
+        number: their number.
+        option: the option that names it, for error messages.
     """
 
     def results(outputs):
@@ -81,7 +87,7 @@ def n_best(number: int) -> Callable[[Mapping[str, list]], Iterator[NBest]]:
         for texts, scores, truncated in zip(*columns, strict=True):
             if len(texts) < number:
                 raise InputError(
-                    f"--n-best {number}: expected at most {len(texts)}, the beam size of the "
+                    f"{option} {number}: expected at most {len(texts)}, the beam size of the "
                     "exported model"
                 )
             found = zip(texts[:number], scores, strict=False)

@@ -44,7 +44,7 @@ def answer(
     num_rows = len(next(iter(inputs.values())))
     values = _unset(TASKS[task]) | given
     rows = {key: [value] * num_rows for key, value in values.items() if key in found.inputs}
-    for batch in predictor.predict_batches({**inputs, **rows}, name, row_numbers):
+    for batch in predictor.predict_batches({**rows, **inputs}, name, row_numbers):
         for key in _SCORES:
             if key in batch and not all(map(math.isfinite, batch[key])):
                 raise OSError(

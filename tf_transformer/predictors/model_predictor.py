@@ -1,19 +1,22 @@
 """The tasks of a trained model, computed in this process."""
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
 
 import tensorflow as tf
 
+from tf_transformer.confidence.calibration import Calibration
 from tf_transformer.decoding.compilation_rule import CompilationRule
 from tf_transformer.decoding.search_shapes import default_shapes
+from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.predictors.local_predictor import LocalPredictor
 from tf_transformer.predictors.signature import signature_of_task
 from tf_transformer.predictors.tracing import trace
 from tf_transformer.quantization.int8 import is_quantized
+from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.tasks.parts import Parts
 from tf_transformer.tasks.table import TASK_OF, TASKS
 
@@ -68,6 +71,39 @@ class ModelPredictor(LocalPredictor):
         """Returns a predictor for a model that is in use; nothing is compiled by XLA."""
         parts = Parts(translator)
         return cls(lambda shapes: parts)
+
+    @classmethod
+    def load(
+        cls,
+        models: TrainedModels,
+        dtype: str = "float32",
+        *,
+        xla: str = "off",
+        calibration: Calibration | None = None,
+        document_languages: Iterable[str] = LANGUAGES,
+        **options: Any,
+    ) -> Self:
+        """Loads a model directory, or those of an ensemble.
+
+        Args:
+            models: the directories.
+            dtype: see `load_for_decoding`.
+            xla: see above.
+            calibration: see `Parts`.
+            document_languages: see `Parts`.
+            **options: arguments of `Translator`.
+
+        Raises:
+            InputError: the model cannot be loaded, or an argument is out of range.
+        """
+        loaded = models.load(dtype)
+
+        def make_parts(shapes):
+            translator = Translator(*loaded, **options, compiled_shapes=shapes)
+            return Parts(translator, calibration=calibration, document_languages=document_languages)
+
+        names = ", ".join(map(str, models.directories))
+        return cls(make_parts, f"model directory {names}", xla)
 
     def call(self, signature: str, tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the outputs of a signature, see `LocalPredictor`.

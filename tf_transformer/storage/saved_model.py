@@ -57,6 +57,12 @@ def version_folder(folder: pathlib.Path) -> pathlib.Path:
     return folder.absolute()
 
 
+def is_saved_model(folder: pathlib.Path) -> bool:
+    """Returns whether a folder is that of a SavedModel, or of its versions."""
+    versions = (path.parent.name for path in folder.glob(f"*/{_NAME}"))
+    return (folder / _NAME).exists() or any(map(str.isdecimal, versions))
+
+
 def model_digest(folder: pathlib.Path) -> str:
     """Returns a digest of the files of a SavedModel."""
     hasher = hashlib.blake2b(digest_size=16)

@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from tf_transformer.command_line.command_options import text
+from tf_transformer.errors import InputError
 
 _NAMES = ("model", "protocol", "max_batch_size", "deadline")
 
@@ -25,6 +26,17 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
         "--deadline", type=float, metavar="S",
         help="seconds for a request to the server, including all retries (default: 60)",
     )  # fmt: skip
+
+
+def check_client_options(options: argparse.Namespace) -> None:
+    """Checks that the options are given for a server.
+
+    Raises:
+        InputError: they are given without one.
+    """
+    for name in given_client_options(options):
+        if options.server is None:
+            raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
 
 
 def given_client_options(options: argparse.Namespace) -> dict[str, Any]:
