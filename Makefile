@@ -61,7 +61,7 @@ protos:
 	python3 -m venv build/protoc
 	build/protoc/bin/pip install --quiet grpcio-tools==1.75.1
 	build/protoc/bin/python -m grpc_tools.protoc --proto_path=. --python_out=. --pyi_out=. \
-		export/client/serving.proto training/prepared/example.proto \
+		tf_transformer/predictors/client/serving.proto training/prepared/example.proto \
 		tf_transformer/text/sentencepiece_model.proto
 
 clean:

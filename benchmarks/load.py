@@ -25,10 +25,10 @@ import numpy as np
 import tqdm
 import urllib3
 
-from export.client import Client
-from export.client.messages import read_tensor
-from export.client.serving_pb2 import PredictionLog
 from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.predictors.client import Client
+from tf_transformer.predictors.client.messages import read_tensor
+from tf_transformer.predictors.client.serving_pb2 import PredictionLog
 
 SENTENCES = b"""Thank you.
 Where is the station?

@@ -327,8 +327,9 @@ def noisy_score(noise: float, num_sentences: int, seed: int) -> dict[str, float]
 
 def model_score(model_dir: pathlib.Path, data: pathlib.Path, most: int) -> dict[str, float]:
     """Returns the score of a model of the demonstration, and the share of equal translations."""
-    from export.markup.local_translation import translate_by_model
+    from export.markup import translate_by_predictor
     from tf_transformer.inference.translator import Translator
+    from tf_transformer.predictors.model_predictor import ModelPredictor
 
     rng = random.Random(1)
     files = [(data / f"test.{name}").read_text(encoding="utf-8").splitlines()[:most]
@@ -339,7 +340,7 @@ def model_score(model_dir: pathlib.Path, data: pathlib.Path, most: int) -> dict[
         if found:
             marked.append(found)
             references.append(target)
-    translate = translate_by_model(Translator.load(model_dir))
+    translate = translate_by_predictor(ModelPredictor.of(Translator.load(model_dir)))
     translator = MarkupTranslator(translate, markup="xml")
     return {"marked": len(marked)} | score(translator, marked, references)
 

@@ -20,8 +20,8 @@ from typing import Any
 import grpc
 import numpy as np
 
-from export.client import messages, protocol, serving_pb2
 from tests.serving_batches import Batches, Refused
+from tf_transformer.predictors.client import messages, protocol, serving_pb2
 
 MODEL = "translator"
 

@@ -205,12 +205,13 @@ def test_translate_by_a_server(protocol, tmp_path, capsys):
         assert main([*command, "--model", "other"]) == 2
         assert "other" in capsys.readouterr().err
         assert main([*command, "--n-best", "2"]) == 2
-        assert "--n-best is valid only with --model-dir" in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert "no signature 'nbest' or 'nbest_options', which --n-best needs; export" in error
     assert output.read_text().startswith("TEN HORSES")
     with pytest.raises(SystemExit):
         main(["translate", "--input", str(tmp_path / "in")])
     error = capsys.readouterr().err
-    assert "one of the arguments --model-dir --server --saved-model is required" in error
+    assert "one of the arguments --model-dir --saved-model --server is required" in error
 
 
 @pytest.mark.slow

@@ -323,13 +323,9 @@ WRONG = {
         "--document-languages is for the signatures document, document_options, document_terms, "
         "which --signatures leaves out",
     ),
-    "translate, markup and terms": (
-        "translate --server localhost:8501 --markup xml --terms {text}",
-        "--terms with --markup is valid only with --model-dir",
-    ),
-    "translate, markup and protected spans": (
-        "translate --server localhost:8501 --markup xml --protect urls",
-        "--protect with --markup is valid only with --model-dir",
+    "translate, markup and n best": (
+        "translate --server localhost:8501 --markup xml --n-best 2",
+        "--n-best is not valid with --markup",
     ),
     "train-confidence, lines": (
         "train-confidence --model-dir {model} --source {text} --reference {two} --output {new}",
@@ -613,9 +609,33 @@ WRONG = {
         "translate --model-dir {model} --protect urls --xla on",
         "--xla on is not valid with --protect",
     ),
-    "translate, server and MBR": (
-        "translate --server localhost:1 --mbr",
-        "--mbr is valid only with --model-dir",
+    "translate, server and int8": (
+        "translate --server localhost:1 --dtype int8",
+        "--dtype is valid only with --model-dir",
+    ),
+    "evaluate, server and a shortlist": (
+        "evaluate --server localhost:1 --source {text} --reference {text} --shortlist {text}",
+        "--shortlist is valid only with --model-dir",
+    ),
+    "evaluate, server without source": (
+        "evaluate --server localhost:1 --reference {text}",
+        "an exported model translates; give a --source",
+    ),
+    "back-translate, server and int8": (
+        "back-translate --server localhost:1 --input {text} --output {new} --dtype int8",
+        "--dtype is valid only with --model-dir",
+    ),
+    "distill, teacher": (
+        "distill --source {text} --target {text} --output {new} --teacher localhost:0",
+        "`address` must be HOST:PORT",
+    ),
+    "identify, no model": (
+        "identify --input {text}",
+        "one of the arguments --language-id --saved-model --server is required",
+    ),
+    "identify, protocol": (
+        "identify --language-id {text} --protocol grpc --input {text}",
+        "--protocol is valid only with --server",
     ),
     "evaluate, MBR without source": (
         "evaluate --model-dir {model} --reference {text} --mbr",
@@ -867,7 +887,7 @@ WRONG = {
         "text:1: expected a source piece, a tab, and target pieces",
     ),
     "web, address": ("web --server localhost", "`address` must be HOST:PORT"),
-    "web, no server": ("web", "the following arguments are required: --server"),
+    "web, no model": ("web", "one of the arguments --model-dir --saved-model --server is required"),
     "web, port": ("web --server localhost:1 --port 65536", "65536: expected a port, 0 to 65535"),
     "web, limit": (
         "web --server localhost:1 --max-sentences 0",

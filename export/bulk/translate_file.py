@@ -127,11 +127,6 @@ def _plan(
     return chunks_of_lines(count.lines, count.offsets, work), texts
 
 
-def model_digest(folder: pathlib.Path) -> str:
-    """Returns a digest of the files of a SavedModel."""
-    return _digest(sorted(path for path in folder.rglob("*") if path.is_file()))
-
-
 def _digest(paths: Sequence[pathlib.Path]) -> str:
     hasher = hashlib.blake2b(digest_size=16)
     for path in paths:

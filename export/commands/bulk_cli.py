@@ -7,17 +7,14 @@ import pathlib
 import sys
 import time
 
-from tf_transformer.apache_beam.runner_options import (
-    add_runner_options,
-    check_runner,
-    pipeline_options,
-)
-from tf_transformer.command_line.command_options import folder, given_search
+from tf_transformer.apache_beam.runner_options import check_runner, pipeline_options
+from tf_transformer.command_line.command_options import given_search
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.output_files import check_output_file
+from tf_transformer.storage.saved_model import model_digest, version_folder
 from tf_transformer.text.language_tags import add_tags, written_tags
 from tf_transformer.text.reading import COMPRESSED
 
@@ -28,31 +25,14 @@ _EXCLUDED = (
 )
 
 
-def add_bulk_options(
-    parser: argparse.ArgumentParser, source: argparse._MutuallyExclusiveGroup
-) -> None:
-    """Adds the options of `translate` for Apache Beam.
-
-    Args:
-        parser: the parser of `translate`.
-        source: its group of options for where the model is.
-    """
-    source.add_argument(
-        "--saved-model", type=folder, metavar="DIR",
-        help="an exported model, such as served/1; needs --runner",
-    )  # fmt: skip
-    add_runner_options(parser)
-
-
 def is_bulk(options: argparse.Namespace) -> bool:
     """Returns whether the command is to run as a pipeline.
 
     Raises:
-        InputError: only one of `--runner` and `--saved-model` is given, or Apache Beam is not
-            installed.
+        InputError: `--runner` is given without `--saved-model`, or Apache Beam is not installed.
     """
-    if (options.runner is None) != (options.saved_model is None):
-        raise InputError("--runner and --saved-model: expected both, or none of them")
+    if options.runner is not None and options.saved_model is None:
+        raise InputError("--runner is valid only with --saved-model")
     check_runner(options.runner, options.beam_options)
     return options.runner is not None
 
@@ -69,7 +49,6 @@ def run_bulk(options: argparse.Namespace) -> None:
     from export.bulk.translate_file import (
         failed_path,
         is_record,
-        model_digest,
         translate_file,
     )
 
@@ -81,7 +60,7 @@ def run_bulk(options: argparse.Namespace) -> None:
             f"--output {output.path}: expected text or {source.format}, as the input, got "
             f"{output.format}"
         )
-    folder = _version_folder(options.saved_model)
+    folder = version_folder(options.saved_model)
     check_writable(output.path)
     inputs = [source.path, *(path for path in folder.rglob("*") if path.is_file())]
     failed = failed_path(output.path)
@@ -129,16 +108,6 @@ def _with_tags(line: bytes, where: str, tags: str) -> bytes:
 def _tags(options) -> str:
     languages = (options.target_language, options.source_language)
     return written_tags(*(name for name in languages if name is not None))
-
-
-def _version_folder(folder: pathlib.Path) -> pathlib.Path:
-    """Returns the folder of a SavedModel: the one given, or its newest version."""
-    versions = [path for path in folder.glob("*") if path.name.isdecimal() and path.is_dir()]
-    if not (folder / "saved_model.pb").exists() and versions:
-        folder = max(versions, key=lambda path: int(path.name))
-    if not (folder / "saved_model.pb").exists():
-        raise InputError(f"--saved-model {folder}: expected an exported model, such as served/1")
-    return folder.absolute()
 
 
 def _checked_search(options, folder: pathlib.Path) -> dict:

@@ -35,15 +35,7 @@ from export.saved_model.model_card import (
     stored_scores,
     training_facts,
 )
-from export.saved_model.signature_names import (
-    ADAPTED,
-    ALL,
-    CONFIDENCE,
-    DOCUMENTS,
-    LANGUAGE,
-    OPTIONAL,
-    expand_signatures,
-)
+from export.saved_model.signature_names import ALL, DOCUMENTS, OPTIONAL, expand_signatures
 from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
 from tf_transformer.command_line.command_options import (
     add_dtype,
@@ -217,11 +209,7 @@ def _run_export(options):
 
 def _check_signatures(options):
     """Checks that the signatures exist, and that those that files are for are exported."""
-    files = {
-        "adapters": ADAPTED,
-        "confidence": CONFIDENCE,
-        "language_id": LANGUAGE,
-    }
+    files = {"adapters": "adapted", "confidence": "confidence", "language_id": "language"}
     added = {name: signature for name, signature in files.items() if getattr(options, name)}
     names = expand_signatures(options.signatures or [ALL], list(added.values()))
     for name, signature in added.items():

@@ -4,24 +4,25 @@ TensorFlow is imported only after the document has been read and parsed.
 """
 
 import argparse
-import contextlib
-import functools
 import io
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from export.commands.options.client import given_client_options
 from export.commands.options.documents import given_document_languages
 from export.commands.options.terms import TermLines, report_incomplete
 from export.lines.line_batches import open_lines
 from export.lines.line_output import check_output, open_output
-from tf_transformer.command_line.command_options import given_models, given_search, text
-from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.command_line.command_options import text
+from tf_transformer.command_line.predictor_options import open_predictor, row_options
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.errors import InputError
+from tf_transformer.predictors.predictor import Predictor
 from tf_transformer.storage.files import name_in_errors
-from tf_transformer.text.language_tags import written_tags
+
+if TYPE_CHECKING:
+    from tf_transformer.terms.glossary import Glossary
 
 # Options of `translate` that choose among several translations, or are for lines.
 _EXCLUDED = (
@@ -53,20 +54,16 @@ def check_markup(options: argparse.Namespace) -> None:
         if options.translate_attributes:
             raise InputError("--translate-attributes is valid only with --markup")
         return
-    for name in ("runner", "saved_model", *_EXCLUDED):
+    for name in ("runner", *_EXCLUDED):
         if getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is not valid with --markup")
-    for name in ("terms", "protect"):
-        if getattr(options, name) and options.server is not None:
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option} with --markup is valid only with --model-dir")
 
 
 def run_markup(
     options: argparse.Namespace,
     prepare: Callable[[bytes, str], bytes],
     model_dirs: Iterable[pathlib.Path],
-    shortlist: object,
+    load: Callable[[], Predictor],
     terms: TermLines | None,
 ) -> None:
     """Translates a document.
@@ -75,15 +72,15 @@ def run_markup(
         options: the parsed command line.
         prepare: adds language tags to a text, or checks them.
         model_dirs: the model directories that are read.
-        shortlist: the shortlist, if there is one.
+        load: loads the model directories.
         terms: terms and protected spans, if there are any.
 
     Raises:
         InputError: the document is not valid, see `MarkupTranslator`; the message names it.
         OSError: a file cannot be read or written.
     """
+    from export.markup.aligned_translation import translate_by_predictor
     from export.markup.markup_translator import MarkupTranslator
-    from export.markup.segmentation import are_translatable
 
     with open_lines(options.input) as lines:
         if lines.column is not None:
@@ -92,24 +89,31 @@ def run_markup(
         check_output(options.output, lines, list(model_dirs), files)
         with name_in_errors(lines.name):
             document = _read(lines.file)
-        with contextlib.ExitStack() as stack:
+        glossary, protect = (terms.glossary, terms.protect) if terms else (None, 0)
 
-            @functools.cache
-            def connected():
-                # Only once there is a text, so that no model is loaded for nothing.
-                if options.server is not None:
-                    return stack.enter_context(_server(options))
-                return _load(options, prepare, shortlist, terms)
+        def add_tags(text: str) -> str:
+            return prepare(text.encode(), "a text of the document").decode()
+
+        with open_predictor(options, load) as predictor:
 
             def translate(texts):
-                return connected()(texts)
+                translate_texts = translate_by_predictor(
+                    predictor(),  # only if there is a text is a model loaded
+                    row_options(options),
+                    prepare=add_tags,
+                    glossary=glossary,
+                    protect=protect,
+                    keep_capitals=options.keep_capitals,
+                    is_english=given_document_languages(options) == ("en",),
+                )
+                return translate_texts(texts)
 
             translator = MarkupTranslator(
                 translate,
                 markup=options.markup,
                 attributes=options.translate_attributes,
                 split=_splitting(options),
-                are_translatable=are_translatable if options.server else _choosing(options, terms),
+                are_translatable=_choosing(glossary),
             )
             try:
                 translated = translator.translate_bytes(document)
@@ -148,55 +152,15 @@ def _splitting(options) -> Callable[[str], Sequence[str]] | None:
     return sentence_splitter(given_document_languages(options))
 
 
-def _choosing(options, terms) -> Callable[[Sequence[str]], Sequence[bool]]:
-    """Returns what tells which texts to translate, and imports TensorFlow for the first text."""
+def _choosing(glossary: "Glossary | None") -> Callable[[Sequence[str]], Sequence[bool]]:
+    """Returns what tells which texts may have to be translated: also those with terms."""
+    from export.markup.segmentation import are_translatable
 
-    def are_translatable(texts):
-        import_tensorflow(on_cpu=options.dtype == "int8")
-        from export.markup.local_translation import translatable_by_model
+    def may_be_translatable(texts):
+        flags = are_translatable(texts)
+        if not glossary:
+            return flags
+        pairs = zip(flags, texts, strict=True)
+        return [flag or bool(glossary.entries_for(text, True)) for flag, text in pairs]
 
-        return translatable_by_model(*_given_terms(terms))(texts)
-
-    return are_translatable
-
-
-def _given_terms(terms):
-    """Returns the glossary and the kinds of protected spans."""
-    return (terms.terms.glossary, terms.terms.protect) if terms else (None, 0)
-
-
-@contextlib.contextmanager
-def _server(options) -> Iterator[Callable]:
-    from export.client import Client
-    from export.markup.server_translation import translate_by_server
-
-    languages = [x for x in (options.target_language, options.source_language) if x is not None]
-    tags = written_tags(*languages) if languages else ""
-    with Client(options.server, **given_client_options(options)) as client:
-        yield translate_by_server(client, given_search(options), tags, options.keep_capitals)
-
-
-def _load(options, prepare, shortlist, terms) -> Callable:
-    import_tensorflow(on_cpu=options.dtype == "int8")
-    from export.markup.local_translation import translate_by_model
-    from tf_transformer.inference.translator import Translator
-
-    translator = Translator(
-        *given_models(options).load(options.dtype or "float32"),
-        **given_search(options),
-        end_pieces=options.end_piece,
-        shortlist=shortlist,
-    )
-
-    def add_tags(text: str) -> str:
-        return prepare(text.encode(), "a text of the document").decode()
-
-    glossary, protect = _given_terms(terms)
-    return translate_by_model(
-        translator,
-        add_tags,
-        glossary=glossary,
-        protect=protect,
-        keep_capitals=options.keep_capitals,
-        is_english=given_document_languages(options) == ("en",),
-    )
+    return may_be_translatable

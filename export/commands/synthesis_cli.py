@@ -4,10 +4,14 @@ TensorFlow is imported only after all arguments and files have been checked.
 """
 
 import argparse
+import contextlib
+import functools
 import pathlib
+import re
 import shlex
 from typing import TYPE_CHECKING
 
+from tf_transformer.command_line.client_options import add_client_options, given_client_options
 from tf_transformer.command_line.command_options import (
     BLEU_TOKENIZERS,
     DEFAULT_SEARCH,
@@ -18,23 +22,33 @@ from tf_transformer.command_line.command_options import (
     check_languages,
     check_translator,
     file_name,
-    find_source_tags,
     folder,
     given_models,
     given_search,
     text,
 )
 from tf_transformer.command_line.interruption import interrupted_by_signals
-from tf_transformer.command_line.quiet import import_tensorflow
+from tf_transformer.command_line.predictor_options import (
+    add_exported_model,
+    check_place,
+    load_models,
+    load_saved_model,
+    model_facts,
+    open_predictor,
+    row_options,
+)
+from tf_transformer.command_line.tag_options import given_tags, prepare_with
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.files import check_folder
 from tf_transformer.storage.output_files import check_output_file
-from tf_transformer.text.language_tags import find_tags
+from tf_transformer.storage.saved_model import is_saved_model, model_digest, version_folder
+from tf_transformer.text.language_tags import find_tags, written_tags
 
 if TYPE_CHECKING:
-    from tf_transformer.storage.trained_models import TrainedModels
+    from export.synthesis.teacher import Teacher
 
+_ADDRESS = re.compile(r"[^/\s]+:[0-9]{1,5}")
 _KEPT = ("best", "bleu", "chrf")
 # Of TensorFlow's random numbers, together with a line's number.
 _LARGEST_SEED = 2**22
@@ -54,13 +68,18 @@ def _add_distill(commands):
         "and the translations of the teachers. The same command resumes an interrupted run.",
     )
     for name, what in (
-        ("teacher", "a model that translates the source; several are an ensemble; repeatable"),
+        (
+            "teacher",
+            "a model that translates the source: a model directory, of which several are "
+            "an ensemble, an exported model, or the HOST:PORT of a server; repeatable",
+        ),
         ("reverse-teacher", "a model that translates the target into the source; repeatable"),
     ):
         parser.add_argument(
-            f"--{name}", type=folder, nargs="+", action="append", default=[], metavar="DIR",
+            f"--{name}", type=text, nargs="+", action="append", default=[], metavar="PLACE",
             help=what,
         )  # fmt: skip
+    add_client_options(parser)
     parser.add_argument(
         "--source", required=True, type=file_name, metavar="F", help="source of the training text"
     )
@@ -101,7 +120,10 @@ def _add_back_translate(commands):
         description="Writes DIR/train.source and DIR/train.target. The same command resumes an "
         "interrupted run.",
     )
-    add_model_dirs(parser)
+    source = parser.add_mutually_exclusive_group(required=True)
+    add_model_dirs(parser, source)
+    add_exported_model(source)
+    add_client_options(parser)
     parser.add_argument(
         "--input", required=True, type=file_name, metavar="F", help="text of the target language"
     )
@@ -127,7 +149,7 @@ def _add_back_translate(commands):
     add_search_options(parser)
     add_dtype(parser)
     # None, so that they are not given with --sample.
-    parser.set_defaults(run=_run_back_translate, beam_size=None, length_penalty=None)
+    parser.set_defaults(run=_run_back_translate, beam_size=None, length_penalty=None, dtype=None)
 
 
 def _add_output(parser):
@@ -138,7 +160,6 @@ def _add_output(parser):
 
 @interrupted_by_signals()
 def _run_distill(options):
-    from tf_transformer.storage.trained_models import TrainedModels
     from tf_transformer.text.parallel_text import check_parallel, digest
     from tf_transformer.text.text_file import TextFile
 
@@ -150,47 +171,79 @@ def _run_distill(options):
         )
     if options.tokenize and options.keep != "bleu":
         raise InputError("--tokenize is valid only with --keep bleu")
-    given = [(dirs, False) for dirs in options.teacher]
-    given += [(dirs, True) for dirs in options.reverse_teacher]
+    given = [(places, False) for places in options.teacher]
+    given += [(places, True) for places in options.reverse_teacher]
     if not given:
         raise InputError("expected at least one --teacher or --reverse-teacher")
     source, target = TextFile.parse(options.source, 1), TextFile.parse(options.target, 2)
-    models = [(TrainedModels(tuple(dirs)), is_reverse) for dirs, is_reverse in given]
-    _check_output(options.output, [m for m, _ in models], [source.path, target.path])
-    teachers = [(*each, _teacher_tags(options, *each)) for each in models]
-    if (options.target_language or options.source_language) and not any(t[2] for t in teachers):
-        raise InputError(
-            "--target-language and --source-language are for multilingual teachers, of which there "
-            "is none that translates into a language that is given"
+    read = [pathlib.Path(place) for places, _ in given for place in places]
+    _check_output(options.output, read, [source.path, target.path])
+    with contextlib.ExitStack() as stack:
+        teachers = tuple(_teacher(options, *each, stack) for each in given)
+        has_languages = options.target_language or options.source_language
+        if has_languages and not any(teacher.tags for teacher in teachers):
+            raise InputError(
+                "--target-language and --source-language are for multilingual teachers, of which "
+                "there is none that translates into a language that is given"
+            )
+        check_parallel(source, target)
+        corpus_digest = digest(source, target)
+        from export.synthesis.distillation import Distillation, distill
+
+        distillation = Distillation(
+            teachers=teachers,
+            source=source,
+            target=target,
+            search=search,
+            keep=options.keep,
+            tokenizer=options.tokenize or "13a",
+            has_originals=not options.only_synthetic,
+            dtype=options.dtype,
         )
-    check_parallel(source, target)
-    corpus_digest = digest(source, target)
-    import_tensorflow(on_cpu=options.dtype == "int8")
-    from export.synthesis.distillation import Distillation, Teacher, distill
-
-    distillation = Distillation(
-        teachers=tuple(Teacher(*teacher) for teacher in teachers),
-        source=source,
-        target=target,
-        search=search,
-        keep=options.keep,
-        tokenizer=options.tokenize or "13a",
-        has_originals=not options.only_synthetic,
-        dtype=options.dtype,
-    )
-    _report(options.output, distill(distillation, options.output, corpus_digest))
+        _report(options.output, distill(distillation, options.output, corpus_digest))
 
 
-def _teacher_tags(options, models: "TrainedModels", is_reverse: bool) -> str:
-    """Returns the tags that a teacher needs before what it reads, "" for none."""
-    vocabulary, _ = check_translator(models)
+def _teacher(options, places: list[str], is_reverse: bool, stack) -> "Teacher":
+    """Returns a teacher: model directories, an exported model or a server."""
+    from export.synthesis.teacher import Teacher
+
     own, other = options.source_language, options.target_language
     if is_reverse:
         own, other = other, own
-    if not vocabulary.languages or other is None:
-        return ""
-    num_tags = 1 + models.config().num_target_tags
-    return find_tags(other, own if num_tags > 1 else None, vocabulary.languages, num_tags)
+    search = given_search(options)
+    folders = [folder(place) for place in places]
+    if len(places) == 1 and not folders[0].exists() and _ADDRESS.fullmatch(places[0]):
+        from tf_transformer.predictors.client import Client
+
+        client = stack.enter_context(Client(places[0], **given_client_options(options)))
+        facts: dict = {"server": places[0]} | given_client_options(options)
+        load = lambda: client  # noqa: E731
+    elif len(places) == 1 and is_saved_model(folders[0]):
+        facts = {"saved_model": model_digest(version_folder(folders[0]))}
+        load = functools.partial(load_saved_model, folders[0])
+    else:
+        return _local_teacher(options, folders, own, other, is_reverse)
+    tags = "" if other is None else written_tags(other)
+    return Teacher(load, facts, prepare_with(tags), tags, search, is_reverse)
+
+
+def _local_teacher(options, folders, own, other, is_reverse) -> "Teacher":
+    """Returns a teacher that is loaded for the search, so that its rows need no options."""
+    from export.synthesis.teacher import Teacher
+    from tf_transformer.storage.trained_models import TrainedModels
+
+    models = TrainedModels(tuple(folders))
+    vocabulary, _ = check_translator(models)
+    num_tags, tags = 1 + models.config().num_target_tags, ""
+    if vocabulary.languages and other is not None:
+        tags = find_tags(other, own if num_tags > 1 else None, vocabulary.languages, num_tags)
+    return Teacher(
+        functools.partial(load_models, models, options.dtype, **given_search(options)),
+        {"weights_digest_blake2b": models.digest()},
+        prepare_with(tags, vocabulary.languages, num_tags),
+        tags,
+        is_reverse=is_reverse,
+    )
 
 
 @interrupted_by_signals()
@@ -206,27 +259,38 @@ def _run_back_translate(options):
             f"--tag {shown(options.tag)}: expected printable characters without spaces around "
             "them, or ''"
         )
-    models, given = given_models(options), TextFile.parse(options.input, 1)
-    _check_output(options.output, [models], [given.path])
-    vocabulary, _ = check_translator(models)
-    languages = find_source_tags(options, vocabulary, 1 + models.config().num_target_tags)
-    if vocabulary.languages and languages is None:
+    check_place(options, ("ensemble_weights", "adapter", "dtype"))
+    given = TextFile.parse(options.input, 1)
+    read = options.model_dir or [place for place in [options.saved_model] if place]
+    _check_output(options.output, read, [given.path])
+    dtype, vocabulary, num_tags = options.dtype or "float32", None, 1
+    if options.model_dir is not None:
+        models = given_models(options)
+        vocabulary, _ = check_translator(models)
+        num_tags = 1 + models.config().num_target_tags
+    languages = vocabulary.languages if vocabulary else []
+    tags = given_tags(options, vocabulary, num_tags)
+    if languages and not tags:
         raise InputError(
             "the model is multilingual; name the language of the sources to write by "
             "--target-language"
         )
     text_digest = digest(given)
-    import_tensorflow(on_cpu=options.dtype == "int8")
     from export.synthesis.back_translation import BackTranslation, Sampling, back_translate
+    from export.synthesis.teacher import Teacher
 
     sampling = None
     if options.sample is not None:
         temperature = 1.0 if options.temperature is None else options.temperature
         sampling = Sampling(options.sample, temperature, options.top_k or 0)
-    back_translation = BackTranslation(
-        models, given, search, sampling, options.tag, options.dtype, languages or ""
-    )
-    _report(options.output, back_translate(back_translation, options.output, text_digest))
+    load = lambda: load_models(models, dtype, **search)  # noqa: E731
+    with open_predictor(options, load) as predictor:
+        prepare = prepare_with(tags, languages, num_tags)
+        teacher = Teacher(predictor, model_facts(options), prepare, tags, row_options(options))
+        if options.model_dir is None:
+            search = given_search(options)
+        back_translation = BackTranslation(teacher, given, search, sampling, options.tag, dtype)
+        _report(options.output, back_translate(back_translation, options.output, text_digest))
 
 
 def _check_sampling(options):
@@ -246,8 +310,7 @@ def _check_sampling(options):
 
 def _check_output(output, models, inputs):
     check_folder(output)
-    model_dirs = [path for each in models for path in each.directories]
-    check_output_file("--output", output, model_dirs, inputs)
+    check_output_file("--output", output, models, inputs)
 
 
 def _report(output: pathlib.Path, counts: dict[str, int]):

@@ -5,35 +5,40 @@ TensorFlow is imported only after all arguments and files have been checked.
 
 import argparse
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from export.commands.bulk_cli import add_bulk_options, is_bulk, run_bulk
+from export.commands.bulk_cli import is_bulk, run_bulk
 from export.commands.markup_cli import add_markup_options, check_markup, run_markup
-from export.commands.options.client import add_client_options, given_client_options
-from export.commands.options.confidence import (
-    add_confidence,
-    check_confidence,
-    confident,
-    connect_with_confidence,
-    given_confidence,
-)
+from export.commands.options.confidence import add_confidence, check_confidence, given_confidence
 from export.commands.options.documents import add_document_languages, given_document_languages
+from export.commands.options.predictors import load_model_predictor
 from export.commands.options.terms import (
     TermLines,
     add_term_options,
-    connect_with_terms,
     given_terms,
     report_incomplete,
 )
-from export.commands.server_lines import connect
-from export.lines.line_batches import open_lines, unless_empty
+from export.lines.line_batches import BATCH_SIZE, open_lines, unless_empty
 from export.lines.line_output import check_output, output_path
-from export.lines.line_translations import Translate, write_translations
+from export.lines.line_tasks import (
+    CONFIDENCE,
+    N_BEST,
+    LineTask,
+    best,
+    n_best,
+    text_of,
+    with_confidences,
+)
+from export.lines.line_translations import NBest, Translate, write_translations
 from export.lines.resumption import check_resumption, is_resumable, open_batch_output
 from export.lines.sentence_count import SentenceCount
+from tf_transformer.apache_beam.runner_options import add_runner_options
+from tf_transformer.command_line.client_options import add_client_options
 from tf_transformer.command_line.command_options import (
+    DEFAULT_SEARCH,
     add_dtype,
     add_end_pieces,
     add_languages,
@@ -44,35 +49,39 @@ from tf_transformer.command_line.command_options import (
     check_languages,
     check_translator,
     file_name,
-    find_source_tags,
     given_models,
     given_search,
     given_shortlist,
     given_xla,
-    text,
+)
+from tf_transformer.command_line.predictor_options import (
+    add_exported_model,
+    check_place,
+    open_predictor,
+    row_options,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.reranking_options import (
-    RERANKING_OPTIONS,
     add_reranking,
     check_reranking,
     given_choice,
 )
-from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
+from tf_transformer.command_line.tag_options import Prepare, given_tags, prepare_with
+from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, MAX_BEAM_SIZE
 from tf_transformer.errors import InputError
+from tf_transformer.predictors.predictor import Predictor
 from tf_transformer.printable import shown
-from tf_transformer.text.language_tags import add_tags, check_tag, written_tags
+from tf_transformer.storage.saved_model import model_digest, version_folder
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.confidence.calibration import Calibration
+    from tf_transformer.predictors.model_predictor import ModelPredictor
     from tf_transformer.reranking.settings import Choice
     from tf_transformer.shortlists.table import ShortlistTable
     from tf_transformer.storage.trained_models import TrainedModels
 
 _TAGS = ("target_language", "source_language")
 _SENTENCES = ("split_sentences", "keep_capitals")
-# Adds tags to a line, or checks them; with file and line, for the error message.
-_Prepare = Callable[[bytes, str], bytes]
 
 
 class _Checked(NamedTuple):
@@ -80,14 +89,14 @@ class _Checked(NamedTuple):
 
     Attributes:
         prepare: adds tags to a line, or checks them.
-        models: the model or the ensemble; None for a server.
+        models: the model or the ensemble; None for an exported model.
         shortlist: the shortlist, if there is one.
         choice: how to choose among candidates; None for the translations of the search.
         terms: terms and protected spans, if there are any.
         calibration: that of the model's confidences, if they are wanted.
     """
 
-    prepare: _Prepare
+    prepare: Prepare
     models: "TrainedModels | None" = None
     shortlist: "ShortlistTable | None" = None
     choice: "Choice | None" = None
@@ -110,11 +119,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )
     source = parser.add_mutually_exclusive_group(required=True)
     add_model_dirs(parser, source)
-    source.add_argument(
-        "--server", type=text, metavar="HOST:PORT",
-        help="address of a TF Serving that serves an exported model",
-    )  # fmt: skip
-    add_bulk_options(parser, source)
+    add_exported_model(source)
+    add_runner_options(parser)
     add_client_options(parser)
     parser.add_argument(
         "--input", type=file_name, metavar="F",
@@ -171,12 +177,14 @@ def _run_translate(options):
     if is_bulk(options):
         run_bulk(options)
         return
-    if options.server is not None:
-        checked = _Checked(_server_tags(options), terms=terms)
+    if options.model_dir is None:
+        choice = given_choice(options, len(_given_languages(options)))
+        checked = _Checked(prepare_with(given_tags(options)), choice=choice, terms=terms)
     else:
         checked = _check_models(options, given_models(options))._replace(terms=terms)
     if options.markup:
-        run_markup(options, checked.prepare, checked.directories(), checked.shortlist, terms)
+        load = functools.partial(_load_model, options, checked)
+        run_markup(options, checked.prepare, checked.directories(), load, terms)
         return
     with open_lines(options.input, options.shard) as lines, contextlib.ExitStack() as stack:
         files = (options.adapter, options.confidence or None, options.terms, options.shortlist)
@@ -186,14 +194,14 @@ def _run_translate(options):
         if is_resumable(options.output, lines):
             request = _request(options, checked)
             check_resumption(options.output, request)
-        translate: Translate
+        load = functools.partial(_load_model, options, checked)
+        predictor = stack.enter_context(open_predictor(options, load))
         batches: Iterator[list[bytes]] | None
-        if checked.models is None:
-            translate, batch_size = stack.enter_context(_connect(options, terms))
-            batches = lines.batches(prepare, batch_size)
+        if options.server is not None:  # enough lines for all concurrent requests
+            batches = lines.batches(prepare, max(BATCH_SIZE, predictor().batch_size))
         else:
             batches = unless_empty(lines, lines.batches(prepare))
-            translate = _load(options, checked) if batches else lambda lines, numbers: ()
+        translate = _translate(options, checked, predictor) if batches else _translate_nothing
         with open_batch_output(options.output, request) as output:
             write_translations(
                 lines,
@@ -213,10 +221,14 @@ def _run_translate(options):
             else "sentences that exceeded the model's length limit and were truncated"
         )
         print(f"tf-transformer: {what}: {num_truncated}", file=sys.stderr)
-    several.report(is_served=options.server is not None)
+    several.report(is_served=options.model_dir is None)
 
 
-def _count_sentences(options, prepare: _Prepare) -> tuple[SentenceCount, _Prepare]:
+def _translate_nothing(lines: list[bytes], numbers: list[int]) -> Iterator[NBest]:
+    yield from ()
+
+
+def _count_sentences(options, prepare: Prepare) -> tuple[SentenceCount, Prepare]:
     """Returns the count of lines of several sentences, and `prepare` that adds to it."""
     several = SentenceCount()
 
@@ -225,12 +237,6 @@ def _count_sentences(options, prepare: _Prepare) -> tuple[SentenceCount, _Prepar
         return prepare(line, where)
 
     return several, count_and_prepare if options.split_sentences is None else prepare
-
-
-def _connect(options, terms):
-    if terms:
-        return connect_with_terms(options, terms)
-    return connect(options) if options.confidence is None else connect_with_confidence(options)
 
 
 def _shard(argument: str) -> tuple[int, int]:
@@ -254,13 +260,15 @@ def _request(options, checked: _Checked) -> dict[str, Any]:
         request["document_languages"] = list(given_document_languages(options))
     if options.shard is not None:
         request["shard"] = "{}/{}".format(*options.shard)
+    if options.saved_model is not None:
+        request["saved_model"] = model_digest(version_folder(options.saved_model))
     if checked.models is not None:
         request["weights"] = checked.models.digest()
         request["shortlist"] = checked.shortlist and checked.shortlist.digest
     if checked.choice is not None:
         request |= checked.choice.facts()
     if checked.terms is not None:
-        request |= checked.terms.terms.facts()
+        request |= checked.terms.facts()
     if options.confidence is not None:
         calibration = checked.calibration
         request["confidence"] = True if calibration is None else calibration._asdict()
@@ -270,15 +278,10 @@ def _request(options, checked: _Checked) -> dict[str, Any]:
 def _check_options(options):
     """Checks ranges, and that the options are valid together."""
     local = (
-        *("n_best", "end_piece", "dtype", "shortlist", "xla", "ensemble_weights", "adapter"),
+        *("end_piece", "dtype", "shortlist", "xla", "ensemble_weights", "adapter"),
         *(() if options.markup else ("document_languages",)),
     )
-    for name in (*local, *RERANKING_OPTIONS):
-        if options.server is not None and getattr(options, name):
-            raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
-    for name in given_client_options(options):
-        if options.server is None:
-            raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
+    check_place(options, local)
     for name in ("keep_capitals", "document_languages"):
         if getattr(options, name) and not (options.split_sentences or options.markup):
             raise InputError(
@@ -292,6 +295,8 @@ def _check_options(options):
     check_reranking(options)
     if options.mbr_samples is not None:
         limit, name = options.mbr_samples, "--mbr-samples"
+    if options.model_dir is None and "beam_size" not in given_search(options):
+        limit = MAX_BEAM_SIZE  # only the exported model knows
     if options.n_best is not None and not 1 <= options.n_best <= limit:
         expected = "at least 1" if options.n_best < 1 else f"at most the {name}, {limit}"
         raise InputError(f"--n-best {options.n_best}: expected {expected}")
@@ -303,70 +308,80 @@ def _check_models(options, models: "TrainedModels") -> _Checked:
     source, target = check_translator(models, options.end_piece)
     shortlist = given_shortlist(options, (source, target))
     num_tags = 1 + models.config().num_target_tags
-    tags = find_source_tags(options, source, num_tags)
-    choice = given_choice(options, source, num_tags)
+    prepare = prepare_with(given_tags(options, source, num_tags), source.languages, num_tags)
+    choice = given_choice(options, num_tags if source.languages else 0)
     calibration = given_confidence(options, models)
-
-    def prepare(line, where):
-        if tags:
-            return add_tags(line, tags, where)
-        check_tag(line, source.languages, where, num_tags)
-        return line
-
     return _Checked(prepare, models, shortlist, choice, calibration=calibration)
 
 
-def _server_tags(options) -> _Prepare:
-    """Returns what adds tags to a source; only the server knows which ones there are."""
-    languages = [x for x in (options.target_language, options.source_language) if x is not None]
-    if not languages:
-        return lambda line, where: line
-    return lambda line, where: add_tags(line, written_tags(*languages), where)
+def _translate(options, checked: _Checked, predictor: Callable[[], Predictor]) -> Translate:
+    """Returns what translates lines."""
+    if checked.choice is not None:
+        return _load_choosing(options, checked, predictor)
+    return _line_task(options, checked.terms).translate(predictor(), row_options(options))
 
 
-def _load(options, checked: _Checked) -> Translate:
-    import_tensorflow(on_cpu=options.dtype == "int8")
-    from tf_transformer.documents.document_translator import DocumentTranslator
-    from tf_transformer.inference.finite_scores import check_scores
-    from tf_transformer.reranking.reranking_translator import make_translator
+def _line_task(options, terms: TermLines | None) -> LineTask:
+    """Returns the task that translates lines, and how."""
+    if terms is not None:
+        return terms.line_task()
+    if options.confidence is not None:
+        return LineTask(
+            "confidence", text_of, with_confidences, CONFIDENCE, needed_by="--confidence"
+        )
+    if options.n_best is not None:
+        return LineTask("nbest", text_of, n_best(options.n_best), N_BEST, needed_by="--n-best")
+    if options.split_sentences:
+        flags = {"keep_capitals": options.keep_capitals}
+        return LineTask("document", text_of, best, flags=flags, needed_by="--split-sentences")
+    return LineTask("translate", text_of, best)
 
-    translator = make_translator(
-        *given_models(options).load(options.dtype or "float32"),
-        choice=checked.choice,
-        **given_search(options),
-        end_pieces=options.end_piece,
-        num_best=options.n_best or 1,
-        shortlist=checked.shortlist,
-        xla=given_xla(options),
+
+def _load_model(options, checked: _Checked) -> "ModelPredictor":
+    # Others are searched in more steps, which XLA does not compile.
+    takes_more_steps = options.split_sentences or options.markup or checked.terms
+    xla = "off" if takes_more_steps else given_xla(options)
+    return load_model_predictor(
+        options, shortlist=checked.shortlist, calibration=checked.calibration, xla=xla
     )
 
-    def with_sentences(translator):
-        languages = given_document_languages(options)
-        return DocumentTranslator(translator, languages, keep_capitals=options.keep_capitals)
 
-    if checked.terms is not None:
-        from tf_transformer.inference.term_translator import TermTranslator
+def _given_languages(options) -> list[str]:
+    languages = (options.target_language, options.source_language)
+    return [language for language in languages if language is not None]
 
-        constrained = TermTranslator(translator)
-        if options.split_sentences:
-            constrained = with_sentences(constrained)
-        return checked.terms.translating(lambda rows, _: [constrained.translate_rows(rows)])
 
-    if checked.calibration is not None:
-        from tf_transformer.confidence.confident_translator import ConfidentTranslator
+def _load_choosing(options, checked: _Checked, predictor: Callable[[], Predictor]) -> Translate:
+    import_tensorflow(on_cpu=options.dtype == "int8")
+    from tf_transformer.inference.finite_scores import check_scores
+    from tf_transformer.reranking.predictor_candidates import find_candidates
+    from tf_transformer.reranking.reranker import Reranker
+    from tf_transformer.reranking.reranking_translator import make_translator
 
-        judged = ConfidentTranslator(translator, checked.calibration)
-        return confident(lambda rows, _: [judged.translate_rows(rows)])
+    choice, translator = checked.choice, None
+    if checked.models is None and choice is not None:
+        search = DEFAULT_SEARCH | given_search(options)
+        translator = Reranker(
+            find_candidates(predictor(), choice, search),
+            choice,
+            _given_languages(options),
+            options.n_best or 1,
+            choice.num_candidates(search["beam_size"]),
+        )
+    else:
+        translator = make_translator(
+            *given_models(options).load(options.dtype or "float32"),
+            choice=choice,
+            **given_search(options),
+            end_pieces=options.end_piece,
+            num_best=options.n_best or 1,
+            shortlist=checked.shortlist,
+            xla=given_xla(options),
+        )
 
     def translate(lines, _):
         translations = translator.translate_batch(lines)
         check_scores([best[0].score for best in translations])
         return translations
 
-    def translate_documents(lines, _):
-        return [[translation] for translation in documents.translate_batch(lines)]
-
-    if not options.split_sentences:
-        return translate
-    documents = with_sentences(translator)
-    return translate_documents
+    return translate

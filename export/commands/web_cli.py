@@ -1,17 +1,34 @@
-"""The command `web`, a web page to try translations; needs no TensorFlow."""
+"""The command `web`, a web page to try translations; with a server it needs no TensorFlow."""
 
 import argparse
+import functools
 import importlib.util
 import logging
 import sys
 
-from export.commands.options.client import add_client_options, given_client_options
 from export.commands.options.documents import add_document_languages, given_document_languages
-from tf_transformer.command_line.command_options import text
+from export.commands.options.predictors import load_model_predictor
+from tf_transformer.command_line.client_options import add_client_options, given_client_options
+from tf_transformer.command_line.command_options import (
+    add_dtype,
+    add_end_pieces,
+    add_model_dirs,
+    add_search_options,
+    check_translator,
+    given_models,
+    given_search,
+    text,
+)
 from tf_transformer.command_line.interruption import interrupted_by_signals
+from tf_transformer.command_line.predictor_options import (
+    add_exported_model,
+    check_place,
+    open_predictor,
+)
 from tf_transformer.errors import InputError
 
 _PACKAGES = ("starlette", "uvicorn", "prometheus_client")
+_SEARCH = ("beam_size", "length_penalty")
 # Fewer than for `translate`: someone waits for the answer.
 _RETRIES = 2
 
@@ -20,17 +37,19 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     """Adds the parser of `web`."""
     parser = commands.add_parser(
         "web",
-        help="serve a web page to try the translations of a server",
-        description="Serves a page on which sentences are translated by a TF Serving, with the n "
-        "best translations, alignments and search options; a JSON API; and metrics for "
-        "Prometheus. Only translation is passed on, with limits on sizes and concurrent requests. "
-        "There is no authentication.",
+        help="serve a web page to try translations",
+        description="Serves a page on which sentences are translated by a model directory, an "
+        "exported model or a TF Serving, with the n best translations, alignments and search "
+        "options; a JSON API; and metrics for Prometheus. Only translation is passed on, with "
+        "limits on sizes and concurrent requests. There is no authentication.",
     )
-    parser.add_argument(
-        "--server", type=text, required=True, metavar="HOST:PORT",
-        help="address of a TF Serving that serves an exported model",
-    )  # fmt: skip
+    source = parser.add_mutually_exclusive_group(required=True)
+    add_model_dirs(parser, source)
+    add_exported_model(source)
     add_client_options(parser)
+    add_search_options(parser)
+    add_end_pieces(parser)
+    add_dtype(parser)
     parser.add_argument(
         "--host", type=text, default="127.0.0.1", metavar="H",
         help="address to listen on; 0.0.0.0 for every network (default: %(default)s)",
@@ -62,13 +81,13 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="translate each sentence of a line on its own, by the signature `document` where the "
         "server has it (default); --no-split-sentences translates a line as one",
     )  # fmt: skip
-    add_document_languages(parser, "without `document`")
+    add_document_languages(parser, "with --model-dir, or without `document`")
     for side in ("target", "source"):
         parser.add_argument(
             f"--{side}-languages", type=text, nargs="+", default=[], metavar="L",
             help=f"{side} languages to choose from, for a multilingual model that needs their tags",
         )  # fmt: skip
-    parser.set_defaults(run=_run_web)
+    parser.set_defaults(run=_run_web, beam_size=None, length_penalty=None, dtype=None)
 
 
 def _port(value: str) -> int:
@@ -79,9 +98,9 @@ def _port(value: str) -> int:
 
 @interrupted_by_signals()
 def _run_web(options):
-    from export.client import Client
     from export.web.settings import WebSettings
 
+    _check_options(options)
     given = given_client_options(options)
     settings = WebSettings(
         model=given.get("model", WebSettings().model),
@@ -97,12 +116,24 @@ def _run_web(options):
     settings.check()
     logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
     # All sentences of a request can be sent at once, so that one deadline covers them.
-    concurrency = max(settings.max_sentences, settings.max_concurrent)
-    with Client(options.server, concurrency=concurrency, retries=_RETRIES, **given) as client:
+    client_options = {
+        "concurrency": max(settings.max_sentences, settings.max_concurrent),
+        "retries": _RETRIES,
+    }
+    load = functools.partial(load_model_predictor, options)
+    with open_predictor(options, load, **client_options) as predictor:
         _check_packages()
         from export.web.server import run_server
 
-        run_server(client, settings, options.host, options.port, options.metrics_port)
+        run_server(predictor(), settings, options.host, options.port, options.metrics_port)
+
+
+def _check_options(options):
+    """Checks that the options go with where the model is."""
+    check_place(options, ("ensemble_weights", "adapter", "end_piece", "dtype", *_SEARCH))
+    given_search(options)
+    if options.model_dir is not None:
+        check_translator(given_models(options), options.end_piece)
 
 
 def _default_hosts(host):

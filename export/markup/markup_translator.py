@@ -52,7 +52,7 @@ class MarkupTranslator:
     """Translates HTML and XML, and puts the tags back in their places.
 
         with Client("localhost:8501") as client:
-            translator = MarkupTranslator(translate_by_server(client))
+            translator = MarkupTranslator(translate_by_predictor(client))
             translator.translate("<p>The <b>red</b> house.</p>")
 
     Each sentence of a block is translated on its own. Inline elements are put back by the word
@@ -62,12 +62,13 @@ class MarkupTranslator:
     `notranslate` marks. Each tag comes back once, none inside a word; the result is well-formed.
 
     Args:
-        translate: translates plain texts, see `translate_by_model` and `translate_by_server`.
+        translate: translates plain texts, see `translate_by_predictor`.
         markup: "html", for documents and fragments, or "xml".
         attributes: names of attributes whose values are translated too, such as `alt` and `title`.
         split: splits the text of a block into parts that are translated on their own; None leaves
             it whole. The default is `sentence_splitter()`.
-        are_translatable: returns which texts to translate; the others are copied.
+        are_translatable: returns which texts to translate; the others are copied, as are those of
+            which `translate` copies all parts.
         max_bytes: the largest document to accept.
         max_depth: the deepest nesting of elements to accept.
 
@@ -122,7 +123,7 @@ class MarkupTranslator:
         translated, found = self._translated(text)
         return TranslatedDocument(
             encoding.encode(translated),
-            num_texts=len(found),
+            num_texts=sum(not x.copied for x in found),
             num_truncated=sum(x.truncated for x in found),
             num_incomplete=sum(x.incomplete for x in found),
         )
@@ -170,6 +171,7 @@ class MarkupTranslator:
         parts = self._without_copied([part for _, part in numbered])
         texts = [segment_text(x, self._split) for x in parts if isinstance(x, Segment)]
         cache.add(text.text[span.start : span.end] for text in texts for span in text.parts)
+        parts, texts = _copy_segments(parts, texts, cache)
         rows = iter(self._without_lost_atoms(parts, texts, cache))
         translated: list[list[str]] = [[] for _ in documents]
         for (number, _), part in zip(numbered, parts, strict=True):
@@ -206,6 +208,24 @@ class MarkupTranslator:
         texts = {text: found.text for text, found in cache.found.items()}
         for tag in tags:
             tag.source = with_values(tag.source, self._attributes, texts)
+
+
+def _copy_segments(
+    parts: list[str | Segment], texts: list[SegmentText], cache: "_Cache"
+) -> tuple[list[str | Segment], list[SegmentText]]:
+    """Replaces segments of which the translator copied all parts by their sources."""
+    found: list[str | Segment] = []
+    kept, rows = [], iter(texts)
+    for part in parts:
+        if isinstance(part, Segment):
+            text = next(rows)
+            sources = [text.text[span.start : span.end] for span in text.parts]
+            if sources and all(cache.found[source].copied for source in sources):
+                part = part.source
+            else:
+                kept.append(text)
+        found.append(part)
+    return found, kept
 
 
 def _remove_lost_atoms(segment: Segment, translation: str) -> bool:

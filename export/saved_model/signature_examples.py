@@ -4,16 +4,7 @@ import json
 import string
 from collections.abc import Iterable
 
-from export.saved_model.signature_names import (
-    ADAPTED,
-    CONFIDENCE,
-    DOCUMENT,
-    DOCUMENT_OPTIONS,
-    DOCUMENT_TERMS,
-    DOCUMENTS,
-    LANGUAGE,
-    TERMS,
-)
+from export.saved_model.signature_names import DOCUMENTS
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.terms.limits import SPAN_BITS
 
@@ -34,7 +25,7 @@ _TEXT_REQUESTS = """$send over REST:
 
 or from Python, over gRPC, without TensorFlow:
 
-    from export.client import Client
+    from export import Client
 
     with Client("localhost:8500", model="$model", protocol="grpc", max_batch_size=$batch) as client:
         print(client.predict({"text": ["A sentence to translate."]}))
@@ -44,7 +35,7 @@ or a whole file:
     tf-transformer translate --server localhost:8501 --input F --output G
 """
 
-_OTHER_REQUESTS = """$send with `export.client.Client`, over REST or gRPC, without TensorFlow.
+_OTHER_REQUESTS = """$send with `export.Client`, over REST or gRPC, without TensorFlow.
 $inputs http://localhost:8501/v1/models/$model/metadata
 """
 
@@ -97,32 +88,33 @@ def signature_examples(names: Iterable[str], model: str) -> str:
     """
     unset = {option.name: option.unset for option in SEARCH_OPTIONS}
     shown = set(names)
-    if DOCUMENT in shown:  # one example for the two
-        shown -= {DOCUMENT_OPTIONS}
+    if "document" in shown:  # one example for the two
+        shown -= {"document_options"}
     row = {"text": "A sentence.\nAnother one."}
     terms = {"terms": "sentence\tSatz", "protect": 1}
     examples = {
-        "align": "a web page, with its tags put back (or `--markup xml`):\n\n"
+        "markup": "a web page, with its tags put back (or `--markup xml`):\n\n"
         f"{_TRANSLATE} --markup html --input page.html --output F",
-        DOCUMENT: _DOCUMENTS + "):\n\n" + _curl(DOCUMENT, row, model),
-        DOCUMENT_OPTIONS: f"{_DOCUMENTS}; `keep_capitals`\nleaves capitals):\n\n"
-        + _curl(DOCUMENT_OPTIONS, row | {"keep_capitals": False} | unset, model),
-        DOCUMENT_TERMS: "lines of several sentences, with terms:\n\n"
+        "document": _DOCUMENTS + "):\n\n" + _curl("document", row, model),
+        "document_options": f"{_DOCUMENTS}; `keep_capitals`\nleaves capitals):\n\n"
+        + _curl("document_options", row | {"keep_capitals": False} | unset, model),
+        "document_terms": "lines of several sentences, with terms:\n\n"
         f"{_TRANSLATE} --split-sentences --terms glossary.tsv --input F --output G\n\n"
         "or documents, with a glossary for each:\n\n"
-        + _curl(DOCUMENT_TERMS, row | {**terms, "keep_capitals": False} | unset, model),
-        TERMS: "with terms that must appear (a line of `glossary.tsv`: phrase, tab, its "
+        + _curl("document_terms", row | {**terms, "keep_capitals": False} | unset, model),
+        "terms": "with terms that must appear (a line of `glossary.tsv`: phrase, tab, its "
         "translation),\nand web addresses copied:\n\n"
         f"{_TRANSLATE} --terms glossary.tsv --protect urls --input F --output G\n\n"
         "or as a request, whose `protect` is the sum of "
         + ", ".join(f"{bit} ({kind})" for kind, bit in SPAN_BITS.items())
         + ":\n\n"
-        + _curl(TERMS, {"text": _SENTENCE} | terms | unset, model),
-        ADAPTED: "with the adapter of a row (`model.json` has the names; any other means the model "
-        "itself):\n\n" + _curl(ADAPTED, {"text": _SENTENCE, "adapter": "NAME"} | unset, model),
-        CONFIDENCE: "with a confidence for each word:\n\n"
-        + _curl(CONFIDENCE, {"text": _SENTENCE} | unset, model),
-        LANGUAGE: "the language of a text:\n\n" + _curl(LANGUAGE, {"text": _SENTENCE}, model),
+        + _curl("terms", {"text": _SENTENCE} | terms | unset, model),
+        "adapted": "with the adapter of a row (`model.json` has the names; any other means the "
+        "model itself):\n\n"
+        + _curl("adapted", {"text": _SENTENCE, "adapter": "NAME"} | unset, model),
+        "confidence": "with a confidence for each word:\n\n"
+        + _curl("confidence", {"text": _SENTENCE} | unset, model),
+        "language": "the language of a text:\n\n" + _curl("language", {"text": _SENTENCE}, model),
     }
     return "".join(f"\nor {text}\n" for name, text in examples.items() if name in shown)
 

@@ -1,31 +1,24 @@
-"""Names of the exported signatures; needs no TensorFlow."""
+"""Which signatures are exported, by their names; needs no TensorFlow."""
 
 from collections.abc import Collection
 
 from tf_transformer.errors import InputError
 from tf_transformer.known_names import nearest
+from tf_transformer.tasks.table import TASK_OF, TASKS
 
-SIGNATURES = (
-    *("serving_default", "translate_options", "nbest", "nbest_options", "align", "align_options"),
-    *("complete", "complete_options", "tokens", "tokens_options", "score", "sample"),
+SIGNATURES = tuple(
+    name
+    for task in TASKS.values()
+    if not (task.is_optional or task.needs)
+    for name in task.signatures
 )
-# Exported only if they are named.
-DOCUMENT, DOCUMENT_OPTIONS, TERMS = "document", "document_options", "terms"
-DOCUMENT_TERMS = "document_terms"
-DOCUMENTS = (DOCUMENT, DOCUMENT_OPTIONS, DOCUMENT_TERMS)
-OPTIONAL = (*DOCUMENTS, TERMS)
-# Only of models with several adapters.
-ADAPTED = "adapted"
-# Only with a calibration of confidences.
-CONFIDENCE = "confidence"
-# Only with a classifier of languages.
-LANGUAGE = "language"
-# What these signatures need.
-_NEEDED_FILES = {
-    ADAPTED: "--adapters NAME=F, files of `train --lora`",
-    CONFIDENCE: "--confidence F, a file of `train-confidence`",
-    LANGUAGE: "--language-id F, a file of `train-language-id`",
-}
+"""Those of every model that are exported without a choice."""
+
+OPTIONAL = tuple(name for task in TASKS.values() for name in task.optional_signatures)
+"""Those that are exported only if they are named."""
+
+DOCUMENTS = tuple(name for name in OPTIONAL if name.startswith("document"))
+
 # Stands for all that are exported without a choice.
 ALL = "all"
 
@@ -43,8 +36,8 @@ def expand_signatures(names: Collection[str], added: Collection[str] = ()) -> li
     default = (*SIGNATURES, *added)
     known = (ALL, *default, *OPTIONAL)
     for name in names:
-        if name in _NEEDED_FILES and name not in known:
-            raise InputError(f"The signature {name!r} needs {_NEEDED_FILES[name]}.")
+        if name in TASK_OF and name not in known:
+            raise InputError(f"The signature {name!r} needs {TASK_OF[name].needed_option}.")
         if name not in known:
             raise InputError(
                 f"Unknown signature. Expected one of {', '.join(known)}. Received: {name!r}"

@@ -19,6 +19,7 @@ from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTI
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
+from tf_transformer.tasks.table import TASKS
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +39,9 @@ _ODD_STRINGS = (
 # as the longest, so the very long text is sent alone.
 _BATCH_STARTS = (0, 6, 7, 15)
 
-_FLOATS_AS_TEXT = ("soft_alignment", "sentence_scores", "word_confidences")
+_NUMBERS_AS_TEXT = {
+    output.name for task in TASKS.values() for output in task.outputs if output.is_numbers
+}
 
 Inputs = dict[str, np.ndarray]
 
@@ -147,6 +150,7 @@ def _sample_inputs(specs, texts, lengths, adapter_names=()):
         "protect": rows % 16,
         "prefix": np.where(rows % 3 == 0, strings[-1], np.array(b"", object)),
         "keep_capitals": rows % 2 == 0,
+        "is_english": rows % 4 < 2,
     }
     for option in (*SEARCH_OPTIONS, *SAMPLING_OPTIONS):
         choices[option.name] = np.resize(option.samples, len(texts))
@@ -212,7 +216,7 @@ def _compare(signature, output, first_row, actual, expected):
     actual = np.array(actual, expected.dtype).reshape(expected.shape)
     if expected.dtype.kind == "f":
         same = np.isclose(actual, expected, rtol=1e-4, atol=1e-4) | (actual == expected)
-    elif output in _FLOATS_AS_TEXT:
+    elif output in _NUMBERS_AS_TEXT:
         same = np.array([_are_close(*pair) for pair in zip(actual, expected, strict=True)])
     else:
         same = actual == expected

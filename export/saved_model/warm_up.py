@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from export.client.messages import data_type_name, make_tensor
-from export.client.serving_pb2 import PredictionLog
 from tf_transformer.errors import InputError
+from tf_transformer.predictors.client.messages import data_type_name, make_tensor
+from tf_transformer.predictors.client.serving_pb2 import PredictionLog
 
 # The first request of a signature is slow, whatever its number of rows.
 _ONE_ROW = (1,)

@@ -10,16 +10,10 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-import tensorflow as tf
-
 from export.lines.line_results import ProcessLines, write_results
-from export.synthesis.source_tags import tagged_lines
 from export.synthesis.synthetic_folder import INCOMPLETE, begun, check_part, write_pairs
-from tf_transformer.decoding.sampling import SamplingOptions
-from tf_transformer.inference.finite_scores import check_scores
-from tf_transformer.inference.sampler import sample_translations
-from tf_transformer.inference.translator import Translator
-from tf_transformer.storage.trained_models import TrainedModels
+from export.synthesis.teacher import Teacher
+from tf_transformer.predictors.answers import answer
 from tf_transformer.text.text_file import TextFile
 
 _PART_NAME = "back.source"
@@ -27,7 +21,7 @@ _PART_NAME = "back.source"
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """How sources are sampled, see `SamplingOptions`.
+    """How sources are sampled, see the options of the task `sample`.
 
     Args:
         seed: seed of all samples; each line draws from it and its number.
@@ -45,32 +39,30 @@ class BackTranslation:
     """What is translated back, and how.
 
     Args:
-        models: the model, or the models of an ensemble, from the target to the source.
+        teacher: the model from the target to the source.
         text: text of the target language.
         search: the options of the beam search.
         sampling: how to sample instead of searching, or None.
         tag: put before each source, with a space; "" for none.
-        languages: language tags to put before what the model reads, see `find_tags`; "" for none.
         dtype: see `load_for_decoding`.
     """
 
-    models: TrainedModels
+    teacher: Teacher
     text: TextFile
     search: dict[str, Any]
     sampling: Sampling | None = None
     tag: str = "<bt>"
     dtype: str = "float32"
-    languages: str = ""
 
     def request(self, text_digest: str) -> dict[str, Any]:
         """Returns what the result depends on, as JSON values."""
         how = dataclasses.asdict(self.sampling) if self.sampling else self.search
         return {
-            "weights_digest_blake2b": self.models.digest(),
+            **self.teacher.model,
             "text_digest_blake2b": text_digest,
             "tag": self.tag,
             "dtype": self.dtype,
-            **({"languages": self.languages} if self.languages else {}),
+            **({"languages": self.teacher.tags} if self.teacher.tags else {}),
             **how,
         }
 
@@ -113,43 +105,21 @@ def back_translate(
 
 
 def _load(back_translation: BackTranslation) -> ProcessLines:
-    loaded = back_translation.models.load(back_translation.dtype)
-    translator = Translator(*loaded, **back_translation.search)
-    sampling = back_translation.sampling
+    teacher, sampling = back_translation.teacher, back_translation.sampling
+    predictor = teacher.load()
 
-    def tagged(lines, numbers):
-        tags = back_translation.languages
-        return tagged_lines(translator, lines, numbers, back_translation.text, tags)
+    def translate(lines, numbers):
+        inputs: dict[str, list] = {"text": teacher.sources(lines, numbers, back_translation.text)}
+        task, options, needed_by = "translate", teacher.options, ""
+        if sampling is not None:
+            task, needed_by = "sample", "--sample"
+            options = {"temperature": sampling.temperature, "top_k": sampling.top_k}
+            # Equal lines draw differently, and a resumed run draws the same.
+            inputs["seed"] = [(sampling.seed << 40) + number for number in numbers]
+        found: list[str] = []
+        for batch in answer(predictor, task, inputs, options, numbers, needed_by=needed_by):
+            rows = zip(batch["translation"], batch["truncated"], strict=True)
+            found += ["" if truncated else text for text, truncated in rows]
+        return found
 
-    def search(lines, numbers):
-        found = [best[0] for best in translator.translate_batch(tagged(lines, numbers))]
-        check_scores([best.score for best in found])
-        return ["" if best.truncated else best.text for best in found]
-
-    if sampling is None:
-        return search
-
-    @tf.function(
-        input_signature=[tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)],
-        autograph=False,
-    )
-    def draw(lines, seeds):
-        rows = tf.shape(lines)[0]
-        options = SamplingOptions(
-            temperature=tf.fill([rows], sampling.temperature),
-            top_k=tf.fill([rows], sampling.top_k) if sampling.top_k else None,
-            top_p=None,
-            seed=seeds,
-            max_length=tf.zeros([rows], tf.int32),
-        )
-        found = sample_translations(translator, lines, options)
-        return tf.where(found.truncated, "", found.text), found.log_probs
-
-    def sample(lines, numbers):
-        # Equal lines draw differently, and a resumed run draws the same.
-        seeds = [(sampling.seed << 40) + number for number in numbers]
-        texts, log_probs = draw(tf.constant(tagged(lines, numbers)), tf.constant(seeds, tf.int64))
-        check_scores(log_probs.numpy().tolist())
-        return [text.decode() for text in texts.numpy()]
-
-    return sample
+    return translate

@@ -12,32 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from export.lines.line_results import ProcessLines, write_results
-from export.synthesis.source_tags import tagged_lines
+from export.lines.line_tasks import N_BEST, LineTask, best, n_best, text_of
 from export.synthesis.synthetic_folder import INCOMPLETE, begun, check_part, write_pairs
-from tf_transformer.inference.finite_scores import check_scores
-from tf_transformer.inference.translator import Translator
-from tf_transformer.storage.trained_models import TrainedModels
+from export.synthesis.teacher import Teacher
 from tf_transformer.text.text_file import TextFile
-
-
-@dataclasses.dataclass(frozen=True)
-class Teacher:
-    """A model, or an ensemble, that translates one side of a corpus.
-
-    Args:
-        models: the model, or the models of the ensemble.
-        is_reverse: whether it translates the target into the source.
-        tags: language tags to put before what it reads, see `find_tags`; "" for none.
-    """
-
-    models: TrainedModels
-    is_reverse: bool = False
-    tags: str = ""
-
-    def facts(self) -> dict[str, Any]:
-        """Returns what the translations depend on, as JSON values."""
-        facts = {"weights_digest_blake2b": self.models.digest(), "reverse": self.is_reverse}
-        return facts | ({"tags": self.tags} if self.tags else {})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,26 +103,22 @@ def _loader(
 
     def load():
         choose = _chooser(distillation.keep, distillation.tokenizer)
-        options = dict(distillation.search)
+        task = LineTask("translate", text_of, best)
         if choose:
-            options["num_best"] = options["beam_size"]
-        translator = Translator(*teacher.models.load(distillation.dtype), **options)
+            number, needed_by = distillation.search["beam_size"], f"--keep {distillation.keep}"
+            results = n_best(number, "--beam-size")
+            task = LineTask("nbest", text_of, results, N_BEST, needed_by=needed_by)
+        translate_lines = task.translate(teacher.load(), teacher.options)
         reference_lines = enumerate(references.lines(), 1)
 
         def translate(lines, numbers):
-            tagged = tagged_lines(translator, lines, numbers, sources, teacher.tags)
-            found = translator.translate_batch(tagged)
-            check_scores([best[0].score for best in found])
+            tagged = teacher.sources(lines, numbers, sources)
+            found = [list(translations) for translations in translate_lines(tagged, numbers)]
+            texts = [translations[0][0] for translations in found]
             if choose:
-                texts = [
-                    choose([translation.text for translation in translations], reference)
-                    for translations, reference in zip(
-                        found, _lines_at(reference_lines, numbers), strict=True
-                    )
-                ]
-            else:
-                texts = [best[0].text for best in found]
-            is_whole = [not best[0].truncated for best in found]
+                pairs = zip(found, _lines_at(reference_lines, numbers), strict=True)
+                texts = [choose([x[0] for x in those], reference) for those, reference in pairs]
+            is_whole = [not translations[0][2] for translations in found]
             return [text if whole else "" for text, whole in zip(texts, is_whole, strict=True)]
 
         return translate

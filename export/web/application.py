@@ -17,8 +17,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from export.client import Client
-from export.client.daemon_threads import start_in_thread
 from export.web.metrics import WebMetrics
 from export.web.offered import Offered
 from export.web.refusals import HANDLERS, Refusal, refusal_of
@@ -28,13 +26,15 @@ from export.web.settings import WebSettings
 from export.web.translation import translate
 from export.web.translation_request import TranslationRequest, largest_value, parse_request
 from tf_transformer.errors import InputError
+from tf_transformer.predictors.client.daemon_threads import start_in_thread
+from tf_transformer.predictors.predictor import Predictor
 
 _PAGE = pathlib.Path(__file__).parent / "page"
 _BODY_SECONDS = 10.0  # in which the body of a request has to arrive
 
 
 def create_application(
-    client: Client, settings: WebSettings, metrics: WebMetrics, *, shows_metrics: bool = True
+    predictor: Predictor, settings: WebSettings, metrics: WebMetrics, *, shows_metrics: bool = True
 ) -> ASGIApp:
     """Returns the application.
 
@@ -42,13 +42,13 @@ def create_application(
     which does not ask the server; and `/metrics`.
 
     Args:
-        client: the client of the server. Its `concurrency` should be at least
-            `settings.max_sentences`, so that one deadline covers a request.
+        predictor: what computes the model's tasks. The `concurrency` of a client should be at
+            least `settings.max_sentences`, so that one deadline covers a request.
         settings: limits and languages.
         metrics: the metrics to update.
         shows_metrics: whether the application has the path `/metrics`.
     """
-    api = _Api(client, settings, metrics)
+    api = _Api(predictor, settings, metrics)
     routes = [
         Route("/api/model", api.describe_model),
         Route("/api/translate", api.translate, methods=["POST"]),
@@ -68,11 +68,11 @@ async def _health(request: Request) -> Response:
 
 
 class _Api:
-    def __init__(self, client: Client, settings: WebSettings, metrics: WebMetrics):
-        self._client = client
+    def __init__(self, predictor: Predictor, settings: WebSettings, metrics: WebMetrics):
+        self._predictor = predictor
         self._settings = settings
         self._metrics = metrics
-        self._served_model = ServedModel(client)
+        self._served_model = ServedModel(predictor)
         self._num_in_flight = 0
 
     async def show_metrics(self, request: Request) -> Response:
@@ -171,7 +171,7 @@ class _Api:
     def _translate(self, offered: Offered, request: TranslationRequest) -> bytes:
         """Returns the body of the response; runs in a thread, since both parts take time."""
         start = time.perf_counter()
-        results = translate(self._client, offered, request)
+        results = translate(self._predictor, offered, request)
         answer = {"translations": results, "seconds": time.perf_counter() - start}
         metrics = self._metrics
         metrics.sentences.inc(len(request.sentences))

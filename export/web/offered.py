@@ -1,60 +1,20 @@
-"""What the web page can offer, found in the signatures of the served model."""
+"""What the web page can offer, found in the signatures of the model."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from export.client.signature import Signature, TensorSpec
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS, RowOption
+from tf_transformer.predictors.answers import form_fault
+from tf_transformer.predictors.signature import Signature
+from tf_transformer.tasks.table import TASKS
 
-# Task -> the signature with default options, if there is such a one, and the one with options.
-_SIGNATURES = {
-    "translate": ("serving_default", "translate_options"),
-    "document": ("document", "document_options"),
-    "nbest": ("nbest", "nbest_options"),
-    "align": ("align", "align_options"),
-    "confidence": (None, "confidence"),
-}
-_TRANSLATION = {
-    "translation": ("DT_STRING", 1),
-    "score": ("DT_FLOAT", 1),
-    "truncated": ("DT_BOOL", 1),
-}
-# Task -> data types and ranks of the outputs that the page uses.
-_OUTPUTS = {
-    "translate": _TRANSLATION,
-    "document": _TRANSLATION,
-    "nbest": {
-        "translations": ("DT_STRING", 2),
-        "scores": ("DT_FLOAT", 2),
-        "num_tokens": ("DT_INT32", 2),
-        "truncated": ("DT_BOOL", 1),
-    },
-    "align": {
-        "translation": ("DT_STRING", 1),
-        "score": ("DT_FLOAT", 1),
-        "source_pieces": ("DT_STRING", 1),
-        "target_pieces": ("DT_STRING", 1),
-        "hard_alignment": ("DT_STRING", 1),
-        "soft_alignment": ("DT_STRING", 1),
-        "truncated": ("DT_BOOL", 1),
-    },
-    "confidence": {
-        "translation": ("DT_STRING", 1),
-        "score": ("DT_FLOAT", 1),
-        "words": ("DT_STRING", 1),
-        "word_confidences": ("DT_STRING", 1),
-        "confidence": ("DT_FLOAT", 1),
-        "truncated": ("DT_BOOL", 1),
-    },
-}
-# An input of `document_options`, which the page does not set.
-KEEP_CAPITALS = "keep_capitals"
-_OPTIONS = {option.name: option for option in SEARCH_OPTIONS}
-_DATA_TYPES = {"int32": "DT_INT32", "float32": "DT_FLOAT"}
+_TASKS = ("translate", "document", "nbest", "align", "confidence")
+# The outputs of tasks that the page uses, where these are not all.
+_USED = {"document": ("translation", "score", "truncated")}
 
 
 class Offered(NamedTuple):
-    """What a served model can do for the page.
+    """What a model can do for the page.
 
     Attributes:
         plain: tasks (`translate`, `document`, `nbest`, `align`, `confidence`) with default options,
@@ -74,22 +34,27 @@ class Offered(NamedTuple):
         return task in self.plain or task in self.with_options
 
 
+def used_outputs(task: str) -> tuple[str, ...]:
+    """Returns the outputs of a task that the page uses."""
+    return _USED.get(task) or tuple(output.name for output in TASKS[task].outputs)
+
+
 def find_offered(signatures: Mapping[str, Signature]) -> Offered:
     """Returns what the page can offer.
 
-    Signatures with other inputs or outputs than those of an export are ignored: the server is not
+    Signatures with other inputs or outputs than those of an export are ignored: a server is not
     trusted, or serves a model of another kind.
 
     Args:
         signatures: the model's signatures by name.
     """
-    plain, with_options = {}, {}
-    for task, (name, name_with_options) in _SIGNATURES.items():
-        if name and name in signatures and _is_valid(signatures[name], task, set()):
-            plain[task] = name
-        found = signatures.get(name_with_options)
-        if found and _is_valid(found, task, _OPTIONS.keys() & found.inputs.keys()):
-            with_options[task] = name_with_options
+    plain: dict[str, str] = {}
+    with_options: dict[str, str] = {}
+    for name in _TASKS:
+        task = TASKS[name]
+        for offered, signature in ((plain, task.plain), (with_options, task.with_options)):
+            if signature and signature in signatures and _is_valid(signatures, signature, name):
+                offered[name] = signature
     inputs = [signatures[name].inputs for name in with_options.values()]
     options = tuple(
         option
@@ -99,16 +64,11 @@ def find_offered(signatures: Mapping[str, Signature]) -> Offered:
     return Offered(plain, with_options, options, _num_best(signatures, plain, with_options))
 
 
-def _is_valid(signature: Signature, task: str, options: set[str]) -> bool:
-    expected = {"text": "DT_STRING"}
-    expected |= {name: _DATA_TYPES[_OPTIONS[name].dtype] for name in options}
-    if task == "document" and KEEP_CAPITALS in signature.inputs:
-        expected[KEEP_CAPITALS] = "DT_BOOL"
-    inputs = {name: TensorSpec(data_type, (None,)) for name, data_type in expected.items()}
-    outputs = {
-        name: (spec.data_type, len(spec.shape or ())) for name, spec in signature.outputs.items()
-    }
-    return signature.inputs == inputs and _OUTPUTS[task].items() <= outputs.items()
+def _is_valid(signatures: Mapping[str, Signature], name: str, task: str) -> bool:
+    found = signatures[name]
+    needed = {own.name for own in TASKS[task].inputs}
+    is_whole = needed <= found.inputs.keys() and not form_fault(name, found, used_outputs(task))
+    return is_whole and all(spec.shape == (None,) for spec in found.inputs.values())
 
 
 def _num_best(signatures, *tasks):

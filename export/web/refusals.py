@@ -8,8 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from export.client.failures import OverloadError
 from tf_transformer.errors import InputError
+from tf_transformer.predictors.client.failures import OverloadError
 from tf_transformer.printable import printable
 
 RETRY_SECONDS = 5  # what `Retry-After` asks for

@@ -3,9 +3,9 @@
 import asyncio
 import time
 
-from export.client import Client
-from export.client.daemon_threads import start_in_thread
 from export.web.offered import Offered, find_offered
+from tf_transformer.predictors.client.daemon_threads import start_in_thread
+from tf_transformer.predictors.predictor import Predictor
 
 # Seconds for which an answer, or that there is none, holds. A server may load another version of
 # the model at any time, and everyone who opens the page asks.
@@ -17,11 +17,11 @@ class ServedModel:
     """Reads the signatures of the served model, with one request at a time.
 
     Args:
-        client: the client of the server.
+        predictor: what computes the model's tasks.
     """
 
-    def __init__(self, client: Client):
-        self._client = client
+    def __init__(self, predictor: Predictor):
+        self._predictor = predictor
         self._lock = asyncio.Lock()
         self._found: Offered | Exception = LookupError("the server has not been asked")
         self._expires = 0.0
@@ -51,4 +51,4 @@ class ServedModel:
         return self._found
 
     def _ask(self):
-        return find_offered(self._client.refresh_signatures())
+        return find_offered(self._predictor.refresh_signatures())

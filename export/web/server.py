@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import uvicorn
 from prometheus_client import start_http_server
 
-from export.client import Client
 from export.web.application import create_application
 from export.web.metrics import WebMetrics
 from export.web.settings import WebSettings
+from tf_transformer.predictors.predictor import Predictor
 
 # Connections that are open, idle ones included. More get status 503 at once.
 _MAX_CONNECTIONS = 256
@@ -19,12 +19,12 @@ _STOP_SECONDS = 5  # for requests in progress, after a signal
 
 
 def run_server(
-    client: Client, settings: WebSettings, host: str, port: int, metrics_port: int | None
+    predictor: Predictor, settings: WebSettings, host: str, port: int, metrics_port: int | None
 ) -> None:
     """Serves the page until a signal arrives, which is then raised again.
 
     Args:
-        client: the client of TF Serving.
+        predictor: what computes the model's tasks.
         settings: limits and languages.
         host: name or address of the interface to listen on.
         port: port of the page; 0 for any free one.
@@ -34,7 +34,9 @@ def run_server(
         OSError: a port is in use, or the address is not of this machine.
     """
     metrics = WebMetrics(settings.max_concurrent)
-    application = create_application(client, settings, metrics, shows_metrics=metrics_port is None)
+    application = create_application(
+        predictor, settings, metrics, shows_metrics=metrics_port is None
+    )
     with _listening(host, port) as listener, contextlib.ExitStack() as stack:
         if metrics_port is not None:
             server, _ = start_http_server(metrics_port, host, metrics.registry)

@@ -1,28 +1,29 @@
-"""Translates the sentences of a request with a server, and checks what the server sends."""
+"""Translates the sentences of a request, and checks what a server sends."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from export.client import Client
 from export.web.alignment import parse_alignment
 from export.web.confidence import parse_confidence
-from export.web.offered import KEEP_CAPITALS, Offered
+from export.web.offered import Offered, used_outputs
 from export.web.translation_request import TranslationRequest, tasks_of
 from tf_transformer.documents.sentence_splitter import space_between
+from tf_transformer.predictors.answers import answer
+from tf_transformer.predictors.predictor import Predictor
 
 # Entries of the n best that the search did not fill have the score -1e9.
 _LEAST_SCORE = -1e8
 
 
 def translate(
-    client: Client, offered: Offered, request: TranslationRequest
+    predictor: Predictor, offered: Offered, request: TranslationRequest
 ) -> list[dict[str, Any] | None]:
     """Translates the lines of a request.
 
     Args:
-        client: the client of the server.
-        offered: what the served model can do.
+        predictor: what computes the tasks.
+        offered: what the model can do.
         request: a valid request.
 
     Returns:
@@ -43,22 +44,18 @@ def translate(
     if tasks == ["document"]:
         lines = [["".join(line)] if line else [] for line in lines]
     texts = [request.tags + sentence.strip() for line in lines for sentence in line]
-    outputs: dict[str, Mapping[str, list]] = {}
-    for task in tasks:
-        if request.options:
-            signature = offered.with_options[task]
-        else:
-            signature = offered.plain.get(task) or offered.with_options[task]
-        inputs: dict[str, list] = {"text": texts}
-        if signature == offered.with_options.get(task):
-            for option in offered.options:
-                value = request.options.get(option.name, option.unset)
-                inputs[option.name] = [value] * len(texts)
-            if task == "document":
-                inputs[KEEP_CAPITALS] = [False] * len(texts)
-        outputs[task] = client.predict(inputs, signature)
+    outputs = {task: _predict(predictor, task, texts, request.options) for task in tasks}
     results = iter([_result(outputs, row, request) for row in range(len(texts))])
     return [_join(line, [next(results) for _ in line]) for line in lines]
+
+
+def _predict(predictor, task, texts, options) -> dict[str, list]:
+    """Returns the outputs of a task for all texts."""
+    columns: dict[str, list] = {name: [] for name in used_outputs(task)}
+    for batch in answer(predictor, task, {"text": texts}, options, outputs=used_outputs(task)):
+        for name, column in columns.items():
+            column += batch[name]
+    return columns
 
 
 def _join(line: list[str], results: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """Synthetic parallel text: what `distill` and `back-translate` write, and resuming them."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -11,10 +12,10 @@ import pytest
 from sacrebleu.metrics import CHRF
 
 from export.synthesis import distillation
-from export.synthesis.distillation import Distillation, Teacher
+from export.synthesis.distillation import Distillation
+from export.synthesis.teacher import Teacher
 from tf_transformer import Translator
 from tf_transformer.__main__ import main
-from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.text_file import TextFile
 
 
@@ -263,18 +264,18 @@ def _pair(files):
     return ["--source", str(files["en"]), "--target", str(files["de"])]
 
 
-@pytest.mark.slow
-def test_requests_tell_teachers_and_options_apart(files, talkative, trained):
+def test_requests_tell_teachers_and_options_apart(files):
     def request(*teachers, **changes):
         sides = TextFile(files["en"]), TextFile(files["de"])
         return Distillation(teachers, *sides, {"beam_size": 4}, **changes).request("digest")
 
-    one, other = (Teacher(TrainedModels((path,))) for path in (talkative, trained))
+    one, other = (Teacher(None, {"weights": name}) for name in ("one", "other"))
     requests = [
         request(one),
         request(other),
         request(one, other),
-        request(Teacher(one.models, is_reverse=True)),
+        request(dataclasses.replace(one, is_reverse=True)),
+        request(dataclasses.replace(one, tags="<2de> ")),
         request(one, keep="bleu"),
         request(one, keep="bleu", tokenizer="zh"),
         request(one, has_originals=False),

@@ -10,7 +10,6 @@ from tf_transformer.errors import InputError
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.reranking.settings import Choice, NoisyChannel
-    from tf_transformer.text.vocabulary import Vocabulary
 
 _MAX_SAMPLES = 1000
 _MAX_TEMPERATURE = 100.0
@@ -137,17 +136,14 @@ def _check_ranges(options):
             raise InputError(f"{_option(name)} {value:g}: expected {least:g} to {largest:g}")
 
 
-def given_choice(
-    options: argparse.Namespace, source: "Vocabulary", num_tags: int
-) -> "Choice | None":
+def given_choice(options: argparse.Namespace, num_tags: int) -> "Choice | None":
     """Returns how to choose among candidates, after checks of the models without TensorFlow.
 
     Call `check_reranking` before.
 
     Args:
         options: the parsed command line.
-        source: vocabulary of the sources to translate.
-        num_tags: number of tags that a source needs, if the vocabulary has languages.
+        num_tags: number of tags that a source has.
 
     Returns:
         How to choose; None for the translations of the search.
@@ -158,7 +154,7 @@ def given_choice(
     from tf_transformer.reranking.settings import MinimumBayesRisk
 
     if options.mbr is None:
-        return _given_channel(options, num_tags if source.languages else 0)
+        return _given_channel(options, num_tags)
     epsilon = options.mbr_epsilon
     if epsilon is None and options.mbr_top_p is not None:
         epsilon = 0.0

@@ -88,7 +88,7 @@ def find_capitals(text: tf.Tensor, is_wanted: tf.Tensor) -> Capitals:
 
 
 def sentence_case(
-    text: tf.Tensor, capitals: Capitals, tokenizer: Tokenizer, is_english: bool = False
+    text: tf.Tensor, capitals: Capitals, tokenizer: Tokenizer, is_english: bool | tf.Tensor = False
 ) -> tf.Tensor:
     """Writes sentences and spans in sentence case.
 
@@ -100,7 +100,7 @@ def sentence_case(
         text: `(batch,)` strings.
         capitals: those of the sentences.
         tokenizer: the tokenizer of the model.
-        is_english: whether the word "i" is written as "I".
+        is_english: whether the word "i" is written as "I", for all or `(batch,)` bool.
 
     Returns:
         `(batch,)` strings; white space within sentences that change may change, too.
@@ -109,6 +109,8 @@ def sentence_case(
     whole = capitals.is_upper | capitals.is_title
     changes = tf.gather(whole, words.value_rowids()) | capitals.in_span.flat_values
     indices = tf.where(changes)
+    if tf.is_tensor(is_english):
+        is_english = tf.gather(is_english, tf.gather_nd(words.value_rowids(), indices))
     usual = _usual_case(tf.gather_nd(words.flat_values, indices), tokenizer, is_english)
     changed = tf.tensor_scatter_nd_update(words.flat_values, indices, usual)
     changed = tf.strings.reduce_join(words.with_flat_values(changed), axis=1, separator=" ")
@@ -143,12 +145,13 @@ def _spans(is_upper: tf.RaggedTensor, is_long: tf.RaggedTensor) -> tf.Tensor:
     return upper & (tf.gather(num_long, runs) >= 2)
 
 
-def _usual_case(words: tf.Tensor, tokenizer: Tokenizer, is_english: bool) -> tf.Tensor:
+def _usual_case(words: tf.Tensor, tokenizer: Tokenizer, is_english) -> tf.Tensor:
     """Returns the form of words that takes the fewest pieces, `(words,)` strings."""
     lower = tf.strings.lower(words, encoding="utf-8")
     forms = [lower, _with_capital(lower), words]
-    if is_english:
-        forms[0] = tf.strings.regex_replace(lower, r"^([^\pL]*)i([^\pL].*)?$", r"\1I\2")
+    if is_english is not False:
+        english = tf.strings.regex_replace(lower, r"^([^\pL]*)i([^\pL].*)?$", r"\1I\2")
+        forms[0] = tf.where(is_english, english, lower)
     costs = []
     for form in forms:
         ids = tokenizer.tokenize(form)

@@ -8,8 +8,6 @@ import tensorflow as tf
 from tf_transformer.argument_types import is_whole
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.documents.abbreviations import LANGUAGES, check_languages
-from tf_transformer.documents.capital_spans import restore_spans
-from tf_transformer.documents.capitals import restore_capitals
 from tf_transformer.documents.joining import (
     join_chosen,
     join_sentences,
@@ -20,7 +18,9 @@ from tf_transformer.documents.sentence_boundaries import Sentences, split_senten
 from tf_transformer.documents.source_sentences import (
     Phrases,
     SourceSentences,
+    restore_sentences,
     source_sentences,
+    split_tags,
 )
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
@@ -28,7 +28,6 @@ from tf_transformer.inference.term_translator import TermTranslations, TermTrans
 from tf_transformer.inference.translator import Translation, Translator
 from tf_transformer.known_names import name_options_of_load
 from tf_transformer.printable import shown
-from tf_transformer.text.language_tags import language_tag
 from tf_transformer.text.texts import list_of_texts
 
 MAX_SENTENCES, MAX_CHARACTERS = 1000, 200_000
@@ -121,7 +120,6 @@ class DocumentTranslator(tf.Module):
         self._max_sentences = max_sentences
         self._max_characters = max_characters
         self._keep_capitals = keep_capitals
-        self._tags = _tags_pattern(self.translator)
         strings, numbers = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
         self._function = tf.function(
             self.translate_in_graph, input_signature=[strings], autograph=False
@@ -213,7 +211,7 @@ class DocumentTranslator(tf.Module):
             documents, "UTF-8", "UTF-8", replace_control_characters=False
         )
         given = tf.strings.substr(documents, 0, self._max_characters, unit="UTF8_CHAR")
-        tags, bodies = self._split_tags(given)
+        tags, bodies = split_tags(self.translator, given)
         sentences = split_sentences(bodies, self._languages)
         kept = Sentences(*(part[:, : self._max_sentences] for part in sentences))
         rows = kept.text.value_rowids()
@@ -259,9 +257,8 @@ class DocumentTranslator(tf.Module):
         """Returns the translations of sentences, as `TermTranslations`."""
         source = tf.where(sources.is_translated, tf.strings.join([tags, sources.text]), "")
         found = self._translate_sources(source, sources, options)
-        text = restore_capitals(found.text, sources.capitals)
-        text = restore_spans(self.translator, source, text, sources.capitals.in_span)
-        return found._replace(text=tf.where(sources.is_translated, text, sentences))
+        text = restore_sentences(self.translator, source, found.text, sentences, sources)
+        return found._replace(text=text)
 
     def _translate_sources(self, source, sources, options):
         if sources.terms is None:
@@ -271,23 +268,4 @@ class DocumentTranslator(tf.Module):
             return TermTranslations(text, scores, found.truncated, none, none, zero)
         if self._constrained is None:
             raise InputError("`phrases` need a `TermTranslator`. Received: a `Translator`")
-        if options is None:
-            options = TranslationOptions.defaults(tf.size(source))
         return self._constrained.translate_in_graph(source, sources.terms, sources.protect, options)
-
-    def _split_tags(self, documents):
-        """Returns the language tags at the start of documents, and the rest."""
-        if not self._tags:
-            return tf.zeros_like(documents), documents
-        bodies = tf.strings.regex_replace(documents, self._tags, "", replace_global=False)
-        lengths = tf.strings.length(documents) - tf.strings.length(bodies)
-        return tf.strings.substr(documents, tf.zeros_like(lengths), lengths), bodies
-
-
-def _tags_pattern(translator: Translator) -> str:
-    """Returns a pattern of the tags that a source of the translator starts with, "" if none."""
-    languages = translator.source_tokenizer.languages
-    if not languages:
-        return ""
-    tags = "|".join(map(language_tag, languages))
-    return rf"\A(?: *(?:{tags}) *){{1,{1 + translator.model.config.num_target_tags}}}"

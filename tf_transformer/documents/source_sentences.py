@@ -4,12 +4,19 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.documents.capitals import Capitals, find_capitals, sentence_case
+from tf_transformer.documents.capital_spans import restore_spans
+from tf_transformer.documents.capitals import (
+    Capitals,
+    find_capitals,
+    restore_capitals,
+    sentence_case,
+)
 from tf_transformer.inference.translator import Translator
 from tf_transformer.terms.entries import parse_entries, searched_part
 from tf_transformer.terms.limits import MAX_TEXT_ENTRIES
 from tf_transformer.terms.sentence_terms import terms_of_sentences
 from tf_transformer.terms.spans import has_lettered_span, is_translatable
+from tf_transformer.text.language_tags import language_tag
 
 
 class Phrases(NamedTuple):
@@ -46,11 +53,28 @@ class SourceSentences(NamedTuple):
     num_ignored: tf.Tensor | None = None
 
 
+def split_tags(translator: Translator, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the language tags at the start of texts, and the rest.
+
+    Args:
+        translator: what translates them.
+        texts: `(texts,)` strings.
+    """
+    languages = translator.source_tokenizer.languages
+    if not languages:
+        return tf.zeros_like(texts), texts
+    tags = "|".join(map(language_tag, languages))
+    pattern = rf"\A(?: *(?:{tags}) *){{1,{1 + translator.model.config.num_target_tags}}}"
+    rests = tf.strings.regex_replace(texts, pattern, "", replace_global=False)
+    lengths = tf.strings.length(texts) - tf.strings.length(rests)
+    return tf.strings.substr(texts, tf.zeros_like(lengths), lengths), rests
+
+
 def source_sentences(
     translator: Translator,
     sentences: tf.Tensor,
     restores: tf.Tensor,
-    is_english: bool,
+    is_english: bool | tf.Tensor,
     phrases: Phrases | None = None,
     rows: tf.Tensor | None = None,
 ) -> SourceSentences:
@@ -64,7 +88,8 @@ def source_sentences(
         sentences: `(sentences,)` strings, without tags.
         restores: `(sentences,)` bool, whether capitals are restored. Those of a sentence with a
             protected span that has letters stay as they are, so that the span does.
-        is_english: whether the sentences are English, see `sentence_case`.
+        is_english: whether the sentences are English, for all or `(sentences,)` bool, see
+            `sentence_case`.
         phrases: terms and protected spans of the texts; None means that there are none.
         rows: `(sentences,)` integers, the text of each sentence; needed for `phrases`.
     """
@@ -95,3 +120,26 @@ def source_sentences(
         tf.where(is_translated, protect, 0),
         entries.num_ignored + num_ignored,
     )
+
+
+def restore_sentences(
+    translator: Translator,
+    source: tf.Tensor,
+    translation: tf.Tensor,
+    sentences: tf.Tensor,
+    given: SourceSentences,
+) -> tf.Tensor:
+    """Returns translations with the capitals of the sentences, `(sentences,)` strings.
+
+    Sentences that are not translated are copied.
+
+    Args:
+        translator: what translates them.
+        source: `(sentences,)` strings, `given.text` with the tags that the model needs.
+        translation: `(sentences,)` strings, the translations of `source`.
+        sentences: `(sentences,)` strings, the sentences as they are written.
+        given: the result of `source_sentences`.
+    """
+    text = restore_capitals(translation, given.capitals)
+    text = restore_spans(translator, source, text, given.capitals.in_span)
+    return tf.where(given.is_translated, text, sentences)

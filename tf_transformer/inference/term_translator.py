@@ -77,9 +77,7 @@ class TermTranslator(tf.Module):
         self.speller = PhraseSpeller(translator.target_tokenizer, translator.search.end_ids)
         strings = tf.TensorSpec([None], tf.string)
         self._function = tf.function(
-            lambda text, terms, protect: self.translate_in_graph(
-                text, terms, protect, TranslationOptions.defaults(tf.size(text))
-            ),
+            lambda text, terms, protect: self.translate_in_graph(text, terms, protect),
             input_signature=[strings, strings, tf.TensorSpec([None], tf.int32)],
             autograph=False,
         )
@@ -89,7 +87,7 @@ class TermTranslator(tf.Module):
         text: tf.Tensor,
         terms: tf.Tensor,
         protect: tf.Tensor,
-        options: TranslationOptions,
+        options: TranslationOptions | None = None,
     ) -> TermTranslations:
         """Translates sentences, as part of a graph.
 
@@ -98,9 +96,10 @@ class TermTranslator(tf.Module):
             terms: `(batch,)` strings, lines `source phrase<TAB>target phrase`, see
                 `parse_entries`.
             protect: `(batch,)` int32, kinds of spans to copy unchanged, see `find_spans`.
-            options: per-sentence options.
+            options: per-sentence options; None means those of the translator.
         """
         translator = self.translator
+        options = options or TranslationOptions.defaults(tf.size(text))
         source, lengths = translator.tokenize_source(text)
         rows = dict(source=source, text=text, terms=terms, protect=protect, options=options)
         specs = [

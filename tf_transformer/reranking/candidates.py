@@ -51,19 +51,34 @@ def beam_candidates(translator: Translator, lines: Sequence[str | bytes]) -> lis
     found = translator.translate(tf.constant(lines, tf.string, shape=[len(lines)]))
     scores = found.scores.numpy().astype(np.float64)
     check_scores(scores[:, :1])
-    lengths = found.lengths.numpy() + 1  # with the end
-    penalties = np.asarray(length_penalty(lengths, translator.search.length_penalty), np.float64)
-    texts = found.text.numpy()
+    lengths, texts = found.lengths.numpy(), found.text.numpy()
     return [
-        _distinct(
+        candidates_of_beam(
             [text.decode() for text in texts[row]],
-            scores[row] * penalties[row],
-            penalties[row],
-            _normalized(scores[row] * penalties[row]),
+            scores[row],
+            lengths[row],
+            translator.search.length_penalty,
             bool(is_truncated),
         )
         for row, is_truncated in enumerate(found.truncated.numpy())
     ]
+
+
+def candidates_of_beam(
+    texts: list[str], scores: np.ndarray, lengths: np.ndarray, alpha: float, truncated: bool
+) -> Candidates:
+    """Returns the n best translations of a sentence as candidates, see `beam_candidates`.
+
+    Args:
+        texts: the translations.
+        scores: `(n,)` float64, log-probabilities divided by the length penalty; -inf without one.
+        lengths: `(n,)` integers, numbers of tokens without the end.
+        alpha: the exponent of the length penalty.
+        truncated: whether the source was truncated.
+    """
+    penalties = np.asarray(length_penalty(lengths + 1, alpha), np.float64)
+    log_probs = scores * penalties
+    return _distinct(texts, log_probs, penalties, _normalized(log_probs), truncated)
 
 
 def _normalized(log_probs: np.ndarray) -> np.ndarray:
@@ -115,32 +130,43 @@ class Sampler:
         Raises:
             InputError: a log-probability is not finite.
         """
-        seeds = np.array([self._seeds(line) for line in lines])
+        seeds = np.array([seeds_of(line, self._seed, self._num_samples) for line in lines])
         found = self._sample(tf.constant(lines, tf.string, shape=[len(lines)]), seeds)
         log_probs = found.log_probs.numpy().astype(np.float64)
         check_scores(log_probs)
-        ones = np.ones(self._num_samples)
         return [
-            _most_frequent_first(
-                _distinct(
-                    [text.decode() for text in texts],
-                    log_probs[row],
-                    ones,
-                    ones / self._num_samples,
-                    bool(is_truncated),
-                )
+            candidates_of_samples(
+                [text.decode() for text in texts], log_probs[row], bool(is_truncated)
             )
             for row, (texts, is_truncated) in enumerate(
                 zip(found.text.numpy(), found.truncated.numpy(), strict=True)
             )
         ]
 
-    def _seeds(self, line: bytes) -> np.ndarray:
-        """Returns the seeds of the samples of a sentence, `(samples,)`."""
-        key = self._seed.to_bytes(8, "little")
-        digest = hashlib.blake2b(line, digest_size=8, key=key).digest()
-        first = np.frombuffer(digest, np.uint64)
-        return (first + np.arange(self._num_samples, dtype=np.uint64)).view(np.int64)
+
+def candidates_of_samples(texts: list[str], log_probs: np.ndarray, truncated: bool) -> Candidates:
+    """Returns the samples of a sentence as candidates, the most frequent first.
+
+    Args:
+        texts: the samples.
+        log_probs: `(samples,)` float64.
+        truncated: whether the source was truncated.
+    """
+    ones = np.ones(len(texts))
+    return _most_frequent_first(_distinct(texts, log_probs, ones, ones / len(texts), truncated))
+
+
+def seeds_of(line: bytes, seed: int, number: int) -> np.ndarray:
+    """Returns the seeds of the samples of a sentence, `(number,)` int64.
+
+    Args:
+        line: the sentence.
+        seed: seed of all samples.
+        number: number of samples.
+    """
+    digest = hashlib.blake2b(line, digest_size=8, key=seed.to_bytes(8, "little")).digest()
+    first = np.frombuffer(digest, np.uint64)
+    return (first + np.arange(number, dtype=np.uint64)).view(np.int64)
 
 
 def _distinct(texts, log_probs, penalties, weights, truncated) -> Candidates:

@@ -1,19 +1,25 @@
-"""Writes SavedModels."""
+"""Files of SavedModels. TensorFlow is imported only to write one."""
 
 import errno
+import hashlib
 import os
 import pathlib
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import tensorflow as tf
+from tf_transformer.errors import InputError
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_NAME = "saved_model.pb"
 # The part of TensorFlow's error messages that names the failed operation.
 _OPERATION = re.compile(r"\{\{\w+ [^{}]*\}\}\s*| \[Op.*", re.DOTALL)
 
 
 def write_saved_model(
-    module: tf.Module, folder: pathlib.Path, signatures: dict[str, Callable]
+    module: "tf.Module", folder: pathlib.Path, signatures: dict[str, Callable]
 ) -> None:
     """Saves a module and its functions.
 
@@ -25,8 +31,42 @@ def write_saved_model(
     Raises:
         OSError: writing failed, as on a full disk.
     """
+    import tensorflow as tf
+
     try:
         tf.saved_model.save(module, os.fspath(folder), signatures=signatures)
     except tf.errors.OpError as error:
         reason = _OPERATION.sub("", error.message)
         raise OSError(errno.EIO, reason, str(folder.parent)) from error
+
+
+def version_folder(folder: pathlib.Path) -> pathlib.Path:
+    """Returns the folder of a SavedModel: the one given, or its newest version.
+
+    Args:
+        folder: a version of an exported model, such as `served/1`, or the folder of the versions.
+
+    Raises:
+        InputError: there is no SavedModel.
+    """
+    versions = [path for path in folder.glob("*") if path.name.isdecimal() and path.is_dir()]
+    if not (folder / _NAME).exists() and versions:
+        folder = max(versions, key=lambda path: int(path.name))
+    if not (folder / _NAME).exists():
+        raise InputError(f"--saved-model {folder}: expected an exported model, such as served/1")
+    return folder.absolute()
+
+
+def is_saved_model(folder: pathlib.Path) -> bool:
+    """Returns whether a folder is that of a SavedModel, or of its versions."""
+    versions = (path.parent.name for path in folder.glob(f"*/{_NAME}"))
+    return (folder / _NAME).exists() or any(map(str.isdecimal, versions))
+
+
+def model_digest(folder: pathlib.Path) -> str:
+    """Returns a digest of the files of a SavedModel."""
+    hasher = hashlib.blake2b(digest_size=16)
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        with open(path, "rb") as file:
+            hasher.update(hashlib.file_digest(file, "blake2b").digest())
+    return hasher.hexdigest()

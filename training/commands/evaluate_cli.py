@@ -1,10 +1,12 @@
 """The command `evaluate`."""
 
 import argparse
+import dataclasses
 import os
 import sys
 
 from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
+from tf_transformer.command_line.client_options import add_client_options
 from tf_transformer.command_line.command_options import (
     BLEU_TOKENIZERS,
     DEFAULT_SEARCH,
@@ -24,6 +26,12 @@ from tf_transformer.command_line.command_options import (
     given_shortlist,
     given_xla,
 )
+from tf_transformer.command_line.predictor_options import (
+    add_exported_model,
+    check_place,
+    model_facts,
+    open_exported_model,
+)
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.reranking_options import (
     RERANKING_OPTIONS,
@@ -32,15 +40,20 @@ from tf_transformer.command_line.reranking_options import (
     given_choice,
 )
 from tf_transformer.command_line.standard_streams import standard_output
+from tf_transformer.command_line.tag_options import given_tags
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.score_log import SCORES_NAME, append_score
-from tf_transformer.text.language_tags import check_tags
+from tf_transformer.text.language_tags import check_tags, check_untagged
 
-# Options that a language model does not have.
+# Options for a model directory, and those that a language model does not have.
+_LOCAL_OPTIONS = (
+    *("ensemble_weights", "adapter", "dtype", "shortlist", "calibrate", "xla"),
+    "tune_weights",
+)
 _TRANSLATION_OPTIONS = (
     *("output", "compare", "target_language", "source_language"),
     *("shortlist", "calibrate", "calibration_percentile", "xla", "perturb"),
@@ -55,9 +68,14 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="BLEU, chrF, exact matches and perplexity on a test set",
         description="Translates the source and compares the translations with the reference as "
         "plain text. For a language model, which has no source, reports the perplexity of the "
-        "reference. The scores are appended to DIR/scores.jsonl, with their provenance.",
+        "reference. The scores are appended to scores.jsonl of the model directory, with their "
+        "provenance. An exported model is evaluated by its signatures `translate_options` (or "
+        "`serving_default`) and, for the perplexity, `score`.",
     )
-    add_model_dirs(parser)
+    place = parser.add_mutually_exclusive_group(required=True)
+    add_model_dirs(parser, place)
+    add_exported_model(place)
+    add_client_options(parser)
     parser.add_argument("--source", type=file_name, metavar="F", help="sentences to translate")
     parser.add_argument(
         "--reference", required=True, type=file_name, metavar="F", help="their translations"
@@ -91,7 +109,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--output", type=file_path, metavar="F", help="write the translations")
     parser.add_argument("--json", type=file_path, metavar="F", help="write the scores as JSON")
     # None, so that they are not given with --mbr-samples.
-    parser.set_defaults(run=_run_evaluate, beam_size=None, length_penalty=None)
+    parser.set_defaults(run=_run_evaluate, beam_size=None, length_penalty=None, dtype=None)
 
 
 def _run_evaluate(options):
@@ -100,6 +118,9 @@ def _run_evaluate(options):
             option = name.replace("_", "-")
             raise InputError(f"--{option} is for translations; give a --source")
     check_languages(options)
+    check_place(options, _LOCAL_OPTIONS)
+    if options.model_dir is None and options.source is None:
+        raise InputError("an exported model translates; give a --source")
     for output in (options.output, options.json):
         if output:
             check_writable(output)
@@ -121,15 +142,18 @@ def _run_evaluate(options):
     read = [source, reference, *systems, calibrated]
     inputs = [file.path for file in read if file]
     _check_outputs(options, [*inputs, *([options.adapter] if options.adapter else [])])
-    models = given_models(options)
+    if options.model_dir is None:
+        _evaluate_exported(options, source, reference, systems, perturbations)
+        return
+    models, dtype = given_models(options), options.dtype or "float32"
     check_own_file(models.directories[0] / SCORES_NAME)
     _check_texts(source, reference, systems)
     shortlist, calibration, choice = _check_models(options, models, source)
-    import_tensorflow(on_cpu=options.dtype == "int8")
+    import_tensorflow(on_cpu=dtype == "int8")
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 
     if source is None:
-        scores = evaluate_language_model(models, reference, options.dtype)
+        scores = evaluate_language_model(models, reference, dtype)
         print(f"perplexity  {scores['perplexity']:6.2f}")
         _store_scores(options, models, scores)
         return
@@ -138,7 +162,7 @@ def _run_evaluate(options):
         reference=reference,
         **search,
         bleu_tokenizer=options.tokenize,
-        dtype=options.dtype,
+        dtype=dtype,
         shortlist=shortlist,
         target_language=options.target_language,
         source_language=options.source_language,
@@ -155,11 +179,46 @@ def _run_evaluate(options):
         choice=choice,
         perturbations=perturbations,
     )
+    _write(options, evaluation, translations)
+    _store_scores(options, models, evaluation.as_dict())
+
+
+def _write(options, evaluation, translations):
     print(evaluation)
     if options.output:
         with replacing(options.output) as path:
             path.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
-    _store_scores(options, models, evaluation.as_dict())
+
+
+def _evaluate_exported(options, source, reference, systems, perturbations):
+    """Evaluates a SavedModel or a server; the scores are stored only in `--json`."""
+    _check_texts(source, reference, systems)
+    tags, search = given_tags(options), given_search(options)
+    languages = [x for x in (options.target_language, options.source_language) if x is not None]
+    if tags:
+        for number, line in enumerate(source.lines(), 1):
+            check_untagged(line, f"{source}:{number}")
+        source = dataclasses.replace(source, prefix=tags)
+    import_tensorflow()  # for the numbers of the report
+    from training.evaluation.evaluation import evaluate_exported
+
+    with open_exported_model(options) as predictor:
+        evaluation, translations = evaluate_exported(
+            predictor(),
+            model_facts(options),
+            source=source,
+            reference=reference,
+            search=search,
+            bleu_tokenizer=options.tokenize,
+            systems=systems,
+            perturbations=perturbations,
+            choice=given_choice(options, len(languages)),
+            languages=languages,
+        )
+    _write(options, evaluation, translations)
+    if options.json:
+        with replacing(options.json) as path:
+            write_json(path, evaluation.as_dict())
 
 
 def _check_models(options, models, source):
@@ -180,7 +239,7 @@ def _check_models(options, models, source):
     return (
         given_shortlist(options, vocabularies),
         given_calibration(options, vocabulary, num_tags),
-        given_choice(options, vocabulary, num_tags),
+        given_choice(options, num_tags if vocabulary.languages else 0),
     )
 
 
@@ -233,7 +292,8 @@ def _check_outputs(options, read):
             *(options.rerank_reverse or ()),
             *([options.rerank_lm] if options.rerank_lm else ()),
         ]
-        check_output_file(f"--{name}", path, [*options.model_dir, *others], read)
+        own = options.model_dir or [folder for folder in [options.saved_model] if folder]
+        check_output_file(f"--{name}", path, [*own, *others], read)
         real = os.path.realpath(path)
         if real in written:
             raise InputError(f"--{name} {path} is also --{written[real]}; give another one")

@@ -90,6 +90,8 @@ def run_demo(directory: pathlib.Path, seed: int = 1) -> None:
     print("a SavedModel can answer (n best, alignments, scores, samples, options), with")
     _print_command("tensorboard", "--logdir", model / "logs")
     _print_command("tf-transformer", "export", "--model-dir", model, "--output", served)
+    print("Try it in a browser, with the package's extra `web`, at http://localhost:8080, with")
+    _print_command("tf-transformer", "web", "--model-dir", model)
 
 
 def _write_corpus(data: pathlib.Path, seed: int) -> None:

@@ -4,16 +4,21 @@ import dataclasses
 import functools
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tf_transformer.command_line.progress import progress_bar
+from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, DEFAULT_LENGTH_PENALTY
 from tf_transformer.errors import InputError
 from tf_transformer.inference.calibration import Calibration
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.losses.metrics import Perplexity
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.ensemble import Ensemble
+from tf_transformer.predictors.answers import answer
+from tf_transformer.predictors.predictor import Predictor
+from tf_transformer.reranking.predictor_candidates import find_candidates
+from tf_transformer.reranking.reranker import Reranker
 from tf_transformer.reranking.reranking_translator import make_translator
 from tf_transformer.reranking.settings import Choice
 from tf_transformer.shortlists.table import ShortlistTable
@@ -42,6 +47,8 @@ from training.evaluation.significance import (
     comparison_table,
 )
 
+_DEFAULT_SEARCH = {"beam_size": DEFAULT_BEAM_SIZE, "length_penalty": DEFAULT_LENGTH_PENALTY}
+
 _log = logging.getLogger(__name__)
 
 
@@ -58,9 +65,9 @@ class Evaluation:
         perplexity: perplexity per token of the reference, without label smoothing; excludes pairs
             that are longer than the model's limit or have an empty side, and is NaN without pairs.
         sentences: number of sentences in the test set.
-        beam_size: beam size of the search.
-        length_penalty: length penalty of the search.
-        dtype: dtype of the computation, see `load_for_decoding`.
+        beam_size: beam size of the search; None is that of an exported model.
+        length_penalty: length penalty of the search; None is that of an exported model.
+        dtype: dtype of the computation, see `load_for_decoding`; None of an exported model.
         choice: how translations were chosen among candidates; None if by the search.
         origin: digests of the model's weights, of the shortlist if there was one, of the source and
             of the reference; date and versions.
@@ -75,9 +82,9 @@ class Evaluation:
     exact: float
     perplexity: float
     sentences: int
-    beam_size: int
-    length_penalty: float
-    dtype: str
+    beam_size: int | None
+    length_penalty: float | None
+    dtype: str | None
     choice: dict | None
     origin: dict
     comparisons: list[Comparison]
@@ -154,9 +161,7 @@ def evaluate(
     Raises:
         InputError: the test set or the model directory is invalid.
     """
-    num_sentences = check_parallel(source, reference)
-    hypotheses: dict[str, Sequence[str]] = {str(system): list(system.lines()) for system in systems}
-    check_systems(hypotheses, num_sentences)
+    _check_texts(source, reference, systems)
     search: dict[str, Any] = dict(beam_size=beam_size, length_penalty=length_penalty)
     calibrate = functools.partial(calibration.input_ranges, **search) if calibration else None
     model, source_tokenizer, target_tokenizer, digest = models.load_with_digest(dtype, calibrate)
@@ -175,37 +180,177 @@ def evaluate(
     def translate(lines):
         found = [best[0] for best in translator.translate_lines(lines, description="translating")]
         check_scores([best.score for best in found])
-        return [join_lines(best.text) for best in found]
+        return [best.text for best in found]
 
-    sources, references = list(source.lines()), list(reference.lines())
-    translations = translate(sources)
-    scores = bleu_and_chrf(translations, references, bleu_tokenizer)
-    exact = sum(map(str.__eq__, translations, references)) / len(references)
     corpus = ParallelText(
         source, reference, *tokenizers, DataConfig(max_length=model.config.max_length)
     )
-    evaluation = Evaluation(
-        **scores._asdict(),
-        exact=exact,
-        perplexity=perplexity(model, corpus),
-        sentences=num_sentences,
-        beam_size=beam_size,
-        length_penalty=length_penalty,
+    origin = {
+        "weights_digest_blake2b": digest,
+        **({"members": models.facts()} if models.is_ensemble else {}),
+        **({"shortlist_digest_blake2b": shortlist.digest} if shortlist else {}),
+        **({"calibration": calibration.facts} if calibration else {}),
+    }
+    return _evaluate(
+        translate,
+        lambda: perplexity(model, corpus),
+        origin,
+        source,
+        reference,
+        systems,
+        perturbations,
+        bleu_tokenizer,
+        **search,
         dtype=dtype,
         choice=choice.facts() if choice else None,
+    )
+
+
+def evaluate_exported(
+    predictor: Predictor,
+    origin: dict[str, Any],
+    *,
+    source: TextFile,
+    reference: TextFile,
+    search: dict[str, Any],
+    bleu_tokenizer: str = "13a",
+    systems: Sequence[TextFile] = (),
+    perturbations: Sequence[Perturbation] = (),
+    choice: Choice | None = None,
+    languages: Sequence[str] = (),
+) -> tuple[Evaluation, list[str]]:
+    """Evaluates a SavedModel or a server by its tasks `translate` and `score`.
+
+    Args:
+        predictor: the model.
+        origin: what identifies it, as JSON values.
+        source: source sentences of the test set, with the tags that the model needs.
+        reference: reference translations of the test set.
+        search: search options by name; without any, those of the model.
+        bleu_tokenizer: see `evaluate`.
+        systems: see `evaluate`.
+        perturbations: see `evaluate`.
+        choice: see `evaluate`.
+        languages: languages of the tags that the source has.
+
+    Returns:
+        As `evaluate`; the perplexity is NaN without the task `score`.
+
+    Raises:
+        InputError: the test set is invalid, or the model lacks the task `translate`.
+        OSError: the translations cannot be had.
+    """
+    _check_texts(source, reference, systems)
+
+    if choice is not None:
+        search = {**_DEFAULT_SEARCH, **search}
+        reranker = Reranker(
+            find_candidates(predictor, choice, search),
+            choice,
+            languages,
+            num_best=1,
+            num_candidates=choice.num_candidates(search["beam_size"]),
+        )
+
+    def translate_batches(lines):
+        if choice is None:
+            for batch in answer(predictor, "translate", {"text": lines}, search):
+                yield batch["translation"]
+            return
+        for start in range(0, len(lines), predictor.batch_size):
+            found = reranker.translate_batch(lines[start : start + predictor.batch_size])
+            yield [best[0].text for best in found]
+
+    def translate(lines):
+        found: list[str] = []
+        with progress_bar(total=len(lines), desc="translating", unit=" sentences") as progress:
+            for batch in translate_batches(list(lines)):
+                found += batch
+                progress.update(len(batch))
+        return found
+
+    return _evaluate(
+        translate,
+        lambda: _exported_perplexity(predictor, source, reference),
+        origin,
+        source,
+        reference,
+        systems,
+        perturbations,
+        bleu_tokenizer,
+        beam_size=search.get("beam_size"),
+        length_penalty=search.get("length_penalty"),
+        dtype=None,
+        choice=choice.facts() if choice else None,
+    )
+
+
+def _exported_perplexity(predictor, source, reference) -> float:
+    """Returns the perplexity of the pairs that are complete, as `perplexity`."""
+    if "score" not in predictor.signatures:
+        _log.warning("no perplexity: the %s has no signature 'score'", predictor.description)
+        return float("nan")
+    lines = zip(source.lines(), reference.lines(), strict=True)
+    pairs = [pair for pair in lines if all(map(str.strip, pair))]
+    if not pairs:
+        return float("nan")
+    sources, targets = zip(*pairs, strict=True)
+    log_prob, num_tokens = 0.0, 0
+    for batch in answer(predictor, "score", {"source": sources, "target": targets}):
+        for of_pair, number, truncated in zip(
+            batch["log_prob"], batch["num_tokens"], batch["truncated"], strict=True
+        ):
+            log_prob += 0.0 if truncated else of_pair
+            num_tokens += 0 if truncated else number
+    return math.exp(-log_prob / num_tokens) if num_tokens else float("nan")
+
+
+def _check_texts(source: TextFile, reference: TextFile, systems: Sequence[TextFile]) -> None:
+    """Checks that all texts have as many lines.
+
+    Raises:
+        InputError: they have not.
+    """
+    num_sentences = check_parallel(source, reference)
+    check_systems({str(system): list(system.lines()) for system in systems}, num_sentences)
+
+
+def _evaluate(
+    translate: Callable[[Sequence[str]], list[str]],
+    compute_perplexity: Callable[[], float],
+    origin: dict[str, Any],
+    source: TextFile,
+    reference: TextFile,
+    systems: Sequence[TextFile],
+    perturbations: Sequence[Perturbation],
+    bleu_tokenizer: str,
+    **settings: Any,
+) -> tuple[Evaluation, list[str]]:
+    """Translates the source, and returns the scores and the translations."""
+
+    def translate_lines(lines):
+        return list(map(join_lines, translate(lines)))
+
+    sources, references = list(source.lines()), list(reference.lines())
+    hypotheses: dict[str, Sequence[str]] = {str(system): list(system.lines()) for system in systems}
+    translations = translate_lines(sources)
+    scores = bleu_and_chrf(translations, references, bleu_tokenizer)
+    evaluation = Evaluation(
+        **scores._asdict(),
+        exact=sum(map(str.__eq__, translations, references)) / len(references),
+        perplexity=compute_perplexity(),
+        sentences=len(references),
+        **settings,
         origin={
-            "weights_digest_blake2b": digest,
-            **({"members": models.facts()} if models.is_ensemble else {}),
-            **({"shortlist_digest_blake2b": shortlist.digest} if shortlist else {}),
+            **origin,
             "source": describe_text(source),
             "reference": describe_text(reference),
-            **({"calibration": calibration.facts} if calibration else {}),
             **({"systems": [describe_text(system) for system in systems]} if systems else {}),
             **describe_now(),
         },
         comparisons=_compare(translations, hypotheses, references, bleu_tokenizer),
         robustness=score_perturbed(
-            translate, sources, references, perturbations, scores, bleu_tokenizer
+            translate_lines, sources, references, perturbations, scores, bleu_tokenizer
         ),
     )
     return evaluation, translations

@@ -1,61 +1,20 @@
-"""`translate --terms` and `--protect`: lines translated with terms and protected spans."""
+"""`translate --terms` and `--protect`, for lines translated with terms and protected spans."""
 
 import argparse
-import contextlib
 import sys
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from export.commands.options.signature_rows import Call, connect_to_signature
-from export.lines.line_translations import Translate
-from export.saved_model.signature_names import DOCUMENT_TERMS, TERMS
+from export.lines.line_tasks import LineTask
+from export.lines.line_translations import NBest
 from tf_transformer.command_line.command_options import file_path
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.errors import InputError
 from tf_transformer.terms.limits import SPAN_BITS
 
+_OUTPUTS = ("translation", "score", "truncated", "terms_unmet", "terms_ignored")
 # Options for several translations of a line, or for other searches.
-_EXCLUDED = ("n_best", "runner", "saved_model", *RERANKING_OPTIONS)
-# The outputs of the signature `terms` that are used, with their data types.
-_OUTPUTS = {
-    "translation": "DT_STRING",
-    "score": "DT_FLOAT",
-    "truncated": "DT_BOOL",
-    "terms_unmet": "DT_STRING",
-    "terms_ignored": "DT_INT32",
-}
-
-
-class Terms(NamedTuple):
-    """The checked options.
-
-    Attributes:
-        glossary: a `Glossary`, empty without `--terms`.
-        protect: the input `protect`.
-        of_documents: whether lines are documents, of which sentences may be translated in sentence
-            case.
-        keep_capitals: whether no sentence is.
-    """
-
-    glossary: Any
-    protect: int
-    of_documents: bool = False
-    keep_capitals: bool = False
-
-    def facts(self) -> dict[str, Any]:
-        """Returns what translations depend on, for `check_resumption`."""
-        return {"terms": self.glossary.digest(), "protect": self.protect or None}
-
-    def inputs(self, lines: list[bytes]) -> dict[str, list]:
-        """Returns the inputs of the signature for lines, without search options."""
-        inputs = {
-            "text": lines,
-            "terms": [self.glossary.entries_for(line, self.of_documents) for line in lines],
-            "protect": [self.protect] * len(lines),
-        }
-        if self.of_documents:
-            inputs["keep_capitals"] = [self.keep_capitals] * len(lines)
-        return inputs
+_EXCLUDED = ("n_best", "runner", *RERANKING_OPTIONS)
 
 
 def add_term_options(parser: argparse.ArgumentParser) -> None:
@@ -63,8 +22,8 @@ def add_term_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--terms", type=file_path, metavar="F",
         help="lines `source phrase<TAB>target phrase`; the translation of a line in which the "
-        "first occurs contains the second. With --server, it must serve the signature `terms`, or "
-        "`document_terms` with --split-sentences",
+        "first occurs contains the second. A --saved-model or --server needs the signature "
+        "`terms`, or `document_terms` with --split-sentences",
     )  # fmt: skip
     parser.add_argument(
         "--protect", nargs="+", choices=tuple(SPAN_BITS), metavar="KIND",
@@ -90,34 +49,60 @@ def given_terms(options: argparse.Namespace) -> "TermLines | None":
 
     glossary = Glossary(()) if options.terms is None else Glossary.read(options.terms)
     protect = protection(options.protect or ())
-    return TermLines(Terms(glossary, protect, bool(options.split_sentences), options.keep_capitals))
+    return TermLines(glossary, protect, bool(options.split_sentences), options.keep_capitals)
 
 
 class TermLines:
-    """Translates lines with terms, and counts those that lack some.
+    """Lines with terms, and the number of their translations that lack some.
 
     Args:
-        terms: the terms.
+        glossary: a `Glossary`, empty without `--terms`.
+        protect: the input `protect`.
+        of_documents: whether lines are documents, of which sentences may be translated in sentence
+            case.
+        keep_capitals: whether no sentence is.
 
     Attributes:
+        glossary: see above.
+        protect: see above.
         num_incomplete: number of translations that lack a term or a protected span.
     """
 
-    def __init__(self, terms: Terms):
-        self.terms = terms
+    def __init__(self, glossary: Any, protect: int, of_documents: bool, keep_capitals: bool):
+        self.glossary, self.protect = glossary, protect
         self.num_incomplete = 0
+        self._of_documents, self._keep_capitals = of_documents, keep_capitals
 
-    def translating(self, call: Call) -> Translate:
-        """Returns what translates lines by a signature with terms, or what computes the same."""
+    def facts(self) -> dict[str, Any]:
+        """Returns what translations depend on, for `check_resumption`."""
+        return {"terms": self.glossary.digest(), "protect": self.protect or None}
 
-        def translate(lines, numbers):
-            for batch in call(self.terms.inputs(lines), numbers):
-                columns = (batch[name] for name in _OUTPUTS)
-                for text, score, truncated, unmet, num_ignored in zip(*columns, strict=True):
-                    self.num_incomplete += bool(unmet) or num_ignored > 0
-                    yield [(text, score, truncated)]
+    def line_task(self) -> LineTask:
+        """Returns the task that translates the lines."""
+        if not self._of_documents:
+            needed_by = "--terms or --protect"
+            return LineTask("terms", self._inputs, self._results, _OUTPUTS, needed_by=needed_by)
+        return LineTask(
+            "document_terms",
+            self._inputs,
+            self._results,
+            _OUTPUTS,
+            {"keep_capitals": self._keep_capitals},
+            "--split-sentences with --terms or --protect",
+        )
 
-        return translate
+    def _inputs(self, lines: list[bytes]) -> dict[str, list]:
+        return {
+            "text": lines,
+            "terms": [self.glossary.entries_for(line, self._of_documents) for line in lines],
+            "protect": [self.protect] * len(lines),
+        }
+
+    def _results(self, outputs: Mapping[str, list]) -> Iterator[NBest]:
+        columns = (outputs[name] for name in _OUTPUTS)
+        for text, score, truncated, unmet, num_ignored in zip(*columns, strict=True):
+            self.num_incomplete += bool(unmet) or num_ignored > 0
+            yield [(text, score, truncated)]
 
 
 def report_incomplete(number: int) -> None:
@@ -127,27 +112,3 @@ def report_incomplete(number: int) -> None:
             f"tf-transformer: translations that lack terms or protected spans: {number}",
             file=sys.stderr,
         )
-
-
-@contextlib.contextmanager
-def connect_with_terms(
-    options: argparse.Namespace, lines: TermLines
-) -> Iterator[tuple[Translate, int]]:
-    """Connects to the server of `translate --server`, as `connect`, for a signature with terms.
-
-    Args:
-        options: the parsed command line.
-        lines: the terms.
-
-    Yields:
-        What translates lines, and the number of lines to translate at once.
-
-    Raises:
-        InputError: see `connect_to_signature`.
-    """
-    name, given = TERMS, "--terms and --protect"
-    if options.split_sentences:
-        name, given = DOCUMENT_TERMS, f"{given} with --split-sentences"
-    needed = f"{given} need; export it with --signatures serving_default translate_options {name}"
-    with connect_to_signature(options, name, _OUTPUTS, needed) as (call, batch_size):
-        yield lines.translating(call), batch_size

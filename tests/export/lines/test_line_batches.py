@@ -14,7 +14,7 @@ import zstandard
 from export.lines.line_batches import Lines, open_lines
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
-from tf_transformer.inference.translator import Translator
+from tf_transformer.predictors.model_predictor import ModelPredictor
 from tf_transformer.text.reading import MAX_LINE_BYTES
 
 pytestmark = pytest.mark.usefixtures("no_hang")
@@ -255,13 +255,13 @@ def test_blank_lines_are_not_sent(tmp_path):
 @pytest.mark.slow
 def test_blank_lines_are_not_translated(trained, tmp_path, monkeypatch):
     asked = []
-    original = Translator.translate_batch
+    original = ModelPredictor.call
 
-    def watched(self, lines):
-        asked.append(len(lines))
-        return original(self, lines)
+    def watched(self, signature, tensors):
+        asked.append(len(tensors["text"]))
+        return original(self, signature, tensors)
 
-    monkeypatch.setattr(Translator, "translate_batch", watched)
+    monkeypatch.setattr(ModelPredictor, "call", watched)
     (tmp_path / "in").write_bytes(b"".join(line + b"\n" for line in LINES))
     options = ["--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")]
     assert main(["translate", "--model-dir", str(trained), "--beam-size", "1", *options]) == 0

@@ -87,7 +87,7 @@ def test_who_has_decided_is_told_nothing(tmp_path, capsys, option):
 
 
 def test_a_resumed_run_reports_those_of_the_whole_file(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("export.commands.server_lines.BATCH_SIZE", 4)
+    monkeypatch.setattr("export.commands.translate_cli.BATCH_SIZE", 4)
     options = ["--max-batch-size", "1"]
     behaviour = Behaviour()
     (tmp_path / "source").write_text("\n".join([*SEVERAL, "gone"]), encoding="utf-8")

@@ -1,44 +1,49 @@
-"""Alignments from a server and from a model, and the command `translate --markup`."""
+"""Texts of a page translated by a predictor, and the command `translate --markup`."""
 
+import functools
 import pathlib
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from export.client import Client
-from export.markup import MarkupTranslator, translate_by_server
-from export.markup.server_translation import aligned_translation
+from export.markup import MarkupTranslator, translate_by_predictor
 from tests.serving_stub import SIGNATURES, Behaviour, serve
 from tf_transformer.__main__ import main
 from tf_transformer.errors import InputError
+from tf_transformer.predictors.client import Client
 
 OUTPUTS = {
     name: ("DT_STRING", ())
     for name in (
         *("translation", "source_pieces", "target_pieces"),
-        *("hard_alignment", "soft_alignment"),
+        "hard_alignment",
     )
-} | {"score": ("DT_FLOAT", ()), "truncated": ("DT_BOOL", ())}
+} | {"score": ("DT_FLOAT", ()), "truncated": ("DT_BOOL", ()), "copied": ("DT_BOOL", ())}
 INPUTS = {"text": ("DT_STRING", ())}
-OPTIONS = {"beam_size": ("DT_INT32", ()), "length_penalty": ("DT_FLOAT", ())}
+OPTIONS = {
+    **dict.fromkeys(("keep_capitals", "is_english"), ("DT_BOOL", ())),
+    "beam_size": ("DT_INT32", ()),
+    "length_penalty": ("DT_FLOAT", ()),
+}
 
 
-def align(text, beam_size=None, length_penalty=None):
+def align(text, beam_size=None, hard="", **options):
     """Upper case, words backwards; the tags of languages have pieces of the source only."""
     rows = []
     for line in text:
         words = line.decode().split()
         own = [index for index, word in enumerate(words) if not word.startswith("<2")][::-1]
-        target = [words[index].upper() + (f"_{beam_size[0]}" if beam_size else "") for index in own]
+        suffix = f"_{beam_size[0]}" if beam_size and beam_size[0] else ""
+        target = [words[index].upper() + suffix for index in own]
         rows.append(
             {
                 "translation": " ".join(target),
                 "source_pieces": " ".join(f"▁{word}" for word in words),
                 "target_pieces": " ".join(f"▁{word}" for word in target),
-                "hard_alignment": " ".join(f"{i}-{j}" for j, i in enumerate(own)),
-                "soft_alignment": "",
+                "hard_alignment": hard or " ".join(f"{i}-{j}" for j, i in enumerate(own)),
                 "score": 0.0,
                 "truncated": len(words) > 6,
+                "copied": words == ["Copied"],
             }
         )
     columns = {name: [row[name] for row in rows] for name in rows[0]}
@@ -52,8 +57,8 @@ def align(text, beam_size=None, length_penalty=None):
 def server(request):
     behaviour = Behaviour(
         specs=SIGNATURES
-        | {"align": (INPUTS, OUTPUTS), "align_options": (INPUTS | OPTIONS, OUTPUTS)},
-        answers={"align": align, "align_options": align},
+        | {"markup": (INPUTS, OUTPUTS), "markup_options": (INPUTS | OPTIONS, OUTPUTS)},
+        answers={"markup": align, "markup_options": align},
     )
     with serve(request.param, behaviour) as address:
         yield behaviour, address, request.param
@@ -65,24 +70,19 @@ DOCUMENT = "<p>The <b>red</b> house.</p><p>one two three four five six seven</p>
 def test_client(server):
     behaviour, address, protocol = server
     with Client(address, protocol=protocol) as client:
-        translator = MarkupTranslator(translate_by_server(client))
+        translator = MarkupTranslator(translate_by_predictor(client))
         assert translator.translate(DOCUMENT) == (
             "<p>HOUSE. <b>RED</b> THE</p><p>SEVEN SIX FIVE FOUR THREE TWO ONE</p>"
         )
         found = translator.translate_bytes(DOCUMENT.encode())
         assert (found.num_texts, found.num_truncated) == (2, 1)
-        with_options = translate_by_server(client, {"beam_size": 3}, "<2de> ")
+        with_options = translate_by_predictor(client, {"beam_size": 3}, prepare="<2de> {}".format)
         assert MarkupTranslator(with_options).translate("<i>a</i> b") == "B_3 <i>A_3</i>"
         assert behaviour.requests[-1] == [b"<2de> a b"]
-        shouted = "<h1>THE <b>RED</b> HOUSE</h1><p>NASA</p>"
-        assert translator.translate(shouted) == "<h1>HOUSE <b>RED</b> THE</h1><p>NASA</p>"
-        assert behaviour.requests[-1] == [b"The red house", b"NASA"]
-        acronyms = "<p>NASA 和 IBM 的人</p>"
-        assert translator.translate(acronyms) == "<p>的人 IBM 和 NASA</p>"
-        assert behaviour.requests[-1] == ["NASA 和 IBM 的人".encode()]
-        kept = translate_by_server(client, keep_capitals=True)
-        MarkupTranslator(kept).translate(shouted)
-        assert behaviour.requests[-1] == [b"THE RED HOUSE", b"NASA"]
+        copied = "<p>Copied   <b>&#65;</b></p>  <p>  <i>Copied</i></p>"
+        assert translator.translate(copied) == "<p><b>A</b> COPIED</p>  <p>  <i>Copied</i></p>"
+        source = copied.replace("<b>&#65;</b>", "<b></b>")
+        assert translator.translate(source) == source
 
 
 def test_command(server, tmp_path, capsys):
@@ -135,25 +135,32 @@ def test_what_fails_keeps_the_output(server, tmp_path, capsys):
 
 def test_other_servers():
     with serve("rest", Behaviour()) as address, Client(address) as client:
-        translator = MarkupTranslator(translate_by_server(client))
+        translator = MarkupTranslator(translate_by_predictor(client))
         assert translator.translate("<p> <br></p>") == "<p> <br></p>"
-        with pytest.raises(InputError, match="markup needs a server with the signature 'align'"):
+        message = "no signature 'markup' or 'markup_options', which --markup needs; export it with "
+        with pytest.raises(InputError, match=f"{message}--signatures all markup markup_options"):
             translator.translate("<p>x</p>")
+        with_terms = translate_by_predictor(client, protect=1)
+        with pytest.raises(InputError, match="no signature 'markup_terms', which --markup with"):
+            with_terms(["x"])
 
 
-def test_hostile_alignments():
-    assert aligned_translation("t", "", "", "", True).truncated
-    for pair in ("x", "1-", "1-2-3", "1" * 7 + "-1", "-1-1"):
-        with pytest.raises(OSError, match="expected a pair i-j of a hard alignment"):
-            aligned_translation("t", "▁a", "▁t", f"0-0 {pair}", False)
+@pytest.mark.parametrize("pair", ["x", "1-", "1-2-3", "1" * 7 + "-1", "-1-1"])
+def test_hostile_alignments(server, pair):
+    behaviour, address, protocol = server
+    behaviour.answers["markup"] = functools.partial(align, hard=f"0-0 {pair}")
+    with (
+        Client(address, protocol=protocol) as client,
+        pytest.raises(OSError, match="expected a pair i-j of a hard alignment"),
+    ):
+        translate_by_predictor(client)(["a"])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--markup html --n-best 2", "--n-best is valid only with --model-dir"),
+        ("--markup html --n-best 2", "--n-best is not valid with --markup"),
         ("--markup html --shard 1/2", "--shard is not valid with --markup"),
-        ("--markup html --terms {file}", "with --markup is valid only with --model-dir"),
         ("--translate-attributes alt", "--translate-attributes is valid only with --markup"),
         ("--markup html --input {file}.tsv:2", "expected a document, not a column"),
         ("--markup html --input {file} --output {file}", "input"),
@@ -205,9 +212,9 @@ def test_terms(talkative, tmp_path, capsys):
 @pytest.mark.slow
 def test_model(trained, corpus, tmp_path):
     """With a model directory: well-formed, and the text is the plain translation."""
-    from export.markup.local_translation import translate_by_model
     from tf_transformer.documents.document_translator import DocumentTranslator
     from tf_transformer.inference.translator import Translator
+    from tf_transformer.predictors.model_predictor import ModelPredictor
 
     lines = pathlib.Path(corpus.path("test.en")).read_text(encoding="utf-8").splitlines()[:8]
     marked = [
@@ -225,7 +232,7 @@ def test_model(trained, corpus, tmp_path):
     assert [" ".join("".join(p.itertext()).split()) for p in root] == expected
     assert max([x.tag for x in p.iter()].count("b") for p in root) <= 1
     assert [[x.tag for x in p.iter()].count("i") for p in root] == [1] * len(expected)
-    rows = translate_by_model(translator)(plain)
+    rows = translate_by_predictor(ModelPredictor.of(translator))(plain)
     assert all(row.links and row.source_pieces for row in rows if row.text)
     source.write_text(f"<p>{lines[0]} <b>{lines[1]}</b></p>", encoding="utf-8")
     assert main([*command, "--input", str(source), "--output", str(output)]) == 0

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.client.serving_pb2 import PredictionLog
-from export.saved_model.signature_names import LANGUAGE, SIGNATURES
+from export.saved_model.signature_names import SIGNATURES
 from export.saved_model.signatures import ServedTranslator
 from tests.export.saved_model.guide_request import answer_to_the_guide
 from tests.tf_transformer.language_id.reference import ODD, random_classifier
@@ -15,6 +14,7 @@ from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 from tf_transformer.language_id.classifier_file import write_classifier
 from tf_transformer.language_id.identifier import LanguageIdentifier
+from tf_transformer.predictors.client.serving_pb2 import PredictionLog
 from tf_transformer.storage.model_dir import load_model
 
 CLASSIFIER = random_classifier()
@@ -27,10 +27,10 @@ def translator(talkative):
 
 def test_an_optional_signature(translator):
     with pytest.raises(ValueError, match=r"'language' needs --language-id F"):
-        ServedTranslator(translator, [LANGUAGE])
-    assert LANGUAGE not in SIGNATURES
-    served = ServedTranslator(translator, [LANGUAGE], identifier=LanguageIdentifier(CLASSIFIER))
-    found = served.functions[LANGUAGE](text=tf.constant(ODD))
+        ServedTranslator(translator, ["language"])
+    assert "language" not in SIGNATURES
+    served = ServedTranslator(translator, ["language"], identifier=LanguageIdentifier(CLASSIFIER))
+    found = served.functions["language"](text=tf.constant(ODD))
     expected = CLASSIFIER.identify(ODD)
     assert [name.decode() for name in found["language"].numpy()] == expected.languages
     np.testing.assert_allclose(found["probability"], expected.probabilities, rtol=1e-5)

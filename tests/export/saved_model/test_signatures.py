@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 
 from export.saved_model.signature_names import SIGNATURES
-from export.saved_model.signatures import OPTIONS, ServedTranslator
+from export.saved_model.signatures import ServedTranslator
 from tests.tf_transformer.inference.test_translator import ODD
+from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.model_dir import load_model
 
@@ -77,7 +78,8 @@ def test_names(served):
         ]
     )
     assert all(
-        {spec.name for spec in function.structured_input_signature[0]} >= set(OPTIONS)
+        {spec.name for spec in function.structured_input_signature[0]}
+        >= {option.name for option in SEARCH_OPTIONS}
         for name, function in served.functions.items()
         if name.endswith("_options")
     )

@@ -1,6 +1,5 @@
 """The signature `terms`: its promises, on a SavedModel, through the client and the command."""
 
-import functools
 import json
 import re
 
@@ -10,17 +9,18 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.client import Client
 from export.saved_model.signature_examples import signature_examples
 from export.saved_model.signature_names import SIGNATURES
 from export.saved_model.signatures import ServedTranslator
 from tests.export.saved_model.guide_request import answer_to_the_guide
 from tests.export.saved_model.test_signatures import DEFAULTS
+from tests.served_functions import behaviour_of
 from tests.serving_stub import Behaviour, serve
 from tests.tf_transformer.text.test_tokenizer import make_tokenizer
 from tf_transformer.__main__ import main
 from tf_transformer.inference.term_translator import TermTranslator
 from tf_transformer.inference.translator import Translator
+from tf_transformer.predictors.client import Client
 from tf_transformer.storage.model_dir import load_model
 from tf_transformer.terms.limits import MAX_PHRASES
 from tf_transformer.terms.phrases import PhraseSpeller, merge_phrases
@@ -287,32 +287,6 @@ def test_from_python(translator):
 # ---- Commands and the client ----
 
 
-def behaviour_of(signatures):
-    """A stand-in for TF Serving that serves those with terms."""
-    served = [name for name in ("terms", "document_terms") if name in signatures]
-    return Behaviour(
-        specs={name: specs_of(signatures[name]) for name in served},
-        answers={name: functools.partial(answer, signatures[name]) for name in served},
-    )
-
-
-def specs_of(function):
-    """Inputs and outputs of a signature, with names of data types."""
-    names = {tf.string: "DT_STRING", tf.int32: "DT_INT32", tf.float32: "DT_FLOAT"}
-    names[tf.bool] = "DT_BOOL"
-    _, keywords = function.structured_input_signature
-    return tuple(
-        {name: (names[spec.dtype], ()) for name, spec in specs.items()}
-        for specs in (keywords, function.structured_outputs)
-    )
-
-
-def answer(function, **values):
-    specs = function.structured_input_signature[1]
-    tensors = {name: tf.constant(values[name], spec.dtype) for name, spec in specs.items()}
-    return {name: x.numpy().tolist() for name, x in function(**tensors).items()}
-
-
 HOSTILE = [
     ("3 eggs", "\n".join(f"\tHaus {n}" for n in range(10_000))),
     ("3 eggs", "eggs\tEier\neggs\tHaus\neggs\tEier"),
@@ -333,7 +307,7 @@ def test_hostile_terms_through_the_client(signatures, protocol):
     rows = {"text": text, "terms": terms, "protect": [15] * len(text)}
     rows |= {name: [value] * len(text) for name, value in DEFAULTS.items()}
     with (
-        serve(protocol, behaviour_of(signatures)) as address,
+        serve(protocol, behaviour_of(signatures, ("terms", "document_terms"))) as address,
         Client(address, protocol=protocol) as client,
     ):
         found = client.predict(rows, "terms")
@@ -360,7 +334,7 @@ def test_commands(talkative, served, signatures, tmp_path, capsys):
     assert main(["translate", "--model-dir", str(talkative), *options, str(tmp_path / "a")]) == 0
     note = "tf-transformer: translations that lack terms or protected spans: 1\n"
     assert capsys.readouterr().err == note
-    with serve("rest", behaviour_of(signatures)) as address:
+    with serve("rest", behaviour_of(signatures, ("terms", "document_terms"))) as address:
         assert main(["translate", "--server", address, *options, str(tmp_path / "b")]) == 0
         assert capsys.readouterr().err == note
     lines = (tmp_path / "a").read_text().split("\n")
@@ -373,7 +347,7 @@ def test_commands(talkative, served, signatures, tmp_path, capsys):
     text = (tmp_path / "c").read_text()
     assert all(phrase in text for phrase in ("Stuhl", "3", "STUHL", "{name}", "5"))
     assert text.split("\n")[1] == ""
-    with serve("rest", behaviour_of(signatures)) as address:
+    with serve("rest", behaviour_of(signatures, ("terms", "document_terms"))) as address:
         assert main(["translate", "--server", address, *options, str(tmp_path / "d")]) == 0
         assert capsys.readouterr().err == note
         assert (tmp_path / "d").read_text() == text

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from export.client import Client, retries
 from export.web.settings import WebSettings
 from tests.export.web.translating import make_behaviour
 from tests.serving_stub import Behaviour, serve
+from tf_transformer.predictors.client import Client, retries
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from export.client.client import Client
 from tests.export.web.translating import BEAM_SIZE, OPTIONS, make_behaviour
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
+from tf_transformer.predictors.client.client import Client
 
 FLOAT = functools.partial(pytest.approx, rel=1e-6)  # a float32
 

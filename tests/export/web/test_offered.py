@@ -2,10 +2,10 @@
 
 import pytest
 
-from export.client.signature import Signature, TensorSpec
 from export.web.offered import find_offered
 from tests.export.web.translating import BEAM_SIZE, OPTIONS, make_behaviour
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
+from tf_transformer.predictors.signature import Signature, TensorSpec
 
 
 def signatures():

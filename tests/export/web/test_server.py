@@ -11,12 +11,12 @@ import urllib.request
 
 import pytest
 
-from export.client.daemon_threads import start_in_thread
 from tests.export.web.running import ROOT, run_web, stop
 from tests.export.web.translating import make_behaviour
 from tests.few_packages import run_with_packages
 from tests.serving_stub import serve
 from tf_transformer.__main__ import main
+from tf_transformer.predictors.client.daemon_threads import start_in_thread
 
 for name in ("starlette", "uvicorn", "prometheus_client"):
     pytest.importorskip(name)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tf_transformer.__main__ import main
+from tf_transformer.__main__ import main, make_parser
 from training.demo import demo
 from training.demo.corpus import write_demonstration
 from training.settings import make_config, parse_setting, read_settings
@@ -40,7 +40,10 @@ def test_goes_the_whole_way_and_ends_with_translations(tmp_path, monkeypatch, ca
     # The program stands by itself, and the commands of the last lines can be typed as they are.
     again = subprocess.run([sys.executable, "-I", program], capture_output=True, text=True)
     assert again.stdout.splitlines() == shown.splitlines()[:5]
-    *_, board, export = output.splitlines()
+    *_, board, export, offer, web = output.splitlines()
+    assert "http://localhost:8080" in offer
+    assert web == f"$ tf-transformer web --model-dir {tmp_path / 'model'}"
+    assert callable(make_parser().parse_args(shlex.split(web)[2:]).run)
     assert board == f"$ tensorboard --logdir {tmp_path / 'model' / 'logs'}"
     assert main([*shlex.split(export)[2:], "--signatures", "tokens"]) == 0
     card = json.loads((tmp_path / "served" / "2" / "model.json").read_text())

@@ -9,6 +9,7 @@ import unicodedata
 import numpy as np
 import pytest
 
+from tests.serving_stub import Behaviour, serve
 from tests.test_light_checks import run_without_tensorflow
 from tf_transformer.__main__ import main
 from tf_transformer.errors import InputError
@@ -191,6 +192,25 @@ def test_identify_command(trained, tmp_path, monkeypatch, capfdbinary):
     assert names == ["de", "und", "und", "zh", "zh", "en"]
     expected = read_classifier(trained).identify([line.encode() for line in lines]).probabilities
     assert [line.split("\t")[1] for line in found] == [f"{value:.4f}" for value in expected]
+
+
+@pytest.mark.parametrize("protocol", ["rest", "grpc"])
+def test_identify_by_a_server(protocol, tmp_path, capfdbinary):
+    def identify(text):
+        return {"language": [line[:2] for line in text], "probability": [0.25] * len(text)}
+
+    outputs = {"language": ("DT_STRING", ()), "probability": ("DT_FLOAT", ())}
+    behaviour = Behaviour(
+        specs={"language": ({"text": ("DT_STRING", ())}, outputs)}, answers={"language": identify}
+    )
+    (tmp_path / "f").write_text("en\n\nde x\n")
+    with serve(protocol, behaviour) as address, serve(protocol, Behaviour()) as other:
+        words = ["identify", "--protocol", protocol, "--input", f"{tmp_path}/f", "--server"]
+        assert main([*words, address]) == 0
+        assert capfdbinary.readouterr().out == b"en\t0.2500\n\t0.2500\nde\t0.2500\n"
+        assert main([*words, other]) == 2
+    message = b"no signature 'language'; export it with --language-id F, a file of `train-language"
+    assert message in capfdbinary.readouterr().err
 
 
 @pytest.mark.slow

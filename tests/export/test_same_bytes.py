@@ -1,0 +1,151 @@
+"""A model directory, a SavedModel and a server: the same command writes the same bytes."""
+
+import functools
+import json
+
+import pytest
+
+from export.commands import synthesis_cli
+from export.saved_model.signatures import ServedTranslator
+from tests.served_functions import behaviour_of
+from tests.serving_stub import serve
+from tf_transformer.__main__ import main
+from tf_transformer.command_line import predictor_options
+from tf_transformer.inference.translator import Translator
+from tf_transformer.storage.model_dir import load_model
+from tf_transformer.storage.saved_model import write_saved_model
+
+# Signatures with options answer requests without, too.
+NAMES = [
+    *("translate_options", "nbest_options", "terms", "sample", "score"),
+    *("document_options", "document_terms", "markup_options", "markup_terms"),
+]
+LINES = (
+    "The man buys 3 horses.\n\nA WOMAN SLEEPS IN THE GARDEN.\nThe Old Man Buys A Red Lamp\n"
+    "Anna sees the TWO DOGS. See https://a.example/b.\n7.5\n"
+)
+PAGE = """<!doctype html>
+<h1>THE OLD MAN <b>BUYS</b> A LAMP</h1>
+<h2>The Old Man <i>Buys a Red</i> Lamp</h2>
+<p>The man buys <b>3</b> horses. Anna <i>sees</i> the TWO DOGS, i think.<br>A woman sleeps.</p>
+<ul><li>7<li>https://a.example/b<li><b>lamps</b><li>{name}</ul>
+<p title="The man sleeps.">The <code>f(x)</code> horse<sup>1</sup> runs.</p>
+"""
+TERMS = "horses\tHunde\nlamps\tLampe\nlamp\tLampe\n7\tsieben\n"
+SIDES = ("source", "target")
+HTML = "--markup html --input page"
+TERM_OPTIONS = "--terms terms --protect urls placeholders"
+COMMANDS = {
+    "lines": "--input lines",
+    "search options": "--input lines --beam-size 2 --length-penalty 1.5",
+    "n best": "--input lines --n-best 3",
+    "documents": "--input lines --split-sentences",
+    "capitals": "--input lines --split-sentences --keep-capitals",
+    "terms": f"--input lines {TERM_OPTIONS}",
+    "documents with terms": f"--input lines --split-sentences {TERM_OPTIONS}",
+    "Bayes risk": "--input lines --mbr --beam-size 3 --n-best 2",
+    "Bayes risk of samples": "--input lines --mbr bleu --mbr-samples 4 --mbr-top-p 0.9",
+    "page": HTML,
+    "search options of a page": f"{HTML} --beam-size 1 --translate-attributes title",
+    "capitals of a page": f"{HTML} --keep-capitals --document-languages en",
+    "English page": f"{HTML} --document-languages en --no-split-sentences",
+    "page with terms": f"{HTML} {TERM_OPTIONS}",
+}
+
+
+@pytest.fixture(scope="module")
+def places(talkative, tmp_path_factory):
+    """The options that name each predictor."""
+    folder = tmp_path_factory.mktemp("served")
+    served = ServedTranslator(Translator(*load_model(talkative)), NAMES)
+    write_saved_model(served, folder / "1", served.functions)
+    behaviour = behaviour_of(served.functions)
+    load = functools.cache(predictor_options.load_saved_model)  # once, not for each command
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        serve("rest", behaviour) as rest,
+        serve("grpc", behaviour) as grpc,
+    ):
+        patch.setattr(predictor_options, "load_saved_model", load)
+        patch.setattr(synthesis_cli, "load_saved_model", load)
+        yield [
+            ["--model-dir", str(talkative)],
+            ["--saved-model", str(folder / "1")],
+            ["--server", rest, "--deadline", "600"],  # also on a busy machine
+            ["--server", grpc, "--protocol", "grpc", "--deadline", "600"],
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.representatives(
+    *("search options", "documents with terms", "page", "page with terms"),
+    "Bayes risk of samples",
+)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_same_bytes(places, command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("lines", LINES), ("page", PAGE), ("terms", TERMS)):
+        (tmp_path / name).write_text(text)
+    outputs, errors = [], []
+    for number, place in enumerate(places):
+        words = ["translate", *place, *COMMANDS[command].split(), "--output", f"out{number}"]
+        assert main(words) == 0, capsys.readouterr().err
+        outputs.append((tmp_path / f"out{number}").read_bytes())
+        errors.append([x for x in capsys.readouterr().err.splitlines() if "that lack" in x])
+    assert outputs[1:] == outputs[:1] * 3
+    assert errors[1:] == errors[:1] * 3
+    text = outputs[0].decode()
+    if "terms" in command:
+        assert "Hunde" in text and "https://a.example/b" in text
+    if "page" in command:
+        heading = text[text.index("<h1>") : text.index("</h1>")]
+        assert heading.upper() == heading.replace("<h1>", "<H1>").replace("b>", "B>")
+        assert "<li>https://a.example/b</li>" in text
+        assert ("<li>{name}</li>" in text) == ("terms" in command)
+
+
+CORPORA = {
+    "sources": "back-translate --input lines --beam-size 2",
+    "samples": "back-translate --input lines --sample 3 --top-k 20",
+    "teacher": "distill --source lines --target lines --beam-size 3 --only-synthetic",
+    "reference": "distill --source lines --target lines --beam-size 3 --keep chrf",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.representatives("samples", "reference")
+@pytest.mark.parametrize("command", CORPORA)
+def test_the_same_corpus(places, command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lines").write_text(LINES)
+    outputs = []
+    for number, (option, place, *others) in enumerate(places):
+        words = [*CORPORA[command].split(), *others, "--output", f"out{number}"]
+        words += ["--teacher" if "distill" in words else option, place]
+        assert main(words) == 0, capsys.readouterr().err
+        outputs.append([(tmp_path / f"out{number}/train.{x}").read_bytes() for x in SIDES])
+    assert outputs[1:] == outputs[:1] * 3
+    assert outputs[0][0] != outputs[0][1]
+
+
+@pytest.mark.slow
+def test_the_same_evaluation(places, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("lines", "references"):
+        (tmp_path / name).write_text(LINES)
+    outputs, scores = [], []
+    for number, place in enumerate(places):
+        words = ["evaluate", *place, "--source", "lines", "--reference", "references"]
+        words += ["--beam-size", "2", "--output", f"out{number}", "--json", f"json{number}"]
+        assert main(words) == 0, capsys.readouterr().err
+        outputs.append((tmp_path / f"out{number}").read_bytes())
+        scores.append(json.loads((tmp_path / f"json{number}").read_text()))
+    assert outputs[1:] == outputs[:1] * 3
+    for name in ("bleu", "chrf", "exact", "sentences", "beam_size", "source", "reference"):
+        assert [found[name] for found in scores[1:]] == [scores[0][name]] * 3
+    perplexities = [found["perplexity"] for found in scores]
+    assert perplexities[1:] == pytest.approx(perplexities[:1] * 3, rel=1e-4)
+    assert [("saved_model" in x, "server" in x) for x in scores[1:3]] == [
+        (True, False),
+        (False, True),
+    ]

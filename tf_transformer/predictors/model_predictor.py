@@ -1,0 +1,139 @@
+"""The tasks of a trained model, computed in this process."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
+
+import tensorflow as tf
+
+from tf_transformer.confidence.calibration import Calibration
+from tf_transformer.decoding.compilation_rule import CompilationRule
+from tf_transformer.decoding.search_shapes import default_shapes
+from tf_transformer.documents.abbreviations import LANGUAGES
+from tf_transformer.inference.finite_scores import check_scores
+from tf_transformer.inference.translator import Translator
+from tf_transformer.predictors.local_predictor import LocalPredictor
+from tf_transformer.predictors.signature import signature_of_task
+from tf_transformer.predictors.tracing import trace
+from tf_transformer.quantization.int8 import is_quantized
+from tf_transformer.storage.trained_models import TrainedModels
+from tf_transformer.tasks.parts import Parts
+from tf_transformer.tasks.table import TASK_OF, TASKS
+
+# A compiled search takes about half the time for a sentence, but longer for a chunk, which finished
+# sentences leave in the ordinary search (`python -m benchmarks.compiled_answers`).
+_SENTENCES_BEFORE_COMPILING = 1000
+
+
+class ModelPredictor(LocalPredictor):
+    """Computes the tasks of a model; a signature is traced when it is first asked for.
+
+    XLA may compile the search, see `CompilationRule`: "on" for single rows and for batches of at
+    least as many rows as the translator decodes together; "auto" for single rows only, after 1,000
+    of them. The first batches then take seconds longer.
+
+    Args:
+        make_parts: returns the model in use, for a search that is compiled for given shapes.
+        description: what it is and where, for error messages.
+        xla: "auto", "on" or "off".
+
+    Raises:
+        InputError: `xla` is "on" and the model is in int8.
+    """
+
+    def __init__(
+        self,
+        make_parts: Callable[[Sequence[tuple[int, int]]], Parts],
+        description: str = "model",
+        xla: str = "off",
+    ):
+        self._make_parts = make_parts
+        parts = make_parts(())
+        self._parts = {0: parts}  # by the number of rows that its search is compiled for
+        self._lock = threading.Lock()
+        self._functions: dict[tuple[str, int], Callable] = {}
+        self._rule = CompilationRule(xla, is_quantized(parts.translator.model))
+        offered = [
+            name
+            for name, task in TASK_OF.items()
+            if not task.needs or getattr(parts, task.needs) is not None
+        ]
+        signatures = {name: signature_of_task(name) for name in offered}
+        for name in TASKS["nbest"].signatures:
+            for output, spec in signatures[name].outputs.items():
+                if len(spec.shape or ()) == 2:
+                    sized = spec._replace(shape=(None, parts.translator.search.beam_size))
+                    signatures[name].outputs[output] = sized
+        super().__init__(description, signatures)
+
+    @classmethod
+    def of(cls, translator: Translator) -> Self:
+        """Returns a predictor for a model that is in use; nothing is compiled by XLA."""
+        parts = Parts(translator)
+        return cls(lambda shapes: parts)
+
+    @classmethod
+    def load(
+        cls,
+        models: TrainedModels,
+        dtype: str = "float32",
+        *,
+        xla: str = "off",
+        calibration: Calibration | None = None,
+        document_languages: Iterable[str] = LANGUAGES,
+        **options: Any,
+    ) -> Self:
+        """Loads a model directory, or those of an ensemble.
+
+        Args:
+            models: the directories.
+            dtype: see `load_for_decoding`.
+            xla: see above.
+            calibration: see `Parts`.
+            document_languages: see `Parts`.
+            **options: arguments of `Translator`.
+
+        Raises:
+            InputError: the model cannot be loaded, or an argument is out of range.
+        """
+        loaded = models.load(dtype)
+
+        def make_parts(shapes):
+            translator = Translator(*loaded, **options, compiled_shapes=shapes)
+            return Parts(translator, calibration=calibration, document_languages=document_languages)
+
+        names = ", ".join(map(str, models.directories))
+        return cls(make_parts, f"model directory {names}", xla)
+
+    def call(self, signature: str, tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the outputs of a signature, see `LocalPredictor`.
+
+        Raises:
+            InputError: a score is not finite.
+        """
+        inputs = [tensors[own.name] for own in TASK_OF[signature].inputs_of(signature)]
+        rows = self._compiled_rows(inputs[0].shape[0])
+        with self._lock:  # a function is traced once, whoever asks first
+            function = self._function(signature, rows)
+        outputs = function(*inputs)
+        for name in ("score", "log_prob"):
+            if name in outputs:
+                check_scores(outputs[name])
+        if "scores" in outputs:
+            check_scores(outputs["scores"][:, 0])
+        return outputs
+
+    def _function(self, signature: str, rows: int) -> Callable:
+        """Returns the function of a signature, for a search that is compiled for some rows."""
+        if rows not in self._parts:
+            longest = self._parts[0].translator.model.config.max_length
+            self._parts[rows] = self._make_parts(default_shapes(longest, rows))
+        if (signature, rows) not in self._functions:
+            self._functions[signature, rows] = trace(self._parts[rows], signature)
+        return self._functions[signature, rows]
+
+    def _compiled_rows(self, num_rows: int) -> int:
+        """Returns the number of rows that the search is compiled for; 0 if it is not."""
+        rows = 1 if num_rows == 1 else self._parts[0].translator.chunk_size
+        after = _SENTENCES_BEFORE_COMPILING if rows == 1 else None
+        return rows if num_rows >= rows and self._rule.compiles(rows, after) else 0
