@@ -151,10 +151,10 @@ def given_choice(options: argparse.Namespace, num_tags: int) -> "Choice | None":
     Raises:
         InputError: a model directory is not valid, or it needs other languages.
     """
-    from tf_transformer.reranking.settings import MinimumBayesRisk
-
     if options.mbr is None:
         return _given_channel(options, num_tags)
+    from tf_transformer.reranking.settings import MinimumBayesRisk
+
     epsilon = options.mbr_epsilon
     if epsilon is None and options.mbr_top_p is not None:
         epsilon = 0.0
@@ -173,11 +173,11 @@ def given_choice(options: argparse.Namespace, num_tags: int) -> "Choice | None":
 
 
 def _given_channel(options, num_source_tags) -> "NoisyChannel | None":
+    if not options.rerank_reverse and options.rerank_lm is None:
+        return None
     from tf_transformer.reranking.settings import NoisyChannel
     from tf_transformer.storage.trained_models import TrainedModels
 
-    if not options.rerank_reverse and options.rerank_lm is None:
-        return None
     reverse, tags = None, ""
     if options.rerank_reverse:
         reverse = TrainedModels(tuple(options.rerank_reverse))
