@@ -566,15 +566,7 @@ def test_a_service_that_is_started_again(directory, corpus, tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_a_service_ends_with_ctrl_c():
-    command = [
-        sys.executable,
-        "-m",
-        "tf_transformer",
-        "data-service",
-        "--trust-network",
-        "--port",
-        "0",
-    ]
+    command = [*DATA_SERVICE, "--port", "0"]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -583,7 +575,7 @@ def test_a_service_ends_with_ctrl_c():
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout.readline().startswith("Serving batches: --data-service grpc://localhost:")
-    assert process.stdout.readline().startswith("Only this machine can connect. Every client ")
+    assert process.stdout.readline().startswith("Every machine of the network can connect, and run code")
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
     assert process.stderr.read().splitlines()[-1] == "tf-transformer: interrupted"
