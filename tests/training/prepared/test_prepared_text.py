@@ -575,7 +575,9 @@ def test_a_service_ends_with_ctrl_c():
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout.readline().startswith("Serving batches: --data-service grpc://localhost:")
-    assert process.stdout.readline().startswith("Every machine of the network can connect, and run code")
+    assert process.stdout.readline().startswith(
+        "Every machine of the network can connect, and run code"
+    )
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
     assert process.stderr.read().splitlines()[-1] == "tf-transformer: interrupted"
