@@ -65,8 +65,8 @@ def _make_step(name, options):
     from tf_transformer.text.tokenizer import Tokenizer
     from training.data.augmentation import augment
     from training.data.text_pair import TextPair
-    from training.initial_model import build_model
     from training.malloc import keep_freed_memory
+    from training.model import build_model
     from training.settings import make_config, read_settings
 
     keep_freed_memory()

@@ -45,25 +45,17 @@ SETTINGS = {
 
 def train_small(directory: pathlib.Path, corpus: pathlib.Path, devices: int) -> None:
     """Calls `train` once."""
-    from tf_transformer.text.text_file import TextFile
+    from training.data.text_pair import TextPair
+    from training.run import Devices
     from training.settings import make_config, read_settings
     from training.trainer import train
 
-    files = {
-        name: TextFile.parse(str(corpus / f"{part}.{language}"))
-        for name, part, language in (
-            ("source", "train", "en"),
-            ("target", "train", "de"),
-            ("validation_source", "validation", "en"),
-            ("validation_target", "validation", "de"),
-        )
-    }
     result = train(
         make_config(read_settings(None, SETTINGS)),
-        **files,
+        corpus=TextPair(corpus / "train.en", corpus / "train.de"),
+        validation=TextPair(corpus / "validation.en", corpus / "validation.de"),
         model_dir=directory,
-        num_devices=devices,
-        deterministic=True,
+        devices=Devices(number=devices, deterministic=True),
     )
     if result.step < STEPS:
         raise RuntimeError(f"training ended at step {result.step}, by {result.stopped_by}")

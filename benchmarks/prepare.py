@@ -141,7 +141,7 @@ def train_tiny(prepared) -> Iterable:
     import tensorflow as tf
 
     from tf_transformer.text.tokenizer import Tokenizer
-    from training.initial_model import build_model
+    from training.model import build_model
     from training.settings import make_config
 
     config = make_config({"preset": "tiny"})

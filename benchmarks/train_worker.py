@@ -73,7 +73,7 @@ class Own(Fit):
 
         keep_freed_memory()
         tf = _tensorflow(settings)
-        from training.initial_model import build_model
+        from training.model import build_model
         from training.settings import make_config
 
         config = make_config(

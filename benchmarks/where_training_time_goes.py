@@ -25,8 +25,8 @@ def make_fit(options):
     """Returns a function that trains one step on each batch, and the number of batches."""
     import tensorflow as tf
 
-    from training.initial_model import build_model
     from training.malloc import keep_freed_memory
+    from training.model import build_model
     from training.settings import make_config
 
     keep_freed_memory()

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tf_transformer.text.text_file import TextFile
 from training.config import TrainingConfig
+from training.data.text_pair import TextPair
 from training.demo.corpus import write_demonstration
 from training.settings import make_config, read_settings
 
@@ -76,14 +76,17 @@ class Corpus:
     def path(self, name: str) -> str:
         return str(self.directory / name)
 
+    def pair(self, name: str, *more: str) -> TextPair:
+        return TextPair(self.path(f"{name}.en"), self.path(f"{name}.de"), *more)
+
     @property
-    def arguments(self) -> dict[str, TextFile]:
-        return {
-            "source": TextFile.parse(self.path("train.en")),
-            "target": TextFile.parse(self.path("train.de")),
-            "validation_source": TextFile.parse(self.path("validation.en")),
-            "validation_target": TextFile.parse(self.path("validation.de")),
-        }
+    def arguments(self) -> dict[str, TextPair]:
+        return {"corpus": self.pair("train"), "validation": self.pair("validation")}
+
+    @property
+    def guided(self) -> dict[str, TextPair]:
+        """The same with word alignments."""
+        return self.arguments | {"corpus": self.pair("train", self.path("train.align"))}
 
     @property
     def options(self) -> list[str]:

@@ -261,7 +261,7 @@ def read_encoder_layer(layer):
         inner=read_linear(layer.feed_forward.inner),
         outer=read_linear(layer.feed_forward.outer),
         feed_forward_norm=read_norm(layer.feed_forward_residual.norm),
-        norm_position=layer.norm_position,
+        norm_position=layer.settings.norm_position,
     )
 
 

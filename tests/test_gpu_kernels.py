@@ -12,7 +12,7 @@ from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.model_dir import load_for_decoding
-from training.initial_model import build_model
+from training.model import build_model
 
 pytestmark = pytest.mark.skipif(
     not tf.test.is_built_with_cuda(), reason="this TensorFlow has no kernels for GPUs"

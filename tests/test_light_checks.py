@@ -788,11 +788,11 @@ WRONG = {
         "setting 'data.max_length'",
     ),
     "data-service, port": (
-        "data-service --port 65536",
+        "data-service --trust-network --port 65536",
         "port 65536: expected 0 to 65535",
     ),
-    "data-service, host": ("data-service --port 0 --host 192.0.2.7", "--trust-network"),
-    "data-service, busy": ("data-service --port {busy}", "address already in use"),
+    "data-service, network": ("data-service --port 0", "--trust-network"),
+    "data-service, busy": ("data-service --trust-network --port {busy}", "address already in use"),
     "import, input": ("import --input {none} --model-dir {new}", "none: no such file or directory"),
     "import, format": ("import --input {model} --model-dir {new}", "not recognized as a model of"),
     "import, setting": (

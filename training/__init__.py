@@ -15,11 +15,13 @@ if TYPE_CHECKING:  # gives editors and type checkers the real names
         ValidationConfig,
         VocabularyConfig,
     )
+    from training.data.text_pair import TextPair
     from training.fine_tuning import config_like
     from training.loop import TrainingResult
     from training.noise.noise import perturb_lines
+    from training.prepared.prepared_corpus import PreparedCorpus
     from training.prepared.prepared_folder import PreparedFolder
-    from training.prepared.prepared_text import PreparedText
+    from training.run import Devices, Start
     from training.settings import make_config, read_settings
     from training.trainer import train
 else:  # hidden from type checkers, which would otherwise accept any name of this package
@@ -33,11 +35,14 @@ else:  # hidden from type checkers, which would otherwise accept any name of thi
 
 _MODULES = {
     "DataConfig": "training.config",
+    "Devices": "training.run",
     "NoiseConfig": "training.config",
     "OptimizationConfig": "training.config",
+    "PreparedCorpus": "training.prepared.prepared_corpus",
     "PreparedFolder": "training.prepared.prepared_folder",
-    "PreparedText": "training.prepared.prepared_text",
+    "Start": "training.run",
     "TextFile": "tf_transformer.text.text_file",
+    "TextPair": "training.data.text_pair",
     "TrainingConfig": "training.config",
     "TrainingResult": "training.loop",
     "ValidationConfig": "training.config",
@@ -51,11 +56,14 @@ _MODULES = {
 
 __all__ = [
     "DataConfig",
+    "Devices",
     "NoiseConfig",
     "OptimizationConfig",
+    "PreparedCorpus",
     "PreparedFolder",
-    "PreparedText",
+    "Start",
     "TextFile",
+    "TextPair",
     "TrainingConfig",
     "TrainingResult",
     "ValidationConfig",

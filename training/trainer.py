@@ -1,4 +1,4 @@
-"""From a parallel corpus and settings to a trained model directory."""
+"""Training as a recipe: check the run, begin it, build the model, restore it, fit."""
 
 import contextlib
 import logging
@@ -13,60 +13,54 @@ import tensorflow as tf
 from tf_transformer.errors import InputError
 from tf_transformer.known_names import suggest_arguments
 from tf_transformer.storage.files import locked
-from tf_transformer.storage.model_dir import CONFIG_NAME, read_tokenizers
-from tf_transformer.text.text_file import TextFile
+from tf_transformer.storage.model_dir import CONFIG_NAME, read_tokenizers, read_weights
 from training.backup.backup import Backup
-from training.backup.object_store import check_backup_url
 from training.callbacks.callbacks import current_step
 from training.callbacks.user_callbacks import check_callbacks
+from training.checkpointing.checkpoint_files import checkpoint_directory
 from training.checkpointing.checkpoints import Checkpoints
 from training.checkpointing.run_files import check_run_files
-from training.checkpointing.run_metadata import (
-    check_resumable,
-    check_same_run,
-    start_or_resume,
-)
+from training.checkpointing.run_metadata import check_same_run, start_or_resume
+from training.checkpointing.validation_history import read_validation_scores
 from training.config import TrainingConfig
 from training.data.corpus_report import report_corpus
+from training.data.pipeline import ParallelText
 from training.data.text_pair import TextPair
+from training.description import Description, vocab_sizes
 from training.distributed.strategy import make_strategy
 from training.distributed.workers import Workers
-from training.early_checks import check_initial_model, check_noise, check_sources
-from training.fine_tuning import INITIAL_NAME
-from training.initial_model import build_model
-from training.loop import TrainingResult, run_loop
+from training.fine_tuning import INITIAL_NAME, describe_coverage
+from training.loop import TrainingLoop, TrainingResult
+from training.model import build_model, set_word_vectors
+from training.prepared.prepared_corpus import PreparedCorpus
 from training.prepared.prepared_text import PreparedText
+from training.run import ALL_DEVICES, NEW, Devices, Start, TrainingRun
 from training.settings import config_to_dict, make_config
-from training.training_run import TrainingRun, vocab_sizes
-from training.vocabulary_extension import read_pieces
 
 _log = logging.getLogger(__name__)
-
-Text = TextFile | str | os.PathLike
 
 
 @suggest_arguments
 def train(
     config: TrainingConfig,
     *,
-    target: Text | None = None,
-    validation_target: Text,
-    source: Text | None = None,
-    validation_source: Text | None = None,
-    prepared: PreparedText | None = None,
+    corpus: TextPair | PreparedCorpus,
+    validation: TextPair,
     model_dir: str | os.PathLike,
-    strategy: str = "auto",
-    num_devices: int | None = None,
-    deterministic: bool = False,
-    profile: tuple[int, int] | None = None,
-    init_from: str | os.PathLike | None = None,
-    vocabulary: str | os.PathLike | None = None,
-    add_pieces: str | os.PathLike | None = None,
-    alignments: Text | None = None,
+    start: Start = NEW,
+    devices: Devices = ALL_DEVICES,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     backup: str | None = None,
+    profile: tuple[int, int] | None = None,
 ) -> TrainingResult:
     """Trains a model, or resumes an earlier call with the same arguments.
+
+        train(
+            make_config({"preset": "tiny"}),
+            corpus=TextPair("train.en", "train.de"),
+            validation=TextPair("validation.en", "validation.de"),
+            model_dir="model",
+        )
 
     Sets the random seeds of Python, NumPy and TensorFlow, and handles signals if called in the main
     thread, see `StopOnSignal`.
@@ -79,26 +73,12 @@ def train(
 
     Args:
         config: all settings.
-        target: the target side of the training corpus. A name is parsed by `TextFile.parse`; of a
-            TSV file, the target is column 2 and the source column 1.
-        validation_target: the target side of the validation set, used at each checkpoint.
-        source: the source side of the training corpus; a language model has none.
-        validation_source: the source side of the validation set.
-        prepared: a prepared training corpus in place of `source` and `target`; its vocabulary and
-            the settings of its vocabulary are used.
+        corpus: the training corpus. With a prepared one, its vocabulary and the settings of its
+            vocabulary are used.
+        validation: the validation set, used at each checkpoint.
         model_dir: the folder for everything that is written. Several workers share it.
-        strategy: see `make_strategy`.
-        num_devices: see `make_strategy`.
-        deterministic: makes equal calls give bit-identical weights, interrupted or not; slower.
-        profile: the first and the last step, counted from 1, of a profile for TensorBoard.
-        init_from: a model whose vocabulary and weights training starts from; make `config` with
-            `config_like`.
-        vocabulary: the path of an existing vocabulary, see `read_vocabulary`. None trains one,
-            unless `prepared` or `init_from` has one.
-        add_pieces: a file of pieces to add to the vocabulary of `init_from`, see `read_pieces`;
-            give them to `config_like` as well.
-        alignments: word alignments of `source` and `target` in Pharaoh's format, a line for each
-            pair; a head of the cross-attention learns them, see `losses/guided_alignment.py`.
+        start: what weights and vocabulary start from; by default, both are new.
+        devices: the devices that train.
         callbacks: the caller's own callbacks. Each of several workers calls its own; either all
             workers have some or none. Models saved by `ModelCheckpoint` can be loaded with
             `keras.models.load_model` after `import tf_transformer`. Keras callbacks that change
@@ -106,6 +86,7 @@ def train(
         backup: URL of a copy of `model_dir` on object storage, see `Backup`. It is written after
             each checkpoint, and restored first if its newest checkpoint is newer than that of
             `model_dir`. Of several workers, the chief reads and writes it.
+        profile: the first and the last step, counted from 1, of a profile for TensorBoard.
 
     Returns:
         How training ended; `early_stop` is set if a callback ended it.
@@ -115,57 +96,179 @@ def train(
             another run.
         OSError: the backup cannot be read or written when training starts, or written when it ends.
     """
-    run = TrainingRun(
-        model_dir=pathlib.Path(model_dir),
-        config=make_config(config_to_dict(config)),  # it may have been constructed unchecked
-        corpus=_training_corpus(source, target, prepared, alignments),
-        validation=TextPair(_text_file(validation_source, 1), _text_file(validation_target, 2)),
-        init_from=pathlib.Path(init_from) if init_from else None,
-        vocabulary=pathlib.Path(vocabulary) if vocabulary else None,
-        added_pieces=tuple(read_pieces(pathlib.Path(add_pieces))) if add_pieces else (),
-    )
     callbacks = check_callbacks(callbacks)
-    if backup is not None:
-        check_backup_url(backup)
-    _check_keras()
-    run = _checked(run)
-    distribution = make_strategy(strategy, num_devices)
-    workers = Workers(distribution)
-    if not workers.is_chief:
-        logging.getLogger("training").setLevel(logging.WARNING)  # only the chief reports
-    if deterministic:
-        tf.config.experimental.enable_op_determinism()
-    # Before tokenizers exist, see Tokenizer.
-    keras.utils.set_random_seed(run.config.optimization.seed)
+    run = TrainingRun(
+        config=make_config(config_to_dict(config)),  # it may have been constructed unchecked
+        model_dir=pathlib.Path(model_dir),
+        corpus=corpus,
+        validation=validation,
+        start=start,
+        devices=devices,
+        backup=backup,
+        profile=profile,
+    )
+    return train_run(run.check(), callbacks)
+
+
+def train_run(
+    run: TrainingRun, callbacks: Sequence[keras.callbacks.Callback] = ()
+) -> TrainingResult:
+    """Trains a run that has been checked, see `train`."""
+    trainer = Trainer(run)
     run.check_texts()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(workers.lost_workers_explained())
-        copies = Backup(backup, run.model_dir) if backup and workers.is_chief else None
-        if workers.is_chief:
-            stack.enter_context(_begun(run, copies))
-        workers.wait()
-        if not workers.is_chief:
-            check_same_run(run.model_dir, run.fingerprint(), changeable=frozenset())
-        result = _train(run, distribution, workers, profile, callbacks, copies)
-        if workers.is_chief and result.step:  # there is a checkpoint
+    with trainer.begin():
+        trainer.build()
+        trainer.restore()
+        return trainer.fit(callbacks)
+
+
+class Trainer:
+    """The steps of a training, in order: `begin`, `build`, `restore`, `fit`.
+
+    Sets the random seeds, and makes the distribution strategy.
+
+    Args:
+        run: the run, checked.
+
+    Raises:
+        InputError: the devices are not there, or Keras would end `fit` early.
+    """
+
+    def __init__(self, run: TrainingRun):
+        _check_keras()
+        self._run = run
+        self._strategy = make_strategy(run.devices.strategy, run.devices.number)
+        self._workers = Workers(self._strategy)
+        if not self._workers.is_chief:
+            logging.getLogger("training").setLevel(logging.WARNING)  # only the chief reports
+        if run.devices.deterministic:
+            tf.config.experimental.enable_op_determinism()
+        # Before tokenizers exist, see Tokenizer.
+        keras.utils.set_random_seed(run.config.optimization.seed)
+        self._backup: Backup | None = None
+        if run.backup and self._workers.is_chief:
+            self._backup = Backup(run.backup, run.model_dir)
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[None]:
+        """Locks the model directory, and describes the run in it unless it is there already.
+
+        With a backup, restores it first if it is newer, and uploads the model directory at the end.
+        """
+        run, workers = self._run, self._workers
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(workers.lost_workers_explained())
+            if workers.is_chief:
+                stack.enter_context(self._begin_as_chief())
+            workers.wait()
+            if not workers.is_chief:
+                check_same_run(run.model_dir, run.fingerprint(), changeable=frozenset())
+            yield
+
+    @contextlib.contextmanager
+    def _begin_as_chief(self):
+        run, backup = self._run, self._backup
+        description = Description(run)
+        if not (run.model_dir / CONFIG_NAME).exists() and not backup:
+            _ = description.models  # fails before anything is written if the corpus is too small
+        run.model_dir.mkdir(parents=True, exist_ok=True)
+        with locked(run.model_dir, "training this model"):
+            check_run_files(run.model_dir)  # again: another process may have written since
+            if backup:
+                backup.restore(run.fingerprint())
+            start_or_resume(run.model_dir, run.fingerprint(), description.write)
+            if backup:
+                backup.claim()
+            with backup.kept() if backup else contextlib.nullcontext():
+                yield
+
+    def build(self) -> None:
+        """Tokenizes the corpus, and builds the model in the model directory that describes it."""
+        run = self._run
+        self._tokenizers = read_tokenizers(run.model_dir)
+        self._corpus = self._tokenized_corpus()
+        self._validation = run.validation.tokenized(self._tokenizers, run.config.data)
+        if self._workers.is_chief:
+            if isinstance(self._corpus, PreparedText):
+                _log.info("training corpus: %s prepared pairs", f"{self._corpus.num_pairs:,}")
+            else:
+                report_corpus("training", self._corpus)
+            report_corpus("validation", self._validation)
+        if run.config.is_language_model:
+            _log.info("There is no source: this trains a language model of the target.")
+        _log.info("building the model")
+        sizes = vocab_sizes(self._tokenizers)
+        with self._strategy.scope():
+            self._model = build_model(run.config, *sizes, is_guided=run.is_guided)
+        self._checkpoints = Checkpoints(
+            run.model_dir,
+            self._model,
+            keep=run.config.optimization.keep_checkpoints,
+            every=run.config.optimization.checkpoint_every,
+            is_writer=self._workers.is_chief,
+        )
+
+    def _tokenized_corpus(self) -> ParallelText | PreparedText:
+        corpus, config = self._run.corpus, self._run.config.data
+        if isinstance(corpus, PreparedCorpus):
+            return PreparedText(corpus.folders, config, corpus.service)
+        return corpus.tokenized(self._tokenizers, config)
+
+    def restore(self) -> None:
+        """Restores the newest checkpoint; without one, sets the weights before the first step.
+
+        Raises:
+            InputError: the checkpoints of the run are gone, or the vectors do not suit the
+                vocabulary.
+        """
+        self._workers.wait()
+        if self._checkpoints.restore():
+            _log.info("Resuming from step %s", f"{current_step(self._model):,}")
+            return
+        run, model = self._run, self._model
+        self._check_nothing_lost()
+        coverage = ""
+        if (run.init_from or run.start.vocabulary) and isinstance(self._corpus, ParallelText):
+            coverage = describe_coverage(self._corpus)
+        if run.init_from:
+            read_weights(run.model_dir / INITIAL_NAME, model)
+            _log.info("Starting from %s%s", run.init_from, coverage and f": {coverage}")
+        else:
+            if run.start.vocabulary:
+                _log.info("vocabulary of %s: %s", run.start.vocabulary, coverage)
+            set_word_vectors(model, run.config.vocabulary, *self._tokenizers)
+        model.optimizer.reset_averages(model.trainable_variables)
+
+    def _check_nothing_lost(self):
+        """Refuses a run whose checkpoints are gone; validation scores show that it had some."""
+        model_dir = self._run.model_dir
+        if scores := read_validation_scores(model_dir):
+            raise InputError(
+                f"{checkpoint_directory(model_dir)}: the checkpoints are missing although "
+                f"training reached step {scores[-1]['step']}; restore them, or give another "
+                "--model-dir"
+            )
+
+    def fit(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> TrainingResult:
+        """Trains until the last step, an early stop or a signal.
+
+        Args:
+            callbacks: the caller's own callbacks.
+        """
+        run = self._run
+        loop = TrainingLoop(
+            self._model,
+            run.config,
+            self._corpus,
+            self._validation,
+            run.model_dir,
+            self._checkpoints,
+            self._workers,
+        )
+        result = loop.run(callbacks, self._backup, run.profile)
+        if self._workers.is_chief and result.step:  # there is a checkpoint
             shutil.rmtree(run.model_dir / INITIAL_NAME, ignore_errors=True)
         return result
-
-
-def _training_corpus(source, target, prepared, alignments) -> TextPair | PreparedText:
-    if (target is None) == (prepared is None) or (prepared and source):
-        raise InputError("expected either `target`, with its `source`, or `prepared`")
-    if prepared:
-        if alignments:
-            raise InputError(
-                "`alignments` are of `source` and `target`; `prepared` cannot have any"
-            )
-        return prepared
-    return TextPair(_text_file(source, 1), _text_file(target, 2), _text_file(alignments, 1))
-
-
-def _text_file(given, column):
-    return given if given is None or isinstance(given, TextFile) else TextFile.parse(given, column)
 
 
 def _check_keras():
@@ -177,88 +280,3 @@ def _check_keras():
                 f"environment variable KERAS_{name.upper()}, or call "
                 f"`keras.config.set_{name}(None)`"
             )
-
-
-def _checked(run: TrainingRun) -> TrainingRun:
-    """Returns the run with the settings of its vocabulary, after checks that read no corpus."""
-    if os.path.lexists(run.model_dir) and not run.model_dir.is_dir():
-        raise InputError(
-            f"{run.model_dir}: expected a folder, or a name that is free, for the model"
-        )
-    check_sources(run.config, run.corpus.has_source, run.validation.has_source)
-    run = run.with_alignment_head()
-    if run.config.data.curriculum and not isinstance(run.corpus, PreparedText):
-        raise InputError("'data.curriculum' has the shares of prepared folders; give --prepared")
-    check_noise(run.config, isinstance(run.corpus, PreparedText), run.is_guided)
-    run = run.with_existing_vocabulary()
-    check_initial_model(run.model_dir, run.init_from, run.config)
-    check_resumable(run.model_dir, run.config, run.init_from)
-    return run
-
-
-@contextlib.contextmanager
-def _begun(run: TrainingRun, backup: Backup | None) -> Iterator[None]:
-    """Locks the model directory, and describes the run in it unless it is there already.
-
-    With a backup, restores it first if it is newer, and uploads the model directory at the end.
-    """
-    if not (run.model_dir / CONFIG_NAME).exists() and not backup:
-        _ = run.models  # fails before anything is written if the corpus is too small
-    run.model_dir.mkdir(parents=True, exist_ok=True)
-    with locked(run.model_dir, "training this model"):
-        check_run_files(run.model_dir)
-        if backup:
-            backup.restore(run.fingerprint())
-        start_or_resume(run.model_dir, run.fingerprint(), run.write_description)
-        if backup:
-            backup.claim()
-        with backup.kept() if backup else contextlib.nullcontext():
-            yield
-
-
-def _train(
-    run: TrainingRun,
-    distribution: tf.distribute.Strategy,
-    workers: Workers,
-    profile: tuple[int, int] | None,
-    callbacks: Sequence[keras.callbacks.Callback],
-    backup: Backup | None,
-) -> TrainingResult:
-    """Trains in a model directory that describes the run, from its newest checkpoint if any."""
-    tokenizers = read_tokenizers(run.model_dir)
-    corpus, validation = run.tokenized(tokenizers)
-    if workers.is_chief:
-        if isinstance(corpus, PreparedText):
-            _log.info("training corpus: %s prepared pairs", f"{corpus.num_pairs:,}")
-        else:
-            report_corpus("training", corpus)
-        report_corpus("validation", validation)
-    if run.config.is_language_model:
-        _log.info("There is no source: this trains a language model of the target.")
-    _log.info("building the model")
-    with distribution.scope():
-        model = build_model(run.config, *vocab_sizes(tokenizers), is_guided=run.is_guided)
-    checkpoints = Checkpoints(
-        run.model_dir,
-        model,
-        keep=run.config.optimization.keep_checkpoints,
-        every=run.config.optimization.checkpoint_every,
-        is_writer=workers.is_chief,
-    )
-    workers.wait()
-    if checkpoints.restore():
-        _log.info("Resuming from step %s", f"{current_step(model):,}")
-    else:
-        run.initialize(model, corpus, tokenizers)
-    return run_loop(
-        model,
-        run.config,
-        corpus,
-        validation,
-        run.model_dir,
-        checkpoints,
-        workers,
-        profile,
-        callbacks,
-        backup,
-    )

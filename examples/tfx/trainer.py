@@ -47,10 +47,8 @@ def run_fn(fn_args: Any) -> None:
     )
     result = training.train(
         training.make_config(with_steps(custom.get("settings", {}), fn_args.train_steps)),
-        source=corpus / "train.source",
-        target=corpus / "train.target",
-        validation_source=corpus / "eval.source",
-        validation_target=corpus / "eval.target",
+        corpus=training.TextPair(corpus / "train.source", corpus / "train.target"),
+        validation=training.TextPair(corpus / "eval.source", corpus / "eval.target"),
         model_dir=corpus / "model",
         backup=f"{custom['backup']}/{corpus.name}" if custom.get("backup") else None,
     )

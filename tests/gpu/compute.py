@@ -25,7 +25,8 @@ from tf_transformer.decoding.search_shapes import default_shapes
 from tf_transformer.inference.compiling_translator import CompilingTranslator
 from tf_transformer.storage.model_dir import load_for_decoding, load_model, weights_digest
 from tf_transformer.text.special_ids import BEGIN_ID
-from training.initial_model import build_model
+from training.model import build_model
+from training.run import Devices
 from training.trainer import train
 
 VOCAB = 64
@@ -137,7 +138,8 @@ def answers(saved_model, source):
 
 def digests(folder, corpus):
     """Digests of the weights of a run, of an interrupted one, and of another seed."""
-    arguments = Corpus(pathlib.Path(corpus)).arguments | {"deterministic": True}
+    arguments = Corpus(pathlib.Path(corpus)).arguments
+    arguments["devices"] = Devices(deterministic=True)
 
     class Stop(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
@@ -172,7 +174,7 @@ def logits(folder, corpus, num_devices):
         config,
         **Corpus(pathlib.Path(corpus)).arguments,
         model_dir=model_dir,
-        num_devices=int(num_devices),
+        devices=Devices(number=int(num_devices)),
     )
     model, *_ = load_model(model_dir)
     return {"logits": model(make_batch(0)[0]).numpy()}

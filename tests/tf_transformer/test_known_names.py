@@ -124,7 +124,7 @@ CALLS = {
         "setting: 'pre_set'; did you mean 'preset'?",
     ),
     "train": (
-        lambda: training.train(None, sorce="a"), "argument: 'sorce'; did you mean 'source'?"
+        lambda: training.train(None, corpos="a"), "argument: 'corpos'; did you mean 'corpus'?"
     ),
 }  # fmt: skip
 

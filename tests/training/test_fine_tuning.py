@@ -20,6 +20,7 @@ from training.checkpointing.checkpoint_files import checkpoint_paths
 from training.data.pipeline import ParallelText
 from training.demo.corpus import write_demonstration
 from training.fine_tuning import INITIAL_NAME, config_like, describe_coverage
+from training.run import Start
 from training.settings import config_to_dict
 from training.trainer import train
 
@@ -85,7 +86,7 @@ def test_the_average_starts_from_the_weights(base, corpus, tmp_path):
         model_dir = tmp_path / str(number)
         given = {"optimization": settings | average, "validation": {"translate_every": 0}}
         config = config_like(base, given)
-        train(config, model_dir=model_dir, init_from=base, **corpus.arguments)
+        train(config, model_dir=model_dir, start=Start(base), **corpus.arguments)
         scores = json.loads((model_dir / "validation_scores.json").read_text())["scores"]
         losses.append([score["loss"] for score in scores])
         assert not (model_dir / INITIAL_NAME).exists()
@@ -118,9 +119,9 @@ def test_a_stop_before_the_first_checkpoint(other, base, corpus, tmp_path, monke
     def stop(*_):
         raise KeyboardInterrupt
 
-    arguments = {"model_dir": model_dir, "init_from": first, **corpus.arguments}
+    arguments = {"model_dir": model_dir, "start": Start(first), **corpus.arguments}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("training.trainer.run_loop", stop)
+        patch.setattr("training.trainer.TrainingLoop.run", stop)
         train(config, **arguments)
     assert weights_digest(model_dir / INITIAL_NAME, read_config(first)) == started
     shutil.rmtree(first)
@@ -156,7 +157,7 @@ def test_takes_the_place_of_a_run_that_never_trained(other, base, tmp_path, monk
 
     settings = ["model.d_model=16", "model.num_heads=2", "vocabulary.size=400"]
     with monkeypatch.context() as patch:
-        patch.setattr("training.trainer.run_loop", stop)
+        patch.setattr("training.trainer.TrainingLoop.run", stop)
         assert main([*command, "--set", *settings]) == 130
     assert main([*command, "--init-from", str(base)]) == 0
     assert read_config(tmp_path / "tuned").d_model == read_config(base).d_model

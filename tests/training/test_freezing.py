@@ -15,9 +15,10 @@ from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
 from tf_transformer.storage.model_dir import load_model
 from tf_transformer.storage.weight_shapes import weight_shapes
 from training.fine_tuning import config_like
-from training.initial_model import build_model
+from training.model import build_model
+from training.run import Start
 from training.settings import make_config
-from training.train_step import TrainableTransformer
+from training.step import TrainableTransformer
 from training.trained_weights import check_frozen, freeze
 from training.trainer import train
 
@@ -188,7 +189,7 @@ def test_resumed_equals_uninterrupted(corpus, trained, tmp_path):
     def run(model_dir, steps, **more):
         given = {"optimization": sizes | FROZEN | {"steps": steps}, "data": {"batch_tokens": 512}}
         config = config_like(trained, given | {"validation": {"translate_every": 0}})
-        return train(config, model_dir=model_dir, init_from=trained, **corpus.arguments, **more)
+        return train(config, model_dir=model_dir, start=Start(trained), **corpus.arguments, **more)
 
     run(tmp_path / "once", 8)
     for steps in (3, 4, 8):
@@ -204,7 +205,7 @@ def test_resumed_equals_uninterrupted(corpus, trained, tmp_path):
         other = dict(FROZEN, frozen=["encoder/*"])
         given = {"optimization": sizes | other | {"steps": 8}, "data": {"batch_tokens": 512}}
         config = config_like(trained, given | {"validation": {"translate_every": 0}})
-        train(config, model_dir=tmp_path / "once", init_from=trained, **corpus.arguments)
+        train(config, model_dir=tmp_path / "once", start=Start(trained), **corpus.arguments)
 
     averaged = shutil.copytree(tmp_path / "once", tmp_path / "averaged")
     assert main(["average", "--model-dir", str(averaged), "--last", "1"]) == 0

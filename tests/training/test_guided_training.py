@@ -24,7 +24,7 @@ def guided(corpus, tmp_path_factory):
     """The model `talkative`, with guided alignment."""
     model_dir = tmp_path_factory.mktemp("guided") / "model"
     config = small_config(**STEPS, optimization__alignment_weight=0.3)
-    train(config, model_dir=model_dir, **corpus.arguments, alignments=corpus.path("train.align"))
+    train(config, model_dir=model_dir, **corpus.guided)
     return model_dir
 
 
@@ -80,7 +80,7 @@ def test_the_served_signature_uses_the_head(guided, corpus, tmp_path):
 def test_resumed_run_is_the_uninterrupted_one(corpus, tmp_path, capsys):
     """Also across the noise of the text; without the alignments, or with others, it is refused."""
     settings = dict(data__subword_dropout=0.2, data__word_dropout=0.1, optimization__r_drop=1.0)
-    arguments = corpus.arguments | {"alignments": corpus.path("train.align")}
+    arguments = corpus.guided
     for name, stops in (("whole", [10]), ("parts", [4, 10])):
         for steps in stops:
             config = small_config(**settings, optimization__steps=steps)
@@ -94,7 +94,8 @@ def test_resumed_run_is_the_uninterrupted_one(corpus, tmp_path, capsys):
     others = tmp_path / "others"
     others.write_text("\n" * 599 + "0-0\n")
     with pytest.raises(ValueError, match="trained on another corpus"):
-        train(config, model_dir=tmp_path / "whole", **arguments | {"alignments": others})
+        changed = arguments | {"corpus": corpus.pair("train", others)}
+        train(config, model_dir=tmp_path / "whole", **changed)
 
 
 @pytest.mark.exhaustive

@@ -34,8 +34,9 @@ from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.storage.weights_file import model_digest, write_model_weights
 from training.checkpointing.checkpoint_files import checkpoint_paths
 from training.fine_tuning import config_like
+from training.run import Start
 from training.settings import make_config
-from training.train_step import TrainableTransformer
+from training.step import TrainableTransformer
 from training.trainer import train
 
 VOCAB = 13
@@ -249,7 +250,7 @@ def adapt(base, corpus, model_dir, steps=8, lora=None, **more):
         "lora": {"rank": 3, "alpha": 6.0} | (lora or {}),
     }
     config = config_like(base, given)
-    return train(config, model_dir=model_dir, init_from=base, **corpus.arguments)
+    return train(config, model_dir=model_dir, start=Start(base), **corpus.arguments)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tf_transformer import LanguageModel, Transformer, TransformerConfig
 from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
 from tf_transformer.losses.metrics import Perplexity, SmoothedLoss, TokenAccuracy
-from training.train_step import TrainableLanguageModel, TrainableTransformer
+from training.step import TrainableLanguageModel, TrainableTransformer
 
 VOCAB = 13
 SIZES = dict(

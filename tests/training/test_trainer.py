@@ -22,8 +22,9 @@ from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.text_file import TextFile
 from training.checkpointing.checkpoints import Checkpoints
 from training.data.pipeline import ParallelText
+from training.data.text_pair import TextPair
 from training.evaluation.evaluation import evaluate
-from training.initial_model import build_model
+from training.model import build_model
 from training.plots.training_curves import plot_training, read_scalars
 from training.trainer import train
 
@@ -53,10 +54,8 @@ def test_learns_to_copy(tmp_path):
     )
     train(
         config,
-        source=train_file,
-        target=train_file,
-        validation_source=test_file,
-        validation_target=test_file,
+        corpus=TextPair(train_file, train_file),
+        validation=TextPair(test_file, test_file),
         model_dir=tmp_path / "model",
     )
     evaluation, translations = evaluate(
@@ -113,15 +112,12 @@ def test_refuses_what_is_no_folder(corpus, tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "dangling").symlink_to("nowhere")
     for name in ("file", "dangling"):
-        with pytest.raises(ValueError, match=rf"{name}: expected a folder, or a name that is free"):
+        with pytest.raises(NotADirectoryError, match=rf"{name}: expected a folder$"):
             train(small_config(), model_dir=tmp_path / name, **corpus.arguments)
 
 
 def test_refuses_another_corpus_in_the_same_directory(corpus, trained):
-    arguments = corpus.arguments | {
-        "source": TextFile.parse(corpus.path("test.en")),
-        "target": TextFile.parse(corpus.path("test.de")),
-    }
+    arguments = corpus.arguments | {"corpus": corpus.pair("test")}
     with pytest.raises(ValueError, match="trained on another corpus"):
         train(small_config(), model_dir=trained, **arguments)
 
@@ -155,8 +151,8 @@ def test_the_average_is_validated_and_becomes_the_model(corpus, tmp_path):
     trained = [variable.numpy() for variable in variables]
     tokenizers = read_tokenizers(tmp_path)
     validation = ParallelText(
-        corpus.arguments["validation_source"],
-        corpus.arguments["validation_target"],
+        corpus.pair("validation").source,
+        corpus.pair("validation").target,
         *tokenizers,
         config.data,
     )

@@ -15,14 +15,14 @@ from training.callbacks.callbacks import AGREE_EVERY, StopOnCallback, current_st
 from training.callbacks.user_callbacks import ScoreCallback, set_modes
 from training.checkpointing.validation_history import read_validation_scores
 from training.distributed.workers import Workers
-from training.train_step import TrainableTransformer
+from training.step import TrainableTransformer
 
 SETTINGS = {"optimization__steps": 10, "optimization__checkpoint_every": 5}
 
 
 @pytest.fixture(scope="module")
 def names(corpus):
-    return {name: str(file) for name, file in corpus.arguments.items()}
+    return corpus.arguments
 
 
 @pytest.fixture(scope="module")
@@ -185,14 +185,16 @@ def test_workers_stop_only_when_all_have_agreed():
 @pytest.mark.slow
 def test_columns_of_a_table(corpus, names, whole, tmp_path):
     """The source is the first one, the target the second."""
-    for name, prefix in (("train", ""), ("validation", "validation_")):
-        sides = (corpus.arguments[f"{prefix}{side}"].lines() for side in ("source", "target"))
+    for name in ("train", "validation"):
+        pair = corpus.pair(name)
+        sides = (side.lines() for side in (pair.source, pair.target))
         rows = (f"{source}\t{target}\n" for source, target in zip(*sides, strict=True))
         (tmp_path / f"{name}.tsv").write_text("".join(rows))
     text, validation = tmp_path / "train.tsv", tmp_path / "validation.tsv"
     training.train(
         small_config(**SETTINGS),
-        source=text, target=text, validation_source=validation, validation_target=validation,
+        corpus=training.TextPair(text, text),
+        validation=training.TextPair(validation, validation),
         model_dir=tmp_path / "model",
     )  # fmt: skip
     assert_equal_models(tmp_path / "model", whole)
@@ -206,9 +208,11 @@ def test_what_cannot_be_is_refused_before_anything_is_written(names, tmp_path):
     with pytest.raises(ValueError, match=r"^setting 'optimization.steps': .* Received: 'many'$"):
         training.train(config, model_dir=model_dir, **names)
     with pytest.raises(ValueError, match=r"nowhere: no such file$"):
-        training.train(small_config(), model_dir=model_dir, **names | {"source": "nowhere"})
-    with pytest.raises(ValueError, match=r"^expected either `target`, with its `source`, or `pre"):
-        training.train(small_config(), model_dir=model_dir, **names | {"target": None})
+        training.TextPair("nowhere", "nowhere")
+    with pytest.raises(ValueError, match=r"^expected a file of the target. Received: None"):
+        training.TextPair(None, None)
+    with pytest.raises(ValueError, match=r"^--profile 3:99: expected FIRST:LAST"):
+        training.train(small_config(), model_dir=model_dir, profile=(3, 99), **names)
     assert not model_dir.exists()
 
 

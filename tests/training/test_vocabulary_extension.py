@@ -24,6 +24,7 @@ from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.vocabulary import Vocabulary
 from training.data.vocabulary import train_sentencepiece
 from training.fine_tuning import config_like
+from training.run import Start
 from training.trainer import train
 from training.vocabulary_extension import (
     copy_extended_weights,
@@ -325,8 +326,7 @@ def test_without_training_scores_stay(corpus, trained, tmp_path):
         train(
             config,
             model_dir=tmp_path / name,
-            init_from=first,
-            add_pieces=pieces,
+            start=Start(first, add_pieces=pieces),
             **corpus.arguments,
         )
         scores = json.loads((tmp_path / name / "validation_scores.json").read_text())["scores"]

@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import keras
 
-from tf_transformer.config_checks import Autoregression, check_choice
 from tf_transformer.layers.attention import CrossAttention
 from tf_transformer.layers.layout import PADDED, Beam, SentenceLayout
+from tf_transformer.layers.settings import DecoderLayerSettings
 from tf_transformer.layers.ssru import SSRU
 from tf_transformer.layers.stack import Stack, TransformerLayer
 
@@ -36,21 +36,7 @@ class DecoderLayer(TransformerLayer):
     With `autoregression="ssru"`, a recurrent layer takes the place of self-attention.
 
     Args:
-        cross_attention: whether there is cross-attention; False in a language model.
-        cross_num_heads: number of heads of the cross-attention; None means `num_heads`.
-        autoregression: how a position sees earlier ones, "self_attention" or "ssru", see `SSRU`.
-        num_heads: number of heads of the self-attention.
-        d_ff: inner width of the feed-forward sublayer.
-        activation: activation of the feed-forward sublayer, see `FeedForward`.
-        dropout_rate: dropout rate of each sublayer's output.
-        attention_dropout_rate: dropout rate of attention weights.
-        feed_forward_dropout_rate: dropout rate of the feed-forward sublayer's inner activations.
-        norm_position: "post" or "pre", see `Residual`.
-        norm_type: type of the norms, see `make_norm`.
-        layer_norm_epsilon: epsilon of the norms.
-        relative_positions: relative positions in self-attention: "none", "keys" or "keys_values".
-        max_relative_distance: positions that are further apart use the vector of this distance.
-        initial_gain: factor of the initial weights, see `dense.projection`.
+        **settings: the fields of `DecoderLayerSettings`.
 
     Call arguments:
         inputs: `(batch, target_length, d_model)`.
@@ -64,44 +50,36 @@ class DecoderLayer(TransformerLayer):
 
     Returns:
         `(batch, target_length, d_model)`.
-
-    Raises:
-        InputError: `autoregression` is unknown.
     """
 
-    def __init__(
-        self,
-        *,
-        cross_attention: bool = True,
-        cross_num_heads: int | None = None,
-        autoregression: str = "self_attention",
-        **kwargs: Any,
-    ):
-        check_choice("autoregression", autoregression, Autoregression)
-        self.autoregression = autoregression  # for `_add_first_sublayer`, which `super` calls
+    settings_class = DecoderLayerSettings
+    settings: DecoderLayerSettings
+
+    def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
-        self.has_cross_attention = cross_attention
-        self.cross_num_heads = cross_num_heads or self.num_heads
-        if cross_attention:
+        self.has_cross_attention = self.settings.cross_attention
+        if self.has_cross_attention:
             self.cross_attention = CrossAttention(
-                num_heads=self.cross_num_heads,
-                dropout_rate=self.attention_dropout_rate,
-                initial_gain=self.initial_gain,
+                num_heads=self.settings.cross_num_heads or self.settings.num_heads,
+                dropout_rate=self.settings.attention_dropout_rate,
+                initial_gain=self.settings.initial_gain,
                 dtype=self.dtype_policy,
                 name="cross_attention",
             )
             self.cross_attention_residual = self._residual("cross_attention_residual")
 
     def _add_first_sublayer(self):
-        if self.autoregression == "self_attention":
+        if self.settings.autoregression == "self_attention":
             super()._add_first_sublayer()
             return
-        self.ssru = SSRU(initial_gain=self.initial_gain, dtype=self.dtype_policy, name="ssru")
+        self.ssru = SSRU(
+            initial_gain=self.settings.initial_gain, dtype=self.dtype_policy, name="ssru"
+        )
         self.ssru_residual = self._residual("ssru_residual")
 
     def _first_sublayer(self):
         """Returns the sublayer that connects the positions, and its residual connection."""
-        if self.autoregression == "self_attention":
+        if self.settings.autoregression == "self_attention":
             return self.self_attention, self.self_attention_residual
         return self.ssru, self.ssru_residual
 
@@ -228,29 +206,13 @@ class DecoderLayer(TransformerLayer):
         # 3. feed-forward
         return self._apply_feed_forward(hidden, training), from_first, from_memory
 
-    def get_config(self):
-        return super().get_config() | {
-            "cross_attention": self.has_cross_attention,
-            "cross_num_heads": self.cross_num_heads,
-            "autoregression": self.autoregression,
-        }
-
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Decoder(Stack):
     """A stack of `DecoderLayer`s.
 
     Args:
-        num_layers: N.
-        norm_position: "post" or "pre", see `Residual`.
-        final_norm: whether to normalize the output; None means only with `norm_position="pre"`.
-        norm_type: type of the norms, see `make_norm`.
-        layer_norm_epsilon: epsilon of the norms.
-        layer_history: whether each layer's input is a learned combination of the outputs of all
-            layers below it, see `LayerHistory`.
-        depth_scaled_initialization: whether the initial weights of layer l, counted from 1, are
-            scaled by 1 / sqrt(l)   (Zhang et al., 2019, equation 9, with alpha = 1).
-        **layer_arguments: the other arguments of `DecoderLayer`.
+        **settings: the fields of `StackSettings` and of `DecoderLayerSettings`.
 
     Call arguments:
         inputs: embedded target, `(batch, target_length, d_model)`.

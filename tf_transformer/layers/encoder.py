@@ -27,18 +27,7 @@ class EncoderLayer(TransformerLayer):
     """Self-attention and feed-forward, each in a residual connection.
 
     Args:
-        num_heads: number of heads of the self-attention.
-        d_ff: inner width of the feed-forward sublayer.
-        activation: activation of the feed-forward sublayer, see `FeedForward`.
-        dropout_rate: dropout rate of each sublayer's output.
-        attention_dropout_rate: dropout rate of attention weights.
-        feed_forward_dropout_rate: dropout rate of the feed-forward sublayer's inner activations.
-        norm_position: "post" or "pre", see `Residual`.
-        norm_type: type of the norms, see `make_norm`.
-        layer_norm_epsilon: epsilon of the norms.
-        relative_positions: relative positions in self-attention: "none", "keys" or "keys_values".
-        max_relative_distance: positions that are further apart use the vector of this distance.
-        initial_gain: factor of the initial weights, see `dense.projection`.
+        **settings: the fields of `LayerSettings`.
 
     Call arguments:
         inputs: `(batch, source_length, d_model)`.
@@ -75,16 +64,7 @@ class Encoder(Stack):
     """A stack of `EncoderLayer`s, whose output is the memory to which the decoder attends.
 
     Args:
-        num_layers: N.
-        norm_position: "post" or "pre", see `Residual`.
-        final_norm: whether to normalize the output; None means only with `norm_position="pre"`.
-        norm_type: type of the norms, see `make_norm`.
-        layer_norm_epsilon: epsilon of the norms.
-        layer_history: whether each layer's input is a learned combination of the outputs of all
-            layers below it, see `LayerHistory`.
-        depth_scaled_initialization: whether the initial weights of layer l, counted from 1, are
-            scaled by 1 / sqrt(l)   (Zhang et al., 2019, equation 9, with alpha = 1).
-        **layer_arguments: the other arguments of `EncoderLayer`.
+        **settings: the fields of `StackSettings` and of `LayerSettings`.
 
     Call arguments:
         inputs: embedded source, `(batch, source_length, d_model)`.

@@ -1,5 +1,6 @@
 """Base classes of encoder and decoder: a layer, and a stack of layers."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,62 +10,35 @@ from tf_transformer.layers.layer_history import LayerHistory
 from tf_transformer.layers.masks import MaskedLayer
 from tf_transformer.layers.normalization import make_norm
 from tf_transformer.layers.residual import Residual
+from tf_transformer.layers.settings import LayerSettings, StackSettings
 
 
 class TransformerLayer(MaskedLayer):
     """Base class of encoder and decoder layers: their self-attention and feed-forward sublayers.
 
     Args:
-        num_heads: number of heads of the self-attention.
-        d_ff: inner width of the feed-forward sublayer.
-        activation: activation of the feed-forward sublayer, see `FeedForward`.
-        dropout_rate: dropout rate of each sublayer's output.
-        attention_dropout_rate: dropout rate of attention weights.
-        feed_forward_dropout_rate: dropout rate of the feed-forward sublayer's inner activations.
-        norm_position: "post" or "pre", see `Residual`.
-        norm_type: type of the norms, see `make_norm`.
-        layer_norm_epsilon: epsilon of the norms.
-        relative_positions: relative positions in self-attention: "none", "keys" or "keys_values".
-        max_relative_distance: positions that are further apart use the vector of this distance.
-        initial_gain: factor of the initial weights, see `dense.projection`.
+        name: name of the layer.
+        dtype: dtype or dtype policy.
+        trainable: whether the weights are trained.
+        **settings: the fields of `settings_class`.
+
+    Attributes:
+        settings: the settings.
     """
 
+    settings_class: type[LayerSettings] = LayerSettings
+
     def __init__(
-        self,
-        *,
-        num_heads: int,
-        d_ff: int,
-        activation: str = "relu",
-        dropout_rate: float = 0.0,
-        attention_dropout_rate: float = 0.0,
-        feed_forward_dropout_rate: float = 0.0,
-        norm_position: str = "post",
-        norm_type: str = "layer",
-        layer_norm_epsilon: float = 1e-6,
-        relative_positions: str = "none",
-        max_relative_distance: int = 16,
-        initial_gain: float = 1.0,
-        **kwargs: Any,
+        self, *, name: str | None = None, dtype: Any = None, trainable: bool = True, **settings: Any
     ):
-        super().__init__(**kwargs)
-        self.num_heads = num_heads
-        self.d_ff = d_ff
-        self.activation = activation
-        self.dropout_rate = dropout_rate
-        self.attention_dropout_rate = attention_dropout_rate
-        self.feed_forward_dropout_rate = feed_forward_dropout_rate
-        self.norm_position = norm_position
-        self.norm_type = norm_type
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.relative_positions = relative_positions
-        self.max_relative_distance = max_relative_distance
-        self.initial_gain = initial_gain
+        super().__init__(name=name, dtype=dtype, trainable=trainable)
+        self.settings = self.settings_class(**settings)
         self._add_first_sublayer()
         self.feed_forward = FeedForward(
-            d_ff=d_ff,
-            activation=activation,
-            dropout_rate=feed_forward_dropout_rate,
-            initial_gain=initial_gain,
+            d_ff=self.settings.d_ff,
+            activation=self.settings.activation,
+            dropout_rate=self.settings.feed_forward_dropout_rate,
+            initial_gain=self.settings.initial_gain,
             dtype=self.dtype_policy,
             name="feed_forward",
         )
@@ -73,11 +47,11 @@ class TransformerLayer(MaskedLayer):
     def _add_first_sublayer(self):
         """Creates the sublayer that connects the positions, and its residual connection."""
         self.self_attention = SelfAttention(
-            num_heads=self.num_heads,
-            dropout_rate=self.attention_dropout_rate,
-            relative_positions=self.relative_positions,
-            max_relative_distance=self.max_relative_distance,
-            initial_gain=self.initial_gain,
+            num_heads=self.settings.num_heads,
+            dropout_rate=self.settings.attention_dropout_rate,
+            relative_positions=self.settings.relative_positions,
+            max_relative_distance=self.settings.max_relative_distance,
+            initial_gain=self.settings.initial_gain,
             dtype=self.dtype_policy,
             name="self_attention",
         )
@@ -85,10 +59,10 @@ class TransformerLayer(MaskedLayer):
 
     def _residual(self, name: str) -> Residual:
         return Residual(
-            norm_position=self.norm_position,
-            norm_type=self.norm_type,
-            dropout_rate=self.dropout_rate,
-            epsilon=self.layer_norm_epsilon,
+            norm_position=self.settings.norm_position,
+            norm_type=self.settings.norm_type,
+            dropout_rate=self.settings.dropout_rate,
+            epsilon=self.settings.layer_norm_epsilon,
             dtype=self.dtype_policy,
             name=name,
         )
@@ -108,20 +82,7 @@ class TransformerLayer(MaskedLayer):
         return inputs_shape
 
     def get_config(self):
-        return super().get_config() | {
-            "num_heads": self.num_heads,
-            "d_ff": self.d_ff,
-            "activation": self.activation,
-            "dropout_rate": self.dropout_rate,
-            "attention_dropout_rate": self.attention_dropout_rate,
-            "feed_forward_dropout_rate": self.feed_forward_dropout_rate,
-            "norm_position": self.norm_position,
-            "norm_type": self.norm_type,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "relative_positions": self.relative_positions,
-            "max_relative_distance": self.max_relative_distance,
-            "initial_gain": self.initial_gain,
-        }
+        return super().get_config() | dataclasses.asdict(self.settings)
 
 
 class Stack(MaskedLayer):
@@ -130,77 +91,61 @@ class Stack(MaskedLayer):
     Post-norm layers end with a norm, so the paper's stacks need no final norm.
 
     Args:
-        num_layers: N.
-        norm_position: "post" or "pre", see `Residual`.
-        final_norm: whether to normalize the output; None means only with `norm_position="pre"`.
-        norm_type: type of the norms, see `make_norm`.
-        layer_norm_epsilon: epsilon of the norms.
-        layer_history: whether each layer's input is a learned combination of the outputs of all
-            layers below it, see `LayerHistory`.
-        depth_scaled_initialization: whether the initial weights of layer l, counted from 1, are
-            scaled by 1 / sqrt(l)   (Zhang et al., 2019, equation 9, with alpha = 1).
         name: name of the stack.
         dtype: dtype or dtype policy.
         trainable: whether the weights are trained.
-        **layer_arguments: the other arguments of `layer_class`.
+        **settings: the fields of `StackSettings`, and those of the layers' settings.
+
+    Attributes:
+        settings: the settings of the stack.
+        layer_settings: those of its layers.
     """
 
     layer_class: type[TransformerLayer]
 
     def __init__(
-        self,
-        *,
-        num_layers: int,
-        norm_position: str = "post",
-        final_norm: bool | None = None,
-        norm_type: str = "layer",
-        layer_norm_epsilon: float = 1e-6,
-        layer_history: bool = False,
-        depth_scaled_initialization: bool = False,
-        name: str | None = None,
-        dtype: Any = None,
-        trainable: bool = True,
-        **layer_arguments: Any,
+        self, *, name: str | None = None, dtype: Any = None, trainable: bool = True, **settings: Any
     ):
         super().__init__(name=name, dtype=dtype, trainable=trainable)
-        self.num_layers = num_layers
-        self.norm_position = norm_position
-        self.norm_type = norm_type
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.layer_history = layer_history
-        self.depth_scaled_initialization = depth_scaled_initialization
-        self.layer_arguments = layer_arguments
+        own = {field.name for field in dataclasses.fields(StackSettings)} & settings.keys()
+        self.settings = StackSettings(**{key: settings[key] for key in own})
+        self.layer_settings = self.layer_class.settings_class(
+            **{key: value for key, value in settings.items() if key not in own}
+        )
         self.stacked_layers = [
             self.layer_class(
-                norm_position=norm_position,
-                norm_type=norm_type,
-                layer_norm_epsilon=layer_norm_epsilon,
-                initial_gain=(layer_index + 1) ** -0.5 if depth_scaled_initialization else 1.0,
+                **dataclasses.asdict(self._settings_of_layer(layer_index)),
                 dtype=self.dtype_policy,
                 name=f"layer_{layer_index}",
-                **layer_arguments,
             )
-            for layer_index in range(num_layers)
+            for layer_index in range(self.settings.num_layers)
         ]
-        if layer_history:
+        norm_position, norm_type = self.layer_settings.norm_position, self.layer_settings.norm_type
+        epsilon = self.layer_settings.layer_norm_epsilon
+        if self.settings.layer_history:
             self.history = LayerHistory(
-                num_layers=num_layers,
+                num_layers=self.settings.num_layers,
                 norm_position=norm_position,
                 norm_type=norm_type,
-                epsilon=layer_norm_epsilon,
+                epsilon=epsilon,
                 dtype=self.dtype_policy,
                 name="history",
             )
         self.final_norm = None
+        final_norm = self.settings.final_norm
         if norm_position == "pre" if final_norm is None else final_norm:
-            self.final_norm = make_norm(
-                norm_type, layer_norm_epsilon, self.dtype_policy, "final_norm"
-            )
+            self.final_norm = make_norm(norm_type, epsilon, self.dtype_policy, "final_norm")
+
+    def _settings_of_layer(self, layer_index):
+        if not self.settings.depth_scaled_initialization:
+            return self.layer_settings
+        gain = self.layer_settings.initial_gain * (layer_index + 1) ** -0.5
+        return dataclasses.replace(self.layer_settings, initial_gain=gain)
 
     def build(self, inputs_shape, *layer_shapes):
         for layer in self.stacked_layers:
             layer.build(inputs_shape, *layer_shapes)
-        if self.layer_history:
+        if self.settings.layer_history:
             self.history.build([inputs_shape, inputs_shape])
         if self.final_norm is not None:
             self.final_norm.build(inputs_shape)
@@ -217,10 +162,10 @@ class Stack(MaskedLayer):
             The stack's output, and the list of the embedding and all layers' outputs.
         """
         outputs, states = [hidden], [hidden]
-        for layer_index in range(self.num_layers):
+        for layer_index in range(self.settings.num_layers):
             hidden = run_layer(layer_index, hidden)
             outputs.append(hidden)
-            if self.layer_history:
+            if self.settings.layer_history:
                 hidden, state = self.history([*states, hidden])
                 states.append(state)
         return hidden if self.final_norm is None else self.final_norm(hidden), outputs
@@ -229,16 +174,5 @@ class Stack(MaskedLayer):
         return inputs_shape
 
     def get_config(self):
-        return (
-            super().get_config()
-            | {
-                "num_layers": self.num_layers,
-                "norm_position": self.norm_position,
-                "final_norm": self.final_norm is not None,
-                "norm_type": self.norm_type,
-                "layer_norm_epsilon": self.layer_norm_epsilon,
-                "layer_history": self.layer_history,
-                "depth_scaled_initialization": self.depth_scaled_initialization,
-            }
-            | dict(self.layer_arguments)
-        )
+        settings = dataclasses.asdict(self.settings) | dataclasses.asdict(self.layer_settings)
+        return super().get_config() | settings

@@ -18,6 +18,7 @@ from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.kernels import is_tensorflow
 from tf_transformer.layers.layout import PADDED, SentenceLayout
 from tf_transformer.layers.positions import PositionalEncoding
+from tf_transformer.layers.settings import StackSettings
 from tf_transformer.models.states import ModelStates
 from tf_transformer.private_interfaces import strategy_of
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID
@@ -64,9 +65,7 @@ class DecoderModel(keras.Model):
         self.decoder = self._stack(
             Decoder,
             "decoder",
-            num_layers=config.num_decoder_layers,
             cross_attention=not config.decoder_only,
-            cross_num_heads=config.side("decoder").cross_num_heads,
             autoregression=config.decoder_autoregression,
         )
         self.target_embedding = self._embedding("decoder", config.target_vocab_size, "target")
@@ -105,28 +104,26 @@ class DecoderModel(keras.Model):
         """Shapes of the inputs, for any batch size and length."""
         return {key: (None, None) for key in self.input_keys}
 
-    def _stack(self, stack_class, side: str, **arguments):
-        config = self.config
-        side_config = config.side(side)
-        return stack_class(
-            num_heads=side_config.num_heads,
-            d_ff=side_config.d_ff,
-            activation=config.activation,
-            dropout_rate=config.dropout_rate,
-            attention_dropout_rate=config.dropout_rate_of("attention"),
-            feed_forward_dropout_rate=config.dropout_rate_of("feed_forward"),
-            norm_position=side_config.norm_position,
-            final_norm=side_config.final_norm,
-            norm_type=side_config.norm_type,
-            layer_norm_epsilon=config.layer_norm_epsilon,
-            relative_positions=config.relative_positions,
-            max_relative_distance=config.max_relative_distance,
-            layer_history=side_config.layer_history,
-            depth_scaled_initialization=config.depth_scaled_initialization,
-            dtype=self.dtype_policy,
-            name=side,
-            **arguments,
-        )
+    def _stack(self, stack_class, side: str, **settings):
+        """Returns the encoder or the decoder, with the settings of this side or of the model.
+
+        Args:
+            stack_class: its class.
+            side: "encoder" or "decoder".
+            **settings: the settings that the model has under other names.
+        """
+        settings |= {
+            "num_layers": getattr(self.config, f"num_{side}_layers"),
+            "attention_dropout_rate": self.config.dropout_rate_of("attention"),
+            "feed_forward_dropout_rate": self.config.dropout_rate_of("feed_forward"),
+        }
+        sources = (self.config.side(side), self.config)
+        for settings_class in (StackSettings, stack_class.layer_class.settings_class):
+            for name in (field.name for field in dataclasses.fields(settings_class)):
+                owner = next((source for source in sources if hasattr(source, name)), None)
+                if owner is not None:
+                    settings.setdefault(name, getattr(owner, name))
+        return stack_class(**settings, dtype=self.dtype_policy, name=side)
 
     def _embedding(self, side: str, vocab_size: int, name: str) -> TokenEmbedding:
         return TokenEmbedding(

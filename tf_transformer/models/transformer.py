@@ -55,7 +55,7 @@ class Transformer(DecoderModel):
                 "A `Transformer` needs a configuration with a source. "
                 "Received: source_vocab_size=None. Use a `LanguageModel`"
             )
-        self.encoder = self._stack(Encoder, "encoder", num_layers=config.num_encoder_layers)
+        self.encoder = self._stack(Encoder, "encoder")
         self.source_embedding = (
             self.target_embedding
             if config.tied_embeddings in ("inputs", "all")

@@ -199,38 +199,41 @@ def _add_data_service(commands):
         help="make batches for training processes on other machines",
         description="Runs a tf.data service until it is stopped. `train --prepared ... "
         "--data-service grpc://HOST:PORT` gets its batches from it; the folders must have the "
-        "same paths on both machines. Every client can read and write files, and so run code, as "
-        "the user of the service; only this machine can connect unless --trust-network is given.",
+        "same paths on both machines. Every machine that can reach this one can connect, and every "
+        "client can read and write files, and so run code, as the user of the service: use it only "
+        "in a network of trusted machines, and say so with --trust-network.",
     )
     parser.add_argument(
         "--port", type=int, default=5050, metavar="N", help="default: 5050; 0 chooses a free port"
     )
     parser.add_argument(
         "--host", default="localhost", metavar="NAME",
-        help="name of this machine for the clients; with --trust-network, the name under which "
-        "other machines find it (default: %(default)s)",
+        help="name under which the clients find this machine (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--trust-network", action="store_true",
-        help="let every machine connect that can reach this one; each can then run code as this "
-        "user",
+        help="required: let every machine connect that can reach this one; each can then run code "
+        "as this user",
     )  # fmt: skip
     parser.set_defaults(run=_run_data_service)
 
 
 def _run_data_service(options):
-    from training.prepared.ports import bracketed, check_host, check_port
+    from training.prepared.ports import bracketed, check_port
 
-    check_host(options.host, options.trust_network)
+    if not options.trust_network:
+        raise InputError(
+            "a tf.data service listens on every interface, and its clients can run code as this "
+            "user; give --trust-network if every machine that can reach this one may"
+        )
     check_port(options.port)
     import_tensorflow(on_cpu=True)
     from training.prepared.data_service import start_service
 
-    service = start_service(options.port, options.host, trusts_network=options.trust_network)
+    service = start_service(options.port, options.host)
     port = service.target.rpartition(":")[2]
     print(f"Serving batches: --data-service grpc://{bracketed(options.host)}:{port}")
-    clients = "Every machine of the network" if options.trust_network else "Only this machine"
-    print(f"{clients} can connect. Every client can run code as this user.")
+    print("Every machine of the network can connect, and run code as this user.")
     _wait_for_ctrl_c()
 
 

@@ -1,7 +1,6 @@
 """The corpus, the settings and the devices of a training, which `train` and `tune` share."""
 
 import argparse
-import os
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -9,10 +8,7 @@ from typing import Any
 from tf_transformer.command_line.command_options import file_name, file_path
 from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
-from tf_transformer.printable import shown
-from tf_transformer.storage.files import check_folder
 
-_MAX_DEVICES = 1024
 _NO_SOURCE = "; without it, a language model of the target is trained"
 
 
@@ -91,8 +87,8 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
 
 def read_inputs(
     options: argparse.Namespace, shortcuts: Mapping[str, Any] = MappingProxyType({})
-) -> tuple[dict[str, Any], Any, Any]:
-    """Reads the settings and finds the prepared folders and the vocabulary.
+) -> tuple[dict[str, Any], Any]:
+    """Reads the settings and finds the corpus.
 
     Args:
         options: the parsed command line.
@@ -100,11 +96,10 @@ def read_inputs(
             an option is not given.
 
     Returns:
-        The given settings, without defaults; the prepared folders, or None; and the settings of the
-        given vocabulary, or None.
+        The given settings, without defaults, and the corpus, see `TrainingRun`; None without one.
 
     Raises:
-        InputError: an option, a setting, a prepared folder or the vocabulary is not valid.
+        InputError: an option, a setting, a text, a prepared folder or the vocabulary is not valid.
     """
     from training.settings import parse_setting, read_settings
 
@@ -121,87 +116,41 @@ def read_inputs(
         *map(parse_setting, options.set),
         {name: value for name, value in shortcuts.items() if value is not None},
     )
-    folders = _prepared_folders(options)
-    vocabulary = _given_vocabulary(options, settings, folders)
-    return settings, folders, vocabulary
+    corpus = _prepared_corpus(options)
+    _check_vocabulary(options, settings, corpus)
+    if corpus is None and options.target is not None:
+        from training.data.text_pair import TextPair
+
+        corpus = TextPair(options.source, options.target, options.alignments)
+    return settings, corpus
 
 
-def text_files(options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the text files by their argument names in `train`; None for those not given."""
-    from tf_transformer.text.text_file import TextFile
-
-    names = {"source": 1, "target": 2, "validation_source": 1, "validation_target": 2}
-    names["alignments"] = 1
-    return {
-        name: getattr(options, name) and TextFile.parse(getattr(options, name), default_column)
-        for name, default_column in names.items()
-    }
-
-
-def check_early(
-    options: argparse.Namespace, config: Any, folders: Any, vocabulary: Any, texts: dict[str, Any]
-) -> None:
-    """Runs all checks that need no TensorFlow, the fastest first.
+def training_run(options: argparse.Namespace, config: Any, corpus: Any, **more: Any) -> Any:
+    """Returns the run that the command line describes, see `TrainingRun`.
 
     Args:
         options: the parsed command line.
         config: the settings of the run, see `load_config`.
-        folders: the prepared folders, see `read_inputs`.
-        vocabulary: the settings of the given vocabulary, see `read_inputs`.
-        texts: the result of `text_files`.
+        corpus: the training corpus, see `read_inputs`.
+        more: other fields of the run.
 
     Raises:
-        InputError: an option, a file or a folder is not valid.
+        InputError: there is no validation set.
     """
-    from tf_transformer.storage.model_dir import CONFIG_NAME
-    from tf_transformer.text.text_file import TextFile
-    from training.checkpointing.run_files import check_run_files
-    from training.checkpointing.run_metadata import check_resumable
-    from training.distributed.cluster import choose_strategy, read_cluster
-    from training.early_checks import (
-        check_initial_model,
-        check_language_tags,
-        check_lengths,
-        check_noise,
-        check_shards,
-        check_some_alignments,
-        check_sources,
-    )
-    from training.prepared.existing_vocabulary import with_vocabulary
+    from training.data.text_pair import TextPair
+    from training.run import Devices, Start, TrainingRun
 
-    if options.devices is not None and not 1 <= options.devices <= _MAX_DEVICES:
-        raise InputError(
-            f"--devices: expected 1 to {_MAX_DEVICES}. Received: {shown(options.devices)}"
-        )
-    cluster = read_cluster(os.environ.get("TF_CONFIG", ""))
-    choose_strategy(options.strategy, options.devices, cluster)
-    if not cluster.addresses:  # of several workers, only the chief writes
-        check_folder(options.model_dir)
-        check_run_files(options.model_dir)
-    # They are read once, before the first step, unless the embeddings are another model's.
-    if not options.init_from and not (options.model_dir / CONFIG_NAME).exists():
-        for name in ("source_vectors", "target_vectors"):
-            if vectors := getattr(config.vocabulary, name):
-                TextFile.parse(vectors)  # raises if there is no such file
-    has_source = _has_source(folders) if folders else texts["source"] is not None
-    check_sources(config, has_source, texts["validation_source"] is not None)
-    check_noise(config, bool(folders), has_alignments=options.alignments is not None)
-    if vocabulary is not None and not options.init_from:
-        config = with_vocabulary(config, vocabulary)
-    check_initial_model(options.model_dir, options.init_from, config)
-    check_resumable(options.model_dir, config, options.init_from)
-    if folders:
-        check_shards(folders)
-    else:
-        check_lengths(texts["source"], texts["target"])
-        check_some_alignments(texts["alignments"], texts["source"], texts["target"])
-    check_lengths(texts["validation_source"], texts["validation_target"])
-    check_language_tags(
-        config.vocabulary.languages, config.num_tags, texts["source"], texts["validation_source"]
+    return TrainingRun(
+        config=config,
+        corpus=corpus,
+        validation=TextPair(options.validation_source, options.validation_target),
+        start=Start(options.init_from, options.vocabulary, options.add_pieces),
+        devices=Devices(options.strategy, options.devices, options.deterministic),
+        **more,
     )
 
 
-def _prepared_folders(options):
+def _prepared_corpus(options):
     if not options.prepared:
         if options.data_service:
             raise InputError("--data-service reads prepared folders; give them with --prepared")
@@ -213,46 +162,39 @@ def _prepared_folders(options):
             "--alignments are of the pairs of --source and --target; a prepared folder cannot have "
             "any: leave out --alignments, or give the text instead of --prepared"
         )
-    from training.prepared.prepared_folder import PreparedFolder, read_description
+    from training.prepared.prepared_corpus import PreparedCorpus
+    from training.prepared.prepared_folder import PreparedFolder
 
     folders = [PreparedFolder.parse(name) for name in options.prepared]
-    read_description(folders[0].path)  # raises if the folder is not prepared
-    return folders
+    return PreparedCorpus(folders, options.data_service)
 
 
-def _has_source(folders):
-    from training.prepared.prepared_folder import read_description
-
-    return read_description(folders[0].path)["tokenizers"][0] is not None
-
-
-def _given_vocabulary(options, settings, folders):
-    """Returns the settings of the vocabulary of --prepared or --vocabulary; None without both."""
+def _check_vocabulary(options, settings, prepared):
+    """Checks the settings of the vocabulary against those of --prepared or --vocabulary."""
     if options.vocabulary is not None:
         for name in ("prepared", "init_from"):
             if getattr(options, name):
                 raise InputError(
                     f"--{name.replace('_', '-')} has its own vocabulary; leave out --vocabulary"
                 )
-    elif not folders:
-        return None
+    elif not prepared:
+        return
     from training.prepared.existing_vocabulary import (
         check_vocabulary,
         read_vocabulary,
         vocabulary_for,
     )
 
-    if folders:
-        owner = folders[0].path
+    if prepared:
+        owner = prepared.folders[0].path
         vocabulary, _ = read_vocabulary(owner)
     else:
         owner = options.vocabulary
         vocabulary, _ = vocabulary_for(owner, has_source=options.source is not None)
     check_vocabulary(settings.get("vocabulary", {}), vocabulary, owner)
-    return vocabulary
 
 
-def load_config(options: argparse.Namespace, settings: dict[str, Any], folders: Any) -> Any:
+def load_config(options: argparse.Namespace, settings: dict[str, Any], corpus: Any) -> Any:
     """Makes the settings of the run; without a source, they are those of a language model.
 
     With --init-from, the initial model decides what kind of model is trained.
@@ -260,21 +202,11 @@ def load_config(options: argparse.Namespace, settings: dict[str, Any], folders: 
     Args:
         options: the parsed command line.
         settings: the given settings, see `read_inputs`.
-        folders: the prepared folders, see `read_inputs`.
+        corpus: the training corpus, see `read_inputs`.
 
     Raises:
         InputError: a setting is not valid.
     """
-    from training.early_checks import with_alignment_head
-
-    return with_alignment_head(
-        _load_config(options, settings, folders),
-        has_alignments=options.alignments is not None,
-        has_initial_model=options.init_from is not None,
-    )
-
-
-def _load_config(options, settings, folders):
     from training.settings import make_config
 
     if options.init_from is not None:
@@ -297,7 +229,7 @@ def _load_config(options, settings, folders):
     if options.add_pieces:
         raise InputError("--add-pieces extends the vocabulary of a model; give it as --init-from")
 
-    if _has_source(folders) if folders else options.source is not None:
+    if corpus.has_source:
         return make_config(settings)
     model = {"decoder_only": True} | settings.get("model", {})
     try:

@@ -26,10 +26,9 @@ from training.commands.training_inputs import (
     add_corpus,
     add_devices,
     add_settings,
-    check_early,
     load_config,
     read_inputs,
-    text_files,
+    training_run,
 )
 from training.tuning.names import PRUNERS, SAMPLERS
 
@@ -169,17 +168,18 @@ def _check_tunable(options, space, has_vocabulary):
 def _prepare_search(options, space) -> _Tuning:
     """Prepares the trials of search options with a given model."""
     from tf_transformer.text.parallel_text import digest
+    from tf_transformer.text.text_file import TextFile
     from training.early_checks import check_lengths
     from training.settings import make_config
 
-    settings, _, _ = read_inputs(options)
+    settings, _ = read_inputs(options)
     if settings.keys() - {"validation"}:
         raise InputError("with --model-dir, expected no settings but those of validation")
     validation = make_config(settings).validation
     models = given_models(options)
     check_translator(models)
-    texts = text_files(options)
-    source, reference = texts["validation_source"], texts["validation_target"]
+    source = TextFile.parse(options.validation_source, 1)
+    reference = TextFile.parse(options.validation_target, 2)
     check_lengths(source, reference)
 
     def tune():
@@ -200,17 +200,14 @@ def _prepare(options, space) -> _Tuning:
     """Prepares the trials of settings."""
     from tf_transformer.text.parallel_text import digest
     from training.distributed.cluster import read_cluster
-    from training.prepared.prepared_folder import (
-        corpus_digest,
-        digests_of,
-        read_description,
-        read_models,
-    )
+    from training.prepared.prepared_corpus import PreparedCorpus
+    from training.prepared.prepared_folder import digests_of, read_models
     from training.settings import flatten, read_settings
 
-    settings, folders, vocabulary = read_inputs(options)
-    _check_tunable(options, space, vocabulary is not None)
-    config = load_config(options, settings, folders)
+    settings, corpus = read_inputs(options)
+    is_prepared = isinstance(corpus, PreparedCorpus)
+    _check_tunable(options, space, is_prepared or options.vocabulary is not None)
+    config = load_config(options, settings, corpus)
     if config.is_language_model and space.search:
         raise InputError(f"{options.space}: a language model has no search options")
     if config.validation.keep_best < 1:
@@ -220,51 +217,36 @@ def _prepare(options, space) -> _Tuning:
         )
     if read_cluster(os.environ.get("TF_CONFIG", "")).addresses:
         raise InputError("TF_CONFIG: expected one worker; several cannot tune together")
-    texts = text_files(options)
     # A folder that does not exist: those of the trials are checked by their trainings.
-    checked = vars(options) | {"model_dir": options.output / "trials" / "none"}
-    check_early(argparse.Namespace(**checked), config, folders, vocabulary, texts)
+    no_folder = options.output / "trials" / "none"
+    run = training_run(options, config, corpus, model_dir=no_folder).check()
 
     def make_config(params):
-        return load_config(options, read_settings(None, flatten(settings), params), folders)
+        return load_config(options, read_settings(None, flatten(settings), params), corpus)
 
+    validation = run.validation
     request = {
         "settings": settings,
         "sampler": options.sampler or "tpe",
         "seed": config.optimization.seed,
-        "validation set": digest(texts["validation_source"], texts["validation_target"]),
-        "corpus": corpus_digest(folders, [read_description(folder.path) for folder in folders])
-        if folders
-        else digest(texts["source"], texts["target"]),
+        "validation set": digest(validation.source, validation.target),
+        "corpus": corpus.digest if is_prepared else digest(corpus.source, corpus.target),
         "vocabulary": options.vocabulary and digests_of(read_models(options.vocabulary)),
     }
-    return _Tuning(request, lambda: _tune(options, space, config, make_config, texts, folders))
+    return _Tuning(request, lambda: _tune(options, space, run, make_config))
 
 
-def _tune(options, space, config, make_config, texts, folders):
+def _tune(options, space, run, make_config):
     from tf_transformer.storage.trained_models import TrainedModels
     from training.malloc import keep_freed_memory
-    from training.prepared.prepared_text import PreparedText
     from training.tuning.tuning import SEARCH_NAME, tune_search, tune_settings
 
     keep_freed_memory()
-
-    def arguments(config):
-        return dict(
-            **texts,
-            prepared=folders and PreparedText(folders, config.data, options.data_service),
-            strategy=options.strategy,
-            num_devices=options.devices,
-            deterministic=options.deterministic,
-            vocabulary=options.vocabulary,
-        )
-
     best = tune_settings(
         options.output,
         space.settings,
-        config,
+        run,
         make_config,
-        arguments,
         sampler=options.sampler or "tpe",
         pruner=options.pruner or "median",
         num_trials=options.trials,
@@ -277,7 +259,7 @@ def _tune(options, space, config, make_config, texts, folders):
             f"{SEARCH_NAME}-{best.number:04}",
             space.search,
             TrainedModels((options.output / best.facts["model_dir"],)),
-            texts["validation_source"],
-            texts["validation_target"],
-            config.validation,
+            run.validation.source,
+            run.validation.target,
+            run.config.validation,
         )

@@ -122,8 +122,9 @@ def _train(path: pathlib.Path) -> None:
     import_tensorflow()
     import keras
 
+    from training.data.text_pair import TextPair
+    from training.prepared.prepared_corpus import PreparedCorpus
     from training.prepared.prepared_folder import PreparedFolder
-    from training.prepared.prepared_text import PreparedText
     from training.settings import make_config
     from training.trainer import train
 
@@ -146,9 +147,8 @@ def _train(path: pathlib.Path) -> None:
     has_source = not config.is_language_model
     result = train(
         config,
-        prepared=PreparedText([PreparedFolder(pathlib.Path(request["prepared"]))], config.data),
-        validation_source=folder / "source" if has_source else None,
-        validation_target=folder / "target",
+        corpus=PreparedCorpus([PreparedFolder(pathlib.Path(request["prepared"]))]),
+        validation=TextPair(folder / "source" if has_source else None, folder / "target"),
         model_dir=folder / "model",
         callbacks=[Clock()],
     )

@@ -16,8 +16,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
-from training.prepared.loopback import loopback_only
-from training.prepared.ports import bracketed, check_host, check_port
+from training.prepared.ports import bracketed, check_port
 
 _log = logging.getLogger(__name__)
 _service = tf.data.experimental.service
@@ -28,40 +27,32 @@ STREAM_LOST = (tf.errors.NotFoundError, tf.errors.UnavailableError)
 
 
 def start_service(
-    port: int, host: str = "localhost", *, trusts_network: bool = False
+    port: int, host: str = "localhost"
 ) -> tf.data.experimental.service.DispatchServer:
     """Starts a dispatcher with one worker in this process.
 
     There is one worker because the order of batches from several is nondeterministic. A tf.data
     service executes the graphs that its clients send, which can read and write files: every client
-    acts as the user that runs the service. Therefore only this machine can connect, unless the
-    network is trusted.
+    acts as the user that runs the service. It listens on every interface, which TensorFlow does not
+    let one change: call this only in a network of trusted machines.
 
     Args:
         port: port of the dispatcher; 0 chooses a free one.
         host: name of this machine for the clients.
-        trusts_network: whether every machine that can reach this one may connect.
 
     Returns:
         The dispatcher; call its `join` to wait.
 
     Raises:
-        InputError: `port` is out of range, or `host` is not on the loopback interface and the
-            network is not trusted.
-        OSError: the port is in use, or the system cannot refuse connections of other machines.
+        InputError: `port` is out of range.
+        OSError: the port is in use.
     """
-    check_host(host, trusts_network)
     check_port(port)
-    restriction = contextlib.nullcontext if trusts_network else loopback_only
-    with restriction(port) as dispatcher_port:
-        dispatcher = _service.DispatchServer(_service.DispatcherConfig(port=dispatcher_port))
+    dispatcher = _service.DispatchServer(_service.DispatcherConfig(port=port))
     address = dispatcher.target.partition("://")[2]
-    with restriction(0) as worker_port:
-        # TensorFlow replaces `%port%` by the worker's port.
-        config = _service.WorkerConfig(
-            address, worker_address=f"{bracketed(host)}:%port%", port=worker_port
-        )
-        dispatcher.worker = _service.WorkerServer(config)  # keeps it alive with the dispatcher
+    # TensorFlow replaces `%port%` by the worker's port.
+    config = _service.WorkerConfig(address, worker_address=f"{bracketed(host)}:%port%")
+    dispatcher.worker = _service.WorkerServer(config)  # keeps it alive with the dispatcher
     return dispatcher
 
 

@@ -3,38 +3,26 @@
 import dataclasses
 import functools
 import itertools
-import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-import tqdm
 
 from tf_transformer.errors import InputError
 from tf_transformer.text.framing import shift_right
 from tf_transformer.text.special_ids import PAD_ID
-from tf_transformer.text.vocabulary import Vocabulary
-from training.config import DataConfig, VocabularyConfig
+from training.config import DataConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.prepared.curriculum import Curriculum
 from training.prepared.data_service import check_service
-from training.prepared.prepared_folder import (
-    PreparedFolder,
-    SentencePieceModels,
-    corpus_digest,
-    digests_of,
-    read_description,
-    read_models,
-    relative_weights,
-    vocabulary_settings,
-)
-from training.prepared.shard_checks import check_digest, check_records, check_size
+from training.prepared.prepared_corpus import PreparedCorpus
+from training.prepared.prepared_folder import PreparedFolder, relative_weights
 
 # Purposes of random draws, which are folded into the seed.
 _SHARDS, _PAIRS, _BATCHES = range(3)
 
 
-class PreparedText:
+class PreparedText(PreparedCorpus):
     """Prepared corpora with the same vocabulary, batched as `ParallelText` batches text.
 
     The order is a function of the seed. An epoch visits shards in random order: all shards of the
@@ -60,20 +48,11 @@ class PreparedText:
     def __init__(
         self, folders: Sequence[PreparedFolder], config: DataConfig, service: str | None = None
     ):
-        descriptions = [read_description(folder.path) for folder in folders]
-        for folder, description in zip(folders, descriptions, strict=True):
-            if description["tokenizers"] != descriptions[0]["tokenizers"]:
-                raise InputError(
-                    f"{folder.path} has another vocabulary than {folders[0].path}; prepare it "
-                    f"with --vocabulary {folders[0].path}"
-                )
-        _check_curriculum(folders, config)
-        self.folders = tuple(folders)
+        super().__init__(folders, service)
+        self.check(config)
         self.config = config
-        self.service = service
         if service:
             check_service(service)
-        self._descriptions = descriptions
         self._boundaries = bucket_boundaries(config.max_length)
         sizes = bucket_batch_sizes(self._boundaries, config.batch_tokens, config.batch_sentences)
         self._batch_sizes = sizes[: len(self._boundaries)]
@@ -84,7 +63,7 @@ class PreparedText:
                 for shard in description["shards"]
                 if shard["pairs"]
             ]
-            for folder, description in zip(folders, descriptions, strict=True)
+            for folder, description in zip(folders, self._descriptions, strict=True)
         ]
         shards = list(itertools.chain.from_iterable(by_folder))
         self._num_shards = [len(shards) for shards in by_folder]
@@ -92,8 +71,6 @@ class PreparedText:
         self._bucket_sizes = np.array([self._count_by_bucket(shard) for _, shard in shards])
         largest = max(shard["pairs"] for _, shard in shards)
         self._shards_in_block = max(1, round(config.shuffle_buffer / largest))
-        for path, shard in shards:
-            check_size(path, shard["bytes"])
         if not self._bucket_sizes.any():
             raise InputError(
                 f"every pair of {folders[0].path} is longer than data.max_length="
@@ -101,69 +78,9 @@ class PreparedText:
             )
 
     @property
-    def has_source(self) -> bool:
-        """Whether the pairs have a source; a language model has none."""
-        return self._descriptions[0]["tokenizers"][0] is not None
-
-    @property
-    def models(self) -> SentencePieceModels:
-        """The SentencePiece models of source and target.
-
-        Raises:
-            InputError: the corpus was prepared with other models.
-        """
-        models = read_models(self.folders[0].path)
-        if digests_of(models) != self._descriptions[0]["tokenizers"]:
-            raise InputError(
-                f"{self.folders[0].path}: its vocabulary is not the one it was prepared with"
-            )
-        return models
-
-    @property
-    def vocabulary(self) -> VocabularyConfig:
-        """The settings of the vocabulary."""
-        return vocabulary_settings(self.folders[0].path, self._descriptions[0])
-
-    def check_digests(self) -> None:
-        """Compares the digests of all shards with `prepared.json`, with a progress bar.
-
-        Raises:
-            InputError: a shard is damaged; the message names it.
-        """
-        shards = list(self._shards())
-        for path, shard in tqdm.tqdm(shards, "checking the shards", leave=False, disable=None):
-            check_digest(path, shard)
-
-    def check_records(self) -> None:
-        """Checks all records, to find the one that training could not read.
-
-        Raises:
-            InputError: a record is damaged or has invalid ids; the message names file and
-                record.
-        """
-        for path, shard in self._shards():
-            check_records(path, shard, self._vocab_sizes)
-
-    def _shards(self) -> Iterator[tuple[pathlib.Path, dict]]:
-        for folder, description in zip(self.folders, self._descriptions, strict=True):
-            for shard in description["shards"]:
-                yield folder.path / shard["name"], shard
-
-    @functools.cached_property
-    def _vocab_sizes(self) -> dict[str, int]:
-        """Vocabulary sizes of the sides that the records have."""
-        sides = zip(("source", "target"), self.models, strict=True)
-        return {name: Vocabulary(model).vocab_size for name, model in sides if model is not None}
-
-    @property
     def num_pairs(self) -> int:
         """Number of pairs in all folders that are short enough."""
         return int(self._bucket_sizes.sum())
-
-    @property
-    def digest(self) -> str:
-        """Digest of all shards and weights; equal for equal training data."""
-        return corpus_digest(self.folders, self._descriptions)
 
     def training_batches(self, seed: int, first_step: int = 0) -> tf.data.Dataset:
         """Returns an endless stream of batches, which is a pure function of the seed.
@@ -305,23 +222,6 @@ class PreparedText:
         key = _key(seed, _BATCHES, epoch, block)
         batches = tf.random.experimental.stateless_shuffle(tf.range(tf.size(begins)), key)
         return order, tf.gather(begins, batches), tf.gather(batch_ends, batches)
-
-
-def _check_curriculum(folders, config):
-    if not config.curriculum:
-        return
-    for phase in config.curriculum:
-        if len(phase.weights) != len(folders):
-            raise InputError(
-                f"'data.curriculum': expected a weight for each of {len(folders)} prepared "
-                f"folders. Received: {phase.weights}"
-            )
-    for folder in folders:
-        if folder.weight != 1:
-            raise InputError(
-                f"{folder.path}={folder.weight:g} has a weight, and 'data.curriculum' has others; "
-                "leave out one of them"
-            )
 
 
 def _key(seed: int, purpose: int, *indices: tf.Tensor) -> tf.Tensor:

@@ -1,5 +1,6 @@
 """Trials of training settings: each trains a model in a model directory of its own."""
 
+import dataclasses
 import gc
 import math
 import pathlib
@@ -19,7 +20,8 @@ from training.checkpointing.validation_history import ValidationScores
 from training.checkpointing.written_weights import write_average
 from training.config import TrainingConfig
 from training.loop import TrainingResult
-from training.trainer import train
+from training.run import TrainingRun
+from training.trainer import train_run
 from training.tuning.space import Value
 from training.tuning.study import Result, StudyInterrupted
 
@@ -28,7 +30,6 @@ if TYPE_CHECKING:  # an optional package
 
 FOLDER_NAME = "trials"
 MakeConfig = Callable[[dict[str, Value]], TrainingConfig]
-Arguments = Callable[[TrainingConfig], dict[str, Any]]
 
 
 class PruneTrial(ScoreCallback):
@@ -69,12 +70,11 @@ class TrainingTrials:
     Args:
         folder: folder of the tuning; the model directories are in its folder `trials`.
         make_config: returns the settings of a trial from its values.
-        arguments: the other arguments of `train`, but for the model directory; a function, because
-            they depend on the settings.
+        run: the run that all trials have in common, with other settings and model directories.
     """
 
-    def __init__(self, folder: pathlib.Path, make_config: MakeConfig, arguments: Arguments):
-        self._folder, self._make_config, self._arguments = folder, make_config, arguments
+    def __init__(self, folder: pathlib.Path, make_config: MakeConfig, run: TrainingRun):
+        self._folder, self._make_config, self._run = folder, make_config, run
 
     def model_dir(self, number: int) -> pathlib.Path:
         """Returns the model directory of a trial."""
@@ -97,9 +97,8 @@ class TrainingTrials:
             return _failed(error)
         prune = PruneTrial(trial, config.best_by, config.optimization.steps)
         try:
-            result = train(
-                config, model_dir=model_dir, callbacks=[prune], **self._arguments(config)
-            )
+            run = dataclasses.replace(self._run, config=config, model_dir=model_dir)
+            result = train_run(run.check(), [prune])
         except (DivergedError, tf.errors.ResourceExhaustedError) as error:
             return _failed(error)
         except InputError as error:

@@ -6,12 +6,13 @@ from typing import Any
 
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.text_file import TextFile
-from training.config import TrainingConfig, ValidationConfig
+from training.config import ValidationConfig
+from training.run import TrainingRun
 from training.tuning.results import Results
 from training.tuning.search_trials import SearchTrials
 from training.tuning.space import Domain
 from training.tuning.study import Study, TrialRecord, best_first
-from training.tuning.training_trials import Arguments, MakeConfig, TrainingTrials
+from training.tuning.training_trials import MakeConfig, TrainingTrials
 
 SETTINGS_NAME = "settings"
 SEARCH_NAME = "search"
@@ -20,9 +21,8 @@ SEARCH_NAME = "search"
 def tune_settings(
     folder: pathlib.Path,
     domains: Mapping[str, Domain],
-    base: TrainingConfig,
+    run: TrainingRun,
     make_config: MakeConfig,
-    arguments: Arguments,
     *,
     sampler: str,
     pruner: str,
@@ -33,9 +33,8 @@ def tune_settings(
     Args:
         folder: folder of the results; the models are in its folder `trials`.
         domains: the settings to try.
-        base: the other settings, which name the score to compare trials by.
+        run: see `TrainingTrials`; its settings name the score to compare trials by.
         make_config: see `TrainingTrials`.
-        arguments: see `TrainingTrials`.
         sampler: see `Study`.
         pruner: see `Study`.
         num_trials: see `Study`.
@@ -47,8 +46,8 @@ def tune_settings(
         StudyInterrupted: a signal has stopped a training.
         InputError: a text or a file is faulty.
     """
-    maximize = base.best_by == "bleu"
-    optimization = base.optimization
+    maximize = run.config.best_by == "bleu"
+    optimization = run.config.optimization
     study = Study(
         folder=folder,
         name=SETTINGS_NAME,
@@ -61,7 +60,7 @@ def tune_settings(
         pruner_steps=(optimization.checkpoint_every, optimization.steps),
     )
     results = Results(folder, SETTINGS_NAME, maximize, list(domains))
-    trials = TrainingTrials(folder, make_config, arguments)
+    trials = TrainingTrials(folder, make_config, run)
     records = best_first(study.run(trials, results.write), maximize)
     print(f"{results.table(records)}\n")
     best = records[0]

@@ -26,6 +26,7 @@ from tf_transformer.storage.trained_models import TrainedModels
 from training.callbacks.tensorboard_log import _in_table
 from training.callbacks.validation import Validation
 from training.data.pipeline import ParallelText
+from training.data.text_pair import TextPair
 from training.evaluation.evaluation import evaluate
 from training.trainer import train
 
@@ -83,10 +84,7 @@ def test_training_scalars(corpus, watched):
         assert sorted(values) == expected, name
         assert all(math.isfinite(value) for value in values.values()), name
     config = small_config(**WATCHED)
-    arguments = corpus.arguments
-    text = ParallelText(
-        arguments["source"], arguments["target"], *read_tokenizers(watched), config.data
-    )
+    text = corpus.pair("train").tokenized(read_tokenizers(watched), config.data)
     batches = list(text.training_batches(config.optimization.seed).take(10))[5:10]
     seconds = 5 * found["speed/step_seconds"][10]
     for side, parts in (
@@ -123,7 +121,8 @@ def test_validation_scalars_are_those_of_the_saved_model(corpus, watched):
     found = scalars(watched / "logs" / "validation")
     assert all(sorted(values) == [10, 20, 30] for values in found.values())
     model, *tokenizers = load_model(watched)
-    files = [corpus.arguments[f"validation_{side}"] for side in ("source", "target")]
+    pair = corpus.pair("validation")
+    files = [pair.source, pair.target]
     text = ParallelText(*files, *tokenizers, small_config().data)
     plain, smoothed, tokens, right = 0.0, 0.0, 0, 0
     for inputs, labels in text.batches():
@@ -155,8 +154,8 @@ def test_bleu_and_chrf_are_those_of_evaluate(corpus, talkative, tmp_path):
     train(config, model_dir=model_dir, **corpus.arguments)  # only judges
     evaluation, translations = evaluate(
         TrainedModels((model_dir,)),
-        source=corpus.arguments["validation_source"],
-        reference=corpus.arguments["validation_target"],
+        source=corpus.pair("validation").source,
+        reference=corpus.pair("validation").target,
         beam_size=2,
         length_penalty=0.6,
     )
@@ -279,9 +278,8 @@ def test_stops_early_and_says_so_again(corpus, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_language_model_is_judged_by_its_loss(corpus, tmp_path):
-    arguments = {
-        name: file for name, file in corpus.arguments.items() if not name.endswith("source")
-    }
+    names = {"corpus": "train", "validation": "validation"}
+    arguments = {key: TextPair(None, corpus.path(f"{name}.de")) for key, name in names.items()}
     changes = WATCHED | {"model__decoder_only": True, "optimization__steps": 20}
     train(small_config(**changes), model_dir=tmp_path, **arguments)
     records = json.loads((tmp_path / "validation_scores.json").read_text())

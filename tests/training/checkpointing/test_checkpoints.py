@@ -19,7 +19,7 @@ from tf_transformer.storage.regular_files import stored_bytes
 from tf_transformer.storage.weight_shapes import weight_shapes
 from training.checkpointing.checkpoint_files import checkpoint_paths, last_checkpoint_paths, step_of
 from training.checkpointing.checkpoints import Checkpoints, average_checkpoints, check_averageable
-from training.initial_model import build_model
+from training.model import build_model
 
 _VALUE = ".ATTRIBUTES/VARIABLE_VALUE"
 

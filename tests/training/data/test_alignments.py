@@ -10,6 +10,7 @@ from tests.conftest import small_config
 from tf_transformer import Tokenizer
 from tf_transformer.text.framing import move_tags
 from tf_transformer.text.text_file import TextFile
+from training.batches import move_batch_tags
 from training.config import DataConfig, VocabularyConfig
 from training.data.alignments import align_tokens, move_alignment, read_links
 from training.data.augmentation import augment
@@ -18,7 +19,6 @@ from training.data.corpus_report import report_corpus
 from training.data.pipeline import ParallelText
 from training.data.text_pair import TextPair
 from training.data.vocabulary import train_sentencepiece
-from training.loop import _tags_moved
 
 PAIRS = [
     ("the red house", "das rote Haus", "0-0 1-1 2-2"),
@@ -133,7 +133,7 @@ def test_tags_move(tokenizer):
         assert moved[row, j + 1, i - 1] == alignment[row, j, i]
     inputs = {"source": source, "target": target, "alignment": alignment}
     batches = tf.data.Dataset.from_tensors((inputs, labels))
-    ((of_training, _),) = _tags_moved(batches, 1)
+    ((of_training, _),) = move_batch_tags(batches, 1)
     np.testing.assert_array_equal(of_training["alignment"], moved)
 
 

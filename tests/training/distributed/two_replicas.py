@@ -24,7 +24,7 @@ from tf_transformer import (
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.losses.metrics import SmoothedLoss
 from training.optimizer import Adam
-from training.train_step import TrainableTransformer
+from training.step import TrainableTransformer
 from training.trained_weights import freeze
 
 VOCAB = 11

@@ -28,7 +28,8 @@ def spm(lines, size=200, kind="unigram", **options):
 @pytest.fixture(scope="module")
 def lines(corpus):
     """Of both sides."""
-    return [list(corpus.arguments[side].lines()) for side in ("source", "target")]
+    pair = corpus.pair("train")
+    return [list(side.lines()) for side in (pair.source, pair.target)]
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +87,9 @@ def test_one_model_for_both_sides(corpus, own, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_model_for_each_side(corpus, own, tmp_path):
-    names = {name: str(file) for name, file in corpus.arguments.items()}
     config = small_config(optimization__steps=1)
-    training.train(config, vocabulary=own / "sides", model_dir=tmp_path, **names)
+    start = training.Start(vocabulary=own / "sides")
+    training.train(config, start=start, model_dir=tmp_path, **corpus.arguments)
     found = read_config(tmp_path)
     assert (found.source_vocab_size, found.target_vocab_size) == (120, 160)
     assert found.tied_embeddings == "target"

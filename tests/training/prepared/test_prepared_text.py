@@ -44,6 +44,7 @@ from training.prepared.prepared_folder import (
 from training.prepared.prepared_text import PreparedText
 
 SETTINGS = ["--vocab-size", "400", "--set", "data.max_length=60"]
+DATA_SERVICE = [sys.executable, "-m", "tf_transformer", "data-service", "--trust-network"]
 DATA = DataConfig(batch_tokens=300, max_length=60, shuffle_buffer=200)  # blocks of 2 shards
 
 
@@ -506,7 +507,15 @@ def start_checking_process(address):
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_service_that_ends_or_is_suspended_ends_training(end):
     """Training runs in a separate process, because that process is ended."""
-    command = [sys.executable, "-m", "tf_transformer", "data-service", "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "tf_transformer",
+        "data-service",
+        "--trust-network",
+        "--port",
+        "0",
+    ]
     service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         address = service.stdout.readline().split()[-1]
@@ -557,7 +566,7 @@ def test_a_service_that_is_started_again(directory, corpus, tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_a_service_ends_with_ctrl_c():
-    command = [sys.executable, "-m", "tf_transformer", "data-service", "--port", "0"]
+    command = [*DATA_SERVICE, "--port", "0"]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -566,7 +575,9 @@ def test_a_service_ends_with_ctrl_c():
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout.readline().startswith("Serving batches: --data-service grpc://localhost:")
-    assert process.stdout.readline().startswith("Only this machine can connect. Every client ")
+    assert process.stdout.readline().startswith(
+        "Every machine of the network can connect, and run code"
+    )
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
     assert process.stderr.read().splitlines()[-1] == "tf-transformer: interrupted"

@@ -79,7 +79,7 @@ def test_tune(corpus, space, tmp_path, monkeypatch, capsys):
     _check_results(whole, printed, tmp_path)
     capsys.readouterr()
     # The finished tuning is printed again, without another training.
-    monkeypatch.setattr("training.tuning.training_trials.train", None)
+    monkeypatch.setattr("training.tuning.training_trials.train_run", None)
     assert main(options(corpus, space, whole, *more)) == 0
     assert capsys.readouterr().out == printed
     assert main(options(corpus, space, whole, *more, "--seed", "2")) == 2

@@ -10,7 +10,7 @@ from tf_transformer.text.tokenizer import Tokenizer
 from training.config import TrainingConfig, VocabularyConfig
 from training.data.word_vectors import read_vectors
 from training.optimizer import Adam
-from training.train_step import TrainableLanguageModel, TrainableTransformer
+from training.step import TrainableLanguageModel, TrainableTransformer
 from training.trained_weights import choose_trained
 
 
