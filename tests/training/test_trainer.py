@@ -24,6 +24,7 @@ from training.checkpointing.checkpoints import Checkpoints
 from training.data.pipeline import ParallelText
 from training.data.text_pair import TextPair
 from training.evaluation.evaluation import evaluate
+from training.evaluation.settings import EvaluationTexts, SearchSettings
 from training.model import build_model
 from training.plots.training_curves import plot_training, read_scalars
 from training.trainer import train
@@ -60,10 +61,8 @@ def test_learns_to_copy(tmp_path):
     )
     evaluation, translations = evaluate(
         TrainedModels((tmp_path / "model",)),
-        source=test_file,
-        reference=test_file,
-        beam_size=4,
-        length_penalty=0.6,
+        EvaluationTexts(source=test_file, reference=test_file),
+        SearchSettings(beam_size=4, length_penalty=0.6),
     )
     assert evaluation.exact >= 0.95
     assert evaluation.bleu >= 95

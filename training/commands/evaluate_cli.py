@@ -1,7 +1,6 @@
 """The command `evaluate`."""
 
 import argparse
-import dataclasses
 import os
 import sys
 
@@ -47,7 +46,7 @@ from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.score_log import SCORES_NAME, append_score
-from tf_transformer.text.language_tags import check_tags, check_untagged
+from tf_transformer.text.language_tags import check_tags
 
 # Options for a model directory, and those that a language model does not have.
 _LOCAL_OPTIONS = (
@@ -128,6 +127,7 @@ def _run_evaluate(options):
         standard_output()
     from tf_transformer.text.text_file import TextFile
     from training.evaluation.perturbations import parse_perturbations
+    from training.evaluation.settings import EvaluationTexts, SearchSettings
 
     perturbations = parse_perturbations(options.perturb)
     search = DEFAULT_SEARCH | given_search(options)
@@ -142,43 +142,39 @@ def _run_evaluate(options):
     read = [source, reference, *systems, calibrated]
     inputs = [file.path for file in read if file]
     _check_outputs(options, [*inputs, *([options.adapter] if options.adapter else [])])
+    texts = None
+    if source is not None:
+        texts = EvaluationTexts(
+            source=source,
+            reference=reference,
+            systems=systems,
+            perturbations=perturbations,
+            bleu_tokenizer=options.tokenize,
+            target_language=options.target_language,
+            source_language=options.source_language,
+        )
+        texts.check()
     if options.model_dir is None:
-        _evaluate_exported(options, source, reference, systems, perturbations)
+        _evaluate_exported(options, texts)
         return
     models, dtype = given_models(options), options.dtype or "float32"
     check_own_file(models.directories[0] / SCORES_NAME)
-    _check_texts(source, reference, systems)
     shortlist, calibration, choice = _check_models(options, models, source)
     import_tensorflow(on_cpu=dtype == "int8")
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 
-    if source is None:
+    if texts is None:
         scores = evaluate_language_model(models, reference, dtype)
         print(f"perplexity  {scores['perplexity']:6.2f}")
         _store_scores(options, models, scores)
         return
-    arguments = dict(
-        source=source,
-        reference=reference,
-        **search,
-        bleu_tokenizer=options.tokenize,
-        dtype=dtype,
-        shortlist=shortlist,
-        target_language=options.target_language,
-        source_language=options.source_language,
-        xla=xla,
+    settings = SearchSettings(
+        **search, dtype=dtype, shortlist=shortlist, calibration=calibration, xla=xla
     )
     if options.tune_weights:
-        _print_weights(models, choice, arguments)
+        _print_weights(models, choice, texts, settings)
         return
-    evaluation, translations = evaluate(
-        models,
-        **arguments,
-        calibration=calibration,
-        systems=systems,
-        choice=choice,
-        perturbations=perturbations,
-    )
+    evaluation, translations = evaluate(models, texts, settings, choice=choice)
     _write(options, evaluation, translations)
     _store_scores(options, models, evaluation.as_dict())
 
@@ -190,15 +186,12 @@ def _write(options, evaluation, translations):
             path.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
 
 
-def _evaluate_exported(options, source, reference, systems, perturbations):
+def _evaluate_exported(options, texts):
     """Evaluates a SavedModel or a server; the scores are stored only in `--json`."""
-    _check_texts(source, reference, systems)
     tags, search = given_tags(options), given_search(options)
     languages = [x for x in (options.target_language, options.source_language) if x is not None]
     if tags:
-        for number, line in enumerate(source.lines(), 1):
-            check_untagged(line, f"{source}:{number}")
-        source = dataclasses.replace(source, prefix=tags)
+        texts = texts.with_tags(tags)
     import_tensorflow()  # for the numbers of the report
     from training.evaluation.evaluation import evaluate_exported
 
@@ -206,12 +199,8 @@ def _evaluate_exported(options, source, reference, systems, perturbations):
         evaluation, translations = evaluate_exported(
             predictor(),
             model_facts(options),
-            source=source,
-            reference=reference,
-            search=search,
-            bleu_tokenizer=options.tokenize,
-            systems=systems,
-            perturbations=perturbations,
+            texts,
+            search,
             choice=given_choice(options, len(languages)),
             languages=languages,
         )
@@ -255,10 +244,10 @@ def _check_tuning(options):
             raise InputError(f"--{name.replace('_', '-')} is not valid with --tune-weights")
 
 
-def _print_weights(models, choice, arguments):
+def _print_weights(models, choice, texts, settings):
     from training.evaluation.weight_tuning import best_weights, tune_on_texts, weights_table
 
-    results = tune_on_texts(models, choice, **arguments)
+    results = tune_on_texts(models, choice, texts, settings)
     print(f"BLEU by weight\n{weights_table(results)}")
     best = best_weights(results)
     given = []
@@ -267,18 +256,6 @@ def _print_weights(models, choice, arguments):
     if choice.language_model is not None:
         given.append(f"--rerank-lm-weight {best.language_model:g}")
     print(f"best: {' '.join(given)} (BLEU {best.bleu:.2f}; of the search, {results[0].bleu:.2f})")
-
-
-def _check_texts(source, reference, systems):
-    from tf_transformer.text.parallel_text import check_parallel
-
-    if source is None:
-        return
-    num_sentences = check_parallel(source, reference)
-    if systems:
-        from training.evaluation.significance import check_systems
-
-        check_systems({str(system): list(system.lines()) for system in systems}, num_sentences)
 
 
 def _check_outputs(options, read):

@@ -10,7 +10,6 @@ from typing import Any
 from tf_transformer.command_line.progress import progress_bar
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, DEFAULT_LENGTH_PENALTY
 from tf_transformer.errors import InputError
-from tf_transformer.inference.calibration import Calibration
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.losses.metrics import Perplexity
 from tf_transformer.models.base import DecoderModel
@@ -21,31 +20,18 @@ from tf_transformer.reranking.predictor_candidates import find_candidates
 from tf_transformer.reranking.reranker import Reranker
 from tf_transformer.reranking.reranking_translator import make_translator
 from tf_transformer.reranking.settings import Choice
-from tf_transformer.shortlists.table import ShortlistTable
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.framing import move_tags
-from tf_transformer.text.language_tags import (
-    check_tags,
-    check_untagged,
-    find_tags,
-)
 from tf_transformer.text.lines import join_lines
-from tf_transformer.text.parallel_text import check_parallel
 from tf_transformer.text.text_file import TextFile
-from tf_transformer.text.tokenizer import Tokenizer
 from training.config import DataConfig
 from training.data.change_detection import ChangeDetector
 from training.data.pipeline import ParallelText
-from training.evaluation.perturbations import Perturbation
 from training.evaluation.provenance import describe_now, describe_text
 from training.evaluation.robustness import Robustness, robustness_table, score_perturbed
 from training.evaluation.scores import bleu_and_chrf
-from training.evaluation.significance import (
-    Comparison,
-    check_systems,
-    compare_systems,
-    comparison_table,
-)
+from training.evaluation.settings import EvaluationTexts, SearchSettings
+from training.evaluation.significance import Comparison, compare_systems, comparison_table
 
 _DEFAULT_SEARCH = {"beam_size": DEFAULT_BEAM_SIZE, "length_penalty": DEFAULT_LENGTH_PENALTY}
 
@@ -120,39 +106,17 @@ class Evaluation:
 
 def evaluate(
     models: TrainedModels,
+    texts: EvaluationTexts,
+    search: SearchSettings,
     *,
-    source: TextFile,
-    reference: TextFile,
-    beam_size: int,
-    length_penalty: float,
-    bleu_tokenizer: str = "13a",
-    dtype: str = "float32",
-    shortlist: ShortlistTable | None = None,
-    calibration: Calibration | None = None,
-    systems: Sequence[TextFile] = (),
-    target_language: str | None = None,
-    source_language: str | None = None,
-    xla: str = "off",
-    perturbations: Sequence[Perturbation] = (),
     choice: Choice | None = None,
 ) -> tuple[Evaluation, list[str]]:
-    """Translates the source and compares the translations with the reference.
+    """Translates the source of a test set and compares the translations with the reference.
 
     Args:
         models: the model, or the models of an ensemble.
-        source: source sentences of the test set.
-        reference: reference translations of the test set.
-        beam_size: see `Translator`.
-        length_penalty: see `Translator`.
-        bleu_tokenizer: sacreBLEU's name of the tokenizer for BLEU.
-        dtype: see `load_for_decoding`.
-        shortlist: the target pieces to consider, see `Translator`.
-        calibration: calibration of "int8", or None.
-        systems: translations of the same source by other systems, to compare with.
-        target_language: language whose tag is prepended to each source sentence.
-        source_language: language of the source, for models whose sources name it.
-        xla: whether to compile the search, see `CompilingTranslator`.
-        perturbations: noise with which the source is translated again.
+        texts: the test set.
+        search: how to translate it.
         choice: how to choose among candidate translations; None takes those of the search.
 
     Returns:
@@ -161,20 +125,18 @@ def evaluate(
     Raises:
         InputError: the test set or the model directory is invalid.
     """
-    _check_texts(source, reference, systems)
-    search: dict[str, Any] = dict(beam_size=beam_size, length_penalty=length_penalty)
-    calibrate = functools.partial(calibration.input_ranges, **search) if calibration else None
-    model, source_tokenizer, target_tokenizer, digest = models.load_with_digest(dtype, calibrate)
-    tokenizers = (source_tokenizer, target_tokenizer)
-    source = tagged_source(
-        source,
-        target_language,
-        source_language,
-        source_tokenizer,
-        num_tags=1 + model.config.num_target_tags,
+    texts.check()
+    options: dict[str, Any] = dict(beam_size=search.beam_size, length_penalty=search.length_penalty)
+    calibration, shortlist = search.calibration, search.shortlist
+    calibrate = functools.partial(calibration.input_ranges, **options) if calibration else None
+    model, source_tokenizer, target_tokenizer, digest = models.load_with_digest(
+        search.dtype, calibrate
     )
+    tokenizers = (source_tokenizer, target_tokenizer)
+    languages = source_tokenizer.languages if source_tokenizer else []
+    texts = texts.tagged(languages, num_tags=1 + model.config.num_target_tags)
     translator = make_translator(
-        model, *tokenizers, **search, choice=choice, shortlist=shortlist, xla=xla
+        model, *tokenizers, **options, choice=choice, shortlist=shortlist, xla=search.xla
     )
 
     def translate(lines):
@@ -183,7 +145,7 @@ def evaluate(
         return [best.text for best in found]
 
     corpus = ParallelText(
-        source, reference, *tokenizers, DataConfig(max_length=model.config.max_length)
+        texts.source, texts.reference, *tokenizers, DataConfig(max_length=model.config.max_length)
     )
     origin = {
         "weights_digest_blake2b": digest,
@@ -195,13 +157,9 @@ def evaluate(
         translate,
         lambda: perplexity(model, corpus),
         origin,
-        source,
-        reference,
-        systems,
-        perturbations,
-        bleu_tokenizer,
-        **search,
-        dtype=dtype,
+        texts,
+        **options,
+        dtype=search.dtype,
         choice=choice.facts() if choice else None,
     )
 
@@ -209,13 +167,9 @@ def evaluate(
 def evaluate_exported(
     predictor: Predictor,
     origin: dict[str, Any],
-    *,
-    source: TextFile,
-    reference: TextFile,
+    texts: EvaluationTexts,
     search: dict[str, Any],
-    bleu_tokenizer: str = "13a",
-    systems: Sequence[TextFile] = (),
-    perturbations: Sequence[Perturbation] = (),
+    *,
     choice: Choice | None = None,
     languages: Sequence[str] = (),
 ) -> tuple[Evaluation, list[str]]:
@@ -224,12 +178,8 @@ def evaluate_exported(
     Args:
         predictor: the model.
         origin: what identifies it, as JSON values.
-        source: source sentences of the test set, with the tags that the model needs.
-        reference: reference translations of the test set.
+        texts: the test set, with the tags that the model needs.
         search: search options by name; without any, those of the model.
-        bleu_tokenizer: see `evaluate`.
-        systems: see `evaluate`.
-        perturbations: see `evaluate`.
         choice: see `evaluate`.
         languages: languages of the tags that the source has.
 
@@ -240,8 +190,7 @@ def evaluate_exported(
         InputError: the test set is invalid, or the model lacks the task `translate`.
         OSError: the translations cannot be had.
     """
-    _check_texts(source, reference, systems)
-
+    texts.check()
     if choice is not None:
         search = {**_DEFAULT_SEARCH, **search}
         reranker = Reranker(
@@ -271,13 +220,9 @@ def evaluate_exported(
 
     return _evaluate(
         translate,
-        lambda: _exported_perplexity(predictor, source, reference),
+        lambda: _exported_perplexity(predictor, texts),
         origin,
-        source,
-        reference,
-        systems,
-        perturbations,
-        bleu_tokenizer,
+        texts,
         beam_size=search.get("beam_size"),
         length_penalty=search.get("length_penalty"),
         dtype=None,
@@ -285,12 +230,12 @@ def evaluate_exported(
     )
 
 
-def _exported_perplexity(predictor, source, reference) -> float:
+def _exported_perplexity(predictor, texts) -> float:
     """Returns the perplexity of the pairs that are complete, as `perplexity`."""
     if "score" not in predictor.signatures:
         _log.warning("no perplexity: the %s has no signature 'score'", predictor.description)
         return float("nan")
-    lines = zip(source.lines(), reference.lines(), strict=True)
+    lines = zip(texts.source.lines(), texts.reference.lines(), strict=True)
     pairs = [pair for pair in lines if all(map(str.strip, pair))]
     if not pairs:
         return float("nan")
@@ -305,25 +250,11 @@ def _exported_perplexity(predictor, source, reference) -> float:
     return math.exp(-log_prob / num_tokens) if num_tokens else float("nan")
 
 
-def _check_texts(source: TextFile, reference: TextFile, systems: Sequence[TextFile]) -> None:
-    """Checks that all texts have as many lines.
-
-    Raises:
-        InputError: they have not.
-    """
-    num_sentences = check_parallel(source, reference)
-    check_systems({str(system): list(system.lines()) for system in systems}, num_sentences)
-
-
 def _evaluate(
     translate: Callable[[Sequence[str]], list[str]],
     compute_perplexity: Callable[[], float],
     origin: dict[str, Any],
-    source: TextFile,
-    reference: TextFile,
-    systems: Sequence[TextFile],
-    perturbations: Sequence[Perturbation],
-    bleu_tokenizer: str,
+    texts: EvaluationTexts,
     **settings: Any,
 ) -> tuple[Evaluation, list[str]]:
     """Translates the source, and returns the scores and the translations."""
@@ -331,10 +262,10 @@ def _evaluate(
     def translate_lines(lines):
         return list(map(join_lines, translate(lines)))
 
-    sources, references = list(source.lines()), list(reference.lines())
-    hypotheses: dict[str, Sequence[str]] = {str(system): list(system.lines()) for system in systems}
+    sources, references = list(texts.source.lines()), list(texts.reference.lines())
+    systems = {str(system): list(system.lines()) for system in texts.systems}
     translations = translate_lines(sources)
-    scores = bleu_and_chrf(translations, references, bleu_tokenizer)
+    scores = bleu_and_chrf(translations, references, texts.bleu_tokenizer)
     evaluation = Evaluation(
         **scores._asdict(),
         exact=sum(map(str.__eq__, translations, references)) / len(references),
@@ -343,46 +274,22 @@ def _evaluate(
         **settings,
         origin={
             **origin,
-            "source": describe_text(source),
-            "reference": describe_text(reference),
-            **({"systems": [describe_text(system) for system in systems]} if systems else {}),
+            "source": describe_text(texts.source),
+            "reference": describe_text(texts.reference),
+            **({"systems": [describe_text(x) for x in texts.systems]} if systems else {}),
             **describe_now(),
         },
-        comparisons=_compare(translations, hypotheses, references, bleu_tokenizer),
+        comparisons=_compare(translations, systems, references, texts.bleu_tokenizer),
         robustness=score_perturbed(
-            translate_lines, sources, references, perturbations, scores, bleu_tokenizer
+            translate_lines,
+            sources,
+            references,
+            texts.perturbations,
+            scores,
+            texts.bleu_tokenizer,
         ),
     )
     return evaluation, translations
-
-
-def tagged_source(
-    source: TextFile,
-    target_language: str | None,
-    source_language: str | None,
-    tokenizer: Tokenizer | None,
-    num_tags: int,
-) -> TextFile:
-    """Returns the source with the tags of the languages, or checks that it has those it needs.
-
-    Args:
-        source: the source.
-        target_language: language whose tag to prepend to each sentence, or None.
-        source_language: language of the source, for models whose sources name it, or None.
-        tokenizer: tokenizer of the source.
-        num_tags: number of tags that the model needs.
-
-    Raises:
-        InputError: a tag is missing or superfluous.
-    """
-    languages = tokenizer.languages if tokenizer else []
-    if target_language is not None:
-        tags = find_tags(target_language, source_language, languages, num_tags)
-        for number, line in enumerate(source.lines(), 1):
-            check_untagged(line, f"{source}:{number}")
-        return dataclasses.replace(source, prefix=tags)
-    check_tags(source.lines(), languages, str(source), num_tags)
-    return source
 
 
 def _compare(translations, systems, references, bleu_tokenizer):

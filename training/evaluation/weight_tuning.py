@@ -15,11 +15,9 @@ from tf_transformer.reranking.candidates import Candidates, beam_candidates
 from tf_transformer.reranking.channel_models import ChannelModels
 from tf_transformer.reranking.choice import noisy_channel_scores, ranking
 from tf_transformer.reranking.settings import NoisyChannel
-from tf_transformer.shortlists.table import ShortlistTable
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.lines import join_lines
-from tf_transformer.text.text_file import TextFile
-from training.evaluation.evaluation import tagged_source
+from training.evaluation.settings import EvaluationTexts, SearchSettings
 
 GRID = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 
@@ -53,59 +51,39 @@ class Weights(NamedTuple):
 
 
 def tune_on_texts(
-    models: TrainedModels,
-    channel: NoisyChannel,
-    *,
-    source: TextFile,
-    reference: TextFile,
-    beam_size: int,
-    length_penalty: float,
-    bleu_tokenizer: str = "13a",
-    dtype: str = "float32",
-    shortlist: ShortlistTable | None = None,
-    target_language: str | None = None,
-    source_language: str | None = None,
-    xla: str = "off",
+    models: TrainedModels, channel: NoisyChannel, texts: EvaluationTexts, search: SearchSettings
 ) -> list[Weights]:
     """Translates a validation set once, and calls `tune_weights`.
 
     Args:
         models: the model, or the models of an ensemble.
         channel: the other models; its weights are not used.
-        source: source sentences of the validation set.
-        reference: reference translations of the validation set.
-        beam_size: see `Translator`; the number of candidates.
-        length_penalty: see `Translator`.
-        bleu_tokenizer: sacreBLEU's name of the tokenizer for BLEU.
-        dtype: see `load_for_decoding`.
-        shortlist: the target pieces to consider, see `Translator`.
-        target_language: language whose tag is prepended to each source sentence.
-        source_language: language of the source, for models whose sources name it.
-        xla: whether to compile the search, see `CompilingTranslator`.
+        texts: the validation set.
+        search: how to translate it; its beam size is the number of candidates.
 
     Raises:
         InputError: the texts or a model directory is invalid.
     """
-    model, source_tokenizer, target_tokenizer = models.load(dtype)
-    num_tags = 1 + model.config.num_target_tags
-    source = tagged_source(source, target_language, source_language, source_tokenizer, num_tags)
+    model, source_tokenizer, target_tokenizer = models.load(search.dtype)
+    languages = source_tokenizer.languages if source_tokenizer else []
+    texts = texts.tagged(languages, num_tags=1 + model.config.num_target_tags)
     translator = CompilingTranslator(
         model,
         source_tokenizer,
         target_tokenizer,
-        beam_size=beam_size,
-        num_best=beam_size,
-        length_penalty=length_penalty,
-        shortlist=shortlist,
-        xla=xla,
+        beam_size=search.beam_size,
+        num_best=search.beam_size,
+        length_penalty=search.length_penalty,
+        shortlist=search.shortlist,
+        xla=search.xla,
     )
     channel_models = ChannelModels(channel, translator.source_tokenizer.languages)
     return tune_weights(
-        scored_candidates(translator, channel_models, list(source.lines())),
-        list(reference.lines()),
+        scored_candidates(translator, channel_models, list(texts.source.lines())),
+        list(texts.reference.lines()),
         has_reverse=channel.reverse is not None,
         has_language_model=channel.language_model is not None,
-        bleu_tokenizer=bleu_tokenizer,
+        bleu_tokenizer=texts.bleu_tokenizer,
     )
 
 

@@ -28,6 +28,7 @@ from training.callbacks.validation import Validation
 from training.data.pipeline import ParallelText
 from training.data.text_pair import TextPair
 from training.evaluation.evaluation import evaluate
+from training.evaluation.settings import EvaluationTexts, SearchSettings
 from training.trainer import train
 
 WATCHED = {
@@ -154,10 +155,10 @@ def test_bleu_and_chrf_are_those_of_evaluate(corpus, talkative, tmp_path):
     train(config, model_dir=model_dir, **corpus.arguments)  # only judges
     evaluation, translations = evaluate(
         TrainedModels((model_dir,)),
-        source=corpus.pair("validation").source,
-        reference=corpus.pair("validation").target,
-        beam_size=2,
-        length_penalty=0.6,
+        EvaluationTexts(
+            source=corpus.pair("validation").source, reference=corpus.pair("validation").target
+        ),
+        SearchSettings(beam_size=2, length_penalty=0.6),
     )
     assert evaluation.chrf > 1
     found = scalars(model_dir / "logs" / "validation")
