@@ -1,5 +1,5 @@
 #!/bin/sh
-# The recipe of the best single model of Multi30k in docs/results.md: two teachers, their translations of
+# The recipe of the best single model of Multi30k in benchmarks/notebook/results.md: two teachers, their translations of
 # the training text, a student that learns from them and from the original pairs, and a second student of
 # all three.
 #

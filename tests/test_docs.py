@@ -18,6 +18,7 @@ NAMES = (
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
     *("examples/docker/README.md", "examples/multi_worker/README.md"),
     *("examples/service/README.md", "examples/tfx/README.md"),
+    *("benchmarks/notebook/performance.md", "benchmarks/notebook/results.md"),
 )
 PAGES = [*(ROOT / name for name in NAMES), *sorted((ROOT / "docs").glob("*.md"))]
 PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
