@@ -199,7 +199,7 @@ def _evaluate_exported(options, source, reference, systems, perturbations):
         for number, line in enumerate(source.lines(), 1):
             check_untagged(line, f"{source}:{number}")
         source = dataclasses.replace(source, prefix=tags)
-    import_tensorflow()  # for the numbers of the report
+    import_tensorflow()  # which the modules of the evaluation import, also with a server
     from training.evaluation.evaluation import evaluate_exported
 
     with open_exported_model(options) as predictor:
