@@ -54,7 +54,7 @@ def test_all_recipes_are_here():
     }
 
 
-# What the texts, or benchmarks/notebook/results.md, say: vocabulary, batch tokens, steps, warm-up, label
+# What the texts, or the lab notebook, say: vocabulary, batch tokens, steps, warm-up, label
 # smoothing, dropout, d_model, d_ff, heads, and how many of the last checkpoints are averaged.
 BASE, BIG = (0.1, 512, 2048, 8), (0.3, 1024, 4096, 16)
 FIGURES = {

@@ -192,7 +192,7 @@ def _evaluate_exported(options, texts):
     languages = [x for x in (options.target_language, options.source_language) if x is not None]
     if tags:
         texts = texts.with_tags(tags)
-    import_tensorflow()  # for the numbers of the report
+    import_tensorflow()  # which the modules of the evaluation import, also with a server
     from training.evaluation.evaluation import evaluate_exported
 
     with open_exported_model(options) as predictor:

@@ -21,6 +21,7 @@ from tf_transformer.reranking.reranker import Reranker
 from tf_transformer.reranking.reranking_translator import make_translator
 from tf_transformer.reranking.settings import Choice
 from tf_transformer.storage.trained_models import TrainedModels
+from tf_transformer.tasks.table import TASKS
 from tf_transformer.text.framing import move_tags
 from tf_transformer.text.lines import join_lines
 from tf_transformer.text.text_file import TextFile
@@ -233,7 +234,11 @@ def evaluate_exported(
 def _exported_perplexity(predictor, texts) -> float:
     """Returns the perplexity of the pairs that are complete, as `perplexity`."""
     if "score" not in predictor.signatures:
-        _log.warning("no perplexity: the %s has no signature 'score'", predictor.description)
+        _log.warning(
+            "no perplexity: the %s has no signature 'score'; export it with %s",
+            predictor.description,
+            TASKS["score"].exported_by,
+        )
         return float("nan")
     lines = zip(texts.source.lines(), texts.reference.lines(), strict=True)
     pairs = [pair for pair in lines if all(map(str.strip, pair))]
