@@ -7,11 +7,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import collections
 import ctypes
 import dataclasses
+import fcntl
 import gc
 import pathlib
+import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -145,6 +147,27 @@ def no_hang() -> Iterator[None]:
     signal.signal(signal.SIGALRM, former)
 
 
+def build_once(
+    factory: pytest.TempPathFactory, name: str, build: Callable[[pathlib.Path], object]
+) -> pathlib.Path:
+    """Returns a folder that one process of a run builds; each process has a copy of its own.
+
+    Args:
+        factory: pytest's fixture.
+        name: name of the folder.
+        build: builds the folder, which does not exist.
+    """
+    own = factory.getbasetemp()
+    place = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / f"shared-{name}"
+    with open(f"{place}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
+        if not place.exists():
+            unfinished = place.with_suffix(".unfinished")
+            build(unfinished)
+            unfinished.rename(place)
+    return shutil.copytree(place, factory.mktemp(name) / "model", symlinks=True)
+
+
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory) -> Corpus:
     directory = tmp_path_factory.mktemp("corpus")
@@ -157,9 +180,10 @@ def trained(corpus, tmp_path_factory) -> pathlib.Path:
     """A model directory after 30 steps, with three checkpoints; tests only read it."""
     from training.trainer import train
 
-    model_dir = tmp_path_factory.mktemp("trained") / "model"
-    train(small_config(), model_dir=model_dir, **corpus.arguments)
-    return model_dir
+    def build(model_dir):
+        train(small_config(), model_dir=model_dir, **corpus.arguments)
+
+    return build_once(tmp_path_factory, "trained", build)
 
 
 @pytest.fixture(scope="session")
@@ -167,10 +191,11 @@ def talkative(corpus, tmp_path_factory) -> pathlib.Path:
     """A model directory after 300 steps, enough to give every sentence another translation."""
     from training.trainer import train
 
-    model_dir = tmp_path_factory.mktemp("talkative") / "model"
-    config = small_config(optimization__steps=300, optimization__checkpoint_every=300)
-    train(config, model_dir=model_dir, **corpus.arguments)
-    return model_dir
+    def build(model_dir):
+        config = small_config(optimization__steps=300, optimization__checkpoint_every=300)
+        train(config, model_dir=model_dir, **corpus.arguments)
+
+    return build_once(tmp_path_factory, "talkative", build)
 
 
 @pytest.fixture

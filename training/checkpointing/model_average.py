@@ -23,7 +23,7 @@ from tf_transformer.storage.weights_file import check_finite, read_arrays, write
 # They change training only, or how long an input may be; those of the result are the first model's.
 _MAY_DIFFER = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate", "max_length")
 # Cosine of two models' matrices: 0.01 to 0.02 with different initial weights, 0.88 to 0.97 between
-# models that were trained on from the same one, or from one another (benchmarks/notebook/results.md).
+# models that were trained on from the same one, or from one another (the lab notebook).
 _LEAST_COSINE = 0.3
 
 
