@@ -6,7 +6,8 @@ from tf_transformer.__main__ import main
 
 MODULES = (
     *("training.commands.average_cli", "training.commands.evaluate_cli"),
-    *("export.commands.cli", "export.commands.translate_cli"),
+    *("export.commands.export_cli", "export.commands.translate_cli"),
+    "tf_transformer.command_line.predictor_options",
 )
 
 

@@ -1,312 +1,33 @@
-"""The commands that use a trained model: translate, align, complete, export, web.
-
-TensorFlow is imported only after all arguments and files have been checked.
-"""
+"""The commands of this package, in the order of `--help`."""
 
 import argparse
-import dataclasses
-import functools
-import json
-import logging
-import pathlib
-import re
-import sys
 
 from export.commands import (
     align_cli,
     complete_cli,
     convert_cli,
+    export_cli,
     identify_cli,
     import_cli,
     synthesis_cli,
     translate_cli,
     web_cli,
 )
-from export.commands.options.documents import add_document_languages, given_document_languages
-from export.commands.options.language_id import (
-    add_language_id,
-    given_classifier,
-    make_identifier,
+
+_MODULES = (
+    translate_cli,
+    synthesis_cli,
+    align_cli,
+    complete_cli,
+    identify_cli,
+    export_cli,
+    web_cli,
+    import_cli,
+    convert_cli,
 )
-from export.saved_model.export_folder import check_export_folder
-from export.saved_model.model_card import (
-    last_matching,
-    read_evaluation,
-    stored_scores,
-    training_facts,
-)
-from export.saved_model.signature_names import ALL, DOCUMENTS, OPTIONAL, expand_signatures
-from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
-from tf_transformer.command_line.command_options import (
-    add_dtype,
-    add_end_pieces,
-    add_model_dirs,
-    add_search_options,
-    add_shortlist,
-    check_translator,
-    file_path,
-    folder,
-    given_models,
-    given_search,
-    given_shortlist,
-    search_shape,
-    text,
-)
-from tf_transformer.command_line.interruption import interrupted_by_signals
-from tf_transformer.command_line.processor import lacks_bfloat16
-from tf_transformer.command_line.quiet import import_tensorflow
-from tf_transformer.confidence.calibration import read_calibration
-from tf_transformer.decoding.search_shapes import DEFAULT_SHAPES, check_shapes, default_shapes
-from tf_transformer.errors import InputError
-from tf_transformer.printable import shown
-from tf_transformer.storage.files import check_folder
-from tf_transformer.storage.output_files import check_output_file
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds the parsers of this package's commands."""
-    translate_cli.add_commands(commands)
-    synthesis_cli.add_commands(commands)
-    align_cli.add_commands(commands)
-    complete_cli.add_commands(commands)
-    identify_cli.add_commands(commands)
-    _add_export(commands)
-    web_cli.add_commands(commands)
-    import_cli.add_commands(commands)
-    convert_cli.add_commands(commands)
-
-
-def _add_export(commands):
-    parser = commands.add_parser(
-        "export",
-        help="write a SavedModel that turns strings into strings",
-        description="Writes the next numbered version into the output directory. The version is "
-        "verified in a fresh process before it appears under its number.",
-    )
-    add_model_dirs(parser)
-    parser.add_argument(
-        "--output", type=folder, required=True, metavar="DIR",
-        help="the directory that TF Serving watches",
-    )  # fmt: skip
-    parser.add_argument(
-        "--signatures", type=text, nargs="+", metavar="NAME",
-        help="signatures to export; `tokens` alone is served without tensorflow-text. `all` stands "
-        f"for all but {', '.join(OPTIONAL)} (default: all)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--languages", type=text, metavar="FROM-TO",
-        help="languages for the model card, such as en-de",
-    )  # fmt: skip
-    parser.add_argument(
-        "--scores", type=file_path, metavar="F",
-        help="scores for the model card, a file of `evaluate --json F` (default: the last scores "
-        "that `evaluate` stored for these weights and options, if any)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--adapters", type=_named_file, nargs="+", default=[], metavar="NAME=F",
-        help="adapters that `train --lora` has written for this model; the signature `adapted` has "
-        "an input that names one for each sentence",
-    )  # fmt: skip
-    parser.add_argument(
-        "--confidence", type=file_path, metavar="F",
-        help="a file that `train-confidence` has written for this model; the signature "
-        "`confidence` returns the confidence of each word",
-    )  # fmt: skip
-    add_language_id(parser)
-    add_document_languages(parser, "for the signatures for documents")
-    add_search_options(parser)
-    add_end_pieces(parser)
-    add_dtype(parser)
-    add_shortlist(parser)
-    add_calibration(parser)
-    parser.add_argument(
-        "--xla", type=search_shape, nargs="*", metavar="ROWSxLENGTH",
-        help="compile the search for batches up to these numbers of sentences and of source "
-        "tokens, for low latency; the server then needs a flag, see the README that is written "
-        f"(default: {' '.join(f'{rows}x{length}' for rows, length in DEFAULT_SHAPES)})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--device", default="cpu", choices=("cpu", "gpu"),
-        help="what the server computes on; gpu: large weights are not stored in the tiles that "
-        "CPUs read faster (default: cpu)",
-    )  # fmt: skip
-    parser.set_defaults(run=_run_export)
-
-
-@interrupted_by_signals()
-def _run_export(options):
-    given_search(options)
-    if options.xla is not None and options.dtype == "int8":
-        raise InputError("--xla: XLA cannot compile a model in int8; leave out --dtype int8")
-    if options.device == "gpu" and options.dtype == "int8":
-        raise InputError("--device gpu: int8 needs the CPU; leave out --dtype int8")
-    row_adapters = _row_adapters(options)
-    _check_signatures(options)
-    document_languages = given_document_languages(options)
-    classifier = given_classifier(options)
-    check_export_folder(options.output)
-    check_folder(options.output)
-    models = dataclasses.replace(given_models(options), row_adapters=row_adapters)
-    if options.output.resolve() in [path.resolve() for path in models.directories]:
-        raise InputError(
-            f"--output {options.output}: is the model directory; expected another folder, for "
-            "exported versions only"
-        )
-    check_output_file("--output", options.output, models.directories)
-    vocabularies = check_translator(models, options.end_piece)
-    shortlist = given_shortlist(options, vocabularies)
-    config = models.config()
-    confidence = options.confidence and read_calibration(options.confidence, models.digest())
-    calibration = given_calibration(options, vocabularies[0], 1 + config.num_target_tags)
-    shapes = _compiled_shapes(options, config.max_length)
-    facts = training_facts(models.directories, options.languages)
-    scores = options.scores and read_evaluation(options.scores)
-    _warn_of_slow_bfloat16(options)
-    # So the SavedModel is the same on a machine with a GPU, and verified without using it.
-    import_tensorflow(on_cpu=True)
-    logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    logging.getLogger("export").setLevel(logging.INFO)
-    translator, digest = _load_translator(options, models, shapes, shortlist, calibration)
-    facts["weights_digest_blake2b"] = digest
-    if models.is_ensemble:
-        facts["members"] = models.facts()
-    if adapter := models.read_adapter():
-        facts["adapter_digest_blake2b"] = adapter.digest()
-    if adapters := models.read_row_adapters():
-        facts["adapters"] = {name: adapter.digest() for name, adapter in adapters.items()}
-    if options.document_languages:
-        facts["document_languages"] = document_languages
-    if confidence:
-        facts["confidence"] = {"scale": confidence.scale, "offset": confidence.offset}
-    if calibration:
-        facts["calibration"] = calibration.facts
-    identifier = make_identifier(classifier, facts)
-    scores = scores or _scores_of(facts, options, models, shortlist)
-    if scores:
-        facts["scores"] = scores
-    if translator.source_tokenizer.languages:
-        facts["target_languages"] = translator.source_tokenizer.languages
-    from export.saved_model.deployment import describe_deployment
-    from export.saved_model.saved_model import export_translator
-
-    version = export_translator(
-        translator,
-        options.output,
-        options.signatures,
-        facts,
-        calibration=confidence,
-        identifier=identifier,
-        document_languages=document_languages,
-    )
-    names = json.loads((version / "model.json").read_text())["signatures"]
-    print(
-        f"{version}: verified; moved and loaded in a fresh process, every signature returns what "
-        f"the model returns here, without tracing during requests: {', '.join(names)}"
-    )
-    for line in describe_deployment(options.output):
-        print(line)
-
-
-def _check_signatures(options):
-    """Checks that the signatures exist, and that those that files are for are exported."""
-    files = {"adapters": "adapted", "confidence": "confidence", "language_id": "language"}
-    added = {name: signature for name, signature in files.items() if getattr(options, name)}
-    names = expand_signatures(options.signatures or [ALL], list(added.values()))
-    for name, signature in added.items():
-        if signature not in names:
-            raise InputError(
-                f"--{name.replace('_', '-')} is for the signature `{signature}`, which "
-                "--signatures leaves out"
-            )
-    if options.document_languages and not set(DOCUMENTS) & set(names):
-        raise InputError(
-            f"--document-languages is for the signatures {', '.join(DOCUMENTS)}, which "
-            "--signatures leaves out"
-        )
-
-
-def _named_file(value):
-    """Converts NAME=F."""
-    name, separator, path = value.partition("=")
-    if not separator or not path or not re.fullmatch("[A-Za-z0-9_.-]{1,64}", name):
-        raise argparse.ArgumentTypeError(
-            f"{shown(value)}: expected NAME=F, the name of letters, digits and . _ -"
-        )
-    return name, pathlib.Path(path)
-
-
-def _row_adapters(options):
-    """Returns names and files of `--adapters`, after a check that they go with other options."""
-    names = [name for name, _ in options.adapters]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"--adapters: {name} is given twice; expected each name once")
-    if names and options.adapter:
-        raise InputError(
-            "--adapter changes the model that --adapters belong to; give one of the two options"
-        )
-    if names and options.xla is not None:
-        raise InputError("--xla: XLA cannot compile a model with several adapters; leave it out")
-    return tuple(options.adapters)
-
-
-def _warn_of_slow_bfloat16(options):
-    if options.dtype == "bfloat16" and lacks_bfloat16():
-        print(
-            "tf-transformer: this machine's processor has no arithmetic in bfloat16; on such a "
-            "processor, a model in bfloat16 is slower than in float32",
-            file=sys.stderr,
-        )
-
-
-def _compiled_shapes(options, longest):
-    """Returns the shapes of `--xla`; the default ones are those that the model can translate."""
-    if options.xla is None:
-        return []
-    if not options.xla:
-        return default_shapes(longest)
-    return check_shapes(options.xla, longest, "--xla")
-
-
-def _scores_of(facts, options, models, shortlist):
-    if models.is_ensemble:  # `evaluate` stores none
-        return None
-    stored = stored_scores(models.directories[0])
-    scores = last_matching(
-        stored,
-        weights_digest_blake2b=facts["weights_digest_blake2b"],
-        calibration=facts.get("calibration"),
-        beam_size=options.beam_size,
-        length_penalty=options.length_penalty,
-        dtype=options.dtype,
-        shortlist_digest_blake2b=shortlist and shortlist.digest,
-        choice=None,
-    )
-    if stored and not scores:
-        print(
-            f"tf-transformer: none of the {len(stored)} stored scores belongs to these weights and "
-            "options; run `evaluate` with the same options to add scores to the model card",
-            file=sys.stderr,
-        )
-    return scores
-
-
-def _load_translator(options, models, shapes, shortlist, calibration):
-    """Returns the translator and the digest of its weights."""
-    from tf_transformer.inference.translator import Translator
-
-    search = given_search(options)
-    calibrate = functools.partial(calibration.input_ranges, **search) if calibration else None
-    model, source, target, digest = models.load_with_digest(
-        options.dtype, calibrate, tiled=options.device == "cpu"
-    )
-    translator = Translator(
-        model,
-        source,
-        target,
-        **search,
-        end_pieces=options.end_piece,
-        compiled_shapes=shapes,
-        shortlist=shortlist,
-    )
-    return translator, digest
+    """Adds the parsers of all commands."""
+    for module in _MODULES:
+        module.add_commands(commands)

@@ -245,7 +245,7 @@ _FORMER_NAMES = {
 }
 
 _OPTIONS = " Those that end in `_options` take, for every\nrow, " + ", ".join(
-    f"`{option.name}` ({option.default})" for option in SEARCH_OPTIONS
+    f"`{option.name}` ({option.documented_default})" for option in SEARCH_OPTIONS
 )
 
 _GUIDE = "README.md"

@@ -10,7 +10,10 @@ from tf_transformer.tasks.table import TASKS
 
 _TASKS = ("translate", "document", "nbest", "align", "confidence")
 # The outputs of tasks that the page uses, where these are not all.
-_USED = {"document": ("translation", "score", "truncated")}
+_USED = {
+    "document": ("translation", "score", "truncated"),
+    "nbest": ("translations", "scores", "num_tokens", "truncated"),
+}
 
 
 class Offered(NamedTuple):

@@ -1,4 +1,8 @@
-"""When XLA compiles a search. This module does not import TensorFlow."""
+"""When XLA compiles a search. This module does not import TensorFlow.
+
+`ModelPredictor`, `CompilingTranslator` and `Completer` ask it; `compiled_search.py` compiles, also
+for `export --xla`, which gives the shapes itself.
+"""
 
 from collections.abc import Hashable
 from typing import Any
@@ -7,6 +11,9 @@ from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 
 XLA_CHOICES = ("auto", "on", "off")
+# A compiled search takes about half the time for a sentence, but longer for a chunk, which finished
+# sentences leave in the ordinary search (`python -m benchmarks.compiled_answers`).
+SENTENCES_BEFORE_COMPILING = 1000
 
 
 class CompilationRule:
@@ -49,3 +56,14 @@ class CompilationRule:
             return True
         self._num_ordinary[size] = done + 1
         return False
+
+    def compiled_rows(self, num_rows: int, chunk_size: int) -> int:
+        """Returns the number of rows that the search of a batch is compiled for; 0 if it is not.
+
+        Args:
+            num_rows: number of rows of the batch.
+            chunk_size: rows that are decoded together.
+        """
+        rows = 1 if num_rows == 1 else chunk_size
+        after = SENTENCES_BEFORE_COMPILING if rows == 1 else None
+        return rows if num_rows >= rows and self.compiles(rows, after) else 0

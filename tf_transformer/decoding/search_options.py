@@ -23,7 +23,8 @@ class RowOption(NamedTuple):
     Attributes:
         name: name of the option and of the signatures' input.
         dtype: "int32", "int64" or "float32".
-        unset: the value that means "not given".
+        unset: the value that means "not given": `predictors.answers` fills it in, and
+            `TranslationSearch` replaces it by the exported value.
         unset_meaning: what happens then.
         description: what the option does, in a few words.
         samples: values that the verification of an export tries in turn.
@@ -40,7 +41,7 @@ class RowOption(NamedTuple):
     largest: int | float | None = None
 
     @property
-    def default(self) -> str:
+    def documented_default(self) -> str:
         """The value that means "not given" and what happens then, for documentation."""
         return f"{'negative' if self.unset < 0 else f'{self.unset:g}'}: {self.unset_meaning}"
 

@@ -13,10 +13,6 @@ from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.text.tokenizer import Tokenizer
 
-# A compiled search takes about half the time for a sentence, but longer for a chunk, which finished
-# sentences leave in the ordinary search (`python -m benchmarks.compiled_answers`).
-SENTENCES_BEFORE_COMPILING = 1000
-
 
 class CompilingTranslator(Translator):
     """A `Translator` whose `translate` may compile its search with XLA, see `CompilationRule`.
@@ -53,10 +49,8 @@ class CompilingTranslator(Translator):
 
     def translate(self, text: tf.Tensor) -> Translations:
         """Translates sentences, `(batch,)` strings, see `Translator.translate`."""
-        num_sentences = text.shape[0]
-        rows = 1 if num_sentences == 1 else self.chunk_size
-        after = SENTENCES_BEFORE_COMPILING if rows == 1 else None
-        if num_sentences < rows or not self._rule.compiles(rows, after):
+        rows = self._rule.compiled_rows(text.shape[0], self.chunk_size)
+        if not rows:
             return super().translate(text)
         if rows not in self._compiled:
             shapes = default_shapes(self.model.config.max_length, rows)

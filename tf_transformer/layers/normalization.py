@@ -101,4 +101,6 @@ def make_norm(norm_type: str, epsilon: float, dtype: Any, name: str) -> keras.la
         return LayerNormalization(epsilon=epsilon, dtype=dtype, name=name)
     if norm_type == "rms":
         return keras.layers.RMSNormalization(epsilon=epsilon, dtype=dtype, name=name)
-    return DeviationNormalization(deviation=norm_type, epsilon=epsilon, dtype=dtype, name=name)
+    if norm_type in ("sample_std", "l1"):
+        return DeviationNormalization(deviation=norm_type, epsilon=epsilon, dtype=dtype, name=name)
+    raise NotImplementedError(norm_type)

@@ -20,10 +20,6 @@ from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.tasks.parts import Parts
 from tf_transformer.tasks.table import TASK_OF, TASKS
 
-# A compiled search takes about half the time for a sentence, but longer for a chunk, which finished
-# sentences leave in the ordinary search (`python -m benchmarks.compiled_answers`).
-_SENTENCES_BEFORE_COMPILING = 1000
-
 
 class ModelPredictor(LocalPredictor):
     """Computes the tasks of a model; a signature is traced when it is first asked for.
@@ -134,6 +130,4 @@ class ModelPredictor(LocalPredictor):
 
     def _compiled_rows(self, num_rows: int) -> int:
         """Returns the number of rows that the search is compiled for; 0 if it is not."""
-        rows = 1 if num_rows == 1 else self._parts[0].translator.chunk_size
-        after = _SENTENCES_BEFORE_COMPILING if rows == 1 else None
-        return rows if num_rows >= rows and self._rule.compiles(rows, after) else 0
+        return self._rule.compiled_rows(num_rows, self._parts[0].translator.chunk_size)

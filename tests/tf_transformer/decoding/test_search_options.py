@@ -28,7 +28,9 @@ def test_options_of_sampling():
 
 @pytest.mark.parametrize("option", [*SEARCH_OPTIONS, *SAMPLING_OPTIONS], ids=lambda o: o.name)
 def test_documentation(option):
-    row = f"| `{option.name}` | {option.dtype} | {option.description} | {option.default} |"
+    row = (
+        f"| `{option.name}` | {option.dtype} | {option.description} | {option.documented_default} |"
+    )
     assert row in (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").splitlines()
 
 
