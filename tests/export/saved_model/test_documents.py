@@ -17,7 +17,7 @@ from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.documents.document_translator import DocumentTranslator
 from tf_transformer.inference.translator import Translator
 
-# Of all languages, "Sra." is an abbreviation.
+# Of all languages, "Tte." is an abbreviation.
 LANGUAGES = ["de", "en"]
 DOCUMENTS = [
     "Peter bought 3 lamps. ANNA WAS BORN ON MONDAY!\n\n  One day.",
@@ -25,7 +25,7 @@ DOCUMENTS = [
     " \n",
     "\u200b\u202eTwo weeks.\x01\x00 你好。",
     "Yes. " * 1100,
-    "Ask Sra. Smith.",
+    "Ask Tte. Smith.",
 ]
 
 
@@ -71,7 +71,7 @@ def test_a_saved_model_of_documents(folder, documents):
 
 @pytest.mark.slow
 def test_lines_with_several_sentences(talkative, documents, tmp_path):
-    lines = ["Peter bought 3 lamps.  One day.", "", "ANNA LEFT TODAY. Yes.", "Ask Sra. Smith."]
+    lines = ["Peter bought 3 lamps.  One day.", "", "ANNA LEFT TODAY. Yes.", "Ask Tte. Smith."]
     (tmp_path / "source").write_text("".join(f"{line}\n" for line in lines))
     command = ["translate", "--model-dir", str(talkative), "--beam-size", "2", "--split-sentences"]
     command += ["--input", str(tmp_path / "source"), "--output", str(tmp_path / "target")]
