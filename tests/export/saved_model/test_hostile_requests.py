@@ -173,7 +173,7 @@ def check(answer, count, expected):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(data=st.data())
 def test_whatever_comes_is_answered_and_leaves_other_rows_alone(served, alone, name, data):
     rows = data.draw(st.lists(served.hostile_rows(name), max_size=10))
@@ -242,6 +242,7 @@ def test_concurrent_callers_get_what_they_get_alone(served, sentences, name):
         check(found[caller][size], count, rows)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_stays_flat(served, sentences, monkeypatch):
