@@ -25,7 +25,7 @@ _TEXT_REQUESTS = """$send over REST:
 
 or from Python, over gRPC, without TensorFlow:
 
-    from export import Client
+    from $client import Client
 
     with Client("localhost:8500", model="$model", protocol="grpc", max_batch_size=$batch) as client:
         print(client.predict({"text": ["A sentence to translate."]}))
@@ -35,7 +35,7 @@ or a whole file:
     tf-transformer translate --server localhost:8501 --input F --output G
 """
 
-_OTHER_REQUESTS = """$send with `export.Client`, over REST or gRPC, without TensorFlow.
+_OTHER_REQUESTS = """$send with `$client.Client`, over REST or gRPC, without TensorFlow.
 $inputs http://localhost:8501/v1/models/$model/metadata
 """
 
@@ -60,6 +60,7 @@ def first_requests(names: Iterable[str], model: str, batch_size: int, *, former=
         model=model,
         batch=batch_size,
         send="Ask it" if former else "Send requests",
+        client="export.client" if former else "export",
         inputs="What its signatures take:"
         if former
         else "The inputs of its signatures are listed at",

@@ -38,7 +38,7 @@ Serve it (TF Serving of TensorFlow 2.21.0 or newer; its stock image has all that
         tensorflow/serving --model_config_file=/models/translator/models.config \\
         --enable_batching --batching_parameters_file=/models/translator/batching_parameters.txt
 
-Ask it with `tf_transformer.predictors.client.Client`, over REST or gRPC, without TensorFlow.
+Ask it with `export.client.Client`, over REST or gRPC, without TensorFlow.
 What its signatures take: http://localhost:8501/v1/models/translator/metadata
 
 Signatures: `tokens`.
@@ -66,7 +66,7 @@ Ask it over REST:
 
 or from Python, over gRPC, without TensorFlow:
 
-    from tf_transformer.predictors.client import Client
+    from export.client import Client
 
     with Client("localhost:8500", model="translator", protocol="grpc", max_batch_size=32) as client:
         print(client.predict({"text": ["A sentence to translate."]}))
