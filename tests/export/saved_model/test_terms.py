@@ -376,7 +376,8 @@ def test_a_server_without_the_signature(tmp_path, capsys):
     with serve("rest", Behaviour(specs=specs)) as address:
         command[2] = address
         assert main([*command, "--protect", "urls"]) == 2
-        assert "expected a signature 'terms' whose output 'score' is float" in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert "expected a signature 'terms' whose output 'score' is float" in error
 
 
 @pytest.mark.parametrize("name", ["out", "out.partial"])
