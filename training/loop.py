@@ -139,7 +139,11 @@ class TrainingLoop:
                 stop_on_signal,
                 Report(log, self._config.validation.report_every, progress),
                 validation_progress,
-                *([SaveCheckpoints(model_dir, self._checkpoints, self._detector)] * is_chief),
+                *(
+                    [SaveCheckpoints(model_dir, self._checkpoints, self._detector)]
+                    if is_chief
+                    else []
+                ),
                 *([UploadCheckpoints(backup)] if backup else []),
                 ValidateAverage(),
                 validator,
