@@ -93,16 +93,16 @@ def _touching_elements(tokens) -> Iterator[int]:
     and so are raised and lowered ones, which are notes.
     """
     stack: list[int] = []
-    links: list[int] = []  # the start tags of the open ones
-    num_notes = 0
+    num_links = num_notes = 0
+    link = None  # the start tag of the outermost open one
     # The number of elements that have been open since the last text; the outermost one with that
     # text that has ended; and the one that has begun in its place.
     num_open, ended, begun = 0, None, None
     last_link, was_note, last = None, False, ""
     for index, token in enumerate(tokens):
         name, step = local_name(token.name), (token.kind is Kind.START) - (token.kind is Kind.END)
-        if name == "a":
-            links = [*links, index] if step > 0 else links[:-1] if step < 0 else links
+        num_links += step * (name == "a")
+        link = None if not num_links else index if link is None else link
         num_notes += step * (name in _NOTES)
         if token.kind is Kind.START:
             begun = index if len(stack) == num_open else begun
@@ -113,7 +113,6 @@ def _touching_elements(tokens) -> Iterator[int]:
             if len(stack) < num_open:
                 num_open, ended = len(stack), start
         elif token.kind is Kind.TEXT and token.text:
-            link = links[0] if links else None
             is_note, first = num_notes > 0, token.text[0]
             if ended is not None and begun is not None and not (is_note or was_note):
                 are_links = link is not None and last_link not in (None, link)

@@ -28,7 +28,8 @@ _LINKS = frozenset(["a", "link", "ref", "ulink", "xref"])
 _KIND_NAMES = ("class", "role", "epub:type", "type", "rel", "ref-type")
 _KIND = re.compile(
     r"(?i)(?:foot|end|side)-?_?note|note-?_?(?:ref|mark|link|number)|reference|\bcite|citation"
-    r"|(?:\b|_)(?:fn|fnref|fn-ref|verse|versenum|v-num|bibr|aff|corresp|note|tooltip|margin-toggle|refs?|appel)(?:\b|_)"
+    r"|(?:\b|_)(?:fn|fnref|fn-ref|verse|versenum|v-num|bibr|aff|corresp|note|tooltip"
+    r"|margin-toggle|refs?|appel)(?:\b|_)"
     r"|fu(?:ss|ß)note"
 )
 _BACKLINK = re.compile(r"(?i)\bdoc-backlink\b|\bmw-cite-backlink\b")

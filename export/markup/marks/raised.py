@@ -105,13 +105,12 @@ def marks_by_raising(text: str, before: str, after: str) -> bool:
     if not before or before[-1].isspace() or before[-1] in OPENING:
         return is_reference(text) and _is_mark_alone(text, before, after)
     text = unicodedata.normalize("NFKC", text)
-    if is_sign(text) or _CHARGE.fullmatch(text):
-        return not (
-            _CHARGE.fullmatch(text) and (_FORMULA.search(before) or _is_power(text, before))
-        )
+    is_charge = _CHARGE.fullmatch(text) is not None
+    if is_sign(text) or is_charge:
+        return not (is_charge and (_FORMULA.search(before) or _is_power(text, before)))
     if is_bracketed(text) or text in _TRADEMARKS:
         return True
-    if not is_sign(text) and _TOKEN.search(text) is None:
+    if _TOKEN.search(text) is None:  # such as a degree
         return False
     if re.search(r"\s", text):  # words that are raised are translated
         return is_reference(text)
@@ -166,7 +165,7 @@ def _ends_word(text: str, before: str, after: str) -> bool:
         is_suffix = is_suffix or _CYRILLIC.fullmatch(letter) is not None
         is_hour = letter == "h" and after[:1].isdecimal()
         is_hour = is_hour or _CENTS.fullmatch(text) is not None
-        return is_suffix or is_hour or bool(is_ordinal) or _NO_SIGNS.fullmatch(text) is not None
+        return is_suffix or is_hour or bool(is_ordinal)
     if word is None:
         is_abbreviation = is_plain and _ABBREVIATION.search(before) is not None
         return is_abbreviation and letter not in _NOTE_LETTERS - {"a"}

@@ -39,11 +39,11 @@ def split_marks(token: Token, before: str, after: str) -> list[Token]:
         return [token]
     found: list[Token] = []
     start = 0
-    emphasized = [match.span() for match in _EMPHASIS.finditer(text)] if "*" in text else []
+    emphasized = [match.span() for match in _EMPHASIS.finditer(text)][::-1] if "*" in text else []
     for match in _MARK.finditer(text):
-        while emphasized and emphasized[0][1] <= match.start():
-            del emphasized[0]
-        if emphasized and emphasized[0][0] <= match.start() and "*" in match[0]:
+        while emphasized and emphasized[-1][1] <= match.start():
+            emphasized.pop()
+        if emphasized and emphasized[-1][0] <= match.start() and "*" in match[0]:
             continue
         rest = (text[match.end() : match.end() + _CONTEXT] + after)[:_CONTEXT]
         own = text[max(start, match.start() - _CONTEXT) : match.start()]
