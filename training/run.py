@@ -176,10 +176,7 @@ class TrainingRun:
             return
         first, last = self.profile
         if not 1 <= first <= last <= self.config.optimization.steps:
-            raise InputError(
-                f"--profile {first}:{last}: expected FIRST:LAST, two of the steps 1 to "
-                f"{self.config.optimization.steps}, as in 100:110"
-            )
+            raise profile_error(f"{first}:{last}", self.config.optimization.steps)
 
     def _with_alignment_head(self):
         config = with_alignment_head(
@@ -229,3 +226,10 @@ class TrainingRun:
         check_language_tags(
             config.vocabulary.languages, config.num_tags, source, self.validation.source
         )
+
+
+def profile_error(given: str, steps: int) -> InputError:
+    """Returns the error for a profile of steps that a run does not have."""
+    return InputError(
+        f"--profile {given}: expected FIRST:LAST, two of the steps 1 to {steps}, as in 100:110"
+    )

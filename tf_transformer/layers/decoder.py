@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import keras
 
+from tf_transformer.layer_settings import DecoderLayerSettings
 from tf_transformer.layers.attention import CrossAttention
 from tf_transformer.layers.layout import PADDED, Beam, SentenceLayout
-from tf_transformer.layers.settings import DecoderLayerSettings
 from tf_transformer.layers.ssru import SSRU
 from tf_transformer.layers.stack import Stack, TransformerLayer
 

@@ -101,6 +101,4 @@ def make_norm(norm_type: str, epsilon: float, dtype: Any, name: str) -> keras.la
         return LayerNormalization(epsilon=epsilon, dtype=dtype, name=name)
     if norm_type == "rms":
         return keras.layers.RMSNormalization(epsilon=epsilon, dtype=dtype, name=name)
-    if norm_type in ("sample_std", "l1"):
-        return DeviationNormalization(deviation=norm_type, epsilon=epsilon, dtype=dtype, name=name)
-    raise NotImplementedError(norm_type)
+    return DeviationNormalization(deviation=norm_type, epsilon=epsilon, dtype=dtype, name=name)

@@ -4,13 +4,13 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from tf_transformer.layer_settings import LayerSettings, StackSettings
 from tf_transformer.layers.attention import SelfAttention
 from tf_transformer.layers.feed_forward import FeedForward
 from tf_transformer.layers.layer_history import LayerHistory
 from tf_transformer.layers.masks import MaskedLayer
 from tf_transformer.layers.normalization import make_norm
 from tf_transformer.layers.residual import Residual
-from tf_transformer.layers.settings import LayerSettings, StackSettings
 
 
 class TransformerLayer(MaskedLayer):

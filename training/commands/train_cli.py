@@ -13,7 +13,6 @@ import sys
 
 from tf_transformer.command_line.command_options import add_model_dir, file_name, file_path, folder
 from tf_transformer.command_line.quiet import import_tensorflow
-from tf_transformer.errors import InputError
 from tf_transformer.storage.own_files import replacing_own
 from training.commands.training_inputs import (
     add_corpus,
@@ -91,7 +90,7 @@ def _run(options):
         corpus,
         model_dir=options.model_dir,
         backup=options.backup,
-        profile=options.profile and _parse_profile(options.profile),
+        profile=options.profile and _parse_profile(options.profile, config.optimization.steps),
     ).check()
     import_tensorflow()
     from training.checkpointing.run_files import LOGS_NAME, PICTURE_NAME
@@ -134,8 +133,10 @@ def _closed_terminal_ignored():
             os.dup2(devnull, stream.fileno())  # Python flushes the streams when it exits
 
 
-def _parse_profile(text: str) -> tuple[int, int]:
+def _parse_profile(text: str, steps: int) -> tuple[int, int]:
+    from training.run import profile_error
+
     match = re.fullmatch(r"(\d+):(\d+)", text)
     if not match:
-        raise InputError(f"--profile {text}: expected FIRST:LAST, two steps, as in 100:110")
+        raise profile_error(text, steps)
     return int(match[1]), int(match[2])

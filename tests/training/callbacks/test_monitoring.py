@@ -300,7 +300,7 @@ def test_refuses_bleu_without_translations(changes):
 def test_refuses_other_steps_to_profile(corpus, tmp_path, capsys, steps):
     command = _command(corpus, tmp_path / "model", "--profile", steps)[3:]
     assert main(command) == 2
-    assert "expected FIRST:LAST, two " in capsys.readouterr().err
+    assert "expected FIRST:LAST, two of the steps 1 to 30" in capsys.readouterr().err
 
 
 @pytest.mark.exhaustive

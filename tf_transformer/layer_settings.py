@@ -57,8 +57,6 @@ class DecoderLayerSettings(LayerSettings):
 
     def __post_init__(self) -> None:
         check_choice("autoregression", self.autoregression, Autoregression)
-        if self.cross_num_heads is None:
-            object.__setattr__(self, "cross_num_heads", self.num_heads)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
