@@ -7,13 +7,12 @@ from export.lines.line_translations import NBest, Translate
 from tf_transformer.errors import InputError
 from tf_transformer.predictors.answers import answer
 from tf_transformer.predictors.predictor import Predictor
+from tf_transformer.tasks.nbest import NO_SCORE
 from tf_transformer.text.lines import join_lines
 
 TRANSLATION = ("translation", "score", "truncated")
 N_BEST = ("translations", "scores", "truncated")
 CONFIDENCE = ("translation", "score", "words", "word_confidences", "confidence", "truncated")
-# Entries of the n best that the search did not fill have the score -1e9.
-_LEAST_SCORE = -1e8
 
 
 class LineTask(NamedTuple):
@@ -91,7 +90,7 @@ def n_best(
                     "exported model"
                 )
             found = zip(texts[:number], scores, strict=False)
-            yield [(text, score, truncated) for text, score in found if score > _LEAST_SCORE]
+            yield [(text, score, truncated) for text, score in found if score > NO_SCORE]
 
     return results
 

@@ -11,9 +11,7 @@ from export.web.translation_request import TranslationRequest, tasks_of
 from tf_transformer.documents.sentence_splitter import space_between
 from tf_transformer.predictors.answers import answer
 from tf_transformer.predictors.predictor import Predictor
-
-# Entries of the n best that the search did not fill have the score -1e9.
-_LEAST_SCORE = -1e8
+from tf_transformer.tasks.nbest import NO_SCORE
 
 
 def translate(
@@ -103,7 +101,7 @@ def _best(outputs, row, num_best) -> Iterator[dict[str, Any]]:
     names = ("translations", "scores", "num_tokens")
     columns = [outputs["nbest"][name][row][:num_best] for name in names]
     for text, score, num_tokens in zip(*columns, strict=True):
-        if _checked(score) > _LEAST_SCORE:
+        if _checked(score) > NO_SCORE:
             yield {"text": text, "score": score, "num_tokens": num_tokens}
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tf_transformer.tasks.parts import Parts
 
 NO_SCORE = -1e9
-"""Score of an empty entry; -infinity cannot be written in JSON."""
+"""Score of an empty entry, exact in float32; -infinity cannot be written in JSON."""
 
 
 def find_best(parts: "Parts", text: Any, **options: Any) -> dict[str, Any]:

@@ -507,16 +507,7 @@ def start_checking_process(address):
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_service_that_ends_or_is_suspended_ends_training(end):
     """Training runs in a separate process, because that process is ended."""
-    command = [
-        sys.executable,
-        "-m",
-        "tf_transformer",
-        "data-service",
-        "--trust-network",
-        "--port",
-        "0",
-    ]
-    service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    service = subprocess.Popen([*DATA_SERVICE, "--port", "0"], stdout=subprocess.PIPE, text=True)
     try:
         address = service.stdout.readline().split()[-1]
         process = start_checking_process(address)
