@@ -625,6 +625,10 @@ WRONG = {
         "back-translate --server localhost:1 --input {text} --output {new} --dtype int8",
         "--dtype is valid only with --model-dir",
     ),
+    "distill, no name": (
+        "distill --source {text} --target {text} --output {new} --teacher ",
+        "argument --teacher: expected the name of a folder, got ''",
+    ),
     "distill, teacher": (
         "distill --source {text} --target {text} --output {new} --teacher localhost:0",
         "`address` must be HOST:PORT",

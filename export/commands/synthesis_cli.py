@@ -36,6 +36,7 @@ from tf_transformer.command_line.predictor_options import (
     model_facts,
     open_predictor,
     row_options,
+    server_facts,
 )
 from tf_transformer.command_line.tag_options import given_tags, prepare_with
 from tf_transformer.errors import InputError
@@ -76,7 +77,7 @@ def _add_distill(commands):
         ("reverse-teacher", "a model that translates the target into the source; repeatable"),
     ):
         parser.add_argument(
-            f"--{name}", type=text, nargs="+", action="append", default=[], metavar="PLACE",
+            f"--{name}", type=folder, nargs="+", action="append", default=[], metavar="PLACE",
             help=what,
         )  # fmt: skip
     add_client_options(parser)
@@ -176,7 +177,7 @@ def _run_distill(options):
     if not given:
         raise InputError("expected at least one --teacher or --reverse-teacher")
     source, target = TextFile.parse(options.source, 1), TextFile.parse(options.target, 2)
-    read = [pathlib.Path(place) for places, _ in given for place in places]
+    read = [place for places, _ in given for place in places]
     _check_output(options.output, read, [source.path, target.path])
     with contextlib.ExitStack() as stack:
         teachers = tuple(_teacher(options, *each, stack) for each in given)
@@ -203,28 +204,36 @@ def _run_distill(options):
         _report(options.output, distill(distillation, options.output, corpus_digest))
 
 
-def _teacher(options, places: list[str], is_reverse: bool, stack) -> "Teacher":
+def _teacher(options, places: list[pathlib.Path], is_reverse: bool, stack) -> "Teacher":
     """Returns a teacher: model directories, an exported model or a server."""
     from export.synthesis.teacher import Teacher
 
     own, other = options.source_language, options.target_language
     if is_reverse:
         own, other = other, own
-    search = given_search(options)
-    folders = [folder(place) for place in places]
-    if len(places) == 1 and not folders[0].exists() and _ADDRESS.fullmatch(places[0]):
-        from tf_transformer.predictors.client import Client
-
-        client = stack.enter_context(Client(places[0], **given_client_options(options)))
-        facts: dict = {"server": places[0]} | given_client_options(options)
-        load = lambda: client  # noqa: E731
-    elif len(places) == 1 and is_saved_model(folders[0]):
-        facts = {"saved_model": model_digest(version_folder(folders[0]))}
-        load = functools.partial(load_saved_model, folders[0])
-    else:
-        return _local_teacher(options, folders, own, other, is_reverse)
+    exported = _exported(options, places[0], stack) if len(places) == 1 else None
+    if exported is None:
+        return _local_teacher(options, places, own, other, is_reverse)
     tags = "" if other is None else written_tags(other)
-    return Teacher(load, facts, prepare_with(tags), tags, search, is_reverse)
+    load, facts = exported
+    return Teacher(load, facts, prepare_with(tags), tags, given_search(options), is_reverse)
+
+
+def _exported(options, place: pathlib.Path, stack):
+    """Returns what loads an exported model or the client of a server, and what identifies it.
+
+    None is returned for any other place, which is to be a model directory.
+    """
+    if is_saved_model(place):
+        facts = {"saved_model": model_digest(version_folder(place))}
+        return functools.partial(load_saved_model, place), facts
+    address = str(place)
+    if place.exists() or not _ADDRESS.fullmatch(address):
+        return None
+    from tf_transformer.predictors.client import Client
+
+    client = stack.enter_context(Client(address, **given_client_options(options)))
+    return (lambda: client), server_facts(address, options)
 
 
 def _local_teacher(options, folders, own, other, is_reverse) -> "Teacher":
@@ -251,7 +260,7 @@ def _run_back_translate(options):
     from tf_transformer.text.parallel_text import digest
     from tf_transformer.text.text_file import TextFile
 
-    search = DEFAULT_SEARCH | given_search(options)
+    search = (DEFAULT_SEARCH if options.model_dir else {}) | given_search(options)
     _check_sampling(options)
     check_languages(options)
     if not options.tag.isprintable() or options.tag != options.tag.strip():
@@ -283,12 +292,13 @@ def _run_back_translate(options):
     if options.sample is not None:
         temperature = 1.0 if options.temperature is None else options.temperature
         sampling = Sampling(options.sample, temperature, options.top_k or 0)
-    load = lambda: load_models(models, dtype, **search)  # noqa: E731
+
+    def load():
+        return load_models(given_models(options), dtype, **search)
+
     with open_predictor(options, load) as predictor:
         prepare = prepare_with(tags, languages, num_tags)
         teacher = Teacher(predictor, model_facts(options), prepare, tags, row_options(options))
-        if options.model_dir is None:
-            search = given_search(options)
         back_translation = BackTranslation(teacher, given, search, sampling, options.tag, dtype)
         _report(options.output, back_translate(back_translation, options.output, text_digest))
 

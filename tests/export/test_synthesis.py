@@ -14,6 +14,7 @@ from sacrebleu.metrics import CHRF
 from export.synthesis import distillation
 from export.synthesis.distillation import Distillation
 from export.synthesis.teacher import Teacher
+from tests.serving_stub import Behaviour, serve
 from tf_transformer import Translator
 from tf_transformer.__main__ import main
 from tf_transformer.text.text_file import TextFile
@@ -221,6 +222,17 @@ def test_another_request_is_refused(files, tmp_path, capsys, talkative):
     (folder / "synthesis.json").write_text("{}")
     assert distill(files, folder, "--teacher", talkative) == 2
     assert "synthesis.json: damaged" in capsys.readouterr().err
+
+
+def test_a_server_may_be_asked_otherwise_when_a_run_is_resumed(files, tmp_path, capsys):
+    """What is written does not depend on deadlines, but on the model."""
+    with serve("rest", Behaviour()) as address:
+        given = (files, tmp_path / "out", "--teacher", address, "--only-synthetic")
+        assert distill(*given, "--max-batch-size", 4) == 0
+        assert distill(*given, "--max-batch-size", 8, "--deadline", 90) == 0
+        capsys.readouterr()
+        assert distill(*given, "--model", "other") == 2
+    assert "was begun with teachers " in capsys.readouterr().err
 
 
 @pytest.mark.slow

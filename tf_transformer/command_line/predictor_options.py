@@ -107,10 +107,15 @@ def model_facts(options: argparse.Namespace) -> dict[str, Any]:
         InputError: there is no model, or its files are damaged.
     """
     if options.server is not None:
-        return {"server": options.server} | ({"model": options.model} if options.model else {})
+        return server_facts(options.server, options)
     if options.saved_model is not None:
         return {"saved_model": model_digest(version_folder(options.saved_model))}
     return {"weights_digest_blake2b": given_models(options).digest()}
+
+
+def server_facts(address: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Returns what identifies the model of a server, as JSON values; not how it is asked."""
+    return {"server": address} | ({"model": options.model} if options.model else {})
 
 
 def row_options(options: argparse.Namespace) -> dict[str, Any]:
