@@ -10,12 +10,13 @@ import time
 from tf_transformer.apache_beam.runner_options import check_runner, pipeline_options
 from tf_transformer.command_line.command_options import given_search
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
+from tf_transformer.command_line.tag_options import given_tags
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.storage.saved_model import model_digest, version_folder
-from tf_transformer.text.language_tags import add_tags, written_tags
+from tf_transformer.text.language_tags import add_tags
 from tf_transformer.text.reading import COMPRESSED
 
 # Options of `translate` that are of no use for an exported model, or for a whole file.
@@ -74,7 +75,7 @@ def run_bulk(options: argparse.Namespace) -> None:
     # On one machine, a process for each core has one thread; elsewhere, TensorFlow knows better.
     num_threads = 1 if options.runner == "direct" else None
     handler = SavedModelHandler(folder, search, num_threads=num_threads)
-    tags = _tags(options)
+    tags = given_tags(options)
     request = {
         "model": model_digest(folder),
         "search": search,
@@ -103,11 +104,6 @@ def run_bulk(options: argparse.Namespace) -> None:
 
 def _with_tags(line: bytes, where: str, tags: str) -> bytes:
     return add_tags(line, tags, where) if tags else line
-
-
-def _tags(options) -> str:
-    languages = (options.target_language, options.source_language)
-    return written_tags(*(name for name in languages if name is not None))
 
 
 def _checked_search(options, folder: pathlib.Path) -> dict:

@@ -66,7 +66,12 @@ from tf_transformer.command_line.reranking_options import (
     check_reranking,
     given_choice,
 )
-from tf_transformer.command_line.tag_options import Prepare, given_tags, prepare_with
+from tf_transformer.command_line.tag_options import (
+    Prepare,
+    given_languages,
+    given_tags,
+    prepare_with,
+)
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, MAX_BEAM_SIZE
 from tf_transformer.errors import InputError
 from tf_transformer.predictors.predictor import Predictor
@@ -178,7 +183,7 @@ def _run_translate(options):
         run_bulk(options)
         return
     if options.model_dir is None:
-        choice = given_choice(options, len(_given_languages(options)))
+        choice = given_choice(options, len(given_languages(options)))
         checked = _Checked(prepare_with(given_tags(options)), choice=choice, terms=terms)
     else:
         checked = _check_models(options, given_models(options))._replace(terms=terms)
@@ -346,11 +351,6 @@ def _load_model(options, checked: _Checked) -> "ModelPredictor":
     )
 
 
-def _given_languages(options) -> list[str]:
-    languages = (options.target_language, options.source_language)
-    return [language for language in languages if language is not None]
-
-
 def _load_choosing(options, checked: _Checked, predictor: Callable[[], Predictor]) -> Translate:
     import_tensorflow(on_cpu=options.dtype == "int8")
     from tf_transformer.inference.finite_scores import check_scores
@@ -364,7 +364,7 @@ def _load_choosing(options, checked: _Checked, predictor: Callable[[], Predictor
         translator = Reranker(
             find_candidates(predictor(), choice, search),
             choice,
-            _given_languages(options),
+            given_languages(options),
             options.n_best or 1,
             choice.num_candidates(search["beam_size"]),
         )

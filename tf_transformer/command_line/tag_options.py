@@ -29,8 +29,13 @@ def given_tags(
     """
     if source is not None:
         return find_source_tags(options, source, num_tags) or ""
+    return written_tags(*given_languages(options))
+
+
+def given_languages(options: argparse.Namespace) -> list[str]:
+    """Returns the given ones of `--target-language` and `--source-language`, in this order."""
     languages = (options.target_language, options.source_language)
-    return written_tags(*(language for language in languages if language is not None))
+    return [language for language in languages if language is not None]
 
 
 def prepare_with(tags: str, languages: Sequence[str] = (), num_tags: int = 1) -> Prepare:

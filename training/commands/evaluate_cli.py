@@ -39,7 +39,7 @@ from tf_transformer.command_line.reranking_options import (
     given_choice,
 )
 from tf_transformer.command_line.standard_streams import standard_output
-from tf_transformer.command_line.tag_options import given_tags
+from tf_transformer.command_line.tag_options import given_languages, given_tags
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.json_files import write_json
@@ -189,7 +189,7 @@ def _write(options, evaluation, translations):
 def _evaluate_exported(options, texts):
     """Evaluates a SavedModel or a server; the scores are stored only in `--json`."""
     tags, search = given_tags(options), given_search(options)
-    languages = [x for x in (options.target_language, options.source_language) if x is not None]
+    languages = given_languages(options)
     if tags:
         texts = texts.with_tags(tags)
     import_tensorflow()  # which the modules of the evaluation import, also with a server
