@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from tf_transformer.command_line.client_options import add_client_options, given_client_options
 from tf_transformer.command_line.command_options import (
     BLEU_TOKENIZERS,
-    DEFAULT_SEARCH,
     add_dtype,
     add_languages,
     add_model_dirs,
@@ -39,6 +38,7 @@ from tf_transformer.command_line.predictor_options import (
     server_facts,
 )
 from tf_transformer.command_line.tag_options import given_tags, prepare_with
+from tf_transformer.decoding.search_options import DEFAULT_SEARCH
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.files import check_folder

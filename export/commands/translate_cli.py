@@ -38,7 +38,6 @@ from export.lines.sentence_count import SentenceCount
 from tf_transformer.apache_beam.runner_options import add_runner_options
 from tf_transformer.command_line.client_options import add_client_options
 from tf_transformer.command_line.command_options import (
-    DEFAULT_SEARCH,
     add_dtype,
     add_end_pieces,
     add_languages,
@@ -72,7 +71,7 @@ from tf_transformer.command_line.tag_options import (
     given_tags,
     prepare_with,
 )
-from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, MAX_BEAM_SIZE
+from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, DEFAULT_SEARCH, MAX_BEAM_SIZE
 from tf_transformer.errors import InputError
 from tf_transformer.predictors.predictor import Predictor
 from tf_transformer.printable import shown
@@ -322,7 +321,7 @@ def _check_models(options, models: "TrainedModels") -> _Checked:
 def _translate(options, checked: _Checked, predictor: Callable[[], Predictor]) -> Translate:
     """Returns what translates lines."""
     if checked.choice is not None:
-        return _load_choosing(options, checked, predictor)
+        return _load_choosing(options, checked, checked.choice, predictor)
     return _line_task(options, checked.terms).translate(predictor(), row_options(options))
 
 
@@ -351,36 +350,32 @@ def _load_model(options, checked: _Checked) -> "ModelPredictor":
     )
 
 
-def _load_choosing(options, checked: _Checked, predictor: Callable[[], Predictor]) -> Translate:
+def _load_choosing(
+    options, checked: _Checked, choice: "Choice", predictor: Callable[[], Predictor]
+) -> Translate:
     import_tensorflow(on_cpu=options.dtype == "int8")
     from tf_transformer.inference.finite_scores import check_scores
-    from tf_transformer.reranking.predictor_candidates import find_candidates
-    from tf_transformer.reranking.reranker import Reranker
+    from tf_transformer.reranking.predictor_candidates import predictor_reranker
     from tf_transformer.reranking.reranking_translator import make_translator
 
-    choice, translator = checked.choice, None
-    if checked.models is None and choice is not None:
-        search = DEFAULT_SEARCH | given_search(options)
-        translator = Reranker(
-            find_candidates(predictor(), choice, search),
-            choice,
-            given_languages(options),
-            options.n_best or 1,
-            choice.num_candidates(search["beam_size"]),
-        )
+    num_best = options.n_best or 1
+    if checked.models is None:
+        search, languages = DEFAULT_SEARCH | given_search(options), given_languages(options)
+        reranker = predictor_reranker(predictor(), choice, search, languages, num_best)
+        translate_batch = reranker.translate_batch
     else:
-        translator = make_translator(
-            *given_models(options).load(options.dtype or "float32"),
+        translate_batch = make_translator(
+            *checked.models.load(options.dtype or "float32"),
             choice=choice,
             **given_search(options),
             end_pieces=options.end_piece,
-            num_best=options.n_best or 1,
+            num_best=num_best,
             shortlist=checked.shortlist,
             xla=given_xla(options),
-        )
+        ).translate_batch
 
     def translate(lines, _):
-        translations = translator.translate_batch(lines)
+        translations = translate_batch(lines)
         check_scores([best[0].score for best in translations])
         return translations
 

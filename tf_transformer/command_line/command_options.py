@@ -24,8 +24,6 @@ if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.text.vocabulary import Vocabulary
 
 
-# The search, if its options are not given.
-DEFAULT_SEARCH = {"beam_size": DEFAULT_BEAM_SIZE, "length_penalty": DEFAULT_LENGTH_PENALTY}
 # sacreBLEU's.
 BLEU_TOKENIZERS = ("13a", "intl", "zh", "char", "none")
 

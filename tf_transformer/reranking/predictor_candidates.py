@@ -14,26 +14,40 @@ from tf_transformer.reranking.candidates import (
     candidates_of_samples,
     seeds_of,
 )
+from tf_transformer.reranking.reranker import Reranker
 from tf_transformer.reranking.settings import Choice, MinimumBayesRisk
 from tf_transformer.tasks.nbest import NO_SCORE
 
 _NEEDED_BY = "--mbr or --rerank"
 
 
-def find_candidates(
-    predictor: Predictor, choice: Choice, search: Mapping[str, Any]
-) -> Callable[[Sequence[bytes]], list[Candidates]]:
-    """Returns a function that returns the candidates of sentences, none of which is blank.
+def predictor_reranker(
+    predictor: Predictor,
+    choice: Choice,
+    search: Mapping[str, Any],
+    languages: Sequence[str],
+    num_best: int,
+) -> Reranker:
+    """Returns what chooses translations of a model among its candidates.
 
     Args:
         predictor: the model.
-        choice: how to choose among candidates.
+        choice: how to choose.
         search: `beam_size` and `length_penalty` of the search.
+        languages: see `Reranker`.
+        num_best: see `Reranker`.
 
     Raises:
-        InputError: the samples would be drawn from the tokens above a probability, which the
-            signature `sample` has no input for.
+        InputError: as `Reranker`, or the samples would be drawn from the tokens above a
+            probability, which the signature `sample` has no input for.
     """
+    candidates = _candidates_of(predictor, choice, search)
+    num_candidates = choice.num_candidates(search["beam_size"])
+    return Reranker(candidates, choice, languages, num_best, num_candidates)
+
+
+def _candidates_of(predictor, choice, search) -> Callable[[Sequence[bytes]], list[Candidates]]:
+    """Returns a function that returns the candidates of sentences, none of which is blank."""
     if not isinstance(choice, MinimumBayesRisk) or choice.num_samples is None:
         return lambda lines: list(_of_beam(predictor, lines, search))
     if choice.epsilon is not None:

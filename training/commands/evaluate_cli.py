@@ -8,7 +8,6 @@ from tf_transformer.command_line.calibration_options import add_calibration, giv
 from tf_transformer.command_line.client_options import add_client_options
 from tf_transformer.command_line.command_options import (
     BLEU_TOKENIZERS,
-    DEFAULT_SEARCH,
     add_dtype,
     add_languages,
     add_model_dirs,
@@ -40,6 +39,7 @@ from tf_transformer.command_line.reranking_options import (
 )
 from tf_transformer.command_line.standard_streams import standard_output
 from tf_transformer.command_line.tag_options import given_languages, given_tags
+from tf_transformer.decoding.search_options import DEFAULT_SEARCH
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.json_files import write_json

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tf_transformer.command_line.progress import progress_bar
-from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, DEFAULT_LENGTH_PENALTY
+from tf_transformer.decoding.search_options import DEFAULT_SEARCH
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.losses.metrics import Perplexity
@@ -16,8 +16,7 @@ from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.predictors.answers import answer
 from tf_transformer.predictors.predictor import Predictor
-from tf_transformer.reranking.predictor_candidates import find_candidates
-from tf_transformer.reranking.reranker import Reranker
+from tf_transformer.reranking.predictor_candidates import predictor_reranker
 from tf_transformer.reranking.reranking_translator import make_translator
 from tf_transformer.reranking.settings import Choice
 from tf_transformer.storage.trained_models import TrainedModels
@@ -33,8 +32,6 @@ from training.evaluation.robustness import Robustness, robustness_table, score_p
 from training.evaluation.scores import bleu_and_chrf
 from training.evaluation.settings import EvaluationTexts, SearchSettings
 from training.evaluation.significance import Comparison, compare_systems, comparison_table
-
-_DEFAULT_SEARCH = {"beam_size": DEFAULT_BEAM_SIZE, "length_penalty": DEFAULT_LENGTH_PENALTY}
 
 _log = logging.getLogger(__name__)
 
@@ -193,14 +190,8 @@ def evaluate_exported(
     """
     texts.check()
     if choice is not None:
-        search = {**_DEFAULT_SEARCH, **search}
-        reranker = Reranker(
-            find_candidates(predictor, choice, search),
-            choice,
-            languages,
-            num_best=1,
-            num_candidates=choice.num_candidates(search["beam_size"]),
-        )
+        search = DEFAULT_SEARCH | search
+        reranker = predictor_reranker(predictor, choice, search, languages, num_best=1)
 
     def translate_batches(lines):
         if choice is None:
