@@ -49,18 +49,20 @@ def version_folder(folder: pathlib.Path) -> pathlib.Path:
     Raises:
         InputError: there is no SavedModel.
     """
-    versions = [path for path in folder.glob("*") if path.name.isdecimal() and path.is_dir()]
-    if not (folder / _NAME).exists() and versions:
-        folder = max(versions, key=lambda path: int(path.name))
+    if not is_saved_model(folder):
+        raise InputError(f"{folder}: expected an exported model, such as served/1")
     if not (folder / _NAME).exists():
-        raise InputError(f"--saved-model {folder}: expected an exported model, such as served/1")
+        folder = max(_versions(folder), key=lambda path: int(path.name))
     return folder.absolute()
 
 
 def is_saved_model(folder: pathlib.Path) -> bool:
     """Returns whether a folder is that of a SavedModel, or of its versions."""
-    versions = (path.parent.name for path in folder.glob(f"*/{_NAME}"))
-    return (folder / _NAME).exists() or any(map(str.isdecimal, versions))
+    return (folder / _NAME).exists() or bool(_versions(folder))
+
+
+def _versions(folder):
+    return [path.parent for path in folder.glob(f"*/{_NAME}") if path.parent.name.isdecimal()]
 
 
 def model_digest(folder: pathlib.Path) -> str:
