@@ -117,7 +117,7 @@ def _plan(
     """Returns the chunks and what reads them, if the input is that of the interrupted run."""
     if source.format == "parquet":
         groups = parquet_rows.row_groups(source)
-        _start_or_resume(work / _INPUT_NAME, {"input": _digest([source.path])})
+        _start_or_resume(work / _INPUT_NAME, {"input": _digest(source.path)})
         return chunks_of_groups(groups, work), None
     (count,) = count_files(options, work, [source.path], ROWS_PER_CHUNK)
     # Before anything is derived from the text: a decompressed one is not written again.
@@ -127,12 +127,9 @@ def _plan(
     return chunks_of_lines(count.lines, count.offsets, work), texts
 
 
-def _digest(paths: Sequence[pathlib.Path]) -> str:
-    hasher = hashlib.blake2b(digest_size=16)
-    for path in paths:
-        with open(path, "rb") as file:
-            hasher.update(hashlib.file_digest(file, "blake2b").digest())
-    return hasher.hexdigest()
+def _digest(path: pathlib.Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
 def _start_or_resume(path: pathlib.Path, request: dict[str, Any]) -> None:

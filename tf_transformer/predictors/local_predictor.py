@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.errors import InputError
-from tf_transformer.predictors.client.rows import check_names, count_rows, to_array, to_rows
+from tf_transformer.predictors.rows import check_names, count_rows, to_array, to_rows
 from tf_transformer.predictors.signature import Signature
 
 # Rows of similar lengths are decoded together, so that many at once fill their chunks better.

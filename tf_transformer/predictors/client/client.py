@@ -28,7 +28,7 @@ from tf_transformer.predictors.client.failures import (
 from tf_transformer.predictors.client.messages import numpy_type
 from tf_transformer.predictors.client.protocol import SERVERS
 from tf_transformer.predictors.client.retries import call_again
-from tf_transformer.predictors.client.rows import (
+from tf_transformer.predictors.rows import (
     check_names,
     count_rows,
     quote_names,

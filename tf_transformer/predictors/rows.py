@@ -1,4 +1,4 @@
-"""Converts between rows of Python values, as users of the client see them, and arrays."""
+"""Converts between rows of Python values, as users of predictors see them, and arrays."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
