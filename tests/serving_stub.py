@@ -22,6 +22,7 @@ import numpy as np
 
 from tests.serving_batches import Batches, Refused
 from tf_transformer.predictors.client import messages, protocol, serving_pb2
+from tf_transformer.predictors.signature import numpy_type
 
 MODEL = "translator"
 
@@ -390,7 +391,7 @@ def _predict(request, behaviour, spec, version):
     response = serving_pb2.PredictResponse()
     for key, values in behaviour.predict(spec.name, version, name, inputs).items():
         data_type = behaviour.specs[name][1][key][0]
-        array = np.array(values, messages.numpy_type(data_type))
+        array = np.array(values, numpy_type(data_type))
         tensor = messages.make_tensor(array, data_type)
         if behaviour.one_by_one and tensor.tensor_content:
             _write_one_by_one(tensor, array, data_type)

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from tf_transformer.errors import InputError
-from tf_transformer.predictors.client.messages import numpy_type
-from tf_transformer.predictors.signature import Signature, TensorSpec
+from tf_transformer.predictors.signature import Signature, TensorSpec, numpy_type
 from tf_transformer.printable import shown
 from tf_transformer.text.texts import encode_text
 

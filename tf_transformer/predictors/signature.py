@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
+from tf_transformer.errors import InputError
 from tf_transformer.tasks.table import TASK_OF
 
 _DATA_TYPES = {
@@ -10,6 +13,17 @@ _DATA_TYPES = {
     "int32": "DT_INT32",
     "int64": "DT_INT64",
     "bool": "DT_BOOL",
+}
+_NUMPY_TYPES = {
+    "DT_FLOAT": np.float32,
+    "DT_DOUBLE": np.float64,
+    "DT_INT32": np.int32,
+    "DT_UINT8": np.uint8,
+    "DT_INT16": np.int16,
+    "DT_INT8": np.int8,
+    "DT_STRING": np.object_,
+    "DT_INT64": np.int64,
+    "DT_BOOL": np.bool_,
 }
 
 
@@ -39,6 +53,17 @@ class Signature(NamedTuple):
 
     inputs: dict[str, TensorSpec]
     outputs: dict[str, TensorSpec]
+
+
+def numpy_type(data_type: str) -> np.dtype:
+    """Returns the NumPy type of a data type by its name; strings are objects of type `bytes`.
+
+    Raises:
+        InputError: the type is not one for strings, numbers or booleans.
+    """
+    if data_type not in _NUMPY_TYPES:
+        raise InputError(f"expected one of {', '.join(_NUMPY_TYPES)}. Received: {data_type}")
+    return np.dtype(_NUMPY_TYPES[data_type])
 
 
 def signature_of_task(name: str) -> Signature:

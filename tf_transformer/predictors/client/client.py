@@ -25,7 +25,6 @@ from tf_transformer.predictors.client.failures import (
     OverloadError,
     TooManyRowsError,
 )
-from tf_transformer.predictors.client.messages import numpy_type
 from tf_transformer.predictors.client.protocol import SERVERS
 from tf_transformer.predictors.client.retries import call_again
 from tf_transformer.predictors.rows import (
@@ -35,7 +34,7 @@ from tf_transformer.predictors.rows import (
     to_array,
     to_rows,
 )
-from tf_transformer.predictors.signature import Signature, TensorSpec
+from tf_transformer.predictors.signature import Signature, TensorSpec, numpy_type
 from tf_transformer.text.texts import list_of_texts
 
 _log = logging.getLogger(__name__)

@@ -10,18 +10,19 @@ import numpy as np
 
 from tf_transformer.errors import InputError
 from tf_transformer.predictors.client.serving_pb2 import DataType, TensorProto
+from tf_transformer.predictors.signature import numpy_type
 
-# The NumPy type of each data type, and the field of `TensorProto` that lists its values.
-_DATA_TYPES = {
-    "DT_FLOAT": (np.float32, "float_val"),
-    "DT_DOUBLE": (np.float64, "double_val"),
-    "DT_INT32": (np.int32, "int_val"),
-    "DT_UINT8": (np.uint8, "int_val"),
-    "DT_INT16": (np.int16, "int_val"),
-    "DT_INT8": (np.int8, "int_val"),
-    "DT_STRING": (np.object_, "string_val"),
-    "DT_INT64": (np.int64, "int64_val"),
-    "DT_BOOL": (np.bool_, "bool_val"),
+# The field of `TensorProto` that lists the values of each data type.
+_FIELDS = {
+    "DT_FLOAT": "float_val",
+    "DT_DOUBLE": "double_val",
+    "DT_INT32": "int_val",
+    "DT_UINT8": "int_val",
+    "DT_INT16": "int_val",
+    "DT_INT8": "int_val",
+    "DT_STRING": "string_val",
+    "DT_INT64": "int64_val",
+    "DT_BOOL": "bool_val",
 }
 
 MAX_AXES = 32  # what every version of NumPy supports
@@ -30,17 +31,6 @@ MAX_AXES = 32  # what every version of NumPy supports
 def data_type_name(number: int) -> str:
     """Returns the name of a data type by its number in a message, such as `DT_INT32` for 3."""
     return DataType.Name(number) if number in DataType.values() else f"data type {number}"
-
-
-def numpy_type(data_type: str) -> np.dtype:
-    """Returns the NumPy type of a data type by its name; strings are objects of type `bytes`.
-
-    Raises:
-        InputError: the type is not one for strings, numbers or booleans.
-    """
-    if data_type not in _DATA_TYPES:
-        raise InputError(f"expected one of {', '.join(_DATA_TYPES)}. Received: {data_type}")
-    return np.dtype(_DATA_TYPES[data_type][0])
 
 
 def make_tensor(array: np.ndarray, data_type: str) -> TensorProto:
@@ -84,7 +74,7 @@ def read_tensor(tensor: TensorProto, max_values: int = 2**25) -> np.ndarray:
             num_bytes = len(tensor.tensor_content)
             raise InputError(f"expected {count} values of {name}. Received: {num_bytes} bytes")
         return np.frombuffer(tensor.tensor_content, dtype).reshape(shape)
-    found = getattr(tensor, _DATA_TYPES[name][1])
+    found = getattr(tensor, _FIELDS[name])
     if len(found) > count:
         raise InputError(f"expected {count} values of {name}. Received: {len(found)}")
     values = list(found)

@@ -19,7 +19,6 @@ from tf_transformer.errors import InputError
 from tf_transformer.predictors.client.messages import (
     MAX_AXES,
     data_type_name,
-    numpy_type,
     read_tensor,
 )
 from tf_transformer.predictors.client.response_size import check_json, check_message
@@ -28,7 +27,7 @@ from tf_transformer.predictors.client.serving_pb2 import (
     PredictResponse,
     SignatureDefMap,
 )
-from tf_transformer.predictors.signature import Signature, TensorSpec
+from tf_transformer.predictors.signature import Signature, TensorSpec, numpy_type
 
 _MAX_RANK = 254  # TensorFlow's limit
 # For metadata and errors; the metadata of an export's 12 signatures has about 2,000 tokens.

@@ -29,6 +29,7 @@ from tf_transformer.predictors.client import (
 )
 from tf_transformer.predictors.client import client as client_module
 from tf_transformer.predictors.client.failures import OverloadError
+from tf_transformer.predictors.signature import numpy_type
 
 ROOT = pathlib.Path(__file__).parents[4]
 SERVING_PAGE = ROOT / "docs" / "serving.md"
@@ -788,7 +789,7 @@ def test_unknown_data_types():
     with raises(ValueError, "expected one of DT_FLOAT, .* Received: data type 14"):
         messages.read_tensor(serving_pb2.TensorProto(dtype=14))
     with raises(ValueError, "Received: DT_HALF"):
-        messages.numpy_type("DT_HALF")
+        numpy_type("DT_HALF")
 
 
 class TestTensorFlowServingsOwnMessages:
@@ -847,7 +848,7 @@ class TestTensorFlowServingsOwnMessages:
     def test_tensors(self, theirs, data_type, values):
         import tensorflow as tf
 
-        array = np.array(values, messages.numpy_type(data_type))
+        array = np.array(values, numpy_type(data_type))
         request = serving_pb2.PredictRequest(
             model_spec={"name": "m", "version": {"value": 3}, "signature_name": "s"}
         )
