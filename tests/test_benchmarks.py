@@ -30,7 +30,7 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"python -m (benchmarks\.\w+)((?:\\\n|[^\n#;])*)")
 COMMANDS = [
     (name, " ".join(words.replace("\\\n", " ").split()))
-    for page in sorted(ROOT.glob("docs/*.md"))
+    for page in sorted([*ROOT.glob("docs/*.md"), *FOLDER.glob("notebook/*.md")])
     for block in BLOCK.findall(page.read_text(encoding="utf-8"))
     for name, words in COMMAND.findall(block)
 ]

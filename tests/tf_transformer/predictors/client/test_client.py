@@ -866,7 +866,7 @@ class TestTensorFlowServingsOwnMessages:
         one_by_one = response.outputs["one_by_one"]
         one_by_one.CopyFrom(as_bytes)
         one_by_one.tensor_content = b""
-        field = getattr(one_by_one, messages._DATA_TYPES[data_type][1])
+        field = getattr(one_by_one, messages._FIELDS[data_type])
         field[:] = array.ravel().tolist()
         ours = serving_pb2.PredictResponse.FromString(response.SerializeToString())
         for tensor in ours.outputs.values():

@@ -490,7 +490,7 @@ JSON = st.recursive(
 )
 EVERY_TYPE = Signature(
     {},
-    {data_type.lower(): TensorSpec(data_type, None) for data_type in messages._DATA_TYPES},
+    {data_type.lower(): TensorSpec(data_type, None) for data_type in messages._FIELDS},
 )
 
 
