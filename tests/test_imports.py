@@ -412,8 +412,8 @@ def test_the_order_of_the_sub_packages(parts):
 
 
 def test_the_layout_is_written_down(parts):
-    """CONTRIBUTING.md lists each sub-package with its docstring, after what it may import."""
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    """docs/architecture.md lists each sub-package with its docstring, after what it may import."""
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     listed = {}
     for package in FOLDERS:
         (table,) = re.findall(rf"^\| `{package}/` \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
