@@ -17,6 +17,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from export.saved_model.signature_names import OPTIONAL
+from tf_transformer.__main__ import main
+from tf_transformer.command_line import predictor_options
 from training.config import TrainingConfig
 from training.data.text_pair import TextPair
 from training.demo.corpus import write_demonstration
@@ -196,6 +199,57 @@ def talkative(corpus, tmp_path_factory) -> pathlib.Path:
         train(config, model_dir=model_dir, **corpus.arguments)
 
     return build_once(tmp_path_factory, "talkative", build)
+
+
+@pytest.fixture(scope="session")
+def exported(talkative, tmp_path_factory) -> pathlib.Path:
+    """What `export` writes of `talkative`: all signatures that need no further file, verified."""
+
+    def build(directory):
+        options = ["--model-dir", str(talkative), "--output", str(directory)]
+        options += ["--languages", "en-de", "--signatures", "all", *OPTIONAL]
+        assert main(["export", *options]) == 0
+
+    return build_once(tmp_path_factory, "exported", build)
+
+
+@pytest.fixture(scope="session")
+def loaded(exported) -> dict[str, Callable]:
+    """The signatures of `exported`."""
+    from tests.served_functions import load_signatures
+
+    return load_signatures(exported / "1")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def models_loaded_once() -> Iterator[None]:
+    """Loads and traces a model once, not in each command that the tests run in this process."""
+    load, found = predictor_options.load_models, {}
+
+    def load_once(models, dtype, **options):
+        paths = [path for folder in models.directories for path in folder.iterdir()]
+        paths += [models.adapter] if models.adapter else []
+        states = ((path, path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(paths))
+        given = ((name, str(value)) for name, value in sorted(options.items()))
+        key = (models, dtype, *given, *states)
+        if options.get("xla") == "on" or options.get("shortlist"):
+            return load(models, dtype, **options)
+        if key not in found:
+            while len(found) >= 4:
+                del found[next(iter(found))]
+            found[key] = load(models, dtype, **options)
+        return found[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("export.commands.options.predictors.load_models", load_once)
+        patch.setattr("export.commands.synthesis_cli.load_models", load_once)
+        yield
+
+
+@pytest.fixture
+def unverified(monkeypatch) -> None:
+    """Spares the export of models its comparison, where something else is under test."""
+    monkeypatch.setattr("export.saved_model.saved_model.verify", lambda *_: None)
 
 
 @pytest.fixture

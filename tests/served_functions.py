@@ -1,9 +1,11 @@
-"""A stand-in for TF Serving that computes signatures in this process."""
+"""Signatures of an export in this process, and a stand-in for TF Serving that computes them."""
 
 import functools
+import pathlib
 from collections.abc import Callable, Iterable, Mapping
 
 import tensorflow as tf
+import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 
 from tests.serving_stub import Behaviour
 
@@ -14,6 +16,12 @@ _DATA_TYPES = {
     tf.float32: "DT_FLOAT",
     tf.bool: "DT_BOOL",
 }
+
+
+@functools.cache
+def load_signatures(version: pathlib.Path) -> Mapping[str, Callable]:
+    """The signatures of a version, loaded once, as a program does that knows only TensorFlow."""
+    return tf.saved_model.load(str(version)).signatures
 
 
 def behaviour_of(

@@ -54,6 +54,7 @@ SHORTER = {
     "--preset tiny --steps 8000": f"--steps 10 --checkpoint-every 1 --set {SMALL}",
     "--output prepared": "--output prepared --vocab-size 400",
     "--output served\n": "--output served --signatures serving_default\n",
+    "--output served  ": "--output served --signatures serving_default  ",
     "--output served_fit": "--output served_fit --signatures serving_default",
     "steps_per_epoch=500,\n    epochs=16": "steps_per_epoch=2,\n    epochs=1",
     "task.fit(english, german, batch_size=64)": "task.fit(english[:8], german[:8])",
@@ -115,7 +116,7 @@ def run_command(program: str, *words: str) -> None:
 
 
 @pytest.mark.slow
-def test_all_blocks_run_in_order(corpus, trained, tmp_path, monkeypatch, capfd):
+def test_all_blocks_run_in_order(unverified, corpus, trained, tmp_path, monkeypatch, capfd):
     write_texts(corpus.directory, tmp_path)
     shutil.copytree(trained, tmp_path / "demo-out" / "model")  # in place of `make demo`
     monkeypatch.chdir(tmp_path)

@@ -6,20 +6,11 @@ import json
 import pytest
 
 from export.commands import synthesis_cli
-from export.saved_model.signatures import ServedTranslator
 from tests.served_functions import behaviour_of
 from tests.serving_stub import serve
 from tf_transformer.__main__ import main
 from tf_transformer.command_line import predictor_options
-from tf_transformer.inference.translator import Translator
-from tf_transformer.storage.model_dir import load_model
-from tf_transformer.storage.saved_model import write_saved_model
 
-# Signatures with options answer requests without, too.
-NAMES = [
-    *("translate_options", "nbest_options", "terms", "sample", "score"),
-    *("document_options", "document_terms", "markup_options", "markup_terms"),
-]
 LINES = (
     "The man buys 3 horses.\n\nA WOMAN SLEEPS IN THE GARDEN.\nThe Old Man Buys A Red Lamp\n"
     "Anna sees the TWO DOGS. See https://a.example/b.\n7.5\n"
@@ -54,12 +45,9 @@ COMMANDS = {
 
 
 @pytest.fixture(scope="module")
-def places(talkative, tmp_path_factory):
+def places(talkative, exported, loaded):
     """The options that name each predictor."""
-    folder = tmp_path_factory.mktemp("served")
-    served = ServedTranslator(Translator(*load_model(talkative)), NAMES)
-    write_saved_model(served, folder / "1", served.functions)
-    behaviour = behaviour_of(served.functions)
+    behaviour = behaviour_of(loaded)
     load = functools.cache(predictor_options.load_saved_model)  # once, not for each command
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -70,7 +58,7 @@ def places(talkative, tmp_path_factory):
         patch.setattr(synthesis_cli, "load_saved_model", load)
         yield [
             ["--model-dir", str(talkative)],
-            ["--saved-model", str(folder / "1")],
+            ["--saved-model", str(exported / "1")],
             ["--server", rest, "--deadline", "600"],  # also on a busy machine
             ["--server", grpc, "--protocol", "grpc", "--deadline", "600"],
         ]
@@ -78,8 +66,7 @@ def places(talkative, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.representatives(
-    *("search options", "documents with terms", "page", "page with terms"),
-    "Bayes risk of samples",
+    *("search options", "documents with terms", "page with terms", "Bayes risk of samples")
 )
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_same_bytes(places, command, tmp_path, monkeypatch, capsys):

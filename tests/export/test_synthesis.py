@@ -91,6 +91,7 @@ def test_several_teachers_in_both_directions(files, talkative, trained, tmp_path
     )
 
 
+@pytest.mark.representatives("chrf")
 @pytest.mark.slow
 @pytest.mark.parametrize("keep", ["bleu", "chrf"])
 def test_the_translation_nearest_to_the_reference(files, talkative, tmp_path, keep):
@@ -123,22 +124,28 @@ def test_the_chooser_is_sacrebleu():
     assert distillation._chooser("bleu", "13a")(candidates, reference) == candidates[0]
 
 
-@pytest.mark.representatives("distill")
+@pytest.fixture
+def address():
+    with serve("rest", Behaviour()) as address:
+        yield address
+
+
+@pytest.mark.representatives("server")
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["distill", "back-translate"])
-def test_killed_and_resumed(corpus, talkative, tmp_path, command):
-    """The same files as without the interruption, and the model is loaded for the rest only."""
-    lines = corpus.directory.joinpath("train.en").read_text(encoding="utf-8") * 2
-    (tmp_path / "text").write_text(lines, encoding="utf-8")
-    text = str(tmp_path / "text")
-    words = [sys.executable, "-m", "tf_transformer", command]
-    if command == "distill":
-        words += ["--teacher", str(talkative), "--source", text, "--target", text]
-        words += ["--beam-size", "1"]
-        part = "teacher-1.target"
-    else:
-        words += ["--model-dir", str(talkative), "--input", text, "--sample", "7"]
+@pytest.mark.parametrize("teacher", ["server", "model", "back-translate"])
+def test_killed_and_resumed(corpus, talkative, address, tmp_path, teacher):
+    """The same files as without the interruption."""
+    lines = corpus.directory.joinpath("train.en").read_text(encoding="utf-8")
+    text = tmp_path / "text"
+    text.write_text(lines * (20 if teacher == "server" else 2), encoding="utf-8")
+    part = "teacher-1.target"
+    if teacher == "back-translate":
+        words = ["back-translate", "--model-dir", talkative, "--input", text, "--sample", "7"]
         part = "back.source"
+    else:
+        words = ["distill", "--teacher", address if teacher == "server" else talkative]
+        words += ["--source", text, "--target", text]
+    words = [sys.executable, "-m", "tf_transformer", *map(str, words)]
     folders = [tmp_path / name for name in ("whole", "killed")]
     subprocess.run([*words, "--output", str(folders[0])], check=True, capture_output=True)
     state = folders[1] / f"{part}.partial.json"

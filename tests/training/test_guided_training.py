@@ -51,8 +51,8 @@ def test_guided_alignment_is_learned(guided, talkative, corpus, tmp_path, capsys
 
 
 @pytest.mark.slow
-def test_the_served_signature_uses_the_head(guided, corpus, tmp_path):
-    """`export` compares the SavedModel with the model, whose alignment is that of the head."""
+def test_the_served_signature_uses_the_head(unverified, guided, corpus, tmp_path):
+    """The alignment is that of the head."""
     folder = tmp_path / "served"
     command = ["export", "--model-dir", str(guided), "--output", str(folder)]
     assert main([*command, "--signatures", "align"]) == 0
@@ -76,9 +76,10 @@ def test_the_served_signature_uses_the_head(guided, corpus, tmp_path):
     assert Translator.load(guided)(lines[:1])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
-def test_resumed_run_is_the_uninterrupted_one(corpus, tmp_path, capsys):
-    """Also across the noise of the text; without the alignments, or with others, it is refused."""
+def test_resumed_run_is_the_uninterrupted_one(corpus, tmp_path):
+    """Also across the noise of the text."""
     settings = dict(data__subword_dropout=0.2, data__word_dropout=0.1, optimization__r_drop=1.0)
     arguments = corpus.guided
     for name, stops in (("whole", [10]), ("parts", [4, 10])):
@@ -88,14 +89,21 @@ def test_resumed_run_is_the_uninterrupted_one(corpus, tmp_path, capsys):
     for ours, theirs in zip(weights_of(tmp_path / "whole"), weights_of(tmp_path / "parts"),
                             strict=True):  # fmt: skip
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
-    config = small_config(**settings, optimization__steps=10)
+
+
+@pytest.mark.slow
+def test_a_run_without_its_alignments_is_refused(guided, corpus, tmp_path):
+    """And with others."""
+    config = small_config(**STEPS, optimization__alignment_weight=0.3)
     with pytest.raises(ValueError, match=r"alignment_head=0 \(--alignments\); received None"):
-        train(config, model_dir=tmp_path / "whole", **corpus.arguments)
-    others = tmp_path / "others"
-    others.write_text("\n" * 599 + "0-0\n")
+        train(config, model_dir=guided, **corpus.arguments)
+    (tmp_path / "others").write_text("\n" * 599 + "0-0\n")
     with pytest.raises(ValueError, match="trained on another corpus"):
-        changed = arguments | {"corpus": corpus.pair("train", others)}
-        train(config, model_dir=tmp_path / "whole", **changed)
+        train(
+            config,
+            model_dir=guided,
+            **corpus.guided | {"corpus": corpus.pair("train", tmp_path / "others")},
+        )
 
 
 @pytest.mark.exhaustive

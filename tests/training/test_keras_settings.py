@@ -97,6 +97,7 @@ def test_limits_of_keras_are_refused(limit, corpus, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.representatives(every=5)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",

@@ -297,7 +297,7 @@ def test_the_file_adapts_the_base(talkative, tuned, corpus, tmp_path, capsys):
     assert Translator.load(talkative)(lines) != expected
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
     outputs = {}
-    for dtype in ("float32", "bfloat16", "int8"):
+    for dtype in ("float32", "int8"):
         for name, model in (("merged", [tuned]), ("adapted", [talkative, "--adapter", adapter])):
             out = tmp_path / f"{name}.{dtype}"
             options = ["--input", tmp_path / "in", "--output", out, "--dtype", dtype]

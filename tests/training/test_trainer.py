@@ -167,6 +167,7 @@ def test_the_average_is_validated_and_becomes_the_model(corpus, tmp_path):
         assert main(["average", "--model-dir", str(tmp_path), "--best", "1"]) == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_float16_trains_like_float32(corpus, trained, tmp_path):
     config = small_config(optimization__dtype="mixed_float16")
@@ -215,6 +216,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(corpus, tmp_path):
     assert f"Trained for {step + 5} steps" in finished.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_closed_terminal_saves(corpus, tmp_path):
     """As when an ssh session breaks: SIGHUP, and then nothing more can be written."""

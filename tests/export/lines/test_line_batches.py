@@ -212,6 +212,7 @@ def test_a_server_answers_before_the_next_line_comes():
     assert behaviour.requests == [[b"one"], [b"two"]]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_model_answers_before_the_next_line_comes(trained):
     process = start("--model-dir", trained, "--beam-size", "1")

@@ -6,6 +6,8 @@ import re
 
 import tensorflow as tf
 
+from tests.served_functions import load_signatures
+
 
 def answer_to_the_guide(folder: pathlib.Path, signature: str) -> dict[str, tf.Tensor]:
     """Sends it to the newest version of the folder, whose outputs must have one row."""
@@ -13,7 +15,7 @@ def answer_to_the_guide(folder: pathlib.Path, signature: str) -> dict[str, tf.Te
     bodies = [json.loads(body) for body in re.findall("curl -d '(.*)'", guide)]
     (body,) = [body for body in bodies if body.get("signature_name") == signature]
     version = max(int(path.name) for path in folder.iterdir() if path.name.isdecimal())
-    function = tf.saved_model.load(str(folder / str(version))).signatures[signature]
+    function = load_signatures(folder / str(version))[signature]
     _, specs = function.structured_input_signature
     outputs = function(
         **{name: tf.constant(values, specs[name].dtype) for name, values in body["inputs"].items()}

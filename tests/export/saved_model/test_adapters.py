@@ -9,40 +9,23 @@ import tensorflow as tf
 
 from export.saved_model.signatures import ServedTranslator
 from tests.export.saved_model.guide_request import answer_to_the_guide
+from tests.export.saved_model.random_adapters import ADAPTERS
 from tests.training.test_lora import randomized
 from tf_transformer import Transformer, TransformerConfig
 from tf_transformer.__main__ import main
 from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.inference.translator import Translator
-from tf_transformer.models.lora import base_weights, enable_lora, lora_variables, merged_values
+from tf_transformer.models.lora import base_weights, lora_variables, merged_values
 from tf_transformer.models.row_adapters import adapt_rows, row_choice, rows_adapted
 from tf_transformer.quantization.int8 import quantize
-from tf_transformer.storage.adapter_file import kernel_shapes, read_adapter, write_adapter
-from tf_transformer.storage.model_dir import load_model, read_config
+from tf_transformer.storage.adapter_file import kernel_shapes, read_adapter
+from tf_transformer.storage.model_dir import read_config
 from tf_transformer.storage.trained_models import TrainedModels
-
-# Names, ranks and layers of the adapters.
-ADAPTERS = {"legal": (2, ""), "medical": (3, "decoder/"), "it": (1, "feed_forward")}
-
-
-def write_adapters(model_dir, folder, scale=0.3):
-    """Writes an adapter of each kind with random A and B; returns the paths by name."""
-    paths = {}
-    for seed, (name, (rank, part)) in enumerate(ADAPTERS.items()):
-        model = load_model(model_dir)[0]
-        layers = [layer for layer in kernel_shapes(model.config) if part in layer]
-        enable_lora(model, rank, layers, alpha=2.0 * rank)
-        random = np.random.default_rng(seed)
-        for variable in lora_variables(model).values():
-            variable.assign(random.normal(size=variable.shape, scale=scale))
-        paths[name] = folder / f"{name}.h5"
-        write_adapter(paths[name], model)
-    return paths
 
 
 @pytest.fixture(scope="module")
-def files(talkative, tmp_path_factory):
-    return write_adapters(talkative, tmp_path_factory.mktemp("adapters"))
+def files(with_files):
+    return with_files.adapters
 
 
 def sentences(corpus):
@@ -214,25 +197,21 @@ def test_translations_are_those_of_merged_models(talkative, files, corpus):
 
 
 @pytest.mark.slow
-def test_export_command(talkative, files, corpus, tmp_path, capsys):
-    named = [f"{name}={path}" for name, path in files.items()]
-    names = ["--signatures", "adapted", "serving_default"]
-    served = str(tmp_path / "served")
-    command = ["export", "--model-dir", str(talkative), "--output", served]
-    assert main([*command, *names, "--adapters", *named]) == 0
-    record = json.loads((tmp_path / "served" / "1" / "model.json").read_text())
-    assert set(record["signatures"]) == {"serving_default", "adapted"}
+def test_export_command(unverified, with_files, files, corpus, tmp_path):
+    record = json.loads((with_files.folder / "1" / "model.json").read_text())
     assert record["adapters"].keys() == files.keys()
-    assert answer_to_the_guide(tmp_path / "served", "adapted")["adapter"].numpy() == [b""]
+    assert answer_to_the_guide(with_files.folder, "adapted")["adapter"].numpy() == [b""]
     # One adapter, merged: the SavedModel of another model.
-    assert main([*command, "--signatures", "serving_default", "--adapter", str(files["it"])]) == 0
-    record = json.loads((tmp_path / "served" / "2" / "model.json").read_text())
-    config = read_config(talkative)
+    command = ["export", "--model-dir", str(with_files.model_dir)]
+    command += ["--output", str(tmp_path / "served"), "--signatures", "serving_default"]
+    assert main([*command, "--adapter", str(files["it"])]) == 0
+    record = json.loads((tmp_path / "served" / "1" / "model.json").read_text())
+    config = read_config(with_files.model_dir)
     assert record["adapter_digest_blake2b"] == read_adapter(files["it"], config).digest()
     lines = sentences(corpus)
-    function = tf.saved_model.load(str(tmp_path / "served" / "2")).signatures["serving_default"]
+    function = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
     found = [text.decode() for text in function(text=tf.constant(lines))["translation"].numpy()]
-    assert found == Translator.load(talkative, adapter=files["it"])(lines)
+    assert found == Translator.load(with_files.model_dir, adapter=files["it"])(lines)
 
 
 def test_options_that_are_refused(talkative, trained, files, tmp_path, capsys):

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 
 from tests.export.saved_model.guide_request import answer_to_the_guide
+from tests.served_functions import load_signatures
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
 from tf_transformer.confidence.calibration import Calibration, write_calibration
@@ -21,23 +21,18 @@ TEXTS = ["Peter bought 3 lamps.", "", "Anna was born on Monday.", "\u202e \x00"]
 
 
 @pytest.mark.slow
-def test_a_saved_model_with_confidences(talkative, tmp_path):
+def test_a_saved_model_with_confidences(with_files):
     """The values are those of the translator in Python; options are per row."""
-    calibration = Calibration(0.5, 0.25, weights_digest(talkative))
-    write_calibration(tmp_path / "confidence.json", calibration, {})
-    command = ["export", "--model-dir", str(talkative), "--output", str(tmp_path / "served")]
-    command += ["--beam-size", "2", "--confidence", str(tmp_path / "confidence.json")]
-    assert main([*command, "--signatures", "confidence"]) == 0
-    card = json.loads((tmp_path / "served" / "1" / "model.json").read_text())
+    card = json.loads((with_files.folder / "1" / "model.json").read_text())
     assert card["confidence"] == {"scale": 0.5, "offset": 0.25}
     options = {
         option.name: tf.constant(np.full(len(TEXTS), option.unset, option.dtype))
         for option in SEARCH_OPTIONS
     }
-    served = tf.saved_model.load(tmp_path / "served" / "1").signatures["confidence"]
+    served = load_signatures(with_files.folder / "1")["confidence"]
     found = served(text=tf.constant(TEXTS), **options)
-    translator = Translator.load(talkative, beam_size=2)
-    expected = translate_with_confidence(translator, calibration, tf.constant(TEXTS))
+    translator = Translator.load(with_files.model_dir, beam_size=with_files.beam_size)
+    expected = translate_with_confidence(translator, with_files.calibration, tf.constant(TEXTS))
     for name, value in (
         ("translation", expected.text),
         ("words", expected.words),
@@ -45,7 +40,7 @@ def test_a_saved_model_with_confidences(talkative, tmp_path):
     ):
         assert found[name].numpy().tolist() == value.numpy().tolist()
     np.testing.assert_allclose(found["confidence"], expected.confidences, rtol=1e-4)
-    assert answer_to_the_guide(tmp_path / "served", "confidence")
+    assert answer_to_the_guide(with_files.folder, "confidence")
 
 
 @pytest.mark.slow

@@ -6,19 +6,17 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 
 from export.commands.options.documents import given_document_languages
 from export.saved_model.signature_names import expand_signatures
 from tests.export.saved_model.guide_request import answer_to_the_guide
+from tests.served_functions import load_signatures
 from tests.serving_stub import SIGNATURES, Behaviour, serve
 from tf_transformer.__main__ import main
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.documents.document_translator import DocumentTranslator
 from tf_transformer.inference.translator import Translator
 
-# Of all languages, "Tte." is an abbreviation.
-LANGUAGES = ["de", "en"]
 DOCUMENTS = [
     "Peter bought 3 lamps. ANNA WAS BORN ON MONDAY!\n\n  One day.",
     "",
@@ -30,52 +28,45 @@ DOCUMENTS = [
 
 
 @pytest.fixture(scope="module")
-def folder(talkative, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("documents") / "served"
-    command = ["export", "--model-dir", str(talkative), "--output", str(folder)]
-    command += ["--beam-size", "2", "--signatures", "document", "document_options"]
-    command += ["--document-languages", *LANGUAGES]
-    assert main(command) == 0
-    return folder / "1"
-
-
-@pytest.fixture(scope="module")
-def documents(talkative):
-    return DocumentTranslator(Translator.load(talkative, beam_size=2), LANGUAGES)
+def documents(with_files):
+    translator = Translator.load(with_files.model_dir, beam_size=with_files.beam_size)
+    return DocumentTranslator(translator, with_files.document_languages)
 
 
 @pytest.mark.slow
-def test_a_saved_model_of_documents(folder, documents):
-    """The export has verified it; rows of a request are apart, and options are those of a row."""
-    card = json.loads((folder / "model.json").read_text())
-    assert card["signatures"] == ["document", "document_options"]
-    assert card["document_languages"] == LANGUAGES
-    signatures = tf.saved_model.load(folder).signatures
+def test_a_saved_model_of_documents(with_files, documents):
+    """Rows of a request are apart, and options are those of a row."""
+    card = json.loads((with_files.folder / "1" / "model.json").read_text())
+    assert card["document_languages"] == list(with_files.document_languages)
+    signatures = load_signatures(with_files.folder / "1")
     found = signatures["document"](text=tf.constant(DOCUMENTS))
     assert [text.decode() for text in found["translation"].numpy()] == documents(DOCUMENTS)
     assert found["truncated"].numpy().tolist() == [False] * 4 + [True, False]
     assert found["source_spans"].numpy()[5] == b"0-8 9-15"
     assert len(found["sentence_scores"].numpy()[4].split()) == 1000
     defaults = {
-        option.name: tf.constant(np.full(len(DOCUMENTS), option.unset, option.dtype))
+        option.name: tf.constant(np.full(4, option.unset, option.dtype))
         for option in SEARCH_OPTIONS
     }
-    keep = tf.constant([True, True, True, False, False, False])
+    keep = tf.constant([True, True, True, False])
     kept = signatures["document_options"](
-        text=tf.constant(DOCUMENTS), keep_capitals=keep, **defaults
+        text=tf.constant(DOCUMENTS[:4]), keep_capitals=keep, **defaults
     )
     assert kept["translation"].numpy()[0] != found["translation"].numpy()[0]
-    assert kept["translation"].numpy()[1:].tolist() == found["translation"].numpy()[1:].tolist()
-    assert answer_to_the_guide(folder.parent, "document")["source_spans"].numpy() == [b"0-11 12-24"]
+    assert kept["translation"].numpy()[1:].tolist() == found["translation"].numpy()[1:4].tolist()
+    assert answer_to_the_guide(with_files.folder, "document")["source_spans"].numpy() == [
+        b"0-11 12-24"
+    ]
 
 
 @pytest.mark.slow
-def test_lines_with_several_sentences(talkative, documents, tmp_path):
+def test_lines_with_several_sentences(with_files, documents, tmp_path):
     lines = ["Peter bought 3 lamps.  One day.", "", "ANNA LEFT TODAY. Yes.", "Ask Tte. Smith."]
     (tmp_path / "source").write_text("".join(f"{line}\n" for line in lines))
-    command = ["translate", "--model-dir", str(talkative), "--beam-size", "2", "--split-sentences"]
+    command = ["translate", "--model-dir", str(with_files.model_dir), "--split-sentences"]
+    command += ["--beam-size", str(with_files.beam_size)]
     command += ["--input", str(tmp_path / "source"), "--output", str(tmp_path / "target")]
-    assert main([*command, "--document-languages", *LANGUAGES]) == 0
+    assert main([*command, "--document-languages", *with_files.document_languages]) == 0
     expected = [text.rstrip("\n") for text in documents(lines)]
     assert (tmp_path / "target").read_text().splitlines() == expected
 

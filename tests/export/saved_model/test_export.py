@@ -37,30 +37,21 @@ def translator(talkative):
     return Translator(*load_model(talkative))
 
 
-@pytest.fixture(scope="module")
-def served(talkative, tmp_path_factory):
-    """The directory that the command writes."""
-    directory = tmp_path_factory.mktemp("served") / "translator"
-    options = ["--model-dir", str(talkative), "--output", str(directory)]
-    assert main(["export", *options, "--languages", "en-de"]) == 0
-    return directory
-
-
 @pytest.mark.slow
-def test_no_operation_names_a_device(served):
+def test_no_operation_names_a_device(exported):
     """It can be served by a CPU and by a GPU."""
-    content = (served / "1" / "saved_model.pb").read_bytes()
+    content = (exported / "1" / "saved_model.pb").read_bytes()
     (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
     assert len(list(nodes_of(graph.graph_def))) > 1000
     assert devices_named(graph.graph_def) == set()
 
 
 @pytest.mark.slow
-def test_equals_the_model_on_200_sentences_and_odd_strings(translator, served, corpus):
+def test_equals_the_model_on_200_sentences_and_odd_strings(translator, exported, corpus):
     texts = [*ODD, *(corpus.directory / "test.en").read_bytes().splitlines()]
     assert len(texts) == 200 + len(ODD)
     requests = {"serving_default": [{"text": np.array(texts, object)}]}
-    (answer,) = run_in_fresh_process(served / "1", requests)["serving_default"]
+    (answer,) = run_in_fresh_process(exported / "1", requests)["serving_default"]
     expected = translator.translate(tf.constant(texts))
     assert answer["translation"] == expected.text.numpy()[:, 0].tolist()
     assert answer["score"] == pytest.approx(expected.scores.numpy()[:, 0].tolist(), rel=1e-5)
@@ -69,8 +60,8 @@ def test_equals_the_model_on_200_sentences_and_odd_strings(translator, served, c
 
 
 @pytest.mark.slow
-def test_signature(served):
-    signature = tf.saved_model.load(str(served / "1")).signatures["serving_default"]
+def test_signature(loaded):
+    signature = loaded["serving_default"]
     (_, inputs) = signature.structured_input_signature
     assert inputs == {"text": tf.TensorSpec([None], tf.string, name="text")}
     outputs = {name: (spec.shape.rank, spec.dtype) for name, spec in
@@ -83,28 +74,28 @@ def test_signature(served):
 
 
 @pytest.mark.slow
-def test_no_rows_give_no_rows(served):
-    signature = tf.saved_model.load(str(served / "1")).signatures["serving_default"]
-    assert signature(text=tf.constant([], tf.string))["translation"].shape == (0,)
+def test_no_rows_give_no_rows(loaded):
+    assert loaded["serving_default"](text=tf.constant([], tf.string))["translation"].shape == (0,)
 
 
+@pytest.mark.exhaustive  # every export moves what it verifies
 @pytest.mark.slow
-def test_moved_folder_still_loads(served, tmp_path):
+def test_moved_folder_still_loads(exported, tmp_path):
     moved, away = tmp_path / "elsewhere", tmp_path / "away"
-    shutil.copytree(served / "1", moved)
+    shutil.copytree(exported / "1", moved)
     requests = {"serving_default": [{"text": np.array([b"ten horses"], object)}]}
-    here = run_in_fresh_process(served / "1", requests)["serving_default"]
-    (served / "1").rename(away)
+    here = run_in_fresh_process(exported / "1", requests)["serving_default"]
+    (exported / "1").rename(away)
     try:
         there = run_in_fresh_process(moved, requests)["serving_default"]
     finally:
-        away.rename(served / "1")
+        away.rename(exported / "1")
     assert there == here
     assert here[0]
 
 
 @pytest.mark.slow
-def test_files_of_others_stay(translator, tmp_path):
+def test_files_of_others_stay(unverified, translator, tmp_path):
     for name in ("README.md", "models.config"):
         (tmp_path / name).write_text("mine")
     saved_model.export_translator(translator, tmp_path, ["tokens"])
@@ -115,13 +106,14 @@ def test_files_of_others_stay(translator, tmp_path):
     guide = (tmp_path / "README.md").read_text()
     assert '"text"' not in guide  # which `tokens` does not take
     assert "beam_size" not in guide
+    assert f"-v {shlex.quote(f'{tmp_path.resolve()}:/models/translator')}" in guide
     assert (tmp_path / "models.config").read_text() == "mine"
     assert 'base_path: "/models/translator"' in (tmp_path / "models.config.new").read_text()
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_the_command_names_what_it_kept(talkative, tmp_path, capsys):
+def test_the_command_names_what_it_kept(unverified, talkative, tmp_path, capsys):
     """An operator's `base_path`, under this command's mark, survives the next export."""
     arguments = ["export", "--model-dir", str(talkative), "--output", str(tmp_path)]
     arguments += ["--signatures", "tokens"]
@@ -138,7 +130,7 @@ def test_the_command_names_what_it_kept(talkative, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_versions_count_up_and_leave_nothing_beside(translator, tmp_path):
+def test_versions_count_up_and_leave_nothing_beside(unverified, translator, tmp_path):
     (tmp_path / "7").mkdir()
     exported = saved_model.export_translator(translator, tmp_path, ["serving_default"])
     assert exported == tmp_path / "8"
@@ -160,7 +152,9 @@ def test_other_numbers_are_no_versions(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_version_is_on_the_disk_before_it_has_its_number(translator, tmp_path, monkeypatch):
+def test_a_version_is_on_the_disk_before_it_has_its_number(
+    unverified, translator, tmp_path, monkeypatch
+):
     """Power may fail at any moment."""
     synced = set()
 
@@ -169,7 +163,6 @@ def test_a_version_is_on_the_disk_before_it_has_its_number(translator, tmp_path,
         synced.add(path.relative_to(tmp_path).parts[1:])
 
     monkeypatch.setattr(saved_model, "sync_to_disk", sync_to_disk)
-    monkeypatch.setattr(saved_model, "verify", lambda *_: None)
     version = saved_model.export_translator(translator, tmp_path, ["tokens"])
     files = {path.relative_to(version).parts for path in version.rglob("*") if path.is_file()}
     assert synced == files
@@ -207,20 +200,19 @@ def test_refuses_a_folder_that_tensorflow_does_not_load_from(translator, tmp_pat
 
 
 @pytest.mark.slow
-def test_the_folder_is_ready_to_deploy(served, talkative):
+def test_the_folder_is_ready_to_deploy(exported, talkative):
     """Each setting is what TF Serving reads, and names what lies there."""
-    version = served / "1"
-    config = (served / "models.config").read_text()
+    version = exported / "1"
+    config = (exported / "models.config").read_text()
     assert 'base_path: "/models/translator"' in config
-    batching = (served / "batching_parameters.txt").read_text()
+    batching = (exported / "batching_parameters.txt").read_text()
     assert "max_batch_size { value: 32 }" in batching
     session = tf.compat.v1.ConfigProto()
-    text_format.Parse((served / "session_config.txt").read_text(), session)
+    text_format.Parse((exported / "session_config.txt").read_text(), session)
     assert session.graph_options.rewrite_options.disable_meta_optimizer
-    guide = (served / "README.md").read_text()
+    guide = (exported / "README.md").read_text()
     for name in ("models.config", "batching_parameters.txt", "session_config.txt"):
         assert f"_file=/models/translator/{name}" in guide
-    assert f"-v {shlex.quote(f'{served.resolve()}:/models/translator')}" in guide
     assert "$" not in guide + config + batching
     for name in ("serving_default", "nbest_options", "sample"):
         assert f"`{name}`" in guide
@@ -232,11 +224,10 @@ def test_the_folder_is_ready_to_deploy(served, talkative):
 
 
 @pytest.mark.slow
-def test_warm_up_requests_fit_their_signatures(served):
+def test_warm_up_requests_fit_their_signatures(exported, loaded):
     """Read with TF Serving's own messages; sent to the model as the server would."""
     prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-    path = served / "1" / "assets.extra" / "tf_serving_warmup_requests"
-    signatures = tf.saved_model.load(str(served / "1")).signatures
+    path = exported / "1" / "assets.extra" / "tf_serving_warmup_requests"
     seen = set()
     for record in tf.data.TFRecordDataset(str(path)):
         request = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
@@ -246,12 +237,13 @@ def test_warm_up_requests_fit_their_signatures(served):
         rows = {len(value) for value in inputs.values()}
         assert len(rows) == 1
         seen.add((name, *rows))
-        signatures[name](**inputs)
-    assert seen == {(name, 1) for name in signatures}
+        loaded[name](**inputs)
+    assert seen == {(name, 1) for name in loaded}
 
 
 @pytest.mark.slow
-def test_tokens_alone_need_no_text_ops(translator, tmp_path):
+def test_tokens_alone_need_no_text_ops(translator, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "export")
     version = saved_model.export_translator(translator, tmp_path, ["tokens", "tokens_options"])
     graph = saved_model_pb2.SavedModel.FromString((version / "saved_model.pb").read_bytes())
     meta = graph.meta_graphs[0].graph_def
@@ -259,6 +251,7 @@ def test_tokens_alone_need_no_text_ops(translator, tmp_path):
     ops |= {node.op for node in meta.node}
     assert "While" in ops or "StatelessWhile" in ops
     assert not {op for op in ops if "entencepiece" in op}
+    assert [message for name, _, message in caplog.record_tuples if "export" in name] == STAGES
 
 
 # What it is doing, and Ctrl-C
@@ -270,13 +263,6 @@ STAGES = [
     "Comparing its outputs with the model's",
     "Writing the warm-up requests and the settings of the server",
 ]
-
-
-@pytest.mark.slow
-def test_says_what_it_is_doing(translator, tmp_path, caplog):
-    caplog.set_level(logging.INFO, "export")
-    saved_model.export_translator(translator, tmp_path, ["tokens", "tokens_options"])
-    assert [message for name, _, message in caplog.record_tuples if "export" in name] == STAGES
 
 
 class Terminal(io.StringIO):
@@ -309,7 +295,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-@pytest.mark.representatives("Saving-15")
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "signum"),
@@ -351,11 +337,10 @@ def test_a_signal_leaves_nothing(talkative, tmp_path, stage, signum):
 
 
 @pytest.mark.slow
-def test_a_second_export_waits(translator, tmp_path, monkeypatch, caplog):
+def test_a_second_export_waits(unverified, translator, tmp_path, monkeypatch, caplog):
     """And no process number distinguishes two exports, as in two containers."""
     caplog.set_level(logging.INFO, "export")
     monkeypatch.setattr(os, "getpid", lambda: 1)
-    monkeypatch.setattr(saved_model, "verify", lambda *_: None)
     export = partial(saved_model.export_translator, translator, tmp_path, ["tokens"])
     (tmp_path / ".writing-1").mkdir()  # what killed exports have left
     (tmp_path / ".writing-version-0").mkdir()
@@ -374,7 +359,7 @@ def test_a_second_export_waits(translator, tmp_path, monkeypatch, caplog):
     assert export() == tmp_path / "2"
 
 
-@pytest.mark.representatives("Saving")
+@pytest.mark.representatives("Running")
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["Saving", "Running"])
 def test_ctrl_c_leaves_nothing(talkative, tmp_path, stage):
@@ -401,7 +386,9 @@ def test_ctrl_c_leaves_nothing(talkative, tmp_path, stage):
     "stage",
     ["tf.saved_model.save", "verify", "write_warm_up", "write_model_card", "write_deployment"],
 )
-def test_ctrl_c_in_any_stage_leaves_no_version(translator, tmp_path, monkeypatch, stage):
+def test_ctrl_c_in_any_stage_leaves_no_version(
+    unverified, translator, tmp_path, monkeypatch, stage
+):
     """In the middle of it: what it writes is there already."""
     (tmp_path / "1").mkdir()
 
@@ -412,8 +399,6 @@ def test_ctrl_c_in_any_stage_leaves_no_version(translator, tmp_path, monkeypatch
     owner = saved_model
     if stage == "tf.saved_model.save":
         owner = tf.saved_model
-    else:
-        monkeypatch.setattr(saved_model, "verify", lambda *_: None)
     name = stage.rpartition(".")[2]
     monkeypatch.setattr(owner, name, partial(interrupted, genuine=getattr(owner, name)))
     with pytest.raises(KeyboardInterrupt):
@@ -423,7 +408,7 @@ def test_ctrl_c_in_any_stage_leaves_no_version(translator, tmp_path, monkeypatch
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_fresh_process(served, monkeypatch):
+def test_ctrl_c_ends_the_fresh_process(exported, monkeypatch):
     processes = []
 
     class Popen(subprocess.Popen):
@@ -438,12 +423,12 @@ def test_ctrl_c_ends_the_fresh_process(served, monkeypatch):
     monkeypatch.setattr(pickle, "load", interrupt)
     requests = {"serving_default": [{"text": np.array([b"ten horses"], object)}]}
     with pytest.raises(KeyboardInterrupt):
-        run_in_fresh_process(served / "1", requests)
+        run_in_fresh_process(exported / "1", requests)
     assert [process.wait(60) for process in processes] == [-signal.SIGKILL]
 
 
 @pytest.mark.slow
-def test_a_fresh_process_that_is_killed_is_an_error(served, monkeypatch):
+def test_a_fresh_process_that_is_killed_is_an_error(exported, monkeypatch):
     """As Linux does when memory runs out: nothing is printed."""
     script = pathlib.Path(verification.__file__).with_name("probe.py")
     genuine = subprocess.Popen
@@ -455,4 +440,4 @@ def test_a_fresh_process_that_is_killed_is_an_error(served, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", killed)
     requests = {"serving_default": [{"text": np.array([b"ten horses"], object)}]}
     with pytest.raises(ValueError, match=r"was killed by signal 9, perhaps because memory ran out"):
-        run_in_fresh_process(served / "1", requests)
+        run_in_fresh_process(exported / "1", requests)

@@ -100,30 +100,23 @@ class Served:
     scope="module",
     params=["ordinary", pytest.param("compiled", marks=[pytest.mark.slow, pytest.mark.exhaustive])],
 )
-def served(request, talkative, tmp_path_factory):
+def served(request, talkative, exported, loaded, tmp_path_factory):
+    if request.param == "ordinary":
+        return Served(exported / "1", loaded, CALM, HOSTILE)
     path = tmp_path_factory.mktemp("hostile") / "1"
-    shapes, calm, hostile = [], CALM, HOSTILE
-    if request.param == "compiled":
-        shapes = [SHAPE]
-        calm = CALM | {name: (value, value) for name, value in NEVER_COMPILED.items()}
-        hostile = HOSTILE | {name: st.just(value) for name, value in NEVER_COMPILED.items()}
-        hostile["max_length"] = st.integers(-(2**31), 50)
-    translator = Translator(*load_model(talkative), compiled_shapes=shapes)
+    calm = CALM | {name: (value, value) for name, value in NEVER_COMPILED.items()}
+    hostile = HOSTILE | {name: st.just(value) for name, value in NEVER_COMPILED.items()}
+    hostile["max_length"] = st.integers(-(2**31), 50)
+    translator = Translator(*load_model(talkative), compiled_shapes=[SHAPE])
     translator = ServedTranslator(translator, NAMES)
     tf.saved_model.save(translator, str(path), signatures=translator.functions)
     return Served(path, tf.saved_model.load(str(path)).signatures, calm, hostile)
 
 
 @pytest.fixture(scope="module")
-def functions(talkative):
-    """The signatures before they are saved, without XLA."""
-    return ServedTranslator(Translator(*load_model(talkative)), NAMES).functions
-
-
-@pytest.fixture(scope="module")
-def alone(served, functions):
+def alone(served, loaded):
     """What each of the calm rows gets alone, without XLA, by signature."""
-    return {name: [ask(functions[name], [row]) for row in served.calm_rows(name)] for name in NAMES}
+    return {name: [ask(loaded[name], [row]) for row in served.calm_rows(name)] for name in NAMES}
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import tensorflow as tf
 from export.saved_model.signature_names import SIGNATURES
 from export.saved_model.signatures import ServedTranslator
 from tests.export.saved_model.guide_request import answer_to_the_guide
+from tests.served_functions import load_signatures
 from tests.tf_transformer.language_id.reference import ODD, random_classifier
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
@@ -47,28 +48,23 @@ def test_the_other_signatures_stay_as_they_are(translator):
 
 
 @pytest.mark.slow
-def test_export_command(talkative, tmp_path, capsys):
-    """`export` verifies the signature with odd texts, and writes a warm-up request for it."""
-    write_classifier(tmp_path / "classifier", CLASSIFIER)
-    command = ["export", "--model-dir", str(talkative), "--output", str(tmp_path / "served")]
-    command += ["--language-id", str(tmp_path / "classifier")]
-    assert main([*command, "--signatures", "serving_default", "language"]) == 0
-    version = tmp_path / "served" / "1"
+def test_an_export(with_files):
+    """Verified with odd texts; the server is warmed up with it."""
+    version, classifier = with_files.folder / "1", with_files.classifier
     card = json.loads((version / "model.json").read_text())
-    assert card["signatures"] == ["serving_default", "language"]
-    assert card["language_id"]["digest_blake2b"] == CLASSIFIER.digest
+    assert card["signatures"] == list(with_files.signatures)
+    assert card["language_id"]["digest_blake2b"] == classifier.digest
     assert card["language_id"]["languages"] == ["l0", "l1", "l2"]
     warm_up = tf.data.TFRecordDataset(str(version / "assets.extra/tf_serving_warmup_requests"))
     logs = [PredictionLog.FromString(record.numpy()) for record in warm_up]
     names = [log.predict_log.request.model_spec.signature_name for log in logs]
-    assert names == ["serving_default", "language"]
-    loaded = tf.saved_model.load(str(version))
+    assert names == card["signatures"]
     texts = [*ODD, "Größe ".encode() * 1_500_000]
-    found = loaded.signatures["language"](text=tf.constant(texts))
-    expected = CLASSIFIER.identify(texts)
+    found = load_signatures(version)["language"](text=tf.constant(texts))
+    expected = classifier.identify(texts)
     assert [name.decode() for name in found["language"].numpy()] == expected.languages
     np.testing.assert_allclose(found["probability"], expected.probabilities, rtol=1e-5)
-    assert answer_to_the_guide(tmp_path / "served", "language")
+    assert answer_to_the_guide(with_files.folder, "language")
 
 
 def test_options_that_are_refused(talkative, tmp_path, capsys):

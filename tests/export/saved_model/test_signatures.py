@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.saved_model.signature_names import SIGNATURES
+from export.saved_model.signature_names import OPTIONAL, SIGNATURES
 from export.saved_model.signatures import ServedTranslator
 from tests.tf_transformer.inference.test_translator import ODD
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
@@ -26,21 +26,16 @@ def translator(talkative):
     return Translator(*load_model(talkative))
 
 
-@pytest.fixture(scope="module")
-def served(translator):
-    return ServedTranslator(translator)
-
-
 @pytest.fixture(
     scope="module",
     params=["ordinary", pytest.param("compiled", marks=[pytest.mark.slow, pytest.mark.exhaustive])],
 )
-def searched(request, served, talkative):
+def searched(request, loaded, talkative):
     """The signatures, also with a search that XLA compiles for all batches of the tests."""
     if request.param == "ordinary":
-        return served
+        return loaded
     translator = Translator(*load_model(talkative), compiled_shapes=[(32, 40)])
-    return ServedTranslator(translator, [*NAMES, "tokens_options", "score"])
+    return ServedTranslator(translator, [*NAMES, "tokens_options", "score"]).functions
 
 
 @pytest.fixture(scope="module")
@@ -48,39 +43,45 @@ def sentences(corpus):
     return (corpus.directory / "test.en").read_bytes().splitlines()[:24]
 
 
-def ask(served, name, **inputs):
+def inputs_of(function):
+    positional, keywords = function.structured_input_signature
+    return {spec.name: spec for spec in positional} | keywords
+
+
+def ask(signatures, name, **inputs):
     """The answer of a signature; options are scalars or lists."""
-    function = served.functions[name]
+    function = signatures[name]
     rows = len(inputs.get("text", inputs.get("source", inputs.get("ids"))))
     if name.endswith("_options"):
         inputs = DEFAULTS | inputs
-    values = [
-        tf.constant(np.broadcast_to(inputs[spec.name], (rows,)), spec.dtype)
-        if spec.shape.rank == 1
-        else tf.constant(inputs[spec.name], spec.dtype)
-        for spec in function.structured_input_signature[0]
-    ]
-    return {key: value.numpy() for key, value in function(*values).items()}
+    values = {
+        key: tf.constant(np.broadcast_to(inputs[key], (rows, *spec.shape[1:])), spec.dtype)
+        for key, spec in inputs_of(function).items()
+    }
+    return {key: value.numpy() for key, value in function(**values).items()}
 
 
 def tokens(translator, texts):
     return translator.target_tokenizer.tokenize(tf.constant(texts)).to_list()
 
 
-@pytest.mark.slow
-def test_names(served):
-    assert tuple(served.functions) == SIGNATURES
-    assert sorted(served.functions) == sorted(
+def test_names():
+    assert sorted(SIGNATURES) == sorted(
         [
             *("serving_default", "translate_options", "nbest", "nbest_options", "align"),
             *("align_options", "complete", "complete_options", "tokens", "tokens_options"),
             *("score", "sample"),
         ]
     )
+
+
+@pytest.mark.slow
+def test_what_is_exported(loaded):
+    assert {*loaded} == {*SIGNATURES, *OPTIONAL}
+    options = {option.name for option in SEARCH_OPTIONS}
     assert all(
-        {spec.name for spec in function.structured_input_signature[0]}
-        >= {option.name for option in SEARCH_OPTIONS}
-        for name, function in served.functions.items()
+        inputs_of(function).keys() >= options
+        for name, function in loaded.items()
         if name.endswith("_options")
     )
 
@@ -93,10 +94,10 @@ def test_unknown_names_are_refused(translator):
 
 
 @pytest.mark.slow
-def test_no_options_are_the_exported_ones(served, sentences):
-    plain = ask(served, "serving_default", text=sentences)
+def test_no_options_are_the_exported_ones(loaded, sentences):
+    plain = ask(loaded, "serving_default", text=sentences)
     for options in ({}, dict(beam_size=99)):
-        same = ask(served, "translate_options", text=sentences, **options)
+        same = ask(loaded, "translate_options", text=sentences, **options)
         assert same["translation"].tolist() == plain["translation"].tolist()
         np.testing.assert_allclose(same["score"], plain["score"], rtol=1e-4)
 
@@ -136,9 +137,9 @@ def source_ids(translator, sentences):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_no_ngram_twice(served, translator, sentences, size):
+def test_no_ngram_twice(loaded, translator, sentences, size):
     ids = source_ids(translator, sentences)
-    found = ask(served, "tokens_options", ids=ids, no_repeat_ngram=[size, 0] * 12, min_length=14)
+    found = ask(loaded, "tokens_options", ids=ids, no_repeat_ngram=[size, 0] * 12, min_length=14)
     repeats = []
     for row, length in zip(found["ids"], found["num_tokens"], strict=True):
         grams = [tuple(row[i : i + size]) for i in range(length - size + 1)]
@@ -147,9 +148,9 @@ def test_no_ngram_twice(served, translator, sentences, size):
     assert any(repeats[1::2])  # else the test shows nothing
 
 
-def test_coverage_penalty_counts_what_was_not_looked_at(served, sentences):
-    plain = ask(served, "nbest_options", text=sentences, length_penalty=0.0)
-    covered = ask(served, "nbest_options", text=sentences, length_penalty=0.0, coverage_penalty=0.5)
+def test_coverage_penalty_counts_what_was_not_looked_at(loaded, sentences):
+    plain = ask(loaded, "nbest_options", text=sentences, length_penalty=0.0)
+    covered = ask(loaded, "nbest_options", text=sentences, length_penalty=0.0, coverage_penalty=0.5)
     scores = [
         dict(zip(answer["translations"][row].tolist(), answer["scores"][row], strict=True))
         for answer in (plain, covered)
@@ -168,21 +169,21 @@ def test_coverage_penalty_counts_what_was_not_looked_at(served, sentences):
 
 
 @pytest.mark.slow
-def test_nbest(served, talkative, sentences):
-    answer = ask(served, "nbest", text=sentences)
+def test_nbest(loaded, talkative, sentences):
+    answer = ask(loaded, "nbest", text=sentences)
     expected = Translator(*load_model(talkative), num_best=4).translate(tf.constant(sentences))
     assert answer["translations"].tolist() == expected.text.numpy().tolist()
     np.testing.assert_allclose(answer["scores"], expected.scores, rtol=1e-4)
     assert (np.diff(answer["scores"], axis=1) <= 0).all()
-    narrow = ask(served, "nbest_options", text=sentences, beam_size=2)
+    narrow = ask(loaded, "nbest_options", text=sentences, beam_size=2)
     assert np.isfinite(narrow["scores"][:, :2]).all()
     assert (narrow["scores"][:, 2:] == -1e9).all()
     assert (narrow["translations"][:, 2:] == b"").all()
 
 
-def test_alignment(served, translator, sentences):
-    answer = ask(served, "align", text=[*sentences, b""])
-    plain = ask(served, "serving_default", text=[*sentences, b""])
+def test_alignment(loaded, translator, sentences):
+    answer = ask(loaded, "align", text=[*sentences, b""])
+    plain = ask(loaded, "serving_default", text=[*sentences, b""])
     assert answer["translation"].tolist() == plain["translation"].tolist()
     for row, text in enumerate(sentences):
         source = answer["source_pieces"][row].decode().split(" ")
@@ -205,9 +206,9 @@ def test_alignment(served, translator, sentences):
         assert answer[name][-1] == b""
 
 
-def test_scores_are_those_of_the_search(served, sentences):
-    found = ask(served, "nbest_options", text=sentences, length_penalty=0.0)
-    scored = ask(served, "score", source=sentences, target=found["translations"][:, 0].tolist())
+def test_scores_are_those_of_the_search(loaded, sentences):
+    found = ask(loaded, "nbest_options", text=sentences, length_penalty=0.0)
+    scored = ask(loaded, "score", source=sentences, target=found["translations"][:, 0].tolist())
     np.testing.assert_allclose(scored["log_prob"], scored["token_log_probs"].sum(axis=1), rtol=1e-5)
     # Where tokenizing the translation gives the tokens that were searched, which is nearly always.
     same = scored["num_tokens"] == found["num_tokens"][:, 0] + 1
@@ -218,13 +219,13 @@ def test_scores_are_those_of_the_search(served, sentences):
         assert not row[count:].any()
 
 
-def test_completions_begin_with_their_prefix(served, sentences):
-    plain = ask(served, "serving_default", text=sentences)["translation"]
+def test_completions_begin_with_their_prefix(loaded, sentences):
+    plain = ask(loaded, "serving_default", text=sentences)["translation"]
     prefixes = [
         [b"", b"Am Montag", plain[row].rpartition(b" ")[0]][row % 3]
         for row in range(len(sentences))
     ]
-    answer = ask(served, "complete", text=sentences, prefix=prefixes)
+    answer = ask(loaded, "complete", text=sentences, prefix=prefixes)
     for text, prefix in zip(answer["translation"], prefixes, strict=True):
         assert text.startswith(prefix)
     assert answer["translation"][::3].tolist() == plain[::3].tolist()
@@ -232,40 +233,40 @@ def test_completions_begin_with_their_prefix(served, sentences):
     assert (answer["translation"][2::3] == plain[2::3]).mean() > 0.6
 
 
-def test_samples(served, sentences):
+def test_samples(loaded, sentences):
     draw = dict(text=sentences, temperature=1.0, top_k=0, top_p=0.0, seed=np.arange(24))
-    first, again = ask(served, "sample", **draw), ask(served, "sample", **draw)
+    first, again = ask(loaded, "sample", **draw), ask(loaded, "sample", **draw)
     assert first["translation"].tolist() == again["translation"].tolist()
-    other = ask(served, "sample", **draw | dict(seed=np.arange(24) + 1000))
+    other = ask(loaded, "sample", **draw | dict(seed=np.arange(24) + 1000))
     assert (first["translation"] != other["translation"]).mean() > 0.8
-    greedy = ask(served, "translate_options", text=sentences, beam_size=1, length_penalty=0.0)
+    greedy = ask(loaded, "translate_options", text=sentences, beam_size=1, length_penalty=0.0)
     for options in (dict(temperature=0.0), dict(top_k=1), dict(top_p=1e-6)):
-        sampled = ask(served, "sample", **draw | options)
+        sampled = ask(loaded, "sample", **draw | options)
         assert sampled["translation"].tolist() == greedy["translation"].tolist()
         np.testing.assert_allclose(sampled["log_prob"], greedy["score"], rtol=1e-3, atol=1e-3)
 
 
-def test_tokens(served, translator, sentences):
-    answer = ask(served, "tokens", ids=source_ids(translator, sentences))
+def test_tokens(loaded, translator, sentences):
+    answer = ask(loaded, "tokens", ids=source_ids(translator, sentences))
     texts = translator.target_tokenizer.detokenize(tf.constant(answer["ids"])).numpy()
-    plain = ask(served, "serving_default", text=sentences)
+    plain = ask(loaded, "serving_default", text=sentences)
     assert texts.tolist() == plain["translation"].tolist()
     np.testing.assert_allclose(answer["score"], plain["score"], rtol=1e-4)
     assert answer["ids"].shape == (24, translator.source_limit)
 
 
 @pytest.mark.parametrize("ids", [[-5, 10**9, 7], [0, 5, 6], [], [9] * 1000])
-def test_any_ids_are_answered(served, translator, ids):
+def test_any_ids_are_answered(loaded, translator, ids):
     row = (ids + [0] * 1000)[: translator.source_limit]
-    answer = ask(served, "tokens", ids=[row, row])
+    answer = ask(loaded, "tokens", ids=[row, row])
     assert len(answer["ids"]) == 2
     assert np.isfinite(answer["score"]).all()
 
 
-def test_only_the_batch_differs_between_requests(served):
+def test_only_the_batch_differs_between_requests(loaded):
     """A server merges requests along their first axis alone: all others must be of one size."""
-    for function in served.functions.values():
-        for spec in function.structured_input_signature[0]:
+    for function in loaded.values():
+        for spec in inputs_of(function).values():
             assert spec.shape[:1].as_list() == [None]
             assert spec.shape[1:].is_fully_defined()
 
@@ -300,7 +301,7 @@ def test_rows_do_not_depend_on_the_batch(searched, translator, sentences, reques
     if request.node.callspec.params["searched"] == "compiled":  # with these options, no batch is
         for option in ("no_repeat_ngram", "coverage_penalty"):
             inputs[option] = np.zeros(count)
-    wanted = [spec.name for spec in searched.functions[name].structured_input_signature[0]]
+    wanted = inputs_of(searched[name])
     inputs = {key: value for key, value in inputs.items() if key in wanted}
     together = ask(searched, name, **inputs)
     order = rng.permutation(count)
@@ -313,7 +314,7 @@ def test_rows_do_not_depend_on_the_batch(searched, translator, sentences, reques
                 np.testing.assert_allclose(values, together[key][part], rtol=1e-3, atol=1e-3)
 
 
-def test_hostile_options_are_answered(served, sentences):
+def test_hostile_options_are_answered(loaded, sentences):
     """Whatever a client sends as a number: its row gets an answer, the others get theirs."""
     texts = sentences[:6]
     hostile = dict(
@@ -324,9 +325,9 @@ def test_hostile_options_are_answered(served, sentences):
         no_repeat_ngram=[-1, 2**31 - 1, -(2**31), 1, 0, 0],
         coverage_penalty=[np.nan, np.inf, -np.inf, 1e30, 0.0, 0.0],
     )
-    answer = ask(served, "translate_options", text=texts, **hostile)
+    answer = ask(loaded, "translate_options", text=texts, **hostile)
     calm = ask(
-        served,
+        loaded,
         "translate_options",
         text=texts[4:],
         **{name: values[4:] for name, values in hostile.items()},
@@ -335,7 +336,7 @@ def test_hostile_options_are_answered(served, sentences):
     for text in answer["translation"]:
         text.decode()
     sampled = ask(
-        served,
+        loaded,
         "sample",
         text=texts,
         temperature=[np.nan, np.inf, -1.0, 1e-30, 1e30, 1.0],
@@ -348,18 +349,18 @@ def test_hostile_options_are_answered(served, sentences):
     assert np.isfinite(sampled["log_prob"]).all()
 
 
-def test_what_is_no_number_is_as_good_as_absent(served, sentences):
+def test_what_is_no_number_is_as_good_as_absent(loaded, sentences):
     """An infinite temperature still draws from the best `top_k`, a large penalty still ranks."""
-    best = ask(served, "sample", text=sentences[:3], temperature=0.0, top_k=0, top_p=0.0, seed=1)
-    hot = ask(served, "sample", text=sentences[:3], temperature=np.inf, top_k=1, top_p=0.0, seed=1)
+    best = ask(loaded, "sample", text=sentences[:3], temperature=0.0, top_k=0, top_p=0.0, seed=1)
+    hot = ask(loaded, "sample", text=sentences[:3], temperature=np.inf, top_k=1, top_p=0.0, seed=1)
     assert hot["translation"].tolist() == best["translation"].tolist()
     one, nan = (
-        ask(served, "sample", text=sentences[:3], temperature=t, top_k=0, top_p=0.0, seed=1)
+        ask(loaded, "sample", text=sentences[:3], temperature=t, top_k=0, top_p=0.0, seed=1)
         for t in (1.0, np.nan)
     )
     assert nan["translation"].tolist() == one["translation"].tolist()
     large, largest = (
-        ask(served, "nbest_options", text=sentences[:3], length_penalty=alpha)
+        ask(loaded, "nbest_options", text=sentences[:3], length_penalty=alpha)
         for alpha in (10.0, 1e30)
     )
     np.testing.assert_array_equal(large["scores"], largest["scores"])

@@ -37,42 +37,25 @@ def translator(talkative):
     return Translator(*load_model(talkative))
 
 
-SERVED = ["translate_options", "terms", "document_terms"]
-
-
-@pytest.fixture(scope="module")
-def served(talkative, tmp_path_factory):
-    """An exported and verified model."""
-    folder = tmp_path_factory.mktemp("terms") / "served"
-    command = ["export", "--model-dir", str(talkative), "--output", str(folder)]
-    assert main([*command, "--signatures", *SERVED]) == 0
-    return folder
-
-
-@pytest.fixture(scope="module")
-def signatures(served):
-    return tf.saved_model.load(str(served / "1")).signatures
-
-
 @pytest.fixture(scope="module")
 def sentences(corpus):
     return (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:24]
 
 
-def test_the_request_of_the_guide(signatures):
+def test_the_request_of_the_guide(loaded):
     (body,) = re.findall("curl -d '(.*)'", signature_examples(["terms"], "model"))
     inputs = json.loads(body)["inputs"]
-    assert inputs.keys() == signatures["terms"].structured_input_signature[1].keys()
-    (met,) = ask(signatures, **inputs)["terms_met"]
+    assert inputs.keys() == loaded["terms"].structured_input_signature[1].keys()
+    (met,) = ask(loaded, **inputs)["terms_met"]
     assert met == "Satz"
 
 
-def ask(signatures, text, terms=None, protect=0, name="terms", **options):
+def ask(loaded, text, terms=None, protect=0, name="terms", **options):
     """The answer of a signature; inputs are lists, or one value for all rows."""
     inputs = DEFAULTS | options | {"text": text}
     if name == "terms":
         inputs |= {"terms": terms or [""] * len(text), "protect": protect}
-    function = signatures[name]
+    function = loaded[name]
     tensors = {
         key: tf.constant(np.broadcast_to(inputs[key], (len(text),)), spec.dtype)
         for key, spec in function.structured_input_signature[1].items()
@@ -91,7 +74,7 @@ def test_it_is_only_exported_on_request(translator):
 
 
 @pytest.mark.slow
-def test_rows_without_terms_get_the_plain_translation(signatures, sentences):
+def test_rows_without_terms_get_the_plain_translation(loaded, sentences):
     """Also beside rows with terms, and with options of their own."""
     options = {
         "beam_size": np.arange(24) % 5,
@@ -99,9 +82,9 @@ def test_rows_without_terms_get_the_plain_translation(signatures, sentences):
         "no_repeat_ngram": np.arange(24) % 3,
         "coverage_penalty": np.where(np.arange(24) % 4 == 0, 0.2, 0),
     }
-    plain = ask(signatures, sentences, name="translate_options", **options)
+    plain = ask(loaded, sentences, name="translate_options", **options)
     for terms in ([""] * 24, ["", "\tLampe", "not there\tLampe"] * 8):
-        found = ask(signatures, sentences, terms, **options)
+        found = ask(loaded, sentences, terms, **options)
         assert found.keys() == OUTPUTS
         rows = [row for row in range(24) if not terms[row].startswith("\t")]
         for row in rows:
@@ -111,7 +94,7 @@ def test_rows_without_terms_get_the_plain_translation(signatures, sentences):
 
 
 @pytest.mark.slow
-def test_terms_are_in_the_translations(signatures, sentences, corpus):
+def test_terms_are_in_the_translations(loaded, sentences, corpus):
     """Words of other sentences, which the model would not write of itself."""
     lines = (corpus.directory / "test.de").read_text(encoding="utf-8").splitlines()
     draw = np.random.default_rng(0)
@@ -121,14 +104,14 @@ def test_terms_are_in_the_translations(signatures, sentences, corpus):
             for row in range(len(sentences))
         ]
         terms = ["\n".join(f"\t{phrase}" for phrase in row) for row in phrases]
-        found = ask(signatures, sentences, terms, beam_size=beam_size)
+        found = ask(loaded, sentences, terms, beam_size=beam_size)
         for row, text in enumerate(found["translation"]):
             assert all(phrase in text for phrase in phrases[row]), (phrases[row], text)
             assert set(found["terms_met"][row].split("\n")) == set(phrases[row])
             assert found["terms_unmet"][row] == ""
         assert not found["terms_ignored"].any()
         alone = [
-            ask(signatures, [sentences[row]], [terms[row]], beam_size=beam_size)
+            ask(loaded, [sentences[row]], [terms[row]], beam_size=beam_size)
             for row in range(0, 24, 5)
         ]
         for row, answer in zip(range(0, 24, 5), alone, strict=True):
@@ -136,38 +119,38 @@ def test_terms_are_in_the_translations(signatures, sentences, corpus):
             np.testing.assert_allclose(answer["score"], found["score"][row], rtol=1e-4)
 
 
-def test_terms_repeat_ngrams_where_nothing_else_may(signatures, sentences, corpus):
+def test_terms_repeat_ngrams_where_nothing_else_may(loaded, sentences, corpus):
     """Terms that repeat a word in rows of every beam size; with n = 3, too often in any case."""
     lines = (corpus.directory / "test.de").read_text(encoding="utf-8").splitlines()
     words = [line.split()[0] for line in lines if len(line.split()[0]) <= 6]
     sizes = 1 + np.arange(24) % 3
     phrases = [" ".join([words[row]] * (size + 1)) for row, size in enumerate(sizes)]
     options = {"no_repeat_ngram": sizes, "beam_size": np.arange(24) // 3 % 5}
-    found = ask(signatures, sentences, [f"\t{phrase}" for phrase in phrases], **options)
+    found = ask(loaded, sentences, [f"\t{phrase}" for phrase in phrases], **options)
     assert found["terms_met"] == phrases and set(found["terms_unmet"]) == {""}
     assert all(x in text for x, text in zip(phrases, found["translation"], strict=True))
 
 
-def test_protected_spans_are_copied(signatures):
+def test_protected_spans_are_copied(loaded):
     text = ["Paul owes {name} 12,345 dollars, see www.a.de", "3 eggs", "{} and {}"]
-    found = ask(signatures, text, protect=[1 + 4 + 8, 8, 4])
+    found = ask(loaded, text, protect=[1 + 4 + 8, 8, 4])
     assert "{name}" in found["translation"][0] or "{name}" in found["terms_unmet"][0]
     assert found["terms_met"][1] == "3" and "3" in found["translation"][1]
     for row, spans in enumerate((["{name}", "12,345", "www.a.de"], ["3"], ["{}"])):
         listed = found["terms_met"][row].split("\n") + found["terms_unmet"][row].split("\n")
         assert set(listed) - {""} == set(spans)
-    plain = ask(signatures, text)
+    plain = ask(loaded, text)
     assert plain["terms_met"] == plain["terms_unmet"] == [""] * 3
 
 
-def test_spans_are_no_parts_of_longer_ones(signatures):
+def test_spans_are_no_parts_of_longer_ones(loaded):
     rows = {
         "5 of 5.5 and 5:30": (8, ["5", "5.5", "5:30"]),
         "Two lamps at 10:30 and 10 and 10.": (8, ["10:30", "10", "10"]),
         "Paul pays 3 or 3.5 dollars": (8, ["3", "3.5"]),
         "see www.a.de and www.a.de/b": (1, ["www.a.de", "www.a.de/b"]),
     }
-    found = ask(signatures, list(rows), protect=[protect for protect, _ in rows.values()])
+    found = ask(loaded, list(rows), protect=[protect for protect, _ in rows.values()])
     for translation, unmet, (_, spans) in zip(
         found["translation"], found["terms_unmet"], rows.values(), strict=True
     ):
@@ -198,22 +181,22 @@ def test_without_bytes_unknown_pieces_are_reported():
     assert begins == ["\u2581", "t"]
 
 
-def test_source_phrases(signatures):
+def test_source_phrases(loaded):
     text = ["The lamp costs 3 euros.", "The lamps cost 3 euros.", "", "lamp"]
-    found = ask(signatures, text, ["lamp\tStuhl"] * 4)
+    found = ask(loaded, text, ["lamp\tStuhl"] * 4)
     assert found["terms_met"] == ["Stuhl", "", "", "Stuhl"]
-    found = ask(signatures, text[2:3], ["\tStuhl"])
+    found = ask(loaded, text[2:3], ["\tStuhl"])
     assert found["translation"] == [""] and found["terms_unmet"] == ["Stuhl"]
     assert found["score"].tolist() == [0]
 
 
-def test_terms_that_exceed_the_limit_are_reported(signatures, translator):
+def test_terms_that_exceed_the_limit_are_reported(loaded, translator):
     """As many as fit; the requested length grows by what terms need, but not beyond the model's."""
     phrase = "Heute ist Montag"
-    found = ask(signatures, ["3 eggs"], [f"\t{phrase}"], max_length=1)
+    found = ask(loaded, ["3 eggs"], [f"\t{phrase}"], max_length=1)
     assert phrase in found["translation"][0]
     words = [f"Haus {letter}" for letter in "abcdefghijklmnopqrst"]
-    found = ask(signatures, ["3 eggs"], ["\n".join(f"\t{word}" for word in words)])
+    found = ask(loaded, ["3 eggs"], ["\n".join(f"\t{word}" for word in words)])
     (text,) = found["translation"]
     met, unmet = (found[name][0].split("\n") for name in ("terms_met", "terms_unmet"))
     assert sorted([*met, *unmet]) == words[:MAX_PHRASES]
@@ -222,10 +205,10 @@ def test_terms_that_exceed_the_limit_are_reported(signatures, translator):
     assert len(translator.target_tokenizer.encode([text])[0]) <= translator.source_limit
 
 
-def test_what_the_vocabulary_cannot_write_is_reported(signatures):
+def test_what_the_vocabulary_cannot_write_is_reported(loaded):
     """The vocabulary has bytes, but its normalization changes some characters."""
     phrases = ["中文", "\u202eabc", "a\u200bb", "ﬁ", "e\u0301", "\ufffd"]
-    found = ask(signatures, ["3 eggs"] * 6, [f"\tHaus\n\t{phrase}" for phrase in phrases])
+    found = ask(loaded, ["3 eggs"] * 6, [f"\tHaus\n\t{phrase}" for phrase in phrases])
     assert [x != "" for x in found["terms_unmet"]] == [False, False, True, True, True, True]
     for row, phrase in enumerate(phrases):
         met = ["Haus"] if found["terms_unmet"][row] == phrase else ["Haus", phrase]
@@ -246,9 +229,9 @@ TERMS = st.lists(
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(SOURCE, TERMS, st.integers(-(2**31), 2**31 - 1)), min_size=1, max_size=6))
-def test_reports_are_true_of_any_text(signatures, rows):
+def test_reports_are_true_of_any_text(loaded, rows):
     text, terms, protect = map(list, zip(*rows, strict=True))
-    found = ask(signatures, text, terms, protect)
+    found = ask(loaded, text, terms, protect)
     assert np.isfinite(found["score"]).all() and (found["terms_ignored"] >= 0).all()
     for row, translation in enumerate(found["translation"]):
         for phrase in found["terms_met"][row].split("\n"):
@@ -302,12 +285,12 @@ HOSTILE = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])
-def test_hostile_terms_through_the_client(signatures, protocol):
+def test_hostile_terms_through_the_client(loaded, protocol):
     text, terms = map(list, zip(*HOSTILE, strict=True))
     rows = {"text": text, "terms": terms, "protect": [15] * len(text)}
     rows |= {name: [value] * len(text) for name, value in DEFAULTS.items()}
     with (
-        serve(protocol, behaviour_of(signatures, ("terms", "document_terms"))) as address,
+        serve(protocol, behaviour_of(loaded, ("terms", "document_terms"))) as address,
         Client(address, protocol=protocol) as client,
     ):
         found = client.predict(rows, "terms")
@@ -320,41 +303,26 @@ def test_hostile_terms_through_the_client(signatures, protocol):
 
 
 @pytest.mark.slow
-def test_commands(talkative, served, signatures, tmp_path, capsys):
-    """The same lines by the model directory and by a server."""
-    record = json.loads((served / "1" / "model.json").read_text())
-    assert record["signatures"] == SERVED
-    warm_up = served / "1" / "assets.extra" / "tf_serving_warmup_requests"
+def test_commands(talkative, exported, loaded, tmp_path, capsys):
+    """By the model directory; by a server with other capitals."""
+    warm_up = exported / "1" / "assets.extra" / "tf_serving_warmup_requests"
     assert b"protect" in warm_up.read_bytes()
-    (tmp_path / "in").write_text("The lamp costs 3 euros.\n\n{name} is 5\n")
+    (tmp_path / "in").write_text("The lamp costs 3. TWO LAMPS. THE LAMP. {name} is 5.\n\nOne.\n")
     (tmp_path / "terms").write_text("lamp\tStuhl\nis\ta\u200bb\n")
     options = ["--input", str(tmp_path / "in"), "--terms", str(tmp_path / "terms")]
-    options += ["--protect", "placeholders", "numbers", "--output"]
+    options += ["--protect", "placeholders", "numbers", "--split-sentences", "--output"]
     capsys.readouterr()
     assert main(["translate", "--model-dir", str(talkative), *options, str(tmp_path / "a")]) == 0
     note = "tf-transformer: translations that lack terms or protected spans: 1\n"
     assert capsys.readouterr().err == note
-    with serve("rest", behaviour_of(signatures, ("terms", "document_terms"))) as address:
-        assert main(["translate", "--server", address, *options, str(tmp_path / "b")]) == 0
-        assert capsys.readouterr().err == note
-    lines = (tmp_path / "a").read_text().split("\n")
-    assert "Stuhl" in lines[0] and "3" in lines[0] and "5" in lines[2]
-    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text()
-    (tmp_path / "in").write_text("The lamp costs 3. TWO LAMPS. THE LAMP. {name} is 5.\n\nOne.\n")
-    options = ["--split-sentences", *options]
-    assert main(["translate", "--model-dir", str(talkative), *options, str(tmp_path / "c")]) == 0
-    assert capsys.readouterr().err == note
-    text = (tmp_path / "c").read_text()
+    text = (tmp_path / "a").read_text()
     assert all(phrase in text for phrase in ("Stuhl", "3", "STUHL", "{name}", "5"))
     assert text.split("\n")[1] == ""
-    with serve("rest", behaviour_of(signatures, ("terms", "document_terms"))) as address:
-        assert main(["translate", "--server", address, *options, str(tmp_path / "d")]) == 0
-        assert capsys.readouterr().err == note
-        assert (tmp_path / "d").read_text() == text
+    with serve("rest", behaviour_of(loaded, ("terms", "document_terms"))) as address:
         options = ["--keep-capitals", *options]
-        assert main(["translate", "--server", address, *options, str(tmp_path / "e")]) == 0
-    assert "STUHL" not in (tmp_path / "e").read_text()
-    found = answer_to_the_guide(served, "document_terms")
+        assert main(["translate", "--server", address, *options, str(tmp_path / "b")]) == 0
+    assert "Stuhl" in (tmp_path / "b").read_text() and "STUHL" not in (tmp_path / "b").read_text()
+    found = answer_to_the_guide(exported, "document_terms")
     assert found["translation"].numpy()[0].count(b"Satz") == 1
     assert found["terms_unmet"].numpy() == [b""] and found["terms_ignored"].numpy() == [0]
 

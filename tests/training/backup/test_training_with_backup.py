@@ -35,8 +35,10 @@ def assert_same_model(model_dir, other):
     assert weights[0] == weights[1]
 
 
+@pytest.mark.representatives("1")
 @pytest.mark.slow
-def test_a_lost_machine_changes_nothing(corpus, tmp_path, monkeypatch, url, caplog):
+@pytest.mark.parametrize("losses", [1, 2])
+def test_a_lost_machine_changes_nothing(corpus, tmp_path, monkeypatch, url, caplog, losses):
     """Each process has a new, empty folder, and is lost between two checkpoints."""
 
     def go_on(name, backup=url):
@@ -46,7 +48,7 @@ def test_a_lost_machine_changes_nothing(corpus, tmp_path, monkeypatch, url, capl
     caplog.set_level(logging.INFO, "training")
     go_on("whole", backup=None)
     save = SaveCheckpoints._save
-    for number in range(2):
+    for number in range(losses):
 
         def save_or_be_lost(callback, number=number):
             step = int(callback.model.optimizer.iterations.numpy())
@@ -63,7 +65,7 @@ def test_a_lost_machine_changes_nothing(corpus, tmp_path, monkeypatch, url, capl
     assert go_on("found").step == 15
     assert_same_model(tmp_path / "whole", tmp_path / "found")
     assert [line for line in caplog.messages if line.startswith("Restored")] == [
-        f"Restored step {step} from {url}" for step in (5, 10)
+        f"Restored step {5 * (number + 1)} from {url}" for number in range(losses)
     ]
     # And once more, from the finished run alone.
     assert go_on("again").step == 15

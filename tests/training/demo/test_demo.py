@@ -20,8 +20,10 @@ _write_small = functools.partial(
 
 
 @pytest.mark.slow
-def test_goes_the_whole_way_and_ends_with_translations(tmp_path, monkeypatch, capfd):
+def test_goes_the_whole_way_and_ends_with_translations(unverified, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(demo, "_STEPS", 4)
+    small = ("model.d_model=32", "model.d_ff=32", "model.max_length=30")
+    monkeypatch.setattr(demo, "_SETTINGS", (*demo._SETTINGS, *small))
     monkeypatch.setattr(demo, "_NUM_AVERAGED", 1)
     monkeypatch.setattr(demo, "write_demonstration", _write_small)
     demo.run_demo(tmp_path)

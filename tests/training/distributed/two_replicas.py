@@ -225,14 +225,17 @@ def main():
     strategy = make_strategy()
     uneven_first_batch = fit_uneven_first_batch(strategy)
     comparisons, evaluated = compare_all(strategy)
+    kinds = {
+        "micro_batches": lambda: compare_micro_batches(strategy),
+        "r_drop": lambda: compare_micro_batches(strategy, r_drop=5.0),
+        "frozen": lambda: compare_micro_batches(strategy, frozen=["encoder/*", "*embedding*"]),
+        "guided": lambda: compare_guided(strategy),
+    }
     results = {
         "replicas": strategy.num_replicas_in_sync,
         "uneven_first_batch": uneven_first_batch,
         "comparisons": comparisons,
-        "micro_batches": compare_micro_batches(strategy),
-        "r_drop": compare_micro_batches(strategy, r_drop=5.0),
-        "frozen": compare_micro_batches(strategy, frozen=["encoder/*", "*embedding*"]),
-        "guided": compare_guided(strategy),
+        **{kind: kinds[kind]() for kind in sys.argv[1:]},
         "adam": apply_adam(strategy),
         "evaluated": evaluated,
         "dropout": draw_dropout(strategy),

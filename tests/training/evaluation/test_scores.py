@@ -151,7 +151,7 @@ def test_a_comparison_needs_as_many_lines_and_a_source(trained, corpus, capsys):
 
 
 @pytest.mark.slow
-def test_the_model_card_takes_the_stored_scores(judged, tmp_path, capsys):
+def test_the_model_card_takes_the_stored_scores(unverified, judged, tmp_path, capsys):
     model_dir, (score,), _ = judged
     command = ["export", "--model-dir", str(model_dir), "--signatures", "tokens"]
     assert main([*command, "--output", str(tmp_path / "a"), "--beam-size", "2"]) == 0

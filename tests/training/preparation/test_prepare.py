@@ -526,8 +526,10 @@ def test_what_workers_leave_that_end_late_is_removed(tmp_path, monkeypatch):
     assert not list((tmp_path / "out").glob(".writing-*"))
 
 
+@pytest.mark.representatives("4")
 @pytest.mark.slow
-def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
+@pytest.mark.parametrize("attempts", [4, 12])
+def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path, attempts):
     pairs = [*PAIRS, *PAIRS[100:300], ("", "x"), *PAIRS[:50]]
     source, target = write_pairs(tmp_path, pairs)
     pathlib.Path(source + ".zst").write_bytes(zstandard.compress(pathlib.Path(source).read_bytes()))
@@ -541,7 +543,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
     )
     duration = time.monotonic() - begin
     draw, kills = random.Random(1), 0
-    for attempt in range(12):
+    for attempt in range(attempts):
         output = tmp_path / "killed"
         process = subprocess.Popen(
             [*command, "--output", output], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -552,7 +554,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
             process.kill()
             process.communicate()
             kills += 1
-            if attempt == 3:  # what a process that was killed while writing leaves
+            if attempt == 2:  # what a process that was killed while writing leaves
                 (output / WORK_NAME).mkdir(parents=True, exist_ok=True)
                 (output / ".writing-999999999.prepared.json").write_text("{")
                 (output / WORK_NAME / ".writing-999999999.00001.npz").write_text("x")
@@ -562,4 +564,4 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
             shutil.rmtree(output)
     subprocess.run([*command, "--output", output], check=True, stdout=subprocess.DEVNULL)
     assert contents(output) == contents(tmp_path / "whole")
-    assert kills >= 3
+    assert kills >= attempts // 4

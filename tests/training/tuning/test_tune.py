@@ -45,19 +45,35 @@ def rows_of(output, name):
     return json.loads((output / f"{name}.json").read_text())
 
 
+MORE = ["--trials", "2", "--sampler", "random", "--pruner", "none", "--deterministic"]
+
+
 @pytest.mark.slow
 def test_tune(corpus, space, tmp_path, monkeypatch, capsys):
-    """Interrupted in its second training, it resumes there, with the results of a whole one.
+    """The search options are tried with the best model."""
+    pytest.importorskip("optuna")
+    output = tmp_path / "tuned"
+    assert main(options(corpus, space, output, *MORE)) == 0
+    printed = capsys.readouterr().out
+    _check_results(output, printed, tmp_path)
+    capsys.readouterr()
+    # The finished tuning is printed again, without another training.
+    monkeypatch.setattr("training.tuning.training_trials.train_run", None)
+    assert main(options(corpus, space, output, *MORE)) == 0
+    assert capsys.readouterr().out == printed
+    assert main(options(corpus, space, output, *MORE, "--seed", "2")) == 2
+    assert "was begun " in capsys.readouterr().err
 
-    Then the search options are tried with the best model.
-    """
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_interrupted_in_the_second_training(corpus, space, tmp_path, monkeypatch, capsys):
+    """It resumes there, with the results of a whole one."""
     pytest.importorskip("optuna")
     from training.tuning.training_trials import PruneTrial
 
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    more = ["--trials", "2", "--sampler", "random", "--pruner", "none", "--deterministic"]
-    assert main(options(corpus, space, whole, *more)) == 0
-    printed = capsys.readouterr().out
+    assert main(options(corpus, space, whole, *MORE)) == 0
     original = PruneTrial.on_scores
 
     def stop_in_the_second(self, scores):
@@ -67,23 +83,15 @@ def test_tune(corpus, space, tmp_path, monkeypatch, capsys):
 
     with monkeypatch.context() as patch:
         patch.setattr(PruneTrial, "on_scores", stop_in_the_second)
-        assert main(options(corpus, space, parts, *more)) == 128 + signal.SIGTERM
+        assert main(options(corpus, space, parts, *MORE)) == 128 + signal.SIGTERM
     assert "Stopped and saved. To resume, run again:" in capsys.readouterr().out
     assert len(rows_of(parts, "settings")) == 1
     done = [step_of(path) for path in checkpoint_paths(checkpoint_directory(parts / "trials/0001"))]
     assert max(done) < 20
-    assert main(options(corpus, space, parts, *more)) == 0
+    assert main(options(corpus, space, parts, *MORE)) == 0
     for name in ("settings", "search-0000", "search-0001"):
         if (whole / f"{name}.json").exists():
             assert rows_of(parts, name) == rows_of(whole, name)
-    _check_results(whole, printed, tmp_path)
-    capsys.readouterr()
-    # The finished tuning is printed again, without another training.
-    monkeypatch.setattr("training.tuning.training_trials.train_run", None)
-    assert main(options(corpus, space, whole, *more)) == 0
-    assert capsys.readouterr().out == printed
-    assert main(options(corpus, space, whole, *more, "--seed", "2")) == 2
-    assert "was begun " in capsys.readouterr().err
 
 
 def _check_results(output, printed, tmp_path):
