@@ -14,11 +14,12 @@ from tf_transformer.tasks.task import Task
 from tf_transformer.tasks.terms import TRANSLATE_DOCUMENT_WITH_TERMS, TRANSLATE_WITH_TERMS
 from tf_transformer.tasks.tokens import TOKENS
 from tf_transformer.tasks.translate import TRANSLATE
+from tf_transformer.tasks.word_links import WORD_LINKS
 
 _ALL = (
     *(TRANSLATE, NBEST, ALIGN, COMPLETE, TOKENS, SCORE_PAIR, SAMPLE),
     *(TRANSLATE_DOCUMENT, TRANSLATE_DOCUMENT_WITH_TERMS, TRANSLATE_WITH_TERMS),
-    *(TRANSLATE_MARKUP, TRANSLATE_MARKUP_WITH_TERMS),
+    *(TRANSLATE_MARKUP, TRANSLATE_MARKUP_WITH_TERMS, WORD_LINKS),
     *(ADAPTED, CONFIDENCE, LANGUAGE),
 )
 

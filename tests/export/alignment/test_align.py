@@ -7,8 +7,9 @@ import tensorflow as tf
 from export.lines import line_results
 from tests.test_cli import fails
 from tf_transformer.__main__ import main
-from tf_transformer.inference import word_aligner
-from tf_transformer.inference.word_aligner import WordAligner
+from tf_transformer.inference.translator import Translator
+from tf_transformer.inference.word_links import link_words
+from tf_transformer.predictors.model_predictor import ModelPredictor
 from tf_transformer.storage.model_dir import load_model
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.word_alignment.pharaoh import parse_links
@@ -58,8 +59,8 @@ def expected_links(model, source_tokenizer, target_tokenizer, source, target):
     return {(int(np.argmax(row)), j) for j, row in enumerate(table)}, table
 
 
-def test_links_by_definition(talkative, files, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(word_aligner, "_MAX_PIECES", 100)  # several batches
+def test_links_by_definition(talkative, files, tmp_path, capsys):
+    """In several chunks: there are more pairs than a translator decodes together."""
     output = tmp_path / "out"
     assert align(files, output, "--model-dir", talkative, "--reference", files["align"]) == 0
     printed = capsys.readouterr().out
@@ -84,6 +85,16 @@ def test_links_by_definition(talkative, files, tmp_path, capsys, monkeypatch):
         assert len(differing) <= 2
 
 
+def links(model_dirs, sources, targets):
+    """The links of each pair; None if it cannot be aligned."""
+    translator = Translator(*TrainedModels(model_dirs).load())
+    found = link_words(translator, tf.constant(sources), tf.constant(targets))
+    return [
+        parse_links(row.decode(), "") if is_aligned else None
+        for row, is_aligned in zip(found.links.numpy(), found.is_aligned.numpy(), strict=True)
+    ]
+
+
 @pytest.mark.exhaustive
 def test_ensembles_and_both_directions(talkative, trained, files, tmp_path):
     """The reverse model's links are turned around; of an ensemble the weights are the mean."""
@@ -93,8 +104,8 @@ def test_ensembles_and_both_directions(talkative, trained, files, tmp_path):
     assert align(files, union, *both, "--reverse-model-dir", trained, "--symmetrize", "union") == 0
     assert align(files, tmp_path / "default", *both, "--reverse-model-dir", trained) == 0
     sources, targets = read(files["en"]), read(files["de"])
-    ensemble = WordAligner(*TrainedModels((talkative, trained)).load()).align(sources, targets)
-    reverse = WordAligner(*TrainedModels((trained,)).load()).align(targets, sources)
+    ensemble = links((talkative, trained), sources, targets)
+    reverse = links((trained,), targets, sources)
     for lines, method in ((read(union), "union"), (read(tmp_path / "default"), None)):
         for line, forward, back in zip(lines, ensemble, reverse, strict=True):
             expected = set()
@@ -109,15 +120,15 @@ def test_an_interrupted_run_resumes(talkative, files, tmp_path, capsys, monkeypa
     monkeypatch.setattr(line_results, "_BATCH_SIZE", 10)
     whole, output = tmp_path / "whole", tmp_path / "out"
     assert align(files, whole, "--model-dir", talkative) == 0
-    original, calls = WordAligner.align, []
+    original, calls = ModelPredictor.call, []
 
-    def interrupted(self, sources, targets):
-        calls.append(len(sources))
+    def interrupted(self, *arguments):
+        calls.append(arguments)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return original(self, sources, targets)
+        return original(self, *arguments)
 
-    monkeypatch.setattr(WordAligner, "align", interrupted)
+    monkeypatch.setattr(ModelPredictor, "call", interrupted)
     assert align(files, output, "--model-dir", talkative) == 130
     assert not output.exists()
     lines = read(files["de"])
