@@ -150,7 +150,7 @@ def load_saved_model(folder: pathlib.Path) -> Predictor:
 
 
 def load_models(models: "TrainedModels", dtype: str, **arguments: Any) -> "ModelPredictor":
-    """Imports TensorFlow, and calls `ModelPredictor.load`."""
+    """Imports TensorFlow, and calls `ModelPredictor.load`; for a language model, too."""
     import_tensorflow(on_cpu=dtype == "int8")
     from tf_transformer.predictors.model_predictor import ModelPredictor
 

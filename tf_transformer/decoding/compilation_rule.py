@@ -1,6 +1,6 @@
 """When XLA compiles a search. This module does not import TensorFlow.
 
-`ModelPredictor`, `CompilingTranslator` and `Completer` ask it; `compiled_search.py` compiles, also
+`ModelPredictor` and `CompilingTranslator` ask it; `compiled_search.py` compiles, also
 for `export --xla`, which gives the shapes itself.
 """
 
@@ -57,13 +57,16 @@ class CompilationRule:
         self._num_ordinary[size] = done + 1
         return False
 
-    def compiled_rows(self, num_rows: int, chunk_size: int) -> int:
+    def compiled_rows(
+        self, num_rows: int, chunk_size: int, rows_before: int = SENTENCES_BEFORE_COMPILING
+    ) -> int:
         """Returns the number of rows that the search of a batch is compiled for; 0 if it is not.
 
         Args:
             num_rows: number of rows of the batch.
             chunk_size: rows that are decoded together.
+            rows_before: number of single rows before "auto" compiles their search.
         """
         rows = 1 if num_rows == 1 else chunk_size
-        after = SENTENCES_BEFORE_COMPILING if rows == 1 else None
+        after = rows_before if rows == 1 else None
         return rows if num_rows >= rows and self.compiles(rows, after) else 0
