@@ -133,7 +133,8 @@ class Continuer(tf.Module):
 
     def default_shapes(self, rows: int) -> list[SearchShape]:
         """Returns the shapes to compile the search of a number of rows for."""
-        return [SearchShape(rows, length) for length in _COMPILED_LENGTHS]
+        lengths = zip((0, *_COMPILED_LENGTHS), _COMPILED_LENGTHS, strict=False)
+        return [SearchShape(rows, length) for before, length in lengths if before < self.limit]
 
     def continue_in_graph(self, text: tf.Tensor, options: ContinuationOptions) -> Continuations:
         """Continues texts, as part of a graph.

@@ -5,12 +5,14 @@ import pytest
 import tensorflow as tf
 
 from export.lines import line_results
+from export.saved_model.signatures import ServedTranslator
 from tests.test_cli import fails
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 from tf_transformer.inference.word_links import link_words
 from tf_transformer.predictors.model_predictor import ModelPredictor
 from tf_transformer.storage.model_dir import load_model
+from tf_transformer.storage.saved_model import write_saved_model
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.word_alignment.pharaoh import parse_links
 from tf_transformer.word_alignment.symmetrization import symmetrize
@@ -142,3 +144,13 @@ def test_an_interrupted_run_resumes(talkative, files, tmp_path, capsys, monkeypa
     assert align(files, output, "--model-dir", talkative) == 0
     assert "resuming after 20 lines" in capsys.readouterr().err
     assert read(output) == read(whole)
+
+
+def test_a_missing_task_is_named(talkative, files, tmp_path, capsys):
+    """With the signature that an export lacks, and how to export it; it can be resumed then."""
+    served = ServedTranslator(Translator(*load_model(talkative)), ["score"])
+    write_saved_model(served, tmp_path / "1", served.functions)
+    texts = ["--source", files["en"], "--target", files["de"], "--output", tmp_path / "out"]
+    error = fails(capsys, "align", "--saved-model", tmp_path, *texts)
+    assert "has no signature 'word_links', which `align` needs" in error
+    assert "export it with --signatures all word_links" in error
