@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from export.lines.line_results import ProcessLines, write_results
-from tf_transformer.predictors.answers import answer
+from tf_transformer.predictors.answers import answer, find_signature
 from tf_transformer.predictors.predictor import Predictor
+from tf_transformer.tasks.table import TASKS
 from tf_transformer.text.language_tags import check_tag
 from tf_transformer.text.text_file import TextFile
 from tf_transformer.word_alignment.error_rate import ErrorRate
@@ -19,6 +20,8 @@ from tf_transformer.word_alignment.pharaoh import (
     parse_reference,
 )
 from tf_transformer.word_alignment.symmetrization import symmetrize
+
+_NEEDED_BY = "`align`"
 
 
 class AlignmentModel(NamedTuple):
@@ -88,6 +91,8 @@ def write_alignments(alignment: TextAlignment, output: pathlib.Path, text_digest
 def _load(alignment: TextAlignment) -> ProcessLines:
     model, reverse = alignment.model, alignment.reverse
     forward, back = model.load(), reverse and reverse.load()
+    for predictor in filter(None, (forward, back)):  # before either aligns anything
+        find_signature(predictor, TASKS["word_links"], needed_by=_NEEDED_BY)
     target_lines = enumerate(alignment.target.lines(), 1)
 
     def align(lines: list[str], numbers: list[int]) -> Sequence[str]:
@@ -120,7 +125,7 @@ def _link_words(predictor, sources, targets, numbers) -> Iterator[Links | None]:
     """Yields the links of each pair; None if it cannot be aligned."""
     inputs = {"source": sources, "target": targets}
     rows = zip(sources, targets, numbers, strict=True)
-    for batch in answer(predictor, "word_links", inputs, row_numbers=numbers, needed_by="`align`"):
+    for batch in answer(predictor, "word_links", inputs, row_numbers=numbers, needed_by=_NEEDED_BY):
         for line, is_aligned in zip(batch["links"], batch["aligned"], strict=True):
             source, target, number = next(rows)
             where = f"line {number} of the answers of the {predictor.description}"

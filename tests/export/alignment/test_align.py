@@ -5,14 +5,14 @@ import pytest
 import tensorflow as tf
 
 from export.lines import line_results
-from export.saved_model.signatures import ServedTranslator
 from tests.test_cli import fails
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 from tf_transformer.inference.word_links import link_words
+from tf_transformer.predictors.local_predictor import LocalPredictor
 from tf_transformer.predictors.model_predictor import ModelPredictor
+from tf_transformer.predictors.signature import Signature, signature_of_task
 from tf_transformer.storage.model_dir import load_model
-from tf_transformer.storage.saved_model import write_saved_model
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.word_alignment.pharaoh import parse_links
 from tf_transformer.word_alignment.symmetrization import symmetrize
@@ -146,11 +146,29 @@ def test_an_interrupted_run_resumes(talkative, files, tmp_path, capsys, monkeypa
     assert read(output) == read(whole)
 
 
-def test_a_missing_task_is_named(talkative, files, tmp_path, capsys):
-    """With the signature that an export lacks, and how to export it; it can be resumed then."""
-    served = ServedTranslator(Translator(*load_model(talkative)), ["score"])
-    write_saved_model(served, tmp_path / "1", served.functions)
-    texts = ["--source", files["en"], "--target", files["de"], "--output", tmp_path / "out"]
-    error = fails(capsys, "align", "--saved-model", tmp_path, *texts)
-    assert "has no signature 'word_links', which `align` needs" in error
-    assert "export it with --signatures all word_links" in error
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["align"], "no signature 'word_links', which `align` needs; export it with --signatures "
+         "all word_links"),
+        (["align", "--reverse-"], "no signature 'word_links', which `align` needs; export it "),
+        (["complete"], "no signature 'continuation', which `complete` needs; export it with a "
+         "language model as --model-dir"),
+    ],
+)  # fmt: skip
+def test_a_missing_task_is_named(command, expected, files, tmp_path, monkeypatch, capsys):
+    """Before anything is computed, also of the reverse model."""
+    model = Signature({}, {})
+    signatures = [{"word_links": signature_of_task("word_links")} if len(command) > 1 else {}, {}]
+    predictors = [LocalPredictor("model", {"score": model, **more}) for more in signatures]
+    monkeypatch.setattr(
+        "tf_transformer.command_line.predictor_options.load_saved_model",
+        lambda _: predictors.pop(0),
+    )
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    texts = ["--input", files["en"]]
+    if command[0] == "align":
+        texts = ["--source", files["en"], "--target", files["de"], "--output", tmp_path / "out"]
+    places = [f"{'--' if index == 0 else command[1]}saved-model" for index in range(len(command))]
+    words = [word for place in places for word in (place, tmp_path)]
+    assert expected in fails(capsys, command[0], *words, *texts)
