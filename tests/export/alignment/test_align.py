@@ -10,7 +10,6 @@ from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 from tf_transformer.inference.word_links import link_words
 from tf_transformer.predictors.local_predictor import LocalPredictor
-from tf_transformer.predictors.model_predictor import ModelPredictor
 from tf_transformer.predictors.signature import Signature, signature_of_task
 from tf_transformer.storage.model_dir import load_model
 from tf_transformer.storage.trained_models import TrainedModels
@@ -118,11 +117,26 @@ def test_ensembles_and_both_directions(talkative, trained, files, tmp_path):
     assert read(output) != read(union)
 
 
+class FakeModel(LocalPredictor):
+    """Gives a link to the pairs in whose target it finds the letter e."""
+
+    def __init__(self, link=b"0-0"):
+        self.link = link
+        super().__init__("model", {"word_links": signature_of_task("word_links")})
+
+    def call(self, signature, tensors):
+        links = [self.link if b"e" in text else b"" for text in tensors["target"].numpy()]
+        rows = len(links)
+        return {"links": tf.constant(links), "score": tf.ones(rows), "aligned": tf.fill(rows, True)}
+
+
 def test_an_interrupted_run_resumes(talkative, files, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(line_results, "_BATCH_SIZE", 10)
+    monkeypatch.setattr("export.commands.align_cli.load_models", lambda *_: FakeModel())
     whole, output = tmp_path / "whole", tmp_path / "out"
     assert align(files, whole, "--model-dir", talkative) == 0
-    original, calls = ModelPredictor.call, []
+    assert {"", "0-0"} == set(read(whole))
+    original, calls = FakeModel.call, []
 
     def interrupted(self, *arguments):
         calls.append(arguments)
@@ -130,7 +144,7 @@ def test_an_interrupted_run_resumes(talkative, files, tmp_path, capsys, monkeypa
             raise KeyboardInterrupt
         return original(self, *arguments)
 
-    monkeypatch.setattr(ModelPredictor, "call", interrupted)
+    monkeypatch.setattr(FakeModel, "call", interrupted)
     assert align(files, output, "--model-dir", talkative) == 130
     assert not output.exists()
     lines = read(files["de"])
@@ -144,6 +158,13 @@ def test_an_interrupted_run_resumes(talkative, files, tmp_path, capsys, monkeypa
     assert align(files, output, "--model-dir", talkative) == 0
     assert "resuming after 20 lines" in capsys.readouterr().err
     assert read(output) == read(whole)
+
+
+@pytest.mark.parametrize("link", [b"0-99", b"0-0 x", b"-1-0"])
+def test_links_of_no_words_are_refused(talkative, files, tmp_path, monkeypatch, capsys, link):
+    monkeypatch.setattr("export.commands.align_cli.load_models", lambda *_: FakeModel(link))
+    assert align(files, tmp_path / "out", "--model-dir", talkative) == 2
+    assert "line 1 of the answers of the model: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
