@@ -48,7 +48,7 @@ class CompilingTranslator(Translator):
 
     def translate(self, text: tf.Tensor) -> Translations:
         """Translates sentences, `(batch,)` strings, see `Translator.translate`."""
-        rows = self._rule.compiled_rows(text.shape[0], self.chunk_size)
+        rows = self._rule.compiled_rows(text.shape[0], self.chunk_size, self.rows_before_compiling)
         if not rows:
             return super().translate(text)
         if rows not in self._compiled:

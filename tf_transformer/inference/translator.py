@@ -9,7 +9,6 @@ import tqdm
 
 from tf_transformer.argument_types import as_path, is_number, is_whole
 from tf_transformer.decoding.beam_search import check_search_arguments
-from tf_transformer.decoding.compilation_rule import SENTENCES_BEFORE_COMPILING
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.search_shapes import SearchShape, default_shapes
 from tf_transformer.decoding.translation_options import TranslationOptions
@@ -83,7 +82,9 @@ class Translator(tf.Module):
         InputError: an argument is out of range.
     """
 
-    rows_before_compiling = SENTENCES_BEFORE_COMPILING
+    # A compiled search takes about half the time for a sentence, but longer for a chunk, which
+    # finished sentences leave in the ordinary search (`python -m benchmarks.compiled_answers`).
+    rows_before_compiling = 1000
 
     def __init__(
         self,
