@@ -241,8 +241,8 @@ def models_loaded_once() -> Iterator[None]:
         return found[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("export.commands.options.predictors.load_models", load_once)
-        patch.setattr("export.commands.synthesis_cli.load_models", load_once)
+        for module in ("options.predictors", "synthesis_cli", "align_cli", "complete_cli"):
+            patch.setattr(f"export.commands.{module}.load_models", load_once)
         yield
 
 

@@ -10,13 +10,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from export.saved_model.signatures import ServedTranslator
 from tests.conftest import SMALL_SETTINGS
+from tests.served_functions import behaviour_of
+from tests.serving_stub import serve
 from tests.test_cli import fails
 from tf_transformer.__main__ import main
-from tf_transformer.inference.completer import Completer
+from tf_transformer.inference.continuer import Continuer
 from tf_transformer.inference.translator import Translator
 from tf_transformer.models.language_model import LanguageModel
+from tf_transformer.predictors.completer import Completer
+from tf_transformer.predictors.model_predictor import ModelPredictor
 from tf_transformer.storage.model_dir import load_model
+from tf_transformer.tasks.parts import Parts
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID
 from tf_transformer.text.text_file import TextFile
 
@@ -68,45 +74,32 @@ def test_it_learned_something(language_model_dir, loaded, corpus, tmp_path, caps
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["", "Der", "Am Montag kauft"])
-def test_greedy_completion(loaded, text):
+def test_greedy_completion(loaded):
     """The most probable token at every step of the parallel pass, and nothing before changed."""
     model, tokenizer = loaded
-    prompt = tokenizer.tokenize([text])[0].numpy().tolist()
-    ids = list(prompt)
-    total = 0.0
-    for step in itertools.count():
-        table = log_probs(model, [BEGIN_ID, *ids])[-1]
-        table[[0, 1, BEGIN_ID]] = -np.inf
-        best = END_ID if step == 8 else int(table.argmax())
-        total += table[best]
-        if best == END_ID:
-            break
-        ids.append(best)
-    found = Completer(model, tokenizer, beam_size=1, length_penalty=0.0, max_new_tokens=8).complete(
-        text
-    )
-    assert found.text == tokenizer.detokenize(tf.constant([ids], tf.int32))[0].numpy().decode()
-    assert found.text.startswith(text)
-    assert found.score == pytest.approx(total, abs=1e-3)
-
-
-def test_a_beam_never_finds_worse(loaded):
-    scores = [
-        Completer(*loaded, beam_size=beam_size, length_penalty=0.0, max_new_tokens=6)
-        .complete("Der")
-        .score
-        for beam_size in (1, 8)
-    ]
-    assert scores[1] >= scores[0] - 1e-5
+    completer = Completer(model, tokenizer, beam_size=1, length_penalty=0.0, max_new_tokens=8)
+    for text in ("", "Der", "Am Montag kauft"):
+        ids = tokenizer.tokenize([text])[0].numpy().tolist()
+        total = 0.0
+        for step in itertools.count():
+            table = log_probs(model, [BEGIN_ID, *ids])[-1]
+            table[[0, 1, BEGIN_ID]] = -np.inf
+            best = END_ID if step == 8 else int(table.argmax())
+            total += table[best]
+            if best == END_ID:
+                break
+            ids.append(best)
+        found = completer.complete(text)
+        assert found.text == tokenizer.detokenize(tf.constant([ids], tf.int32))[0].numpy().decode()
+        assert found.text.startswith(text)
+        assert found.score == pytest.approx(total, abs=1e-3)
 
 
 @pytest.mark.slow
-def test_a_loaded_completer_is_called_with_a_list(language_model_dir, loaded):
+def test_a_loaded_completer_is_called_with_a_list(language_model_dir):
     texts = ["Der", "", "Am Montag"]
     completer = Completer.load(str(language_model_dir), beam_size=2, max_new_tokens=5)
-    by_hand = Completer(*loaded, beam_size=2, max_new_tokens=5)
-    assert completer(texts) == [by_hand.complete(text).text for text in texts]
+    assert completer(texts) == [completer.complete(text).text for text in texts]
     assert completer([]) == []
     with pytest.raises(
         ValueError, match=r"`texts` must be a list of strings.*single string, 'Der'"
@@ -125,32 +118,16 @@ def test_compiled_completions_are_those_of_the_ordinary_search(loaded, beam_size
         expected, found = ordinary.complete(text), compiled.complete(text)
         assert found.text == expected.text
         assert found.score == pytest.approx(expected.score, abs=1e-4)
-    assert sorted(compiled._compiled_functions) == [32, 64]
+    assert set(compiled._predictor._parts) == {0, 1}
 
 
-def test_completions_are_compiled_after_many_of_a_size(loaded, monkeypatch):
-    monkeypatch.setattr("tf_transformer.inference.completer._TEXTS_BEFORE_COMPILING", 2)
-    monkeypatch.setattr("tf_transformer.inference.completer._COMPILED_SIZES", (12, 20))
-    sizes = []
-
-    def compile_size(self, size):
-        sizes.append(size)
-        return lambda prompt, longest: (prompt, tf.constant(-1.0), longest)
-
-    monkeypatch.setattr(Completer, "_compile", compile_size)
-    completer = Completer(*loaded, beam_size=1, max_new_tokens=9, xla="auto")
-    for text in ("Der", "Der", "Der Zug nach Wien", "Der Zug nach Wien"):
-        completer.complete(text)
-    assert sizes == []
-    completer.complete("Der")
-    assert sizes == [12]
-    completer.complete("Der Zug nach Wien " * 4)  # longer than any size
-    for text in ("Der", "Der Zug nach Wien"):
-        completer.complete(text)
-    assert sizes == [12, 20]
-    for xla in ("off", "on"):
-        Completer(*loaded, beam_size=1, max_new_tokens=9, xla=xla).complete("Der")
-    assert sizes == [12, 20, 12]
+def test_completions_are_compiled_after_many_single_texts(loaded, monkeypatch):
+    """Of several together never; up to the first size that holds all that the model can read."""
+    monkeypatch.setattr(Continuer, "rows_before_compiling", 2)
+    continuer = Continuer(*loaded)
+    predictor = ModelPredictor(lambda shapes: Parts(continuer), xla="auto")
+    assert [predictor._compiled_rows(rows) for rows in (40, 1, 1, 40, 1)] == [0, 0, 0, 0, 1]
+    assert continuer.default_shapes(1) == [(1, 32), (1, 64)]
 
 
 def test_each_model_is_loaded_for_what_it_does(language_model_dir, trained):
@@ -160,16 +137,46 @@ def test_each_model_is_loaded_for_what_it_does(language_model_dir, trained):
         Completer.load(trained)
 
 
-def test_commands(language_model_dir, tmp_path, capsys):
-    model_dir = ["--model-dir", str(language_model_dir)]
+@pytest.mark.slow
+def test_an_exported_model_completes_alike(language_model_dir, loaded, tmp_path, capsys):
+    """Also lines that are blank; on a server, too. What it cannot do is said."""
+    served, model_dir = tmp_path / "served", ["--model-dir", str(language_model_dir)]
     text = tmp_path / "text"
-    text.write_text("Der\n\nAm Montag\n")
-    assert main(["complete", *model_dir, "--input", str(text), "--max-tokens", "5"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3
-    assert lines[0].startswith("Der")
-    assert lines[2].startswith("Am Montag")
-    assert main(["average", *model_dir, "--last", "2"]) == 0
+    text.write_text("Der\n\nAm Montag\n☃\n", encoding="utf-8")
+    command = ["export", *model_dir, "--beam-size", "3", "--output", str(served)]
+    assert "'nbest' needs a translation model" in fails(capsys, *command, "--signatures", "nbest")
+    assert "--xla is for a translation model" in fails(capsys, *command, "--xla")
+    assert main(command) == 0
+    assert "complete --server localhost:8501" in (served / "README.md").read_text()
+    functions = ServedTranslator(Continuer(*loaded, beam_size=3)).functions
+    assert list(functions) == ["continuation"]
+    behaviour = behaviour_of(functions)
+    with serve("rest", behaviour) as rest, serve("grpc", behaviour) as grpc:
+        places = [
+            [*model_dir, "--beam-size", "3"],
+            ["--saved-model", str(served)],
+            ["--server", rest, "--deadline", "600"],
+            ["--server", grpc, "--protocol", "grpc", "--deadline", "600"],
+        ]
+        for options in (["--max-tokens", "9" * 20], ["--max-tokens", "5", "--length-penalty", "0"]):
+            found = []
+            for place in places:
+                capsys.readouterr()
+                assert main(["complete", *place, *options, "--input", str(text)]) == 0
+                found.append(capsys.readouterr().out)
+            assert found[1:] == found[:1] * 3
+            lines = found[0].splitlines()
+            assert len(lines) == 4
+            assert lines[0].startswith("Der") and lines[2].startswith("Am Montag")
+        text.write_text("Montag " * 60 + "\n")
+        command = ["complete", *places[2], "--input", str(text)]
+        assert "text:1 must have fewer tokens" in fails(capsys, *command)
+    command = ["translate", "--saved-model", str(served), "--input", str(text)]
+    assert "export it with a translation model as --model-dir" in fails(capsys, *command)
+
+
+def test_checkpoints_are_averaged(language_model_dir):
+    assert main(["average", "--model-dir", str(language_model_dir), "--last", "2"]) == 0
 
 
 @pytest.mark.slow
@@ -213,11 +220,10 @@ def test_nothing_to_complete_loads_no_model(language_model_dir, monkeypatch, cap
         main([*command, "--input", __file__])
 
 
-@pytest.mark.parametrize("command", ["translate", "export", "attention"])
+@pytest.mark.parametrize("command", ["translate", "attention"])
 def test_it_does_not_translate(language_model_dir, command, tmp_path, capsys):
     options = {
         "translate": ["--input", __file__],
-        "export": ["--output", str(tmp_path / "served")],
         "attention": ["--text", "Der", "--output", str(tmp_path / "a.html")],
     }[command]
     assert main([command, "--model-dir", str(language_model_dir), *options]) == 2
@@ -254,7 +260,7 @@ def test_completing_stops_at_a_prompt_that_is_too_long(language_model_dir, tmp_p
     assert main(["complete", *options]) == 2
     captured = capsys.readouterr()
     assert captured.out.startswith("Der") and captured.out.count("\n") == 1
-    assert "text:2 must have" in captured.err
+    assert "text:2 must have fewer tokens: the model's limit is exceeded" in captured.err
 
 
 @pytest.mark.slow
@@ -273,13 +279,8 @@ def test_prompts_are_completed_as_they_come(language_model_dir, no_hang):
     assert (process.stdout.read(), process.wait()) == (b"", 0)
 
 
-@pytest.mark.slow
 def test_huge_limits_are_the_models(loaded):
-    short, long = (
-        Completer(*loaded, beam_size=1, max_new_tokens=limit).complete("Der").text
-        for limit in (40, 10**20)
-    )
-    assert short == long
+    assert Completer(*loaded, max_new_tokens=10**20).max_new_tokens == 40
 
 
 @pytest.mark.parametrize("text", ["\n\n", "Montag " * 60 + "\n"])

@@ -133,6 +133,33 @@ WRONG = {
         "--symmetrize union",
         "--symmetrize is valid only with --reverse-model-dir",
     ),
+    "align, weights of a server": (
+        "align --server h:1 --ensemble-weights 1 --source {text} --target {text} --output {new}",
+        "--ensemble-weights is valid only with --model-dir",
+    ),
+    "align, type of exported models": (
+        "align --server h:1 --dtype int8 --source {text} --target {text} --output {new}",
+        "--dtype is valid only with --model-dir or --reverse-model-dir",
+    ),
+    "align, options of a server": (
+        "align --model-dir {model} --deadline 1 --source {text} --target {text} --output {new}",
+        "--deadline is valid only with --server",
+    ),
+    "align, name of another server": (
+        "align --model-dir {model} --reverse-server h:1 --model m --source {text} --target {text} "
+        "--output {new}",
+        "--model is valid only with --server",
+    ),
+    "align, name of a reverse model": (
+        "align --model-dir {model} --reverse-model m --source {text} --target {text} "
+        "--output {new}",
+        "--reverse-model is valid only with --reverse-server",
+    ),
+    "align, reverse SavedModel": (
+        "align --model-dir {model} --reverse-saved-model {none} --source {text} --target {text} "
+        "--output {new}",
+        "none: expected an exported model, such as served/1",
+    ),
     "align, reference": (
         "align --model-dir {model} --source {text} --target {text} --output {new} "
         "--reference {text}",
@@ -687,6 +714,14 @@ WRONG = {
     "translate, server": ("translate --server nowhere", "`address` must be HOST:PORT"),
     "complete, model": ("complete --model-dir {none}", "none is not a model directory"),
     "complete, source": ("complete --model-dir {model}", "expected a language model"),
+    "complete, pieces of a server": (
+        "complete --server h:1 --end-piece .",
+        "--end-piece is valid only with --model-dir",
+    ),
+    "complete, two places": (
+        "complete --server h:1 --model-dir {model}",
+        "not allowed with argument",
+    ),
     "complete, tokens": (
         "complete --model-dir {model} --max-tokens 0",
         "--max-tokens 0: expected at least 1",

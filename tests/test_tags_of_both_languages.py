@@ -20,10 +20,11 @@ from tf_transformer.inference.aligner import Aligner
 from tf_transformer.inference.inspection import inspect_attention
 from tf_transformer.inference.sampler import sample_translations
 from tf_transformer.inference.scorer import score_pairs
-from tf_transformer.inference.word_aligner import WordAligner
+from tf_transformer.inference.word_links import link_words
 from tf_transformer.storage.model_dir import read_tokenizers
 from tf_transformer.text.framing import move_tags
-from tf_transformer.word_alignment.piece_words import word_starts
+from tf_transformer.word_alignment.pharaoh import parse_links
+from tf_transformer.word_alignment.piece_words import word_indices
 from training.config import VocabularyConfig
 from training.data.vocabulary import train_vocabularies
 from training.plots.search_tree import record_search
@@ -358,19 +359,22 @@ def test_word_alignment_counts_tags_and_links_none(translators):
     )
     sources = [tagged(text) for text in SENTENCES[:3]]
     targets = [text for text in TARGETS if len(text.split()) > 2][:3]
-    found = WordAligner(model, *tokenizers).align(sources, targets)
-    for source, target, links in zip(sources, targets, found, strict=True):
+    found = link_words(translators[1], tf.constant(sources), tf.constant(targets))
+    assert found.is_aligned.numpy().all()
+    for source, target, links in zip(sources, targets, found.links.numpy(), strict=True):
         ids = [
             tokenizer.encode([text])[0]
             for tokenizer, text in zip(tokenizers, (source, target), strict=True)
         ]
         inputs = {"source": [[*ids[0][1:], 3]], "target": [[2, ids[0][0], *ids[1]]]}
         weights = model.alignment({name: tf.constant(x) for name, x in inputs.items()})[0, 1:-1]
-        starts = [[*word_starts(x, t), len(x)] for x, t in zip(ids, tokenizers, strict=True)]
+        words = [word_indices(tf.ragged.constant([x], tf.int32), t).to_list()[0]
+                 for x, t in zip(ids, tokenizers, strict=True)]  # fmt: skip
+        starts = [[*(x.index(word) for word in range(max(x) + 1)), len(x)] for x in words]
         expected = set()
         for j in range(len(starts[1]) - 1):
             row = np.sum(weights[starts[1][j] : starts[1][j + 1]], axis=0)
             words = [row[a - 1 : b - 1].sum() for a, b in zip(starts[0][2:-1], starts[0][3:],
                                                               strict=True)]  # fmt: skip
             expected.add((2 + int(np.argmax(words)), j))
-        assert links == expected
+        assert parse_links(links.decode(), "") == expected

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         StepModel,
         beam_search,
     )
-    from tf_transformer.inference.completer import Completer
     from tf_transformer.inference.translator import Translation, Translations, Translator
     from tf_transformer.layers.attention import (
         CrossAttention,
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from tf_transformer.models.head_pruning import HeadMasks, masked_heads, prune_heads
     from tf_transformer.models.language_model import LanguageModel
     from tf_transformer.models.transformer import Transformer
+    from tf_transformer.predictors.completer import Completer
     from tf_transformer.storage.model_dir import load_model, save_model
     from tf_transformer.text.tokenizer import Tokenizer
 else:  # hidden from type checkers, for which every name would exist in this package
@@ -58,7 +58,7 @@ else:  # hidden from type checkers, for which every name would exist in this pac
 
 _MODULES = {
     "SSRU": "layers.ssru",
-    "Completer": "inference.completer",
+    "Completer": "predictors.completer",
     "CrossAttention": "layers.attention",
     "Decoder": "layers.decoder",
     "DecoderLayer": "layers.decoder",

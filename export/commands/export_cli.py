@@ -33,7 +33,6 @@ from tf_transformer.command_line.command_options import (
     add_model_dirs,
     add_search_options,
     add_shortlist,
-    check_translator,
     file_path,
     folder,
     given_models,
@@ -51,6 +50,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.files import check_folder
 from tf_transformer.storage.output_files import check_output_file
+from tf_transformer.tasks.table import TASKS
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -119,7 +119,6 @@ def _run_export(options):
     if options.device == "gpu" and options.dtype == "int8":
         raise InputError("--device gpu: int8 needs the CPU; leave out --dtype int8")
     row_adapters = _row_adapters(options)
-    _check_signatures(options)
     document_languages = given_document_languages(options)
     classifier = given_classifier(options)
     check_export_folder(options.output)
@@ -131,11 +130,15 @@ def _run_export(options):
             "exported versions only"
         )
     check_output_file("--output", options.output, models.directories)
-    vocabularies = check_translator(models, options.end_piece)
-    shortlist = given_shortlist(options, vocabularies)
+    source, target = models.check()
+    if source is None:
+        _check_language_model(options)
+    target.end_ids(options.end_piece)
+    _check_signatures(options, translates=source is not None)
+    shortlist = source and given_shortlist(options, (source, target))
     config = models.config()
     confidence = options.confidence and read_calibration(options.confidence, models.digest())
-    calibration = given_calibration(options, vocabularies[0], 1 + config.num_target_tags)
+    calibration = source and given_calibration(options, source, 1 + config.num_target_tags)
     shapes = _compiled_shapes(options, config.max_length)
     facts = training_facts(models.directories, options.languages)
     scores = options.scores and read_evaluation(options.scores)
@@ -144,7 +147,7 @@ def _run_export(options):
     import_tensorflow(on_cpu=True)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("export").setLevel(logging.INFO)
-    translator, digest = _load_translator(options, models, shapes, shortlist, calibration)
+    engine, digest = _load_engine(options, models, shapes, shortlist, calibration)
     facts["weights_digest_blake2b"] = digest
     if models.is_ensemble:
         facts["members"] = models.facts()
@@ -162,13 +165,13 @@ def _run_export(options):
     scores = scores or _scores_of(facts, options, models, shortlist)
     if scores:
         facts["scores"] = scores
-    if translator.source_tokenizer.languages:
-        facts["target_languages"] = translator.source_tokenizer.languages
+    if source is not None and source.languages:
+        facts["target_languages"] = source.languages
     from export.saved_model.deployment import describe_deployment
     from export.saved_model.saved_model import export_translator
 
     version = export_translator(
-        translator,
+        engine,
         options.output,
         options.signatures,
         facts,
@@ -185,11 +188,23 @@ def _run_export(options):
         print(line)
 
 
-def _check_signatures(options):
+def _check_language_model(options):
+    """Checks that options are not for a translation model."""
+    names = ("shortlist", "adapters", "confidence", "calibrate", "document_languages")
+    given = [name for name in names if getattr(options, name)]
+    for name in [*given, *(["xla"] if options.xla is not None else [])]:
+        raise InputError(
+            f"--{name.replace('_', '-')} is for a translation model; {options.model_dir[0]} is a "
+            "language model"
+        )
+
+
+def _check_signatures(options, translates: bool):
     """Checks that the signatures exist, and that those that files are for are exported."""
     files = {"adapters": "adapted", "confidence": "confidence", "language_id": "language"}
     added = {name: signature for name, signature in files.items() if getattr(options, name)}
-    names = expand_signatures(options.signatures or [ALL], list(added.values()))
+    of_files = [*added.values(), *([] if translates else TASKS["continuation"].signatures)]
+    names = expand_signatures(options.signatures or [ALL], of_files, translates=translates)
     for name, signature in added.items():
         if signature not in names:
             raise InputError(
@@ -269,8 +284,9 @@ def _scores_of(facts, options, models, shortlist):
     return scores
 
 
-def _load_translator(options, models, shapes, shortlist, calibration):
-    """Returns the translator and the digest of its weights."""
+def _load_engine(options, models, shapes, shortlist, calibration):
+    """Returns the translator, or the continuer of a language model, and its weights' digest."""
+    from tf_transformer.inference.continuer import Continuer
     from tf_transformer.inference.translator import Translator
 
     search = given_search(options)
@@ -278,6 +294,8 @@ def _load_translator(options, models, shapes, shortlist, calibration):
     model, source, target, digest = models.load_with_digest(
         options.dtype, calibrate, tiled=options.device == "cpu"
     )
+    if source is None:
+        return Continuer(model, target, **search, end_pieces=options.end_piece), digest
     translator = Translator(
         model,
         source,

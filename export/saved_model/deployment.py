@@ -16,6 +16,7 @@ from export.saved_model.signature_examples import (
 )
 from export.saved_model.suggestions import MARK, describe_kept, is_unedited, write_suggestion
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
+from tf_transformer.inference.continuer import Continuer
 from tf_transformer.inference.translator import Translator
 from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.quantization.int8 import is_quantized
@@ -29,34 +30,47 @@ SESSION_NAME = "session_config.txt"
 
 
 def write_model_card(
-    version: pathlib.Path, translator: Translator, signatures: list[str], facts: dict
+    version: pathlib.Path, engine: Translator | Continuer, signatures: list[str], facts: dict
 ) -> None:
     """Writes the model card `model.json`: the model's configuration and its search options.
 
     Args:
         version: folder of the SavedModel.
-        translator: the translator that was saved.
+        engine: the translator, or the continuer of a language model, that was saved.
         signatures: names of the exported signatures.
         facts: further entries, such as languages, training steps, scores and the weights' digest.
     """
-    model, search = translator.model, translator.search
-    shortlist = search.shortlist and {"shortlist_digest_blake2b": search.shortlist.digest}
+    model = engine.model
     card = {
         "model": dataclasses.asdict(model.config),
         "dtype": "int8" if is_quantized(model) else model.dtype_policy.name,
         "weights": sum(int(np.prod(weight.shape)) for weight in _weights(model)),
-        "beam_size": search.beam_size,
-        "length_penalty": search.length_penalty,
-        "max_length_factor": search.max_length_factor,
-        "max_length_constant": search.max_length_constant,
-        **({"compiled_shapes": search.compiled_shapes} if search.compiled_shapes else {}),
-        **(shortlist or {}),
+        **_search_facts(engine),
         "tensorflow": tf.__version__,
         "signatures": signatures,
         **facts,
     }
     with replacing(version / CARD_NAME) as path:
         write_json(path, card)
+
+
+def _search_facts(engine):
+    if isinstance(engine, Continuer):
+        return {
+            "beam_size": engine.beam_size,
+            "length_penalty": engine.length_penalty,
+            "max_tokens": engine.max_new_tokens,
+        }
+    search = engine.search
+    shortlist = search.shortlist and {"shortlist_digest_blake2b": search.shortlist.digest}
+    return {
+        "beam_size": search.beam_size,
+        "length_penalty": search.length_penalty,
+        "max_length_factor": search.max_length_factor,
+        "max_length_constant": search.max_length_constant,
+        **({"compiled_shapes": search.compiled_shapes} if search.compiled_shapes else {}),
+        **(shortlist or {}),
+    }
 
 
 def _weights(model):
@@ -92,6 +106,7 @@ def write_deployment(
         requests=first_requests(signatures, MODEL_NAME, MAX_BATCH_SIZE),
         examples=signature_examples(signatures, MODEL_NAME),
         sentences=describe_sentences(signatures),
+        title="A language model" if "continuation" in signatures else "A translator",
         options=_OPTIONS if any(name.endswith("_options") for name in signatures) else "",
         tensorflow=tf.__version__,
         mark=MARK,
@@ -172,7 +187,7 @@ _XLA_FLAG = """ \\
 # The server refuses to load the version without it, when it replays the warm-up requests.
 _XLA_COMMENT = "# Start the server with --xla_cpu_compilation_enabled=true.\n"
 
-_README = """# A translator for TF Serving
+_README = """# $title for TF Serving
 
 Serve it (TF Serving of TensorFlow $tensorflow or newer; $image):
 

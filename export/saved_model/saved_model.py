@@ -1,4 +1,4 @@
-"""Exports a translator as a SavedModel: temporary folder, verification, rename to a version."""
+"""Exports a model as a SavedModel: temporary folder, verification, rename to a version."""
 
 import contextlib
 import errno
@@ -26,6 +26,7 @@ from export.saved_model.verification import (
 from export.saved_model.warm_up import write_warm_up
 from tf_transformer.confidence.calibration import Calibration
 from tf_transformer.documents.abbreviations import LANGUAGES
+from tf_transformer.inference.continuer import Continuer
 from tf_transformer.inference.translator import Translator
 from tf_transformer.language_id.identifier import LanguageIdentifier
 from tf_transformer.storage.files import locked, remove_leftovers, sync_to_disk
@@ -42,7 +43,7 @@ _TEMPORARY_PREFIX = ".writing-version-"
 
 @without_graph_optimizer()
 def export_translator(
-    translator: Translator,
+    translator: Translator | Continuer,
     directory: pathlib.Path,
     signatures: list[str] | None = None,
     facts: dict | None = None,
@@ -58,7 +59,7 @@ def export_translator(
     directory, this one waits for it.
 
     Args:
-        translator: the translator to export.
+        translator: the translator to export, or the continuer of a language model.
         directory: contains the numbered versions.
         signatures: names of the signatures to export, or None for all, see `ServedTranslator`.
         facts: further entries of the model card.
@@ -93,8 +94,9 @@ def export_translator(
         simplify_saved_model(written)
         # Verified in a different folder, so that files that refer to the first one are found.
         temporary = written.rename(f"{written}.moved")
-        texts, names = sample_texts(translator), list(served.functions)
-        compiled = compiled_requests(served, translator)
+        texts, names = sample_texts(translator.tokenizers[0]), list(served.functions)
+        is_translator = isinstance(translator, Translator)
+        compiled = compiled_requests(served, translator) if is_translator else []
         verify(served, texts, temporary, compiled)
         _log.info("Writing the warm-up requests and the settings of the server")
         requests = sample_requests(served, warm_up_texts(texts))

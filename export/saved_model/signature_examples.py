@@ -5,7 +5,7 @@ import string
 from collections.abc import Iterable
 
 from export.saved_model.signature_names import DOCUMENTS
-from tf_transformer.decoding.search_options import SEARCH_OPTIONS
+from tf_transformer.decoding.search_options import CONTINUATION_OPTIONS, SEARCH_OPTIONS
 from tf_transformer.terms.limits import SPAN_BITS
 
 _TRANSLATE = "    tf-transformer translate --server localhost:8501"
@@ -69,7 +69,7 @@ def first_requests(names: Iterable[str], model: str, batch_size: int, *, former=
 
 def describe_sentences(names: Iterable[str]) -> str:
     """Returns Markdown that says what to do with a text of several sentences, "" without texts."""
-    if all(name.startswith("tokens") for name in names):
+    if all(name.startswith(("tokens", "continuation")) for name in names):
         return ""
     documents = [f"`{name}`" for name in DOCUMENTS if name in set(names)]
     if documents:
@@ -88,6 +88,7 @@ def signature_examples(names: Iterable[str], model: str) -> str:
         model: the name by which the model is served.
     """
     unset = {option.name: option.unset for option in SEARCH_OPTIONS}
+    unset_continuation = {option.name: option.unset for option in CONTINUATION_OPTIONS}
     shown = set(names)
     if "document" in shown:  # one example for the two
         shown -= {"document_options"}
@@ -110,11 +111,17 @@ def signature_examples(names: Iterable[str], model: str) -> str:
         + ", ".join(f"{bit} ({kind})" for kind, bit in SPAN_BITS.items())
         + ":\n\n"
         + _curl("terms", {"text": _SENTENCE} | terms | unset, model),
+        "word_links": "the word alignments of given translations:\n\n"
+        "    tf-transformer align --server localhost:8501 --source F --target G --output H",
         "adapted": "with the adapter of a row (`model.json` has the names; any other means the "
         "model itself):\n\n"
         + _curl("adapted", {"text": _SENTENCE, "adapter": "NAME"} | unset, model),
         "confidence": "with a confidence for each word:\n\n"
         + _curl("confidence", {"text": _SENTENCE} | unset, model),
+        "continuation": "a file whose lines are to be continued:\n\n"
+        "    tf-transformer complete --server localhost:8501 --input F\n\n"
+        "or a request:\n\n"
+        + _curl("continuation", {"text": "The beginning of"} | unset_continuation, model),
         "language": "the language of a text:\n\n" + _curl("language", {"text": _SENTENCE}, model),
     }
     return "".join(f"\nor {text}\n" for name, text in examples.items() if name in shown)

@@ -13,6 +13,7 @@ from export.saved_model.progress import with_progress
 from export.saved_model.signature_names import ALL, expand_signatures
 from tf_transformer.confidence.calibration import Calibration
 from tf_transformer.documents.abbreviations import LANGUAGES
+from tf_transformer.inference.continuer import Continuer
 from tf_transformer.inference.translator import Translator
 from tf_transformer.language_id.identifier import LanguageIdentifier
 from tf_transformer.predictors.tracing import trace
@@ -21,13 +22,14 @@ from tf_transformer.tasks.table import TASK_OF, TASKS
 
 
 class ServedTranslator(tf.Module):
-    """A translator with one function per signature.
+    """A model with one function per signature.
 
     The attribute `functions` maps names to concrete functions, as `tf.saved_model.save` expects;
     `adapter_names` are those that a row can choose from.
 
     Args:
-        translator: the translator to serve; `nbest` returns as many translations as its beam size.
+        engine: the translator to serve, or the continuer of a language model; `nbest` returns as
+            many translations as the beam size of the translator.
         names: the signatures to include; `all`, or None, stands for all but the optional ones. A
             model with `tokens` alone has no tokenizer and can be served without tensorflow-text.
         calibration: that of the model's confidences, for the signature `confidence`; None: there
@@ -41,7 +43,7 @@ class ServedTranslator(tf.Module):
 
     def __init__(
         self,
-        translator: Translator,
+        engine: Translator | Continuer,
         names: list[str] | None = None,
         *,
         calibration: Calibration | None = None,
@@ -50,7 +52,7 @@ class ServedTranslator(tf.Module):
     ):
         super().__init__(name="served_translator")
         parts = Parts(
-            translator,
+            engine,
             calibration=calibration,
             identifier=identifier,
             document_languages=document_languages,
@@ -58,15 +60,18 @@ class ServedTranslator(tf.Module):
         added = [
             name
             for task in TASKS.values()
-            if task.needs and getattr(parts, task.needs) is not None
+            if task.needs != "translator" and getattr(parts, task.needs) is not None
             for name in task.signatures
         ]
-        names = expand_signatures([ALL] if names is None else names, added)
+        translator = parts.translator
+        names = expand_signatures(
+            [ALL] if names is None else names, added, translates=translator is not None
+        )
         # As attributes of the module, the `tf.Variable`s are saved. The Keras variables around them
         # would be saved as copies, and in a session, which a server uses, the functions would then
         # read uninitialized variables.
-        self.weights = [weight.value for weight in translator.search.model.weights]
-        if translator.search.shortlist is not None:
+        self.weights = [weight.value for weight in engine.model.weights]
+        if translator is not None and translator.search.shortlist is not None:
             self.weights.append(translator.search.shortlist.by_source)
         if identifier is not None and TASKS["language"].plain in names:
             self.weights.append(identifier.weights)
@@ -74,6 +79,6 @@ class ServedTranslator(tf.Module):
         self.functions = {name: trace(parts, name) for name in with_progress(names, "tracing")}
         self.tokenizers = []
         if any(TASK_OF[name].reads_text for name in names):
-            self.tokenizers = [translator.source_tokenizer, translator.target_tokenizer]
+            self.tokenizers = engine.tokenizers
         if any(TASK_OF[name].has_terms for name in names):
             self.tokenizers += parts.constrained.speller.tokenizers

@@ -15,11 +15,16 @@ import tensorflow as tf
 
 from export.saved_model.progress import with_progress
 from export.saved_model.signatures import ServedTranslator
-from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
+from tf_transformer.decoding.search_options import (
+    CONTINUATION_OPTIONS,
+    SAMPLING_OPTIONS,
+    SEARCH_OPTIONS,
+)
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.tasks.table import TASKS
+from tf_transformer.text.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -92,15 +97,15 @@ def _batches(inputs: Inputs) -> list[Inputs]:
     ]
 
 
-def sample_texts(translator: Translator) -> list[bytes]:
+def sample_texts(tokenizer: Tokenizer) -> list[bytes]:
     """Returns difficult strings, followed by 16 texts of 1 to 34 random pieces."""
     random = np.random.default_rng(0)
-    size = translator.source_tokenizer.vocab_size
+    size = tokenizer.vocab_size
     ids = tf.ragged.constant(
         [random.integers(4, size, length).tolist() for length in (1, 2, 3, 5, 8, 13, 21, 34) * 2],
         dtype=tf.int32,
     )
-    return [*_ODD_STRINGS, *translator.source_tokenizer.detokenize(ids).numpy().tolist()]
+    return [*_ODD_STRINGS, *tokenizer.detokenize(ids).numpy().tolist()]
 
 
 def warm_up_texts(texts: list[bytes]) -> list[bytes]:
@@ -152,7 +157,7 @@ def _sample_inputs(specs, texts, lengths, adapter_names=()):
         "keep_capitals": rows % 2 == 0,
         "is_english": rows % 4 < 2,
     }
-    for option in (*SEARCH_OPTIONS, *SAMPLING_OPTIONS):
+    for option in (*SEARCH_OPTIONS, *SAMPLING_OPTIONS, *CONTINUATION_OPTIONS):
         choices[option.name] = np.resize(option.samples, len(texts))
     for spec in specs:
         if spec.name == "ids":

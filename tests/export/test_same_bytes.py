@@ -91,6 +91,25 @@ def test_the_same_bytes(places, command, tmp_path, monkeypatch, capsys):
         assert ("<li>{name}</li>" in text) == ("terms" in command)
 
 
+@pytest.mark.slow
+def test_the_same_alignments(places, corpus, tmp_path, monkeypatch, capsys):
+    """Of both directions, named in the same way; a SavedModel also for a model directory."""
+    monkeypatch.chdir(tmp_path)
+    for side in ("en", "de"):
+        lines = (corpus.directory / f"test.{side}").read_text(encoding="utf-8").splitlines()[:12]
+        lines[3:5] = ["", "the " * 60] if side == "de" else ["a", "b"]
+        (tmp_path / side).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    outputs = []
+    for number, (option, place, *others) in enumerate(places):
+        words = ["align", option, place, *others, option.replace("--", "--reverse-"), place]
+        words += ["--source", "en", "--target", "de", "--output", f"out{number}"]
+        assert main(words) == 0, capsys.readouterr().err
+        outputs.append((tmp_path / f"out{number}").read_bytes())
+    assert outputs[1:] == outputs[:1] * 3
+    lines = outputs[0].decode().splitlines()
+    assert [number for number, line in enumerate(lines) if not line] == [3, 4]
+
+
 CORPORA = {
     "sources": "back-translate --input lines --beam-size 2",
     "samples": "back-translate --input lines --sample 3 --top-k 20",

@@ -50,10 +50,23 @@ def check_place(options: argparse.Namespace, local: Iterable[str]) -> None:
     Raises:
         InputError: one is given without a model directory, or one of a server without that.
     """
+    check_local(options, local)
+    check_client_options(options)
+
+
+def check_local(options: argparse.Namespace, local: Iterable[str]) -> None:
+    """Checks that options for a model directory are given for one.
+
+    Args:
+        options: the parsed command line.
+        local: names of the options that are for a model directory.
+
+    Raises:
+        InputError: one is given without a model directory.
+    """
     for name in local:
         if options.model_dir is None and getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is valid only with --model-dir")
-    check_client_options(options)
 
 
 @contextlib.contextmanager
@@ -137,7 +150,7 @@ def load_saved_model(folder: pathlib.Path) -> Predictor:
 
 
 def load_models(models: "TrainedModels", dtype: str, **arguments: Any) -> "ModelPredictor":
-    """Imports TensorFlow, and calls `ModelPredictor.load`."""
+    """Imports TensorFlow, and calls `ModelPredictor.load`; for a language model, too."""
     import_tensorflow(on_cpu=dtype == "int8")
     from tf_transformer.predictors.model_predictor import ModelPredictor
 

@@ -1,7 +1,7 @@
 """When XLA compiles a search. This module does not import TensorFlow.
 
-`ModelPredictor`, `CompilingTranslator` and `Completer` ask it; `compiled_search.py` compiles, also
-for `export --xla`, which gives the shapes itself.
+`ModelPredictor` and `CompilingTranslator` ask it; `compiled_search.py` compiles, also for
+`export --xla`, which gives the shapes itself, and `Continuer` the search of a language model.
 """
 
 from collections.abc import Hashable
@@ -11,9 +11,6 @@ from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 
 XLA_CHOICES = ("auto", "on", "off")
-# A compiled search takes about half the time for a sentence, but longer for a chunk, which finished
-# sentences leave in the ordinary search (`python -m benchmarks.compiled_answers`).
-SENTENCES_BEFORE_COMPILING = 1000
 
 
 class CompilationRule:
@@ -57,13 +54,14 @@ class CompilationRule:
         self._num_ordinary[size] = done + 1
         return False
 
-    def compiled_rows(self, num_rows: int, chunk_size: int) -> int:
+    def compiled_rows(self, num_rows: int, chunk_size: int, rows_before: int) -> int:
         """Returns the number of rows that the search of a batch is compiled for; 0 if it is not.
 
         Args:
             num_rows: number of rows of the batch.
             chunk_size: rows that are decoded together.
+            rows_before: number of single rows before "auto" compiles their search.
         """
         rows = 1 if num_rows == 1 else chunk_size
-        after = SENTENCES_BEFORE_COMPILING if rows == 1 else None
+        after = rows_before if rows == 1 else None
         return rows if num_rows >= rows and self.compiles(rows, after) else 0

@@ -177,16 +177,16 @@ def _run_padded(search, ids, num_best, options, prefix, candidates):
     if options is None:
         options = TranslationOptions.defaults(shape.rows)
     else:
-        options = TranslationOptions(*(_pad(option, shape[:1]) for option in options))
+        options = TranslationOptions(*(pad_to(option, shape[:1]) for option in options))
     if prefix is None:
         prefix = tf.zeros((shape.rows, limit + 1), tf.int32)
     else:
-        prefix = _pad(prefix[:, :limit], (shape.rows, limit + 1))  # the rest is padding
-    arguments = [num_best, _pad(ids, shape), prefix, options]
+        prefix = pad_to(prefix[:, :limit], (shape.rows, limit + 1))  # the rest is padding
+    arguments = [num_best, pad_to(ids, shape), prefix, options]
     if candidates is not None:
         is_added = tf.range(shape.rows)[:, tf.newaxis] >= rows  # such rows need candidates, too
-        allowed = _pad(candidates.allowed, (shape.rows, count)) | is_added
-        arguments += [_pad(candidates.ids, (count,)), allowed]
+        allowed = pad_to(candidates.allowed, (shape.rows, count)) | is_added
+        arguments += [pad_to(candidates.ids, (count,)), allowed]
     with tf.name_scope(_NAME_OF_CALLS):
         found = Hypotheses(*function(*arguments))
     if shape.rows > 1:
@@ -194,7 +194,7 @@ def _run_padded(search, ids, num_best, options, prefix, candidates):
     return found._replace(ids=found.ids[:, :, : tf.reduce_max(found.lengths)])
 
 
-def _pad(array, shape):
+def pad_to(array: tf.Tensor, shape: Sequence[int]) -> tf.Tensor:
     """Pads an array to a shape with zeros or False."""
     missing = tf.constant(shape) - tf.shape(array)
     padded = tf.pad(array, tf.stack([tf.zeros_like(missing), missing], axis=1))

@@ -15,6 +15,8 @@ LARGEST_COVERAGE_PENALTY = 1e6
 
 DEFAULT_BEAM_SIZE = 4
 DEFAULT_LENGTH_PENALTY = 0.6
+# Of the continuation of a text.
+DEFAULT_MAX_TOKENS = 100
 DEFAULT_SEARCH = {"beam_size": DEFAULT_BEAM_SIZE, "length_penalty": DEFAULT_LENGTH_PENALTY}
 
 
@@ -79,6 +81,19 @@ SEARCH_OPTIONS = (
         "beta of Wu et al., 2016",
         (0.0, 0.2, 0.4),
         LARGEST_COVERAGE_PENALTY,
+    ),
+)
+
+# Of the continuation of a text by a language model.
+CONTINUATION_OPTIONS = (
+    *SEARCH_OPTIONS[:2],
+    RowOption(
+        "max_tokens",
+        "int32",
+        0,
+        f"{DEFAULT_MAX_TOKENS}",
+        "maximum number of tokens of the continuation",
+        (4, 8, 12),
     ),
 )
 

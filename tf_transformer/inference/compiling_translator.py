@@ -6,7 +6,6 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.decoding.compilation_rule import CompilationRule
-from tf_transformer.decoding.search_shapes import default_shapes
 from tf_transformer.inference.translator import Translations, Translator
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.ensemble import Ensemble
@@ -49,10 +48,9 @@ class CompilingTranslator(Translator):
 
     def translate(self, text: tf.Tensor) -> Translations:
         """Translates sentences, `(batch,)` strings, see `Translator.translate`."""
-        rows = self._rule.compiled_rows(text.shape[0], self.chunk_size)
+        rows = self._rule.compiled_rows(text.shape[0], self.chunk_size, self.rows_before_compiling)
         if not rows:
             return super().translate(text)
         if rows not in self._compiled:
-            shapes = default_shapes(self.model.config.max_length, rows)
-            self._compiled[rows] = self._make_translator(compiled_shapes=shapes)
+            self._compiled[rows] = self._make_translator(compiled_shapes=self.default_shapes(rows))
         return self._compiled[rows].translate(text)

@@ -10,6 +10,7 @@ import tqdm
 from tf_transformer.argument_types import as_path, is_number, is_whole
 from tf_transformer.decoding.beam_search import check_search_arguments
 from tf_transformer.decoding.length_chunks import map_chunks
+from tf_transformer.decoding.search_shapes import SearchShape, default_shapes
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.errors import InputError
@@ -80,6 +81,10 @@ class Translator(tf.Module):
     Raises:
         InputError: an argument is out of range.
     """
+
+    # A compiled search takes about half the time for a sentence, but longer for a chunk, which
+    # finished sentences leave in the ordinary search (`python -m benchmarks.compiled_answers`).
+    rows_before_compiling = 1000
 
     def __init__(
         self,
@@ -207,6 +212,15 @@ class Translator(tf.Module):
         """
         num_tags = 1 + self.model.config.num_target_tags
         check_tags(sentences, self.source_tokenizer.languages, name, num_tags)
+
+    @property
+    def tokenizers(self) -> list[Tokenizer]:
+        """The tokenizers; the first is that of the text that is given."""
+        return [self.source_tokenizer, self.target_tokenizer]
+
+    def default_shapes(self, rows: int) -> list[SearchShape]:
+        """Returns the shapes to compile the search of a number of rows for."""
+        return default_shapes(self.model.config.max_length, rows)
 
     @property
     def source_limit(self) -> int:

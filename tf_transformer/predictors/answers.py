@@ -8,7 +8,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.predictors.predictor import Predictor
 from tf_transformer.predictors.signature import Signature, signature_of_task
 from tf_transformer.tasks.table import TASKS
-from tf_transformer.tasks.task import Task
+from tf_transformer.tasks.task import A_TRANSLATOR, Task
 
 # What must be finite: with infinite or NaN logits the other outputs mean nothing.
 _SCORES = ("score", "log_prob", "confidence", "probability")
@@ -89,9 +89,12 @@ def find_signature(
             return name, found
     needed = f", which {needed_by} needs" if needed_by else ""
     wanted = " or ".join(repr(name) for name in names if name)
+    exported_by = task.exported_by
+    if not task.needed_option and TASKS["continuation"].with_options in signatures:
+        exported_by = A_TRANSLATOR  # it is a language model
     raise InputError(
         f"the {predictor.description} has no signature {wanted}{needed}; export it with "
-        f"{task.exported_by}"
+        f"{exported_by}"
     )
 
 

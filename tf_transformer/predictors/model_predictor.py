@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from tf_transformer.confidence.calibration import Calibration
 from tf_transformer.decoding.compilation_rule import CompilationRule
-from tf_transformer.decoding.search_shapes import default_shapes
 from tf_transformer.documents.abbreviations import LANGUAGES
+from tf_transformer.inference.continuer import Continuer
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.predictors.local_predictor import LocalPredictor
@@ -25,8 +25,8 @@ class ModelPredictor(LocalPredictor):
     """Computes the tasks of a model; a signature is traced when it is first asked for.
 
     XLA may compile the search, see `CompilationRule`: "on" for single rows and for batches of at
-    least as many rows as the translator decodes together; "auto" for single rows only, after 1,000
-    of them. The first batches then take seconds longer.
+    least as many rows as are decoded together; "auto" for single rows only, after 1,000 of them,
+    or 100 of a language model. The first batches then take seconds longer.
 
     Args:
         make_parts: returns the model in use, for a search that is compiled for given shapes.
@@ -48,14 +48,10 @@ class ModelPredictor(LocalPredictor):
         self._parts = {0: parts}  # by the number of rows that its search is compiled for
         self._lock = threading.Lock()
         self._functions: dict[tuple[str, int], Callable] = {}
-        self._rule = CompilationRule(xla, is_quantized(parts.translator.model))
-        offered = [
-            name
-            for name, task in TASK_OF.items()
-            if not task.needs or getattr(parts, task.needs) is not None
-        ]
+        self._rule = CompilationRule(xla, is_quantized(parts.engine.model))
+        offered = [name for name, task in TASK_OF.items() if getattr(parts, task.needs) is not None]
         signatures = {name: signature_of_task(name) for name in offered}
-        for name in TASKS["nbest"].signatures:
+        for name in TASKS["nbest"].signatures if parts.translator else ():
             for output, spec in signatures[name].outputs.items():
                 if len(spec.shape or ()) == 2:
                     sized = spec._replace(shape=(None, parts.translator.search.beam_size))
@@ -63,9 +59,9 @@ class ModelPredictor(LocalPredictor):
         super().__init__(description, signatures)
 
     @classmethod
-    def of(cls, translator: Translator) -> Self:
+    def of(cls, engine: Translator | Continuer) -> Self:
         """Returns a predictor for a model that is in use; nothing is compiled by XLA."""
-        parts = Parts(translator)
+        parts = Parts(engine)
         return cls(lambda shapes: parts)
 
     @classmethod
@@ -87,16 +83,20 @@ class ModelPredictor(LocalPredictor):
             xla: see above.
             calibration: see `Parts`.
             document_languages: see `Parts`.
-            **options: arguments of `Translator`.
+            **options: arguments of `Translator`, or of `Continuer` for a language model.
 
         Raises:
             InputError: the model cannot be loaded, or an argument is out of range.
         """
-        loaded = models.load(dtype)
+        model, source, target = models.load(dtype)
 
         def make_parts(shapes):
-            translator = Translator(*loaded, **options, compiled_shapes=shapes)
-            return Parts(translator, calibration=calibration, document_languages=document_languages)
+            engine: Translator | Continuer
+            if source is None:
+                engine = Continuer(model, target, **options, compiled_shapes=shapes)
+            else:
+                engine = Translator(model, source, target, **options, compiled_shapes=shapes)
+            return Parts(engine, calibration=calibration, document_languages=document_languages)
 
         names = ", ".join(map(str, models.directories))
         return cls(make_parts, f"model directory {names}", xla)
@@ -122,12 +122,12 @@ class ModelPredictor(LocalPredictor):
     def _function(self, signature: str, rows: int) -> Callable:
         """Returns the function of a signature, for a search that is compiled for some rows."""
         if rows not in self._parts:
-            longest = self._parts[0].translator.model.config.max_length
-            self._parts[rows] = self._make_parts(default_shapes(longest, rows))
+            self._parts[rows] = self._make_parts(self._parts[0].engine.default_shapes(rows))
         if (signature, rows) not in self._functions:
             self._functions[signature, rows] = trace(self._parts[rows], signature)
         return self._functions[signature, rows]
 
     def _compiled_rows(self, num_rows: int) -> int:
         """Returns the number of rows that the search is compiled for; 0 if it is not."""
-        return self._rule.compiled_rows(num_rows, self._parts[0].translator.chunk_size)
+        engine = self._parts[0].engine
+        return self._rule.compiled_rows(num_rows, engine.chunk_size, engine.rows_before_compiling)

@@ -25,10 +25,10 @@ def trace(parts: Parts, signature: str) -> Any:
         return task.compute(parts, **dict(zip(names, values, strict=True)))
 
     # A fixed width lets a server merge the requests of all callers.
-    widths = {True: [parts.translator.source_limit], False: []}
-    specs = [
-        tf.TensorSpec([None, *widths[getattr(own, "has_source_width", False)]], own.dtype, own.name)
-        for own in inputs
-    ]
+    specs = []
+    for own in inputs:
+        has_width = getattr(own, "has_source_width", False)
+        width = [parts.translator.source_limit] if has_width else []
+        specs.append(tf.TensorSpec([None, *width], own.dtype, own.name))
     function = tf.function(compute, input_signature=specs, autograph=False)
     return function.get_concrete_function()

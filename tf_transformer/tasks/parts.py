@@ -1,4 +1,4 @@
-"""What tasks are computed with: a translator, and what is made of it when a task needs it."""
+"""What tasks are computed with: a model in use, and what is made of it when a task needs it."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -11,6 +11,7 @@ from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.documents.document_translator import DocumentTranslator
 from tf_transformer.inference.aligner import Aligner
+from tf_transformer.inference.continuer import Continuer
 from tf_transformer.inference.term_translator import TermTranslator
 from tf_transformer.inference.translator import Translator
 from tf_transformer.language_id.identifier import LanguageIdentifier
@@ -21,7 +22,8 @@ class Parts:
     """The parts of a model in use; tracing a task makes those it needs, outside of its graph.
 
     Args:
-        translator: the translator; the task `nbest` returns as many translations as its beam size.
+        engine: the translator, or the continuer of a language model; the task `nbest` returns as
+            many translations as the beam size of the translator.
         calibration: that of the model's confidences, for the task `confidence`, if any.
         identifier: identifies languages, for the task `language`, if any.
         document_languages: those of the documents, see `DocumentTranslator`.
@@ -29,14 +31,16 @@ class Parts:
 
     def __init__(
         self,
-        translator: Translator,
+        engine: Translator | Continuer,
         *,
         calibration: Calibration | None = None,
         identifier: LanguageIdentifier | None = None,
         document_languages: Iterable[str] = LANGUAGES,
     ):
-        self.translator = translator
+        self.engine = engine
         # Only tasks that need them read these and `adapters`.
+        self.translator: Any = engine if isinstance(engine, Translator) else None
+        self.continuer: Any = engine if isinstance(engine, Continuer) else None
         self.calibration: Any = calibration
         self.identifier: Any = identifier
         self._document_languages = tuple(document_languages)
@@ -44,7 +48,7 @@ class Parts:
     @functools.cached_property
     def adapters(self) -> Any:
         """The `RowChoice` of the adapter of each row; None if the model has none."""
-        return row_choice(self.translator.model)
+        return row_choice(self.engine.model)
 
     @functools.cached_property
     def aligner(self) -> Aligner:

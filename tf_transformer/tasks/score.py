@@ -15,13 +15,12 @@ def score(parts: "Parts", source: Any, target: Any) -> dict[str, Any]:
     return score_pairs(parts.translator, source, target)._asdict()
 
 
+SOURCE = Input("source", "string", "a sentence")
+TARGET = Input("target", "string", "its translation")
 SCORE_PAIR = Task(
     "score",
     "the log-probability of a given translation",
-    (
-        Input("source", "string", "a sentence"),
-        Input("target", "string", "its translation"),
-    ),
+    (SOURCE, TARGET),
     (
         Output("log_prob", "float32", "log p(target, end | source) in nats"),
         Output("num_tokens", "int32", "number of tokens of the target and its end"),

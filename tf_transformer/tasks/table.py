@@ -1,8 +1,8 @@
 """The table of all tasks, from which signatures and what reads them derive; no TensorFlow."""
 
 from tf_transformer.tasks.adapted import ADAPTED
-from tf_transformer.tasks.align import ALIGN
-from tf_transformer.tasks.complete import COMPLETE
+from tf_transformer.tasks.align import ALIGN, WORD_LINKS
+from tf_transformer.tasks.complete import COMPLETE, CONTINUATION
 from tf_transformer.tasks.confidence import CONFIDENCE
 from tf_transformer.tasks.document import TRANSLATE_DOCUMENT
 from tf_transformer.tasks.language import LANGUAGE
@@ -18,8 +18,8 @@ from tf_transformer.tasks.translate import TRANSLATE
 _ALL = (
     *(TRANSLATE, NBEST, ALIGN, COMPLETE, TOKENS, SCORE_PAIR, SAMPLE),
     *(TRANSLATE_DOCUMENT, TRANSLATE_DOCUMENT_WITH_TERMS, TRANSLATE_WITH_TERMS),
-    *(TRANSLATE_MARKUP, TRANSLATE_MARKUP_WITH_TERMS),
-    *(ADAPTED, CONFIDENCE, LANGUAGE),
+    *(TRANSLATE_MARKUP, TRANSLATE_MARKUP_WITH_TERMS, WORD_LINKS),
+    *(ADAPTED, CONFIDENCE, LANGUAGE, CONTINUATION),
 )
 
 TASKS: dict[str, Task] = {task.name: task for task in _ALL}

@@ -57,8 +57,8 @@ class Task(NamedTuple):
         with_options: name of the signature that also has `flags` and `options`, if there is one.
         options: the options of each row.
         flags: boolean inputs of the signature with options; unset they are False.
-        needs: attribute of `Parts` without which there is no such task, "" if there is none.
-        needed_option: the option of `export` for it.
+        needs: attribute of `Parts` without which there is no such task.
+        needed_option: the option of `export` for it; "" if it is the translator.
         is_optional: whether it is exported only if its signature is named.
     """
 
@@ -71,7 +71,7 @@ class Task(NamedTuple):
     with_options: str | None = None
     options: tuple[RowOption, ...] = SEARCH_OPTIONS
     flags: tuple[Input, ...] = ()
-    needs: str = ""
+    needs: str = "translator"
     needed_option: str = ""
     is_optional: bool = False
 
@@ -107,6 +107,9 @@ class Task(NamedTuple):
             yield from self.flags
             yield from self.options
 
+
+# For messages about signatures of translation models.
+A_TRANSLATOR = "a translation model as --model-dir"
 
 TEXT = Input("text", "string", "a sentence, with the language tags that the model needs")
 DOCUMENT = Input("text", "string", "sentences and line breaks, after the tags that each needs")

@@ -7,8 +7,6 @@ SentencePiece's normalization makes spaces of other characters, or of a single o
 words then differs, which tells such a text apart.
 """
 
-from collections.abc import Sequence
-
 import tensorflow as tf
 
 from tf_transformer.text.vocabulary import WORD_SEPARATORS, Vocabulary
@@ -72,17 +70,3 @@ def count_words(text: tf.Tensor) -> tf.Tensor:
     """Returns the number of words between white space: `(batch,)` strings to int32."""
     words = split_words(text, WORD_SEPARATORS["white space"])
     return tf.cast(words.row_lengths(), tf.int32)
-
-
-def word_starts(ids: Sequence[int], vocabulary: Vocabulary) -> list[int]:
-    """Returns the position of the first piece of each word, as `word_indices` finds words.
-
-    Args:
-        ids: ids of pieces without begin and end ids.
-        vocabulary: their vocabulary.
-    """
-    return [
-        position
-        for position, token_id in enumerate(ids)
-        if position == 0 or vocabulary.begins_word[token_id]
-    ]

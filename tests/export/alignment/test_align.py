@@ -7,8 +7,10 @@ import tensorflow as tf
 from export.lines import line_results
 from tests.test_cli import fails
 from tf_transformer.__main__ import main
-from tf_transformer.inference import word_aligner
-from tf_transformer.inference.word_aligner import WordAligner
+from tf_transformer.inference.translator import Translator
+from tf_transformer.inference.word_links import link_words
+from tf_transformer.predictors.local_predictor import LocalPredictor
+from tf_transformer.predictors.signature import Signature, signature_of_task
 from tf_transformer.storage.model_dir import load_model
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.word_alignment.pharaoh import parse_links
@@ -58,8 +60,8 @@ def expected_links(model, source_tokenizer, target_tokenizer, source, target):
     return {(int(np.argmax(row)), j) for j, row in enumerate(table)}, table
 
 
-def test_links_by_definition(talkative, files, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(word_aligner, "_MAX_PIECES", 100)  # several batches
+def test_links_by_definition(talkative, files, tmp_path, capsys):
+    """In several chunks: there are more pairs than a translator decodes together."""
     output = tmp_path / "out"
     assert align(files, output, "--model-dir", talkative, "--reference", files["align"]) == 0
     printed = capsys.readouterr().out
@@ -84,6 +86,16 @@ def test_links_by_definition(talkative, files, tmp_path, capsys, monkeypatch):
         assert len(differing) <= 2
 
 
+def links(model_dirs, sources, targets):
+    """The links of each pair; None if it cannot be aligned."""
+    translator = Translator(*TrainedModels(model_dirs).load())
+    found = link_words(translator, tf.constant(sources), tf.constant(targets))
+    return [
+        parse_links(row.decode(), "") if is_aligned else None
+        for row, is_aligned in zip(found.links.numpy(), found.is_aligned.numpy(), strict=True)
+    ]
+
+
 @pytest.mark.exhaustive
 def test_ensembles_and_both_directions(talkative, trained, files, tmp_path):
     """The reverse model's links are turned around; of an ensemble the weights are the mean."""
@@ -93,8 +105,8 @@ def test_ensembles_and_both_directions(talkative, trained, files, tmp_path):
     assert align(files, union, *both, "--reverse-model-dir", trained, "--symmetrize", "union") == 0
     assert align(files, tmp_path / "default", *both, "--reverse-model-dir", trained) == 0
     sources, targets = read(files["en"]), read(files["de"])
-    ensemble = WordAligner(*TrainedModels((talkative, trained)).load()).align(sources, targets)
-    reverse = WordAligner(*TrainedModels((trained,)).load()).align(targets, sources)
+    ensemble = links((talkative, trained), sources, targets)
+    reverse = links((trained,), targets, sources)
     for lines, method in ((read(union), "union"), (read(tmp_path / "default"), None)):
         for line, forward, back in zip(lines, ensemble, reverse, strict=True):
             expected = set()
@@ -105,19 +117,34 @@ def test_ensembles_and_both_directions(talkative, trained, files, tmp_path):
     assert read(output) != read(union)
 
 
+class FakeModel(LocalPredictor):
+    """Gives a link to the pairs in whose target it finds the letter e."""
+
+    def __init__(self, link=b"0-0"):
+        self.link = link
+        super().__init__("model", {"word_links": signature_of_task("word_links")})
+
+    def call(self, signature, tensors):
+        links = [self.link if b"e" in text else b"" for text in tensors["target"].numpy()]
+        rows = len(links)
+        return {"links": tf.constant(links), "score": tf.ones(rows), "aligned": tf.fill(rows, True)}
+
+
 def test_an_interrupted_run_resumes(talkative, files, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(line_results, "_BATCH_SIZE", 10)
+    monkeypatch.setattr("export.commands.align_cli.load_models", lambda *_: FakeModel())
     whole, output = tmp_path / "whole", tmp_path / "out"
     assert align(files, whole, "--model-dir", talkative) == 0
-    original, calls = WordAligner.align, []
+    assert {"", "0-0"} == set(read(whole))
+    original, calls = FakeModel.call, []
 
-    def interrupted(self, sources, targets):
-        calls.append(len(sources))
+    def interrupted(self, *arguments):
+        calls.append(arguments)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return original(self, sources, targets)
+        return original(self, *arguments)
 
-    monkeypatch.setattr(WordAligner, "align", interrupted)
+    monkeypatch.setattr(FakeModel, "call", interrupted)
     assert align(files, output, "--model-dir", talkative) == 130
     assert not output.exists()
     lines = read(files["de"])
@@ -131,3 +158,38 @@ def test_an_interrupted_run_resumes(talkative, files, tmp_path, capsys, monkeypa
     assert align(files, output, "--model-dir", talkative) == 0
     assert "resuming after 20 lines" in capsys.readouterr().err
     assert read(output) == read(whole)
+
+
+@pytest.mark.parametrize("link", [b"0-99", b"0-0 x", b"-1-0"])
+def test_links_of_no_words_are_refused(talkative, files, tmp_path, monkeypatch, capsys, link):
+    monkeypatch.setattr("export.commands.align_cli.load_models", lambda *_: FakeModel(link))
+    assert align(files, tmp_path / "out", "--model-dir", talkative) == 2
+    assert "line 1 of the answers of the model: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["align"], "no signature 'word_links', which `align` needs; export it with --signatures "
+         "all word_links"),
+        (["align", "--reverse-"], "no signature 'word_links', which `align` needs; export it "),
+        (["complete"], "no signature 'continuation', which `complete` needs; export it with a "
+         "language model as --model-dir"),
+    ],
+)  # fmt: skip
+def test_a_missing_task_is_named(command, expected, files, tmp_path, monkeypatch, capsys):
+    """Before anything is computed, also of the reverse model."""
+    model = Signature({}, {})
+    signatures = [{"word_links": signature_of_task("word_links")} if len(command) > 1 else {}, {}]
+    predictors = [LocalPredictor("model", {"score": model, **more}) for more in signatures]
+    monkeypatch.setattr(
+        "tf_transformer.command_line.predictor_options.load_saved_model",
+        lambda _: predictors.pop(0),
+    )
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    texts = ["--input", files["en"]]
+    if command[0] == "align":
+        texts = ["--source", files["en"], "--target", files["de"], "--output", tmp_path / "out"]
+    places = [f"{'--' if index == 0 else command[1]}saved-model" for index in range(len(command))]
+    words = [word for place in places for word in (place, tmp_path)]
+    assert expected in fails(capsys, command[0], *words, *texts)

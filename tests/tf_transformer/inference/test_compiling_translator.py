@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.__main__ import main
-from tf_transformer.decoding import compilation_rule
 from tf_transformer.inference.compiling_translator import CompilingTranslator
 from tf_transformer.inference.translator import Translator
 from tf_transformer.quantization.int8 import quantize
@@ -42,7 +41,7 @@ class Recorder:
 def record(loaded, monkeypatch):
     """Sizes of batches to what is run compiled; the ordinary search does nothing."""
     monkeypatch.setattr(Translator, "translate", lambda self, text: None)
-    monkeypatch.setattr(compilation_rule, "SENTENCES_BEFORE_COMPILING", 3)
+    monkeypatch.setattr(Translator, "rows_before_compiling", 3)
 
     def run(sizes, **options):
         translator = CompilingTranslator(*loaded, **options)

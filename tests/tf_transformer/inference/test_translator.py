@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.errors import InputError
-from tf_transformer.inference.completer import Completer
 from tf_transformer.inference.sampler import sample_translations
 from tf_transformer.inference.scorer import score_pairs
 from tf_transformer.inference.translator import Translator
+from tf_transformer.predictors.completer import Completer
 from tf_transformer.storage.model_dir import load_model
 
 ODD = [
