@@ -1,5 +1,6 @@
 """Model directories with random weights, written without a model or TensorFlow."""
 
+import functools
 import pathlib
 
 import numpy as np
@@ -24,6 +25,7 @@ SIZES = dict(
 STUDENT = PRESETS["student"] | SIZES
 
 
+@functools.cache
 def train_vocabularies(joint: bool, kind: str = "unigram") -> tuple[bytes, bytes]:
     """Trains SentencePiece models on the sentences of the demonstration, of different sizes."""
     sizes = (130, 130) if joint else (120, 110)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sentencepiece
+import tensorflow as tf
 
 from tests.tf_transformer.formats.random_model import (
     SOURCES,
@@ -56,15 +57,18 @@ class Both:
         """Of the tokens of targets and their ends, given sources; rows of pieces."""
         source_ids = [[*map(self.source.pieces.index, row), 3] for row in source]
         target_ids = [[2, *map(self.target.pieces.index, row), 3] for row in target]
-        found = []
-        for ids, labels in zip(source_ids, target_ids, strict=True):
-            logits = self.model(
-                {"source": np.array([ids], "int32"), "target": np.array([labels[:-1]], "int32")}
-            )
-            logits = np.asarray(logits, "float64")[0]
-            logits -= np.log(np.exp(logits).sum(-1, keepdims=True))
-            found.append(logits[np.arange(len(labels) - 1), labels[1:]])
-        return found
+        logits = self.model(
+            {
+                "source": tf.ragged.constant(source_ids, tf.int32).to_tensor(),
+                "target": tf.ragged.constant(target_ids, tf.int32).to_tensor(),
+            }
+        )
+        logits = np.asarray(logits, "float64")
+        logits -= np.log(np.exp(logits).sum(-1, keepdims=True))
+        return [
+            row[np.arange(len(labels) - 1), labels[1:]]
+            for row, labels in zip(logits, target_ids, strict=True)
+        ]
 
 
 @pytest.fixture(scope="module", params=CASES)

@@ -1,5 +1,7 @@
 """`generate` returns what this project's search and sampling return."""
 
+import functools
+
 import keras_hub
 import numpy as np
 import pytest
@@ -57,12 +59,17 @@ def test_the_defaults_are_those_of_the_translator(task, translator):
     assert task.generate([]) == []
 
 
+@functools.cache
+def graph_of(translator):
+    return tf.function(translator.translate_in_graph, autograph=False)
+
+
 def searched(translator, prompts=("",) * ROWS, **options):
     """Translations of `TEXTS` with options per sentence, straight from the search."""
     values = TranslationOptions.defaults(ROWS)._asdict()
     for name, value in options.items():
         values[name] = tf.cast(tf.broadcast_to(value, [ROWS]), values[name].dtype)
-    found = translator.translate_in_graph(
+    found = graph_of(translator)(
         tf.constant(TEXTS), TranslationOptions(**values), tf.constant(prompts)
     )
     return [text.decode() for text in found.text[:, 0].numpy()]
@@ -83,6 +90,7 @@ def test_options_are_those_of_the_search(task, translator):
     assert max(task.tokenizers[1].tokenize(tf.constant(longest)).row_lengths()) == 3
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_larger_beams_than_the_default(task, loaded):
     assert task.generate(TEXTS, beam_size=6) == Translator(*loaded, beam_size=6)(TEXTS)
@@ -238,9 +246,9 @@ def test_columns():
         ({"encoder_text": ["a"], "decoder_text": ["b"]}, {"top_k": 2}, r"Sampling cannot continue"),
     ],
 )
-def test_inputs_that_are_refused(inputs, options, message):
+def test_inputs_that_are_refused(task, inputs, options, message):
     with pytest.raises(ValueError, match=message):
-        make_task().generate(inputs, **options)
+        task.generate(inputs, **options)
 
 
 @pytest.mark.slow

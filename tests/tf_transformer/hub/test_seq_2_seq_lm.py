@@ -54,6 +54,7 @@ def assert_equal(one, other):
 # ---- There and back ----
 
 
+@pytest.mark.representatives("separate vocabularies", "every switch")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["separate vocabularies", "every switch", "two widths"])
 def test_model_directories_come_back(name, tmp_path):
@@ -87,6 +88,7 @@ def test_presets_are_loaded_by_keras_hub(tmp_path):
     assert not np.allclose(other.weights[0], task.weights[0])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_package_registers_its_classes_with_keras_hub(tmp_path):
     """`tests/tf_transformer/test_registration.py` imports both in the other order."""
@@ -425,6 +427,7 @@ def test_weights_of_pairs_count(task):
     assert whole == pytest.approx(part * share, rel=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_mixed_precision_trains(tmp_path):
     write_model_dir(tmp_path / "model", norm_position="pre")

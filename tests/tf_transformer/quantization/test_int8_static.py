@@ -156,6 +156,7 @@ print("exact")
 """
 
 
+@pytest.mark.representatives("AVX2")
 @pytest.mark.slow
 @pytest.mark.parametrize("instructions", ["AVX2", "DEFAULT"])
 def test_the_largest_sums_are_exact_without_vnni(instructions):
