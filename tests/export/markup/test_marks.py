@@ -172,6 +172,29 @@ def test_letters_behind_numbers_and_signs():
     assert translate(document, identity) == (document, ["12.5 or 3a (n = 12), N.o 5"])
 
 
+@pytest.mark.parametrize("letter", ["a", "e", "n", "x", "ii", "aa"])
+def test_letters_behind_a_full_stop(letter):
+    """They are marks of the sentence that ends there, whatever its last word is."""
+    for sentence in ("It cost $548.", "It is £548.50.", "I saw him.", "It was $5.", "It is 12.",
+                     "It was in 1990.", "Here I am.", "He lives in the US."):  # fmt: skip
+        document = f"<p>{sentence}<sup>{letter}</sup> Laura buys 3 horses.</p>"
+        seen = [sentence, "Laura buys 3 horses."]
+        assert translate(document, identity) == (document, seen)
+    document = f"<th>Age, yr.<sup>{letter}</sup></th>"
+    assert translate(document, identity) == (document, ["Age, yr."])
+
+
+def test_abbreviations_with_a_period_and_raised_letters():
+    for document, text in (
+        ("N.<sup>o</sup> 5, n.<sup>os</sup> 6 y 7", "N.o 5, n.os 6 y 7"),
+        ("Sr.<sup>a</sup> Lopez, D.<sup>r</sup> Kunz", "Sr.a Lopez, D.r Kunz"),
+        ("Prof.<sup>a</sup> Ana, D.<sup>ña</sup> Eva", "Prof.a Ana, D.ña Eva"),
+        ("M.<sup>me</sup> Curie, M.<sup>lle</sup> Dax", "M.me Curie, M.lle Dax"),
+        ("la 1.<sup>a</sup> vez, 2.<sup>o</sup> C", "la 1.a vez, 2.o C"),
+    ):
+        assert translate(document, identity) == (document, [text])
+
+
 def test_a_price_and_the_one_that_it_replaces():
     found, seen = translate("<p>for <del>$548</del><ins>$500</ins> now</p>", identity)
     assert seen == ["for $548 $500 now"]
