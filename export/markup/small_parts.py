@@ -14,18 +14,20 @@ from export.markup.marks import (
     FRACTION_SIGNS,
     PAGE_BREAK,
     RAISED,
+    end_of_mark,
+    ends_of_elements,
     is_lowered,
-    is_mark,
     is_page_break,
     is_raised,
     split_marks,
-    visible,
+    text_after,
+    text_up_to,
 )
 from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.words import Span, is_part_of_word, overlapping, split_words
 
-_CONTEXT = 64  # characters around an element that are considered
-_MAX_TOKENS = 32  # of a mark, or between it and the text after it, so that time is bounded
+_CONTEXT = 64  # characters in brackets before a lowered part
+_MAX_TOKENS = 32  # of a raised or lowered part, so that time is bounded
 _MAX_PART = 12  # characters of a raised or lowered part of a word
 _MAX_KEYS = 80  # characters of keys that are pressed together
 _SEPARATORS = frozenset(["", ",", ";", "–", "—", "-"])
@@ -64,58 +66,33 @@ def join_small_parts(tokens: Sequence[Token]) -> list[Token]:
 
 def _with_small_elements(tokens) -> Iterator[Token]:
     """Yields the tokens, marks and small elements that may be parts of words as one each."""
-    ends = _ends_of_elements(tokens)
+    ends = ends_of_elements(tokens)
     before, index = "", 0
     while index < len(tokens):
-        token, end = tokens[index], ends.get(index, index + 1)
-        element = tokens[index:end] if end - index <= _MAX_TOKENS else []
-        if token.kind is not Kind.START or not element:
-            end = index + 1
-        elif is_mark(element, before, _text_after(tokens, end)):
+        token, end = tokens[index], end_of_mark(tokens, index, ends, before)
+        if end > index:
+            element = tokens[index:end]
             name = PAGE_BREAK if is_page_break(element) else token.name
-            token = Token(Kind.MARK, _source(element), name)
-        elif _may_be_part_of_word(element):
+            yield Token(Kind.MARK, _source(element), name)
+            index = end
+            continue
+        end = ends.get(index, index + 1)
+        element = tokens[index:end] if end - index <= _MAX_TOKENS else tokens[index : index + 1]
+        if token.kind is Kind.START and _may_be_part_of_word(element):
             text = "".join(x.text for x in element)
-            token = _SmallElement(Kind.WORD, _source(element), text=text, tokens=element)
-        else:
-            end = index + 1
-        if token.kind is Kind.TEXT:
-            yield from split_marks(token, before, _text_after(tokens, end))
+            yield _SmallElement(Kind.WORD, _source(element), text=text, tokens=element)
+        elif token.kind is Kind.TEXT:
+            yield from split_marks(token, before, text_after(tokens, end))
         else:
             yield token
-        if token.kind is Kind.EMPTY and token.name == "br":
-            before = ""
-        elif token.kind is not Kind.MARK:
-            before = (before + visible("".join(map(_characters, tokens[index:end]))))[-_CONTEXT:]
+            end = index + 1
+        if token.kind is not Kind.MARK:
+            before = text_up_to(tokens[index:end], before)
         index = end
-
-
-def _ends_of_elements(tokens) -> dict[int, int]:
-    """Returns for each start tag the index after its end tag."""
-    ends, stack = {}, []
-    for index, token in enumerate(tokens):
-        if token.kind is Kind.START:
-            stack.append(index)
-        elif token.kind is Kind.END:
-            ends[stack.pop()] = index + 1
-    return ends
 
 
 def _source(tokens):
     return "".join(token.source for token in tokens)
-
-
-def _characters(token) -> str:
-    return " " if token.kind is Kind.EMPTY else token.text
-
-
-def _text_after(tokens, start) -> str:
-    text = ""
-    for token in tokens[start : start + _MAX_TOKENS]:
-        text += _characters(token)[:_CONTEXT]
-        if len(text) >= _CONTEXT:
-            break
-    return visible(text)
 
 
 def _may_be_part_of_word(element) -> bool:

@@ -8,6 +8,7 @@ from export.markup import AlignedTranslation, MarkupTranslator
 from tests.export.markup.fake_translators import backwards, fixed, identity, upper
 
 NOTE = '<sup class="reference"><a href="#r">1</a></sup>'
+CAPITAL = '<a class="footnote-ref" href="#A">A</a>'
 # What stands behind a word, and the model does not see.
 MARKS = [
     NOTE,
@@ -114,12 +115,30 @@ def test_a_mark_follows_its_word(mark):
         ("the <b>horse{}</b> runs", "RUNS <b>HORSE{}</b> THE"),
         ("the <b>horse</b>{} runs", "RUNS <b>HORSE</b>{} THE"),
         ("<b>the horse{}</b> runs", "RUNS <b>HORSE{} THE</b>"),
+        ("the <a href=x>horse</a>{} runs", "RUNS <a href=x>HORSE</a>{} THE"),
         # None is inside an element that it is not in.
         ("<b>the Peter</b>{} runs", "RUNS <b>PETER THE</b>{}"),
     ):
         found, seen = translate(f"<p>{document.format(mark)}</p>", backwards)
-        assert seen == [re.sub("</?b>", "", document.format(""))]
+        assert seen == [re.sub("<.*?>", "", document.format(""))]
         assert found == f"<p>{expected.format(mark)}</p>"
+
+
+def test_marks_between_links():
+    """A link that is a mark belongs to the sentence; links with only marks between are apart."""
+    for document, texts in (
+        (f"for the <i>horse</i>{CAPITAL} and", "for the horse and"),
+        (f"the <a href=x>horse</a>{CAPITAL}{CAPITAL} is", "the horse is"),
+        (f"the <a href=x>horse</a><b>{CAPITAL}</b> is", "the horse is"),
+        (f"Jan said.{CAPITAL}<a href=x>Laura</a> is", "Jan said.|Laura is"),
+        ("<a href='#fn1'>1</a><a href=x>Laura</a> is", "Laura is"),
+        (f"by <a href=x>Jan</a>{CAPITAL}, <a href=y>Laura</a>{CAPITAL} is", "by Jan, Laura is"),
+        (f"<a href=x>Home</a>{CAPITAL}<a href=y>About us</a>", "Home|About us"),
+        ("<a href=x>Home</a><sup>1</sup><a href=y>About us</a>", "Home|About us"),
+        ("<a href='?p=1'>Prev</a><a href='?p=2'>2</a><a href='?p=3'>Next</a>", "Prev|Next"),
+    ):
+        document = f"<p>{document}</p>"
+        assert translate(document, identity) == (document, texts.split("|"))
 
 
 def test_the_text_around_marks():
