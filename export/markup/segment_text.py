@@ -178,7 +178,10 @@ class _Reader:
     def __init__(self, preserve: bool):
         self._preserves = [preserve]  # of the open elements, whether white space is significant
         self._chunks: list[str] = []
-        self._length, self._ends_in_space = 0, True
+        self._length = 0
+        # Whether its end is white space of HTML, which is joined with what follows, and whether it
+        # is any white space, such as a no-break space.
+        self._ends_in_space = self._ends_in_any_space = True
         self.root = Inline("")
         self._open = [(self.root, 0)]  # the open elements, and where they start
         # In the order of the document: where an element starts, or, with False, where it ends.
@@ -217,10 +220,9 @@ class _Reader:
                 element.parent.keeps_word = True
             self._end(element, is_waiting=element.is_wordless)
         else:
-            element = self._add(token.source)
+            element = self._add(token.source, is_mark=token.kind is Kind.MARK)
             element.is_word = token.kind is Kind.WORD
             element.is_atom = token.kind is Kind.ATOM or element.is_word
-            element.is_mark = token.kind is Kind.MARK
             element.is_reading = element.is_mark and token.name in READINGS
             element.text = " ".join(token.text.split())
             if token.hidden:
@@ -239,12 +241,12 @@ class _Reader:
             element.is_wordless = token.kind is not Kind.OTHER
             self._end(element, is_waiting=True)
 
-    def _add(self, source) -> Inline:
-        element = Inline(source, parent=self._open[-1][0])
+    def _add(self, source, is_mark=False) -> Inline:
+        element = Inline(source, parent=self._open[-1][0], is_mark=is_mark)
         if self._chunks and not self._follows_element:
-            element.space_before = self._ends_in_space
+            element.space_before = self._ends_in_any_space if is_mark else self._ends_in_space
             element.word_before = is_part_of_word(self._chunks[-1][-1])
-            element.sign_before = not (self._ends_in_space or element.word_before)
+            element.sign_before = not (self._ends_in_any_space or element.word_before)
         if element.parent is not None:
             element.parent.children.append(element)
         self._places.append((element, self._length, True))
@@ -260,15 +262,22 @@ class _Reader:
         if not text:
             return
         for element in self._waiting:
-            element.space_after = element is self._waiting[-1] and text[0] in _HTML_SPACE
+            is_space = text[0].isspace() if element.is_mark else text[0] in _HTML_SPACE
+            element.space_after = element is self._waiting[-1] and is_space
             element.word_after = is_part_of_word(text[0])
         if self._ends_word and text[0] not in _JOINS and self._goes_on(text):
             for element in self._waiting:
                 element.stands_for_space = True
             self._append_space()
+        is_behind_mark = any(element.is_mark for element in self._waiting)
         self._waiting, self._follows_element, self._ends_word = [], False, False
         self._is_struck = False
         self._breaks.read(text, self._length)
+        if is_behind_mark and self._ends_in_any_space and not self._preserves[-1]:
+            # Of the white space on both sides of a mark, the translator sees that before it.
+            text = text.lstrip()
+            if not text:
+                return
         if self._preserves[-1]:
             self._append(text)
             return
@@ -288,6 +297,7 @@ class _Reader:
             self._chunks.append(text)
             self._length += len(text)
             self._ends_in_space = text[-1] in _HTML_SPACE
+            self._ends_in_any_space = text[-1].isspace()
 
     def _append_space(self):
         if not self._ends_in_space:

@@ -141,6 +141,28 @@ def test_marks_between_links():
         assert translate(document, identity) == (document, texts.split("|"))
 
 
+@pytest.mark.parametrize("space", ["\xa0", "\u202f", "\u2009", "\u3000"])
+@pytest.mark.parametrize(
+    "mark", ["<sup>1</sup>", "<sup>[1]</sup>", '<a href="#fn1"><sup>1</sup></a>',
+             '<b><a class="fnref" href="#fn1">[1]</a></b>', '<a href="#fn1">*</a>']
+)  # fmt: skip
+def test_other_white_space_beside_marks(space, mark):
+    """It is no sign: the mark stays behind its word, and the model sees one space there."""
+    for document, text in (
+        ("A horse{0}{1} and dog ran.", "A horse{0}and dog ran."),
+        ("A horse {1}{0}and dog ran.", "A horse and dog ran."),
+        ("A horse{0}{1}{0}and dog ran.", "A horse{0}and dog ran."),
+        ("A horse{0}{1}, and dog ran.", "A horse{0}, and dog ran."),
+        ("A horse ran.{0}{1} It was.", "A horse ran.|It was."),
+    ):
+        document, text = (x.format(space, mark) for x in (document, text))
+        found, seen = translate(document, identity)
+        assert seen == text.split("|")
+        assert found.split() == document.split()
+    found, _ = translate(f"A horse{space}{mark} and dog ran.", backwards)
+    assert " ".join(found.split()) == f"RAN. DOG AND HORSE {mark} A"
+
+
 def test_the_text_around_marks():
     """White space beside them is kept, sentences end before them, and words are not joined."""
     for document, text in (
