@@ -16,6 +16,7 @@ from export.markup.placement import Placement
 from export.markup.segment_text import SegmentText, Split, segment_text
 from export.markup.segmentation import Segment, are_translatable, segments
 from export.markup.structure import root_name
+from export.markup.whole_words import WholeWord
 from export.markup.word_links import WordLinks, word_links
 from export.markup.words import Span, is_inside_word, overlapping, split_words
 from tf_transformer.documents.sentence_splitter import sentence_splitter, space_between
@@ -251,11 +252,15 @@ def _remove_lost_atoms(segment: Segment, translation: str) -> bool:
             or _count(copy, words) < atoms[text]
             or any(_count(copy, other) for name, other in copies.items() if name != text)
         }
+    tokens: list[Token] = []
     for token in segment.tokens:
-        if token.kind is Kind.WORD and token.text in lost:
-            token.kind = Kind.TEXT
-        elif token.kind is Kind.ATOM and token.text in lost:
+        if isinstance(token, WholeWord) and token.text in lost:
+            tokens += token.flat_tokens
+            continue
+        if token.kind is Kind.ATOM and token.text in lost:
             token.hidden, token.text = token.text, ""
+        tokens.append(token)
+    segment.tokens = tokens
     return bool(lost)
 
 

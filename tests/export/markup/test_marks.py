@@ -599,6 +599,54 @@ def test_whole_words(document):
     assert (found, seen) == (f"<p>{document}</p>", [WHOLE_WORDS[document]])
 
 
+# Words whose parts are in several elements, and what comes back if that is not the document.
+IN_ELEMENTS = {
+    "<i>r</i><sup>2</sup> is": "",
+    "<i>E</i> = <i>mc</i><sup>2</sup>": "",
+    "<i>R</i><sub><i>t</i></sub> is": "",
+    "<i>H</i><sub>0</sub> and <b><i>r</i><sup>2</sup></b>": "",
+    "5 <abbr>m</abbr><sup>2</sup> is": "",
+    "<sup>14</sup><b>C</b> is": "",
+    "<i>x</i><sub>1</sub> + <i>x</i><sub>1</sub>": "",
+    "<b>H</b><sub>2</sub><i>O</i> is": "",
+    "kg/<i>m</i><sup>2</sup> is": "",
+    "<span><b>CO</b></span><b><span style='vertical-align:sub'>2</span></b> is": "",
+    "(<i>x</i>)<sub>2</sub> is": "",
+    # Variables and code, which are copied.
+    "<var>x</var><sub>1</sub> is": "",
+    "<var>x</var><sub><var>i</var></sub> and <i>y</i><sub><var>i</var></sub>": "",
+    "5<var>x</var><sup>2</sup> is": "",
+    # An element with other words, and a link, get the whole word.
+    "<b>5 m</b><sup>2</sup> is": "<b>5 m<sup>2</sup></b> is",
+    "<b>5 <i>m</i></b><sup>2</sup> is": "<b>5 <i>m</i><sup>2</sup></b> is",
+    "<sup>14</sup><b>C is</b> x": "<b><sup>14</sup>C is</b> x",
+    "<a href=x>m</a><sup>2</sup> is": "<a href=x>m<sup>2</sup></a> is",
+    "H<sub>2</sub><a href=x>O</a> is": "<a href=x>H<sub>2</sub>O</a> is",
+}
+
+
+@pytest.mark.parametrize("document", IN_ELEMENTS)
+def test_whole_words_in_elements(document):
+    found, seen = translate(f"<p>{document}</p>", identity)
+    assert seen == [re.sub("<.*?>", "", document)]
+    assert found == f"<p>{IN_ELEMENTS[document] or document}</p>"
+
+
+def test_a_word_in_elements_that_is_not_copied_keeps_them():
+    translator = fixed("the r2 of it", "la R-2 de ça", "0-0 1-1 2-2 3-3")
+    for word, expected in (
+        ("<i>r</i><sup>2</sup>", "<i>R-2</i>"),
+        ("<a href=x>r</a><sup>2</sup>", "<a href=x>R-2</a>"),
+        ("r<sub id=x>2</sub>", "<sub id=x>R-2</sub>"),
+    ):
+        found, _ = translate(f"<p>the {word} of it</p>", translator)
+        assert found == f"<p>la {expected} de ça</p>"
+    # Variables are kept from the translator then.
+    found, seen = translate("<p>the <var>x</var><sup>2</sup> is</p>", upper)
+    assert found == "<p>THE <var>x</var><sup>2</sup> IS</p>"
+    assert seen == ["the x2 is", "the is"]
+
+
 def test_a_number_is_not_made_longer():
     """A raised number after another one is kept from the model, which would read 106 people."""
     for document, text in (
