@@ -12,7 +12,7 @@ from export.markup.parsing.elements import READINGS, SHOWN, STRUCK, is_link_or_t
 from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.segmentation import Segment
 from export.markup.structure import preserves_space
-from export.markup.words import Span, is_inside_word, is_part_of_word, split_words
+from export.markup.words import Span, is_inside_word, is_part_of_word, split_at_signs, split_words
 from tf_transformer.errors import InputError
 
 # Splits a text into consecutive parts, such as sentences, that are translated on their own. The
@@ -92,6 +92,7 @@ class SegmentText:
         after: white space after it.
         text: the text.
         words: its words.
+        joined: ranges of words that are one word with several links, cut at its signs.
         parts: the parts to translate, without white space around them, as ranges of characters.
         breaks: where lines and sentences start that a splitter does not see.
         root: the parent of the elements that are in no other, which contains all words.
@@ -101,6 +102,7 @@ class SegmentText:
     after: str
     text: str
     words: list[Span]
+    joined: list[Span]
     parts: list[Span]
     breaks: list[int]
     root: Inline
@@ -121,14 +123,21 @@ def segment_text(segment: Segment, split: Split | None = None) -> SegmentText:
         reader.read(token)
     text = reader.text()
     parts = _parts(text, split, reader.breaks, reader.hidden)
-    words = reader.words(parts)
+    words, joined = reader.words(parts)
     reader.count_words(words)
     first = _outer_text(segment.tokens, Kind.START)
     last = _outer_text(segment.tokens[::-1], Kind.END)
     before = first[: len(first) - len(first.lstrip())]
     after = last[len(last.rstrip()) :]
     return SegmentText(
-        escape_text(before), escape_text(after), text, words, parts, reader.breaks, reader.root
+        escape_text(before),
+        escape_text(after),
+        text,
+        words,
+        joined,
+        parts,
+        reader.breaks,
+        reader.root,
     )
 
 
@@ -307,20 +316,37 @@ class _Reader:
         """Returns the text so far."""
         return "".join(self._chunks)
 
-    def words(self, parts: Sequence[Span]) -> list[Span]:
-        """Returns the words of the parts of the text, which end where atoms begin or end."""
+    def words(self, parts: Sequence[Span]) -> tuple[list[Span], list[Span]]:
+        """Returns the words of the parts of the text, and those that belong together.
+
+        They end where atoms begin or end. A word with several links or targets of links, as in
+        "<a>horse</a>/<a>dog</a>", is cut at its signs, so that each has one of its own; the result
+        has the ranges of these words.
+        """
         text = self.text()
         cuts = {place for element, place, _ in self._places if element.is_atom and element.text}
-        found = []
+        links = [(place, is_start) for x, place, is_start in self._places if x.keeps_word]
+        starts, ends = ([place for place, found in links if found is x] for x in (True, False))
+        found, joined = [], []
+
+        def add(word):
+            end = bisect.bisect_right(ends, word.start)
+            start = bisect.bisect_left(starts, ends[end]) if end < len(ends) else len(starts)
+            words = [word]
+            if start < len(starts) and starts[start] < word.end:
+                words = split_at_signs(text, word)
+                joined.append(Span(len(found), len(found) + len(words)))
+            found.extend(words)
+
         for part in parts:
             for word in split_words(text[part.start : part.end]):
                 start, end = part.start + word.start, part.start + word.end
                 for cut in range(start + 1, end):
                     if cut in cuts:
-                        found.append(Span(start, cut))
+                        add(Span(start, cut))
                         start = cut
-                found.append(Span(start, end))
-        return found
+                add(Span(start, end))
+        return found, joined
 
     def count_words(self, words: Sequence[Span]) -> None:
         """Sets the words of each element.
