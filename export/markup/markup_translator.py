@@ -1,5 +1,6 @@
 """Translates documents with markup."""
 
+import bisect
 import collections
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -16,7 +17,8 @@ from export.markup.placement import Placement
 from export.markup.segment_text import SegmentText, Split, segment_text
 from export.markup.segmentation import Segment, are_translatable, segments
 from export.markup.structure import root_name
-from export.markup.word_links import WordLinks, word_links
+from export.markup.whole_words import WholeWord
+from export.markup.word_links import WordLinks, words_with_links
 from export.markup.words import Span, is_inside_word, overlapping, split_words
 from tf_transformer.documents.sentence_splitter import sentence_splitter, space_between
 from tf_transformer.errors import InputError
@@ -251,11 +253,15 @@ def _remove_lost_atoms(segment: Segment, translation: str) -> bool:
             or _count(copy, words) < atoms[text]
             or any(_count(copy, other) for name, other in copies.items() if name != text)
         }
+    tokens: list[Token] = []
     for token in segment.tokens:
-        if token.kind is Kind.WORD and token.text in lost:
-            token.kind = Kind.TEXT
-        elif token.kind is Kind.ATOM and token.text in lost:
+        if isinstance(token, WholeWord) and token.text in lost:
+            tokens += token.flat_tokens
+            continue
+        if token.kind is Kind.ATOM and token.text in lost:
             token.hidden, token.text = token.text, ""
+        tokens.append(token)
+    segment.tokens = tokens
     return bool(lost)
 
 
@@ -331,11 +337,15 @@ def _translated_segment(segment: SegmentText, cache: _Cache) -> str:
         if text and found.text:
             touches = end == part.start and part.start in segment.breaks
             text += "" if touches else space_between(text, segment.text[end : part.start])[:1]
-        target_words = split_words(found.text)
+        own, end_own = (
+            bisect.bisect_left(segment.joined, word, key=lambda span: span.start)
+            for word in (first_word, first_word + num_words)
+        )
+        joined = [Span(a - first_word, b - first_word) for a, b in segment.joined[own:end_own]]
+        target_words, part_links = words_with_links(source, source_words, joined, found)
         starts[first_word] = len(words)
         links += (
-            {first_word + word: share for word, share in of_word.items()}
-            for of_word in word_links(source, source_words, found, target_words)
+            {first_word + word: share for word, share in of_word.items()} for of_word in part_links
         )
         words += (Span(len(text) + start, len(text) + end) for start, end in target_words)
         text += found.text

@@ -29,12 +29,13 @@ class Placement:
     parent has all those of the translation, too.
 
     Children are in the words of their parent, and do not overlap: links choose first, then those
-    with the largest sums. A link whose words come to nothing has the nearest word that is left. An
-    element without words, and another whose words come to nothing, stands before the word that
-    comes from the next word of the source, and at the start or the end of its parent if it is there
-    in the source, or between two parts that are translated on their own if it is there. A mark
-    stands behind what comes from the word that it follows. An atom replaces
-    the copy of its text that is nearest to its words, and is otherwise an element without words.
+    with the largest sums. A link whose words come to nothing that is left has a word of another one
+    that has more, or the nearest one. An element without words, and another whose words come to
+    nothing, stands before the word that comes from the next word of the source, and at the start or
+    the end of its parent if it is there in the source, or between two parts that are translated on
+    their own if it is there. A mark stands behind what comes from the word that it follows. An atom
+    replaces the copy of its text that is nearest to its words, and is otherwise an element without
+    words.
 
     Args:
         links: what the words of the translation come from.
@@ -93,14 +94,17 @@ class Placement:
                 if best is not None or child.keeps_word:
                     ranked.append((best[0] if best else 0.0, child))
         taken = sorted({places[id(x)] for x in parent.children if id(x) in places} - {Span(0, 0)})
+        owners: dict[Span, Inline] = {}
         for _, child in sorted(ranked, key=lambda pair: (not pair[1].keeps_word, -pair[0])):
             best = self._best_range(child, space, taken)
             found = best[1] if best else None
             if found is None and child.keeps_word:
-                found = self._nearest_word(child, parent, space, taken)
+                found = self._word_of_other(child, space, taken, owners, places)
+                found = found or self._nearest_word(child, parent, space, taken)
             if found is not None:
                 places[id(child)] = found
                 bisect.insort(taken, found)
+                owners[found] = child
         earlier: set[Span] = set()  # the places of the children before
         for child in parent.children:
             if id(child) not in places:
@@ -140,21 +144,43 @@ class Placement:
                 best = (total, Span(start, target + 1))
         return best
 
-    def _nearest_word(self, element, parent, space, taken) -> Span | None:
-        """Returns one word that no range has: of those that come from an element, or near them."""
+    def _word_of_other(self, element, space, taken, owners, places) -> Span | None:
+        """Returns a word that comes from an element, which no range has, or one that has others.
+
+        That range ends before it, or starts behind it, and with a word that comes from its element.
+        """
         shares = self._shares(element, space)
-        if shares:
-            near = sorted(shares, key=lambda target: -shares[target][0])
-        else:
-            point = self._point_of_word(element.words.start, parent.words, space)
-            first, end = (
-                max(point - _MAX_DISTANCE, space.start),
-                min(point + _MAX_DISTANCE, space.end),
-            )
-            # Words before signs, and the nearest ones first.
-            near = sorted(
-                range(first, end), key=lambda target: (-self._weights[target], abs(target - point))
-            )
+        for target in sorted(shares, key=lambda target: -shares[target][0]):
+            if _taken_at(taken, target) is None:
+                return Span(target, target + 1)
+        for span in dict.fromkeys(_taken_at(taken, target) for target in shares):
+            owner = owners.get(span)
+            if span is None or owner is None or owner.is_atom:
+                continue
+            is_behind = element.words.start >= owner.words.end
+            edge = span.end - 1 if is_behind else span.start
+            others = range(span.start, edge)[::-1] if is_behind else range(edge + 1, span.end)
+            own = self._first_word_of(owner, others[:_MAX_DISTANCE])
+            if own is not None and edge in shares:
+                rest = Span(span.start, own + 1) if is_behind else Span(own, span.end)
+                taken[bisect.bisect_left(taken, span)] = places[id(owner)] = rest
+                owners[rest] = owners.pop(span)
+                return Span(edge, edge + 1)
+        return None
+
+    def _first_word_of(self, element, targets) -> int | None:
+        start, end = element.words
+        own = (x for x in targets if any(start <= word < end for word in self._links[x]))
+        return next(own, None)
+
+    def _nearest_word(self, element, parent, space, taken) -> Span | None:
+        """Returns one word that no range has, near those that come from an element."""
+        point = self._point_of_word(element.words.start, parent.words, space)
+        first, end = max(point - _MAX_DISTANCE, space.start), min(point + _MAX_DISTANCE, space.end)
+        # Words before signs, and the nearest ones first.
+        near = sorted(
+            range(first, end), key=lambda target: (-self._weights[target], abs(target - point))
+        )
         free = (target for target in near if _taken_at(taken, target) is None)
         return next((Span(target, target + 1) for target in free), None)
 

@@ -12,7 +12,7 @@ from export.markup.parsing.elements import READINGS, SHOWN, STRUCK, is_link_or_t
 from export.markup.parsing.tokens import Kind, Token, escape_text
 from export.markup.segmentation import Segment
 from export.markup.structure import preserves_space
-from export.markup.words import Span, is_inside_word, is_part_of_word, split_words
+from export.markup.words import Span, is_inside_word, is_part_of_word, split_at_signs, split_words
 from tf_transformer.errors import InputError
 
 # Splits a text into consecutive parts, such as sentences, that are translated on their own. The
@@ -92,6 +92,7 @@ class SegmentText:
         after: white space after it.
         text: the text.
         words: its words.
+        joined: ranges of words that are one word with several links, cut at its signs.
         parts: the parts to translate, without white space around them, as ranges of characters.
         breaks: where lines and sentences start that a splitter does not see.
         root: the parent of the elements that are in no other, which contains all words.
@@ -101,6 +102,7 @@ class SegmentText:
     after: str
     text: str
     words: list[Span]
+    joined: list[Span]
     parts: list[Span]
     breaks: list[int]
     root: Inline
@@ -121,14 +123,21 @@ def segment_text(segment: Segment, split: Split | None = None) -> SegmentText:
         reader.read(token)
     text = reader.text()
     parts = _parts(text, split, reader.breaks, reader.hidden)
-    words = reader.words(parts)
+    words, joined = reader.words(parts)
     reader.count_words(words)
     first = _outer_text(segment.tokens, Kind.START)
     last = _outer_text(segment.tokens[::-1], Kind.END)
     before = first[: len(first) - len(first.lstrip())]
     after = last[len(last.rstrip()) :]
     return SegmentText(
-        escape_text(before), escape_text(after), text, words, parts, reader.breaks, reader.root
+        escape_text(before),
+        escape_text(after),
+        text,
+        words,
+        joined,
+        parts,
+        reader.breaks,
+        reader.root,
     )
 
 
@@ -178,7 +187,10 @@ class _Reader:
     def __init__(self, preserve: bool):
         self._preserves = [preserve]  # of the open elements, whether white space is significant
         self._chunks: list[str] = []
-        self._length, self._ends_in_space = 0, True
+        self._length = 0
+        # Whether its end is white space of HTML, which is joined with what follows, and whether it
+        # is any white space, such as a no-break space.
+        self._ends_in_space = self._ends_in_any_space = True
         self.root = Inline("")
         self._open = [(self.root, 0)]  # the open elements, and where they start
         # In the order of the document: where an element starts, or, with False, where it ends.
@@ -217,10 +229,9 @@ class _Reader:
                 element.parent.keeps_word = True
             self._end(element, is_waiting=element.is_wordless)
         else:
-            element = self._add(token.source)
+            element = self._add(token.source, is_mark=token.kind is Kind.MARK)
             element.is_word = token.kind is Kind.WORD
             element.is_atom = token.kind is Kind.ATOM or element.is_word
-            element.is_mark = token.kind is Kind.MARK
             element.is_reading = element.is_mark and token.name in READINGS
             element.text = " ".join(token.text.split())
             if token.hidden:
@@ -239,12 +250,12 @@ class _Reader:
             element.is_wordless = token.kind is not Kind.OTHER
             self._end(element, is_waiting=True)
 
-    def _add(self, source) -> Inline:
-        element = Inline(source, parent=self._open[-1][0])
+    def _add(self, source, is_mark=False) -> Inline:
+        element = Inline(source, parent=self._open[-1][0], is_mark=is_mark)
         if self._chunks and not self._follows_element:
-            element.space_before = self._ends_in_space
+            element.space_before = self._ends_in_any_space if is_mark else self._ends_in_space
             element.word_before = is_part_of_word(self._chunks[-1][-1])
-            element.sign_before = not (self._ends_in_space or element.word_before)
+            element.sign_before = not (self._ends_in_any_space or element.word_before)
         if element.parent is not None:
             element.parent.children.append(element)
         self._places.append((element, self._length, True))
@@ -260,15 +271,22 @@ class _Reader:
         if not text:
             return
         for element in self._waiting:
-            element.space_after = element is self._waiting[-1] and text[0] in _HTML_SPACE
+            is_space = text[0].isspace() if element.is_mark else text[0] in _HTML_SPACE
+            element.space_after = element is self._waiting[-1] and is_space
             element.word_after = is_part_of_word(text[0])
         if self._ends_word and text[0] not in _JOINS and self._goes_on(text):
             for element in self._waiting:
                 element.stands_for_space = True
             self._append_space()
+        is_behind_mark = any(element.is_mark for element in self._waiting)
         self._waiting, self._follows_element, self._ends_word = [], False, False
         self._is_struck = False
         self._breaks.read(text, self._length)
+        if is_behind_mark and self._ends_in_any_space and not self._preserves[-1]:
+            # Of the white space on both sides of a mark, the translator sees that before it.
+            text = text.lstrip()
+            if not text:
+                return
         if self._preserves[-1]:
             self._append(text)
             return
@@ -288,6 +306,7 @@ class _Reader:
             self._chunks.append(text)
             self._length += len(text)
             self._ends_in_space = text[-1] in _HTML_SPACE
+            self._ends_in_any_space = text[-1].isspace()
 
     def _append_space(self):
         if not self._ends_in_space:
@@ -297,20 +316,37 @@ class _Reader:
         """Returns the text so far."""
         return "".join(self._chunks)
 
-    def words(self, parts: Sequence[Span]) -> list[Span]:
-        """Returns the words of the parts of the text, which end where atoms begin or end."""
+    def words(self, parts: Sequence[Span]) -> tuple[list[Span], list[Span]]:
+        """Returns the words of the parts of the text, and those that belong together.
+
+        They end where atoms begin or end. A word with several links or targets of links, as in
+        "<a>horse</a>/<a>dog</a>", is cut at its signs, so that each has one of its own; the result
+        has the ranges of these words.
+        """
         text = self.text()
         cuts = {place for element, place, _ in self._places if element.is_atom and element.text}
-        found = []
+        links = [(place, is_start) for x, place, is_start in self._places if x.keeps_word]
+        starts, ends = ([place for place, found in links if found is x] for x in (True, False))
+        found, joined = [], []
+
+        def add(word):
+            end = bisect.bisect_right(ends, word.start)
+            start = bisect.bisect_left(starts, ends[end]) if end < len(ends) else len(starts)
+            words = [word]
+            if start < len(starts) and starts[start] < word.end:
+                words = split_at_signs(text, word)
+                joined.append(Span(len(found), len(found) + len(words)))
+            found.extend(words)
+
         for part in parts:
             for word in split_words(text[part.start : part.end]):
                 start, end = part.start + word.start, part.start + word.end
                 for cut in range(start + 1, end):
                     if cut in cuts:
-                        found.append(Span(start, cut))
+                        add(Span(start, cut))
                         start = cut
-                found.append(Span(start, end))
-        return found
+                add(Span(start, end))
+        return found, joined
 
     def count_words(self, words: Sequence[Span]) -> None:
         """Sets the words of each element.

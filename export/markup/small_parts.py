@@ -5,8 +5,6 @@ one word for it, and so are keys that are pressed together, such as <kbd>Ctrl</k
 they come back with their tags where the translation has a copy.
 """
 
-import dataclasses
-import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -14,34 +12,23 @@ from export.markup.marks import (
     FRACTION_SIGNS,
     PAGE_BREAK,
     RAISED,
+    end_of_mark,
+    ends_of_elements,
     is_lowered,
-    is_mark,
     is_page_break,
     is_raised,
     split_marks,
-    visible,
+    text_after,
+    text_up_to,
 )
 from export.markup.parsing.tokens import Kind, Token, escape_text
-from export.markup.words import Span, is_part_of_word, overlapping, split_words
+from export.markup.whole_words import SmallElement, join_whole_words
 
-_CONTEXT = 64  # characters around an element that are considered
-_MAX_TOKENS = 32  # of a mark, or between it and the text after it, so that time is bounded
+_MAX_TOKENS = 32  # of a raised or lowered part, so that time is bounded
 _MAX_PART = 12  # characters of a raised or lowered part of a word
 _MAX_KEYS = 80  # characters of keys that are pressed together
 _SEPARATORS = frozenset(["", ",", ";", "–", "—", "-"])
 _BETWEEN_KEYS = frozenset("+/-‐‑–")
-_OPENING = {")": "(", "]": "["}
-
-
-@dataclasses.dataclass(slots=True)
-class _SmallElement(Token):
-    """An element that may be a part of a word.
-
-    Attributes:
-        tokens: what it consists of.
-    """
-
-    tokens: Sequence[Token] = ()
 
 
 def join_small_parts(tokens: Sequence[Token]) -> list[Token]:
@@ -59,68 +46,43 @@ def join_small_parts(tokens: Sequence[Token]) -> list[Token]:
             run = []
         else:
             run.append(token)
-    return found + _joined(run)
+    return join_whole_words([*found, *_joined(run)])
 
 
 def _with_small_elements(tokens) -> Iterator[Token]:
     """Yields the tokens, marks and small elements that may be parts of words as one each."""
-    ends = _ends_of_elements(tokens)
+    ends = ends_of_elements(tokens)
     before, index = "", 0
     while index < len(tokens):
-        token, end = tokens[index], ends.get(index, index + 1)
-        element = tokens[index:end] if end - index <= _MAX_TOKENS else []
-        if token.kind is not Kind.START or not element:
-            end = index + 1
-        elif is_mark(element, before, _text_after(tokens, end)):
+        token, end = tokens[index], end_of_mark(tokens, index, ends, before)
+        if end > index:
+            element = tokens[index:end]
             name = PAGE_BREAK if is_page_break(element) else token.name
-            token = Token(Kind.MARK, _source(element), name)
-        elif _may_be_part_of_word(element):
+            yield Token(Kind.MARK, _source(element), name)
+            index = end
+            continue
+        end = ends.get(index, index + 1)
+        element = tokens[index:end] if end - index <= _MAX_TOKENS else tokens[index : index + 1]
+        if token.kind is Kind.START and _may_be_part_of_word(element):
             text = "".join(x.text for x in element)
-            token = _SmallElement(Kind.WORD, _source(element), text=text, tokens=element)
-        else:
-            end = index + 1
-        if token.kind is Kind.TEXT:
-            yield from split_marks(token, before, _text_after(tokens, end))
+            yield SmallElement(Kind.WORD, _source(element), text=text, tokens=element)
+        elif token.kind is Kind.TEXT:
+            yield from split_marks(token, before, text_after(tokens, end))
         else:
             yield token
-        if token.kind is Kind.EMPTY and token.name == "br":
-            before = ""
-        elif token.kind is not Kind.MARK:
-            before = (before + visible("".join(map(_characters, tokens[index:end]))))[-_CONTEXT:]
+            end = index + 1
+        if token.kind is not Kind.MARK:
+            before = text_up_to(tokens[index:end], before)
         index = end
-
-
-def _ends_of_elements(tokens) -> dict[int, int]:
-    """Returns for each start tag the index after its end tag."""
-    ends, stack = {}, []
-    for index, token in enumerate(tokens):
-        if token.kind is Kind.START:
-            stack.append(index)
-        elif token.kind is Kind.END:
-            ends[stack.pop()] = index + 1
-    return ends
 
 
 def _source(tokens):
     return "".join(token.source for token in tokens)
 
 
-def _characters(token) -> str:
-    return " " if token.kind is Kind.EMPTY else token.text
-
-
-def _text_after(tokens, start) -> str:
-    text = ""
-    for token in tokens[start : start + _MAX_TOKENS]:
-        text += _characters(token)[:_CONTEXT]
-        if len(text) >= _CONTEXT:
-            break
-    return visible(text)
-
-
 def _may_be_part_of_word(element) -> bool:
     text = "".join(token.text for token in element)
-    is_plain = all(token.kind in (Kind.START, Kind.END, Kind.TEXT) for token in element)
+    is_plain = all(x.kind in (Kind.START, Kind.END) or x.text for x in element)
     is_small = is_raised(element[0]) or is_lowered(element[0])
     return is_small and is_plain and 0 < len(text) <= _MAX_PART and not _has_space(text)
 
@@ -130,15 +92,10 @@ def _has_space(text):
 
 
 def _joined(run: list[Token]) -> list[Token]:
-    """Joins the parts of marks, of words and of keys in tokens without other tags between them."""
+    """Joins the parts of marks and of keys in tokens without other tags between them."""
     if all(token.kind is Kind.TEXT for token in run):
         return run
-    run = _with_joined_keys(_with_joined_marks(run))
-    found: list[Token] = []
-    for is_text, group in itertools.groupby(run, lambda x: x.kind in (Kind.TEXT, Kind.WORD)):
-        for token in _with_whole_words(list(group)) if is_text else group:
-            found += token.tokens if isinstance(token, _SmallElement) else [token]
-    return found
+    return _with_joined_keys(_with_joined_marks(run))
 
 
 def _with_joined_marks(run):
@@ -203,70 +160,3 @@ def _with_joined_keys(run):
                 continue
         found.append(token)
     return found
-
-
-def _with_whole_words(run: list[Token]) -> list[Token]:
-    """Makes one token of each word with raised or lowered parts; other such parts stay elements."""
-    starts = [0, *itertools.accumulate(len(token.text) for token in run)]
-    parts = [
-        Span(starts[index], starts[index + 1])
-        for index, token in enumerate(run)
-        if isinstance(token, _SmallElement)
-    ]
-    if not parts:
-        return run
-    wholes = _whole_words("".join(token.text for token in run), parts)
-    ends = {whole.start: whole.end for whole in wholes}
-    found: list[Token] = []
-    end = 0  # of the last word
-    for start, token in _cut(run, {place for whole in wholes for place in whole}):
-        if start < end:
-            last = found.pop()
-            token = Token(Kind.WORD, last.source + token.source, "", last.text + token.text)
-        elif start in ends:
-            end = ends[start]
-            token = Token(Kind.WORD, token.source, "", token.text)
-        found.append(token)
-    return found
-
-
-def _whole_words(text: str, parts: Sequence[Span]) -> list[Span]:
-    """Returns the words that have more than one of these parts, or text beside one."""
-    words = split_words(text)
-    wholes: list[Span] = []
-    for part in parts:
-        start, end = part
-        if start and text[start - 1] in _OPENING:
-            start = _start_of_brackets(text, start)
-        elif start and is_part_of_word(text[start - 1]):
-            start -= 1
-        end += end < len(text) and is_part_of_word(text[end])
-        inside = overlapping(words, Span(start, end))
-        whole = Span(min(start, words[inside[0]].start), max(end, words[inside[-1]].end))
-        if wholes and whole.start < wholes[-1].end:
-            whole = Span(min(wholes.pop().start, whole.start), whole.end)
-        if whole != part:
-            wholes.append(whole)
-    return wholes
-
-
-def _start_of_brackets(text, end) -> int:
-    """Returns where brackets start that end at a place, with the word before them, as in Ca(OH)."""
-    start = text.rfind(_OPENING[text[end - 1]], max(end - _CONTEXT, 0), end)
-    if start < 0 or _has_space(text[start:end]):
-        return end
-    return start - (start > 0 and is_part_of_word(text[start - 1]))
-
-
-def _cut(run, places: set[int]) -> Iterator[tuple[int, Token]]:
-    """Yields the tokens, texts in parts between these places, and where each starts."""
-    start = 0
-    for token in run:
-        end = start + len(token.text)
-        cuts = [start, *(place for place in range(start + 1, end) if place in places), end]
-        if token.kind is not Kind.TEXT or len(cuts) == 2:
-            yield start, token
-        else:
-            for first, last in itertools.pairwise(cuts):
-                yield first, _text(token.text[first - start : last - start])
-        start = end

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from export.markup.marks import find_marks
 from export.markup.parsing.elements import BLOCKS, XML_BLOCKS, XML_INLINE_CODE, is_preformatted
 from export.markup.parsing.tokens import Kind, Token
 
@@ -79,18 +80,41 @@ def _blocks_of_html(tokens) -> list[bool]:
         and "margin-toggle" not in ((token.attributes or {}).get("class") or "").split()
         for token in tokens
     ]
-    for index in _touching_elements(tokens):
+    for index in _touching_elements(tokens, _marks_between_blocks(tokens, found)):
         found[index] = True
     return found
 
 
-def _touching_elements(tokens) -> Iterator[int]:
+def _marks_between_blocks(tokens, separates) -> dict[int, int]:
+    """Returns for the first token of each mark the index after its last one."""
+    marks: dict[int, int] = {}
+    stack: list[int] = []
+    start = 0
+    for index, token in enumerate([*tokens, Token(Kind.EMPTY, "")]):
+        is_tag = index < len(tokens) and separates[index]
+        if token.kind is Kind.START:
+            stack.append(index)
+        elif token.kind is Kind.END:
+            is_tag = separates[stack.pop()]
+        if is_tag or index == len(tokens):
+            run = find_marks(tokens[start:index])
+            marks.update({start + first: start + end for first, end in run.items()})
+            start = index + 1
+    return marks
+
+
+def _touching_elements(tokens, marks) -> Iterator[int]:
     """Yields the start tags of elements that touch, although their texts are apart.
 
-    Between the texts are only tags, at which one of the elements ends and the other begins. They
-    are apart if both are in links, as the entries of a menu, or if lower case meets upper case, as
-    in the cells of a form. Where signs touch, as in `[1][2]`, the texts are parts of a sentence,
-    and so are raised and lowered ones, which are notes.
+    Between the texts are only tags and marks, and one of the elements ends and the other begins
+    there. They are apart if both are in links, as the entries of a menu, or if lower case meets
+    upper case, as in the cells of a form. Where signs touch, as in `[1][2]`, the texts are parts of
+    a sentence, and so are raised and lowered ones.
+
+    Args:
+        tokens: the document.
+        marks: for the first token of each mark the index after its last one. A mark is no text, so
+            that a link to a footnote is not apart from the link that it follows.
     """
     stack: list[int] = []
     num_links = num_notes = 0
@@ -99,7 +123,11 @@ def _touching_elements(tokens) -> Iterator[int]:
     # text that has ended; and the one that has begun in its place.
     num_open, ended, begun = 0, None, None
     last_link, was_note, last = None, False, ""
+    end = 0  # of the last mark
     for index, token in enumerate(tokens):
+        end = marks.get(index, end)
+        if index < end:
+            continue
         name, step = local_name(token.name), (token.kind is Kind.START) - (token.kind is Kind.END)
         num_links += step * (name == "a")
         link = None if not num_links else index if link is None else link

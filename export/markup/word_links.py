@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from export.markup.aligned_translation import AlignedTranslation
 from export.markup.piece_spans import piece_spans
-from export.markup.words import Span, is_sign, overlapping
+from export.markup.words import Span, is_sign, overlapping, split_at_signs, split_words
 
 # For each word of the translation, its words in the source, with weights that sum to 1.
 WordLinks = list[dict[int, float]]
@@ -49,6 +49,57 @@ def word_links(
         return [{int((index + 0.5) * ratio): 1.0} for index in range(len(target_words))]
     _link_equal_words(links, source, source_words, translation.text, target_words)
     return links
+
+
+def words_with_links(
+    source: str,
+    source_words: Sequence[Span],
+    joined: Sequence[Span],
+    translation: AlignedTranslation,
+) -> tuple[list[Span], WordLinks]:
+    """Returns the words of a translation, and what each comes from.
+
+    Words of the source that are parts of one, such as those of "horse/dog" that are in links of
+    their own, need words of the translation: what comes from them is cut at its signs, too. If
+    one word of it has as many parts and signs, each comes from the one at its place.
+
+    Args:
+        source: the text.
+        source_words: its words.
+        joined: ranges of words that are parts of one.
+        translation: its translation.
+    """
+    words = split_words(translation.text)
+    links = word_links(source, source_words, translation, words)
+    if not joined:
+        return words, links
+    numbers = {word: number for number, span in enumerate(joined) for word in range(*span)}
+    # For each word of the translation, the joined words that most of it comes from, or None.
+    origins = [_most_of(found, numbers) for found in links]
+    cut = [
+        [word] if number is None else split_at_signs(translation.text, word)
+        for word, number in zip(words, origins, strict=True)
+    ]
+    words = [part for parts in cut for part in parts]
+    links = word_links(source, source_words, translation, words)
+    # Those with as many parts.
+    equal = [
+        number if number is not None and len(parts) == len(range(*joined[number])) else None
+        for number, parts in zip(origins, cut, strict=True)
+    ]
+    counts, index = collections.Counter(equal), 0
+    for number, parts in zip(equal, cut, strict=True):
+        if number is not None and counts[number] == 1:
+            links[index : index + len(parts)] = [{word: 1.0} for word in range(*joined[number])]
+        index += len(parts)
+    return words, links
+
+
+def _most_of(found, numbers) -> int | None:
+    totals: dict[int | None, float] = collections.defaultdict(float)
+    for word, share in found.items():
+        totals[numbers.get(word)] += share
+    return max(totals, key=totals.__getitem__, default=None)
 
 
 def _add_links_of_pieces(links, source, source_words, translation, target_words) -> None:

@@ -23,6 +23,7 @@ _JOINING = frozenset("'’ʼ-‐‑.,:/_@&+#%·")
 # Classes: w letter or digit, i character of a script without spaces, m mark or invisible, j sign
 # that joins, p other sign, s space.
 _WORD = re.compile("m*w[wm]*(?:j[wm]+)*|im*|m+|[jp]m*")
+_PART = re.compile("jm*|[^j]+")
 _UNIT = re.compile(f"{URL}|{PLACEHOLDER}", re.ASCII)
 _UNIT_SIGNS = re.compile(r"[{%]|://|www\.", re.IGNORECASE)
 
@@ -76,6 +77,20 @@ def split_words(text: str) -> list[Span]:
 
 def _words_of(classes, start, end):
     return [Span(*match.span()) for match in _WORD.finditer(classes, start, end)]
+
+
+def split_at_signs(text: str, word: Span) -> list[Span]:
+    """Returns the parts of a word and the signs that join them; of an address, the whole.
+
+    Args:
+        text: the text that the word is in.
+        word: the word.
+    """
+    characters = text[word.start : word.end]
+    if _UNIT.match(characters):
+        return [word]
+    parts = _PART.finditer(characters.translate(_CLASSES))
+    return [Span(word.start + part.start(), word.start + part.end()) for part in parts]
 
 
 def is_part_of_word(char: str) -> bool:

@@ -4,9 +4,15 @@ from export.markup.marks.elements import (
     PAGE_BREAK,
     RAISED,
     is_lowered,
-    is_mark,
     is_page_break,
     is_raised,
+)
+from export.markup.marks.places import (
+    end_of_mark,
+    ends_of_elements,
+    find_marks,
+    text_after,
+    text_up_to,
 )
 from export.markup.marks.raised import FRACTION_SIGNS, is_bracketed, visible
 from export.markup.marks.text import split_marks
@@ -15,11 +21,15 @@ __all__ = [
     "FRACTION_SIGNS",
     "PAGE_BREAK",
     "RAISED",
+    "end_of_mark",
+    "ends_of_elements",
+    "find_marks",
     "is_bracketed",
     "is_lowered",
-    "is_mark",
     "is_page_break",
     "is_raised",
     "split_marks",
+    "text_after",
+    "text_up_to",
     "visible",
 ]

@@ -57,7 +57,20 @@ _TITLES = frozenset(["Sr", "Dr", "Fr", "St", "Mr", "Ms"])
 _PLAIN_NUMBER = re.compile(r"(?:^|[^\w.,:/$£€¥–])[0-9]{1,4}$")
 _UP_TO_12 = re.compile(r"(?:^|[^\w.,:/$£€¥–])(?:[0-9]|1[0-2])$")
 _CYRILLIC = re.compile(r"[а-яё]")
-_ABBREVIATION = re.compile(r"(?<!\w)\w{1,3}\.$")
+# Raised behind a period, letters end an abbreviation that is one with them: "N.<sup>o</sup>". All
+# else that is raised there is behind the end of a sentence.
+_BEFORE_PERIOD = re.compile(r"(?<![^\W_])([^\W\d_]+)\.$")
+_ABBREVIATIONS = frozenset([
+    *("No", "Nos", "Nro", "Nr", "no", "nos", "nro", "nr", "Da", "Dn", "Dña", "Dr", "Dra", "Dres"),
+    *("Sr", "Sra", "Sres", "Srta", "Sta", "Sto", "St", "Ste", "Mr", "Mrs", "Mme", "Mmes", "Mlle"),
+    *("Mlles", "Mgr", "Me", "Ve", "Vve", "Cie", "Cía", "Cia", "Profa", "Exma", "Exmo"),
+    *("Excma", "Excmo", "Ilma", "Ilmo", "Lcda", "Lcdo", "Ma", "Fco", "Gral", "Eng", "Enga"),
+    *("Arqa", "Wm", "Jno", "Thos", "Chas", "Jas", "Jos", "Robt", "Esqr", "Messrs", "dha", "dho"),
+])  # fmt: skip
+# Ordinal numbers of Spanish and Portuguese, "1.<sup>o</sup>"; before a capital, an "a" is a mark.
+_ORDINAL = re.compile(r"(?:^|[^\w.,:/$£€¥–-])[0-9]{1,3}\.$")
+_ORDINAL_ENDS = frozenset(["o", "os", "er", "ro", "a", "as", "ra"])
+_GOES_ON = re.compile(r"\s*[a-zà-ÿ]")
 # A raised number before these is that of an isotope; at the start of a sentence, where it can be
 # that of a verse, only before those that are no words such as "He" and "In".
 _ELEMENT = re.compile(r"[A-Z][a-z]?(?![^\W_])")
@@ -167,8 +180,7 @@ def _ends_word(text: str, before: str, after: str) -> bool:
         is_hour = is_hour or _CENTS.fullmatch(text) is not None
         return is_suffix or is_hour or bool(is_ordinal)
     if word is None:
-        is_abbreviation = is_plain and _ABBREVIATION.search(before) is not None
-        return is_abbreviation and letter not in _NOTE_LETTERS - {"a"}
+        return _ends_abbreviation(text, before, after)
     if _ROMAN.fullmatch(word[0]) and (is_suffix or letter in _ROMAN_ENDS):
         return True
     if len(word[0]) == 1 and unicodedata.category(before[-1]) != "Lo":
@@ -180,6 +192,15 @@ def _ends_word(text: str, before: str, after: str) -> bool:
     if word[0] in _UNITS | _LENGTHS and _BEHIND_NUMBER.search(before):
         return letter not in _NOTE_LETTERS
     return letter not in _marking_letters(word[0])
+
+
+def _ends_abbreviation(text: str, before: str, after: str) -> bool:
+    """Returns whether raised letters behind a sign are the end of an abbreviation or a number."""
+    found = _BEFORE_PERIOD.search(before)
+    if found is not None:
+        return found[1] + text in _ABBREVIATIONS
+    is_ordinal = text in _ORDINAL_ENDS and _ORDINAL.search(before) is not None
+    return is_ordinal and (text[0] != "a" or _GOES_ON.match(after) is not None)
 
 
 def _is_balanced(text) -> bool:

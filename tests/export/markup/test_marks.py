@@ -8,6 +8,7 @@ from export.markup import AlignedTranslation, MarkupTranslator
 from tests.export.markup.fake_translators import backwards, fixed, identity, upper
 
 NOTE = '<sup class="reference"><a href="#r">1</a></sup>'
+CAPITAL = '<a class="footnote-ref" href="#A">A</a>'
 # What stands behind a word, and the model does not see.
 MARKS = [
     NOTE,
@@ -114,12 +115,52 @@ def test_a_mark_follows_its_word(mark):
         ("the <b>horse{}</b> runs", "RUNS <b>HORSE{}</b> THE"),
         ("the <b>horse</b>{} runs", "RUNS <b>HORSE</b>{} THE"),
         ("<b>the horse{}</b> runs", "RUNS <b>HORSE{} THE</b>"),
+        ("the <a href=x>horse</a>{} runs", "RUNS <a href=x>HORSE</a>{} THE"),
         # None is inside an element that it is not in.
         ("<b>the Peter</b>{} runs", "RUNS <b>PETER THE</b>{}"),
     ):
         found, seen = translate(f"<p>{document.format(mark)}</p>", backwards)
-        assert seen == [re.sub("</?b>", "", document.format(""))]
+        assert seen == [re.sub("<.*?>", "", document.format(""))]
         assert found == f"<p>{expected.format(mark)}</p>"
+
+
+def test_marks_between_links():
+    """A link that is a mark belongs to the sentence; links with only marks between are apart."""
+    for document, texts in (
+        (f"for the <i>horse</i>{CAPITAL} and", "for the horse and"),
+        (f"the <a href=x>horse</a>{CAPITAL}{CAPITAL} is", "the horse is"),
+        (f"the <a href=x>horse</a><b>{CAPITAL}</b> is", "the horse is"),
+        (f"Jan said.{CAPITAL}<a href=x>Laura</a> is", "Jan said.|Laura is"),
+        ("<a href='#fn1'>1</a><a href=x>Laura</a> is", "Laura is"),
+        (f"by <a href=x>Jan</a>{CAPITAL}, <a href=y>Laura</a>{CAPITAL} is", "by Jan, Laura is"),
+        (f"<a href=x>Home</a>{CAPITAL}<a href=y>About us</a>", "Home|About us"),
+        ("<a href=x>Home</a><sup>1</sup><a href=y>About us</a>", "Home|About us"),
+        ("<a href='?p=1'>Prev</a><a href='?p=2'>2</a><a href='?p=3'>Next</a>", "Prev|Next"),
+    ):
+        document = f"<p>{document}</p>"
+        assert translate(document, identity) == (document, texts.split("|"))
+
+
+@pytest.mark.parametrize("space", ["\xa0", "\u202f", "\u2009", "\u3000"])
+@pytest.mark.parametrize(
+    "mark", ["<sup>1</sup>", "<sup>[1]</sup>", '<a href="#fn1"><sup>1</sup></a>',
+             '<b><a class="fnref" href="#fn1">[1]</a></b>', '<a href="#fn1">*</a>']
+)  # fmt: skip
+def test_other_white_space_beside_marks(space, mark):
+    """It is no sign: the mark stays behind its word, and the model sees one space there."""
+    for document, text in (
+        ("A horse{0}{1} and dog ran.", "A horse{0}and dog ran."),
+        ("A horse {1}{0}and dog ran.", "A horse and dog ran."),
+        ("A horse{0}{1}{0}and dog ran.", "A horse{0}and dog ran."),
+        ("A horse{0}{1}, and dog ran.", "A horse{0}, and dog ran."),
+        ("A horse ran.{0}{1} It was.", "A horse ran.|It was."),
+    ):
+        document, text = (x.format(space, mark) for x in (document, text))
+        found, seen = translate(document, identity)
+        assert seen == text.split("|")
+        assert found.split() == document.split()
+    found, _ = translate(f"A horse{space}{mark} and dog ran.", backwards)
+    assert " ".join(found.split()) == f"RAN. DOG AND HORSE {mark} A"
 
 
 def test_the_text_around_marks():
@@ -170,6 +211,29 @@ def by_characters(texts):
 def test_letters_behind_numbers_and_signs():
     document = "<p>12.5<sup>a</sup> or 3<sup>a</sup> (n = 12)<sup>b</sup>, N.<sup>o</sup> 5</p>"
     assert translate(document, identity) == (document, ["12.5 or 3a (n = 12), N.o 5"])
+
+
+@pytest.mark.parametrize("letter", ["a", "e", "n", "x", "ii", "aa"])
+def test_letters_behind_a_full_stop(letter):
+    """They are marks of the sentence that ends there, whatever its last word is."""
+    for sentence in ("It cost $548.", "It is £548.50.", "I saw him.", "It was $5.", "It is 12.",
+                     "It was in 1990.", "Here I am.", "He lives in the US."):  # fmt: skip
+        document = f"<p>{sentence}<sup>{letter}</sup> Laura buys 3 horses.</p>"
+        seen = [sentence, "Laura buys 3 horses."]
+        assert translate(document, identity) == (document, seen)
+    document = f"<th>Age, yr.<sup>{letter}</sup></th>"
+    assert translate(document, identity) == (document, ["Age, yr."])
+
+
+def test_abbreviations_with_a_period_and_raised_letters():
+    for document, text in (
+        ("N.<sup>o</sup> 5, n.<sup>os</sup> 6 y 7", "N.o 5, n.os 6 y 7"),
+        ("Sr.<sup>a</sup> Lopez, D.<sup>r</sup> Kunz", "Sr.a Lopez, D.r Kunz"),
+        ("Prof.<sup>a</sup> Ana, D.<sup>ña</sup> Eva", "Prof.a Ana, D.ña Eva"),
+        ("M.<sup>me</sup> Curie, M.<sup>lle</sup> Dax", "M.me Curie, M.lle Dax"),
+        ("la 1.<sup>a</sup> vez, 2.<sup>o</sup> C", "la 1.a vez, 2.o C"),
+    ):
+        assert translate(document, identity) == (document, [text])
 
 
 def test_a_price_and_the_one_that_it_replaces():
@@ -533,6 +597,54 @@ WHOLE_WORDS = {
 def test_whole_words(document):
     found, seen = translate(f"<p>{document}</p>", identity)
     assert (found, seen) == (f"<p>{document}</p>", [WHOLE_WORDS[document]])
+
+
+# Words whose parts are in several elements, and what comes back if that is not the document.
+IN_ELEMENTS = {
+    "<i>r</i><sup>2</sup> is": "",
+    "<i>E</i> = <i>mc</i><sup>2</sup>": "",
+    "<i>R</i><sub><i>t</i></sub> is": "",
+    "<i>H</i><sub>0</sub> and <b><i>r</i><sup>2</sup></b>": "",
+    "5 <abbr>m</abbr><sup>2</sup> is": "",
+    "<sup>14</sup><b>C</b> is": "",
+    "<i>x</i><sub>1</sub> + <i>x</i><sub>1</sub>": "",
+    "<b>H</b><sub>2</sub><i>O</i> is": "",
+    "kg/<i>m</i><sup>2</sup> is": "",
+    "<span><b>CO</b></span><b><span style='vertical-align:sub'>2</span></b> is": "",
+    "(<i>x</i>)<sub>2</sub> is": "",
+    # Variables and code, which are copied.
+    "<var>x</var><sub>1</sub> is": "",
+    "<var>x</var><sub><var>i</var></sub> and <i>y</i><sub><var>i</var></sub>": "",
+    "5<var>x</var><sup>2</sup> is": "",
+    # An element with other words, and a link, get the whole word.
+    "<b>5 m</b><sup>2</sup> is": "<b>5 m<sup>2</sup></b> is",
+    "<b>5 <i>m</i></b><sup>2</sup> is": "<b>5 <i>m</i><sup>2</sup></b> is",
+    "<sup>14</sup><b>C is</b> x": "<b><sup>14</sup>C is</b> x",
+    "<a href=x>m</a><sup>2</sup> is": "<a href=x>m<sup>2</sup></a> is",
+    "H<sub>2</sub><a href=x>O</a> is": "<a href=x>H<sub>2</sub>O</a> is",
+}
+
+
+@pytest.mark.parametrize("document", IN_ELEMENTS)
+def test_whole_words_in_elements(document):
+    found, seen = translate(f"<p>{document}</p>", identity)
+    assert seen == [re.sub("<.*?>", "", document)]
+    assert found == f"<p>{IN_ELEMENTS[document] or document}</p>"
+
+
+def test_a_word_in_elements_that_is_not_copied_keeps_them():
+    translator = fixed("the r2 of it", "la R-2 de ça", "0-0 1-1 2-2 3-3")
+    for word, expected in (
+        ("<i>r</i><sup>2</sup>", "<i>R-2</i>"),
+        ("<a href=x>r</a><sup>2</sup>", "<a href=x>R-2</a>"),
+        ("r<sub id=x>2</sub>", "<sub id=x>R-2</sub>"),
+    ):
+        found, _ = translate(f"<p>the {word} of it</p>", translator)
+        assert found == f"<p>la {expected} de ça</p>"
+    # Variables are kept from the translator then.
+    found, seen = translate("<p>the <var>x</var><sup>2</sup> is</p>", upper)
+    assert found == "<p>THE <var>x</var><sup>2</sup> IS</p>"
+    assert seen == ["the x2 is", "the is"]
 
 
 def test_a_number_is_not_made_longer():

@@ -110,6 +110,55 @@ def test_no_tag_inside_a_word():
     assert html("x foo<wbr>bar y", upper) == "X FOOBAR<wbr> Y"
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        '<a href="/wiki/Doi">doi</a>:<a href="https://doi.org/1">10.1000/182</a> is',
+        "the <a href=x>horse</a>/<a href=y>dog</a> is",
+        "the <a href=x>horse</a>-<a href=y>dog</a>-<a href=z>cat</a> is",
+        "the <b><a href=x>A</a></b>&amp;<i><a href=y>B</a></i> is",
+        "<a id=top>Big</a>-<a href=b>Ben</a> is",
+        "the <span id=a>A</span>/<span id=b>B</span> is",
+        "the <a href=x>horse</a>-and-<a href=y>dog</a> is",
+    ],
+)
+def test_links_in_one_word(document):
+    """Each keeps its part of the word: of what is joined by signs, each part is a word then."""
+    assert html(document, identity) == document
+    words, pieces = re.sub("<.*?>", "", document).replace("&amp;", "&").split(), []
+    for word in words:
+        parts = re.findall(r"\w+|\W", word)
+        pieces += [f"▁{parts[0]}", *parts[1:]]
+    links = [(i, i) for i in range(len(pieces))]
+    translation = AlignedTranslation(" ".join(words), pieces, pieces, links)
+    assert html(document, lambda texts: [translation]) == document
+    # In a noisy alignment, too, and in another order of the words.
+    translation = translation._replace(links=[(max(i - 1, 0), i) for i in range(len(pieces))])
+    assert html(document, lambda texts: [translation]).count("</") == document.count("</")
+    found = html(document, backwards)
+    parts = document.replace("the ", "").rpartition(" ")[0]
+    text = "(?<=>)[^<]+|^[^<]+"
+    start, middle = found.split(" ", 1)
+    assert start == "IS"
+    assert middle.removesuffix(" THE") == re.sub(text, lambda x: x[0].upper(), parts).replace(
+        "&AMP;", "&amp;"
+    )
+
+
+def test_links_in_one_word_that_is_another_one_in_the_translation():
+    for target, links, expected in (
+        ("Pferd/Hund da", "0-0 1-1", "<a href=x>Pferd</a>/<a href=y>Hund</a> da"),
+        ("Pferd und Hund da", "0-0 0-2 1-3", "<a href=x>Pferd</a> und <a href=y>Hund</a> da"),
+        ("Tiere da", "0-0 1-1", "<a href=x>Tiere</a> <a href=y>da</a>"),
+    ):
+        document = "<a href=x>horse</a>/<a href=y>dog</a> here"
+        assert html(document, fixed("horse/dog here", target, links)) == expected
+    # Other words keep theirs: no tag is inside a word.
+    document = "<a href=x>a</a>/<a href=y>b</a> <b>well</b>-known"
+    translator = fixed("a/b well-known", "A/B wohl-bekannt", "0-0 1-1")
+    assert html(document, translator) == ("<a href=x>A</a>/<a href=y>B</a> <b>wohl-bekannt</b>")
+
+
 def test_signs():
     """They are linked by their order, whatever the alignment of pieces says."""
     document = "He said <q>yes, no</q>, then (<b>maybe</b>)."
