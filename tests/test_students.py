@@ -52,7 +52,7 @@ def test_positions_of_a_new_encoder_differ(name):
 
 @pytest.fixture(scope="module", params=["student", "shallow"])
 def student(request, corpus, talkative, tmp_path_factory):
-    """The name of a preset, and a model trained with the commands of docs/training.md."""
+    """The name of a preset, and a model trained with the commands of docs/students.md."""
     folder = tmp_path_factory.mktemp(request.param)
     teacher = ["--model-dir", str(talkative), "--beam-size", "4"]
     files = ["--input", corpus.path("train.en"), "--output", str(folder / "distilled.de")]

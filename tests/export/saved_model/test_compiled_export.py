@@ -56,7 +56,7 @@ def test_a_server_without_the_flag_reports_its_name(served):
     error = done.stderr[done.stderr.rindex("XLA compilation disabled") :]
     name = "needs_the_flag_xla_cpu_compilation_enabled"
     assert name in error
-    assert f"`{name}`" in (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    assert f"`{name}`" in (ROOT / "docs" / "fast-serving.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
