@@ -24,7 +24,6 @@ from tf_transformer.predictors.model_predictor import ModelPredictor
 from tf_transformer.storage.model_dir import load_model
 from tf_transformer.tasks.parts import Parts
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID
-from tf_transformer.text.text_file import TextFile
 
 SETTINGS = SMALL_SETTINGS | {"optimization.steps": 60, "optimization.checkpoint_every": 30}
 
@@ -55,15 +54,16 @@ def log_probs(model, ids):
 
 @pytest.mark.slow
 def test_it_learned_something(language_model_dir, loaded, corpus, tmp_path, capsys):
-    scores = tmp_path / "scores.json"
-    model_dir = str(language_model_dir)
-    arguments = ["evaluate", "--model-dir", model_dir, "--reference", corpus.path("test.de")]
+    scores, text = tmp_path / "scores.json", tmp_path / "text"
+    lines = (corpus.directory / "test.de").read_text(encoding="utf-8").splitlines()[:30]
+    text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    arguments = ["evaluate", "--model-dir", str(language_model_dir), "--reference", str(text)]
     assert main([*arguments, "--json", str(scores)]) == 0
     perplexity = json.loads(scores.read_text())["perplexity"]
     assert capsys.readouterr().out == f"perplexity  {perplexity:6.2f}\n"
     model, tokenizer = loaded
     losses = []
-    for line in TextFile.parse(corpus.path("test.de")).lines():
+    for line in lines:
         ids = tokenizer.tokenize([line])[0].numpy().tolist()
         if len(ids) >= model.config.max_length:
             continue

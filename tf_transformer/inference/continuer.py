@@ -151,7 +151,6 @@ class Continuer(tf.Module):
             lengths,
             self.chunk_size,
             (tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.float32)),
-            is_compiled=bool(self._compiled),
         )
         return Continuations(found, scores, lengths, lengths > self.limit)
 
