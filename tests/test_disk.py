@@ -76,7 +76,7 @@ def test_export_on_a_full_disk(model_dir, tmp_path):
     assert list(output.iterdir()) == []
 
 
-@pytest.mark.representatives("ctranslate2")
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["ctranslate2", "keras-hub", "litert"])
 def test_convert_on_a_full_disk(model_dir, tmp_path, form):
@@ -308,6 +308,7 @@ def test_stopped_translation_keeps_the_former_file(model_dir, tmp_path):
     assert partial.read_text().count("\n") >= 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_translate_reads_gzip(model_dir, tmp_path):
     import gzip

@@ -8,10 +8,13 @@ import tensorflow as tf
 
 from export.saved_model.signature_names import SIGNATURES
 from tests.conftest import SMALL_SETTINGS
+from tests.tf_transformer.formats.random_model import SOURCES, TARGETS, write_random_model
 from tf_transformer import Translator
 from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import weights_digest
 from tf_transformer.storage.trained_models import TrainedModels
+from training.config import VocabularyConfig
+from training.data.vocabulary import train_sentencepiece
 
 STEPS = 60
 
@@ -131,12 +134,10 @@ def test_refuses(corpus, talkative, second, tmp_path, capsys):
     assert "is the model directory" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_other_vocabularies_are_refused(corpus, talkative, tmp_path, capsys):
+def test_other_vocabularies_are_refused(talkative, tmp_path, capsys):
     folder = tmp_path / "model"
-    settings = SMALL_SETTINGS | {"vocabulary.kind": "unigram", "optimization.steps": 1}
-    command = ["train", *corpus.options, "--model-dir", str(folder)]
-    assert main([*command, "--set", *(f"{name}={x}" for name, x in settings.items())]) == 0
+    config = VocabularyConfig(size=SMALL_SETTINGS["vocabulary.size"], kind="unigram")
+    write_random_model(folder, (train_sentencepiece(SOURCES + TARGETS, config),) * 2)
     assert main(["translate", *directories(talkative, folder), "--input", "-"]) == 2
     error = capsys.readouterr().err
     assert f"{talkative} and {folder} have different vocabularies of the source" in error

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from export.saved_model.signatures import ServedTranslator
-from tests.conftest import SMALL_SETTINGS
+from tests.other_models import language_model
 from tests.served_functions import behaviour_of
 from tests.serving_stub import serve
 from tests.test_cli import fails
@@ -25,17 +25,10 @@ from tf_transformer.storage.model_dir import load_model
 from tf_transformer.tasks.parts import Parts
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID
 
-SETTINGS = SMALL_SETTINGS | {"optimization.steps": 60, "optimization.checkpoint_every": 30}
-
 
 @pytest.fixture(scope="module")
 def language_model_dir(corpus, tmp_path_factory):
-    model_dir = tmp_path_factory.mktemp("language") / "model"
-    settings = [f"{name}={value}" for name, value in SETTINGS.items()]
-    files = ["--target", corpus.path("train.de")]
-    files += ["--validation-target", corpus.path("validation.de")]
-    assert main(["train", *files, "--model-dir", str(model_dir), "--set", *settings]) == 0
-    return model_dir
+    return language_model(corpus, tmp_path_factory)
 
 
 @pytest.fixture
@@ -62,13 +55,16 @@ def test_it_learned_something(language_model_dir, loaded, corpus, tmp_path, caps
     perplexity = json.loads(scores.read_text())["perplexity"]
     assert capsys.readouterr().out == f"perplexity  {perplexity:6.2f}\n"
     model, tokenizer = loaded
-    losses = []
-    for line in lines:
-        ids = tokenizer.tokenize([line])[0].numpy().tolist()
-        if len(ids) >= model.config.max_length:
-            continue
-        table = log_probs(model, [BEGIN_ID, *ids])
-        losses += [-table[place, label] for place, label in enumerate([*ids, END_ID])]
+    rows = [
+        ids for ids in tokenizer.tokenize(lines).to_list() if len(ids) < model.config.max_length
+    ]
+    target = tf.ragged.constant([[BEGIN_ID, *ids] for ids in rows], tf.int32).to_tensor()
+    tables = np.array(tf.nn.log_softmax(model({"target": target})))
+    losses = [
+        -table[place, label]
+        for table, ids in zip(tables, rows, strict=True)
+        for place, label in enumerate([*ids, END_ID])
+    ]
     assert perplexity == pytest.approx(math.exp(np.mean(losses)), rel=1e-4)
     assert perplexity < tokenizer.vocab_size / 4
 
@@ -179,6 +175,7 @@ def test_checkpoints_are_averaged(language_model_dir):
     assert main(["average", "--model-dir", str(language_model_dir), "--last", "2"]) == 0
 
 
+@pytest.mark.exhaustive  # tests/training/test_lora.py has it for translation
 @pytest.mark.slow
 def test_an_adapter_is_the_model_that_it_was_merged_into(
     language_model_dir, corpus, tmp_path, capsys

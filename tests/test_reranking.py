@@ -7,7 +7,7 @@ import pytest
 import sacrebleu
 
 from export.lines import line_translations
-from tests.conftest import SMALL_SETTINGS
+from tests.other_models import reverse_model
 from tf_transformer.__main__ import main
 from tf_transformer.reranking.reranking_translator import RerankingTranslator
 from tf_transformer.reranking.settings import MinimumBayesRisk
@@ -19,16 +19,7 @@ SAMPLES = ["--mbr", "--mbr-samples", "6", "--seed", "5"]
 
 @pytest.fixture(scope="module")
 def reverse(corpus, tmp_path_factory):
-    """A model of the reverse direction."""
-    folder = tmp_path_factory.mktemp("reverse") / "model"
-    files = {
-        side: [corpus.path(f"{x}.{side}") for x in ("train", "validation")] for side in ["en", "de"]
-    }
-    command = ["train", "--source", files["de"][0], "--target", files["en"][0]]
-    command += ["--validation-source", files["de"][1], "--validation-target", files["en"][1]]
-    settings = [f"{name}={value}" for name, value in SMALL_SETTINGS.items()]
-    assert main([*command, "--model-dir", str(folder), "--set", *settings]) == 0
-    return folder
+    return reverse_model(corpus, tmp_path_factory)
 
 
 @pytest.fixture
@@ -136,7 +127,7 @@ def test_rerank_by_a_reverse_model(corpus, talkative, reverse, tmp_path, capsys)
     best = max(values, key=lambda weight: (values[weight], -weight))
     options = ["--rerank-reverse-weight", f"{best:g}"]
     assert last.startswith(f"best: {' '.join(options)} (BLEU {values[best]:.2f}; of the search, ")
-    for weight in (best, 2.0, 0.0):
+    for weight in (best, 2.0):
         scores = tmp_path / "scores.json"
         weights = ["--rerank-reverse-weight", str(weight)]
         assert main([*command, *weights, "--json", str(scores)]) == 0

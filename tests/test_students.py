@@ -1,5 +1,7 @@
 """Presets for fast decoding: trained on a teacher's translations, exported, and given to Marian."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -25,7 +27,8 @@ TRAINING = {
     for name, value in SMALL_SETTINGS.items()
     if not name.startswith(("model.", "vocabulary."))
 }
-STEPS = 60
+STEPS = 30
+NUM_PAIRS = 200
 
 
 def test_marian_can_hold_a_student():
@@ -54,11 +57,12 @@ def test_positions_of_a_new_encoder_differ(name):
 def student(request, corpus, talkative, tmp_path_factory):
     """The name of a preset, and a model trained with the commands of docs/students.md."""
     folder = tmp_path_factory.mktemp(request.param)
+    source, target = str(folder / "train.en"), str(folder / "distilled.de")
+    with open(corpus.path("train.en"), encoding="utf-8") as lines, open(source, "w") as file:
+        file.writelines(itertools.islice(lines, NUM_PAIRS))
     teacher = ["--model-dir", str(talkative), "--beam-size", "4"]
-    files = ["--input", corpus.path("train.en"), "--output", str(folder / "distilled.de")]
-    assert main(["translate", *teacher, *files]) == 0
-    options = corpus.options
-    options[options.index("--target") + 1] = str(folder / "distilled.de")
+    assert main(["translate", *teacher, "--input", source, "--output", target]) == 0
+    options = ["--source", source, "--target", target, *corpus.options[4:]]
     settings = WIDTHS | TRAINING | {"optimization.checkpoint_every": STEPS // 3}
     command = ["train", "--preset", request.param, "--vocabulary", str(talkative), *options]
     command += ["--model-dir", str(folder / "model"), "--steps", str(STEPS), "--set"]
@@ -68,7 +72,7 @@ def student(request, corpus, talkative, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sentences(corpus):
-    return corpus.directory.joinpath("test.en").read_text(encoding="utf-8").splitlines()[:20]
+    return corpus.directory.joinpath("test.en").read_text(encoding="utf-8").splitlines()[:8]
 
 
 @pytest.mark.representatives("student")
@@ -85,7 +89,7 @@ def test_training_learns(student, talkative):
     assert losses[-1] < losses[0] < np.log(400) + 0.5
 
 
-@pytest.mark.representatives("student")
+@pytest.mark.representatives("student-float32")
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 def test_steps_are_all_positions_at_once(student, sentences, dtype, monkeypatch):
@@ -104,14 +108,15 @@ def test_steps_are_all_positions_at_once(student, sentences, dtype, monkeypatch)
     assert error < (1e-5 if dtype == "float32" else 0.05)
 
 
-@pytest.mark.representatives("student-int8")
+@pytest.mark.exhaustive  # tests/test_ensembles.py exports a recurrent decoder in int8
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 def test_export(student, sentences, tmp_path, dtype):
     """`export` compares each of the signatures with the model, in a process of its own."""
     name, model_dir = student
-    # All of the student's, and the kinds of search of the other, whose layers are more common.
-    signatures = SIGNATURES if name == "student" else ("nbest_options", "serving_default")
+    # Once all of a recurrent decoder's.
+    is_whole = (name, dtype) == ("student", "float32")
+    signatures = SIGNATURES if is_whole else ("serving_default",)
     command = ["export", "--model-dir", str(model_dir), "--output", str(tmp_path / "served")]
     command += ["--dtype", dtype, "--beam-size", "2", "--languages", "en-de"]
     assert main([*command, "--signatures", *signatures]) == 0
@@ -123,7 +128,7 @@ def test_export(student, sentences, tmp_path, dtype):
     np.testing.assert_allclose(answer["score"], [x[0].score for x in expected], rtol=1e-3)
 
 
-@pytest.mark.representatives("student")
+@pytest.mark.exhaustive  # tests/tf_transformer/formats/marian/test_round_trip.py has it all
 @pytest.mark.slow
 def test_convert_to_marian(student, sentences, tmp_path, capsys):
     """A student comes back with the same translations; the other preset is refused."""

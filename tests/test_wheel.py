@@ -131,22 +131,34 @@ def test_every_module_is_imported_from_the_installed_wheel(installed, tmp_path):
     assert [file for file in files if not file.is_relative_to(installed)] == []
 
 
+def translate(command: pathlib.Path, model_dir: object, directory: pathlib.Path) -> None:
+    sentences = "The museum opens at 3 a.m.\n\nJan paid $548 for the horse.\n"
+    words = (command, "translate", "--model-dir", model_dir, "--beam-size", "2")
+    translations = run(*words, directory=directory, input=sentences).stdout.split("\n")
+    assert len(translations) == 4
+    assert translations[0] and translations[1] == "" and translations[2]
+
+
 @pytest.mark.slow
-def test_the_installed_command_trains_and_translates(
-    installed: pathlib.Path, corpus: Corpus, tmp_path: pathlib.Path
+def test_the_installed_command_translates(
+    installed: pathlib.Path, trained: pathlib.Path, tmp_path: pathlib.Path
 ):
     command = installed / "bin" / "tf-transformer"
     help_text = run(command, "--help", directory=tmp_path).stdout
     assert help_text.startswith("usage: tf-transformer ")
+    translate(command, trained, tmp_path)
 
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_the_installed_command_trains(
+    installed: pathlib.Path, corpus: Corpus, tmp_path: pathlib.Path
+):
+    command = installed / "bin" / "tf-transformer"
     settings = [f"{name}={value}" for name, value in SMALL_SETTINGS.items()]
     run(
         *(command, "train", *corpus.options, "--model-dir", "model", "--steps", "2"),
         *("--set", *settings),
         directory=tmp_path,
     )
-    sentences = "The museum opens at 3 a.m.\n\nJan paid $548 for the horse.\n"
-    words = (command, "translate", "--model-dir", "model", "--beam-size", "2")
-    translations = run(*words, directory=tmp_path, input=sentences).stdout.split("\n")
-    assert len(translations) == 4
-    assert translations[0] and translations[1] == "" and translations[2]
+    translate(command, "model", tmp_path)

@@ -327,7 +327,8 @@ class _Reader:
         cuts = {place for element, place, _ in self._places if element.is_atom and element.text}
         links = [(place, is_start) for x, place, is_start in self._places if x.keeps_word]
         starts, ends = ([place for place, found in links if found is x] for x in (True, False))
-        found, joined = [], []
+        found: list[Span] = []
+        joined: list[Span] = []
 
         def add(word):
             end = bisect.bisect_right(ends, word.start)

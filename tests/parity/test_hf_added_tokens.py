@@ -54,6 +54,7 @@ def write_nllb(folder, lines):
     return module, tokenizer, [f">>tyv_Cyrl<< >>eng_Latn<< {text}" for text in texts], texts
 
 
+TWO_KINDS = pytest.mark.representatives("m2m100", "nllb")
 KINDS = {"marian": write_marian, "m2m100": write_m2m100, "nllb": write_nllb}
 
 
@@ -91,6 +92,7 @@ def their_rows(theirs, tokenizer, size):
     return np.array([next(unnamed) if row is None else row for row in rows])
 
 
+@TWO_KINDS
 def test_ids(both):
     module, theirs, _, source, _, tagged, texts = both
     rows = their_rows(theirs, source, module.config.vocab_size)
@@ -107,6 +109,7 @@ def test_ids(both):
         assert {int(rows[ids[0]]) for ids in found} == {code}
 
 
+@TWO_KINDS
 def test_greedy_translations(both):
     module, theirs, model, source, target, tagged, texts = both
     rows = their_rows(theirs, target, module.config.vocab_size)

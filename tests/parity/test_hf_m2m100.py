@@ -89,6 +89,7 @@ def test_ids(both, lines):
         assert [both.code, *both.rows[our_ids], 2] == their_ids
 
 
+@pytest.mark.representatives("m2m100", "nllb")
 def test_logits(both, lines):
     tagged = both.tokenizer.tokenize([both.tags + text for text in lines[0][:16]])
     tags, source = split_tags(tagged, 1)
@@ -129,7 +130,7 @@ def translate(both, texts, **options):
 
 @pytest.mark.representatives("nllb")
 def test_greedy_translations(both, lines):
-    ours, theirs = translate(both, lines[0], beam_size=1)
+    ours, theirs = translate(both, lines[0][:200], beam_size=1)
     assert len(set(theirs)) > 5
     different = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
     assert not different, (len(different), different[:3])

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "other-toolkits.md"
 
 
+@pytest.mark.representatives("float32")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_program(dtype, talkative, tmp_path, monkeypatch, capsys):
     section = PAGE.read_text(encoding="utf-8").partition("\n### LiteRT\n")[2]

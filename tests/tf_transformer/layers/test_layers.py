@@ -240,6 +240,10 @@ def assert_same_layer(case, restored, layer, inputs, output):
     np.testing.assert_array_equal(case.call(restored, *inputs), output)
 
 
+@pytest.mark.representatives(
+    *("Dropout", "SelfAttention", "CrossAttention", "TokenEmbedding", "FeedForward", "SSRU"),
+    *("Residual-post", "EncoderLayer-post", "Encoder-pre", "DecoderLayer-pre1", "Decoder-post"),
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_layer(case, rng):

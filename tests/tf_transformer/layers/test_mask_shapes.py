@@ -124,6 +124,10 @@ def vectors():
     return np.random.default_rng(1).normal(size=(BATCH, LENGTH, WIDTH)).astype("float32")
 
 
+@pytest.mark.representatives(
+    *("SelfAttention", "CrossAttention", "Encoder", "DecoderLayer, ssru", "Decoder, cross"),
+    "equation 1",
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*LAYERS, *FUNCTIONS])
 def test_wrong_masks(name, vectors):
@@ -149,6 +153,7 @@ def test_lists_are_no_masks(name, vectors):
         call(make(), arguments, vectors, ALL_TRUE.tolist(), EAGER)
 
 
+@pytest.mark.representatives("CrossAttention", "Encoder", "Decoder", "DecoderLayer, ssru")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
 def test_masks_that_are_accepted(name, vectors):

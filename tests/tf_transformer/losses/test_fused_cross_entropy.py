@@ -77,6 +77,7 @@ def test_equals_the_plain_loss(arrays, smoothed_over, label_smoothing, has_bias)
     assert_same(value_and_gradients(in_chunks, *arguments), value_and_gradients(plain, *arguments))
 
 
+@pytest.mark.representatives("3", "100")
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 3, 10, 100])
 def test_any_chunk(arrays, chunk):

@@ -57,6 +57,7 @@ def test_equals_the_equations(arrays, smoothed_over, label_smoothing, has_bias):
     assert_same(value_and_gradients(in_chunks, *arguments), expected, 1e-5)
 
 
+@pytest.mark.representatives("1", "7")
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 100])
 def test_any_chunk(arrays, chunk):

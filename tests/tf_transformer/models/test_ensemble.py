@@ -97,17 +97,20 @@ def test_a_wide_search_finds_the_best_of_all_outputs(ensemble):
     )
     found = search.run(SOURCE)
     tokens = [token for token in range(VOCAB) if token not in (*SUPPRESSED_IDS, END_ID)]
-    for row, source in enumerate(SOURCE.to_list()):
+    longest, num_rows = list(itertools.product(tokens, repeat=2)), int(SOURCE.nrows())
+    given = {
+        "source": np.repeat(end_and_pad(SOURCE), len(longest), axis=0),
+        "target": np.array([[BEGIN_ID, *ids] for ids in longest] * num_rows, "int32"),
+    }
+    tables = expected_log_probs(ensemble, given).reshape(num_rows, len(longest), 3, VOCAB)
+    for row in range(num_rows):
         scores = {}
-        for length in range(3):
-            outputs = list(itertools.product(tokens, repeat=length))
-            given = {
-                "source": np.array([[*source, END_ID]] * len(outputs), "int32"),
-                "target": np.array([[BEGIN_ID, *ids] for ids in outputs], "int32"),
-            }
-            for ids, log_probs in zip(outputs, expected_log_probs(ensemble, given), strict=True):
-                labels = [*ids, END_ID]
-                scores[ids] = sum(log_probs[index, label] for index, label in enumerate(labels))
+        for ids, log_probs in zip(longest, tables[row], strict=True):
+            for length in range(3):
+                labels = [*ids[:length], END_ID]
+                scores[ids[:length]] = sum(
+                    log_probs[index, label] for index, label in enumerate(labels)
+                )
         best = max(scores, key=scores.get)
         length = int(found.lengths[row, 0])
         assert tuple(found.ids[row, 0, :length].numpy()) == best
@@ -130,7 +133,8 @@ def test_a_model_twice_is_the_model(inputs):
     member = make_members()[0]
     twice = Ensemble([member, member])
     np.testing.assert_allclose(twice(inputs), member(inputs), atol=1e-6)
-    found, expected = (TranslationSearch(model).run(SOURCE) for model in (twice, member))
+    limit = dict(max_length_factor=0.0, max_length_constant=5)
+    found, expected = (TranslationSearch(model, **limit).run(SOURCE) for model in (twice, member))
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_allclose(found.scores[:, 0], expected.scores[:, 0], rtol=1e-5)
 

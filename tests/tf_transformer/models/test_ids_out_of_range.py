@@ -27,6 +27,7 @@ def ways(function):
     return (function, tf.function(function))
 
 
+@pytest.mark.representatives("source--1", "target-7")
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -39,6 +40,7 @@ def test_the_model_refuses_ids(model, side, wrong):
             call({name: tf.constant(rows) for name, rows in ids.items()})
 
 
+@pytest.mark.representatives("-1", "2147483647")
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG)
 def test_the_loss_refuses_labels(wrong):

@@ -213,6 +213,7 @@ def built(how, tmp_path):
     return model
 
 
+@pytest.mark.representatives("loaded", "language model")
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["new", "fitted", "loaded", "subclass", "language model"])
 def test_export_of_keras(how, tmp_path):

@@ -149,7 +149,7 @@ def name_of(settings):
     return ",".join(f"{value}" for value in settings.values())
 
 
-@pytest.mark.representatives(every=6)
+@pytest.mark.representatives(every=10)
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=name_of)
 def test_variant(settings, rng, tmp_path):
@@ -350,6 +350,7 @@ def test_depth_scaled_initialization():
     np.testing.assert_allclose(np.array(spreads) / spreads[0], np.arange(1, 5) ** -0.5, rtol=0.05)
 
 
+@pytest.mark.representatives("zero-False", "end-True")
 @pytest.mark.slow
 @pytest.mark.parametrize("decoder_only", BOOLEANS)
 @pytest.mark.parametrize("begin_embedding", ["zero", "end"])

@@ -15,7 +15,8 @@ from tf_transformer.predictors.signature import signature_of_task
 from tf_transformer.storage.model_dir import load_model
 from tf_transformer.tasks.parts import Parts
 
-NAMES = ["serving_default", "translate_options", "nbest", "document", "document_options", "terms"]
+# Signatures with options answer requests without, too.
+NAMES = ["serving_default", "translate_options", "nbest", "document_options", "terms"]
 TEXTS = ["The man buys 3 horses.", "", "A woman sleeps. THE DOG RUNS.", "你好 \u202e", "Laura"]
 KINDS = ["model directory", "SavedModel", "rest", "grpc"]
 
@@ -62,6 +63,7 @@ CALLS = {
 }
 
 
+@pytest.mark.representatives("options", "unset options", "bytes", "n best", "capitals", "terms")
 @pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 def test_the_same_answers(predictors, call):

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import SMALL_SETTINGS
+from tests.other_models import language_model, reverse_model
 from tests.tf_transformer.reranking.test_choice import candidates as make_candidates
-from tf_transformer.__main__ import main
 from tf_transformer.inference.scorer import score_pairs
 from tf_transformer.inference.translator import Translator
 from tf_transformer.models.ensemble import Ensemble
@@ -38,22 +37,13 @@ def lines(corpus):
 
 
 @pytest.fixture(scope="module")
-def others(corpus, tmp_path_factory):
-    """A model of the reverse direction, and a language model of the target language."""
-    folder = tmp_path_factory.mktemp("others")
-    settings = [f"{name}={value}" for name, value in SMALL_SETTINGS.items()]
-    english, german = (
-        [corpus.path(f"{split}.{side}") for split in ("train", "validation")]
-        for side in ("en", "de")
-    )
-    target = ["--target", english[0], "--validation-target", english[1]]
-    source = ["--source", german[0], "--validation-source", german[1]]
-    command = ["train", *source, *target, "--model-dir", str(folder / "reverse")]
-    assert main([*command, "--set", *settings]) == 0
-    target = ["--target", german[0], "--validation-target", german[1]]
-    command = ["train", *target, "--model-dir", str(folder / "language")]
-    assert main([*command, "--set", *settings]) == 0
-    return folder
+def reverse(corpus, tmp_path_factory):
+    return reverse_model(corpus, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def language(corpus, tmp_path_factory):
+    return language_model(corpus, tmp_path_factory)
 
 
 @pytest.mark.slow
@@ -115,6 +105,7 @@ def test_samples_depend_on_their_seed_and_sentence_alone(loaded, lines):
     assert sum(map(len, texts(lines, temperature=0.02))) < 4 * len(lines)
 
 
+@pytest.mark.representatives("chrf", "samples")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "choice",
@@ -150,20 +141,16 @@ def test_arguments(loaded):
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_scores_of_other_models(loaded, others, lines):
+def test_scores_of_other_models(loaded, reverse, language, lines):
     """Log-probabilities of the reverse pair and of the text, token by token."""
     candidates = beam_candidates(Translator(*loaded, beam_size=3, num_best=3), lines)
-    channel = NoisyChannel(
-        reverse=TrainedModels((others / "reverse",)), language_model=others / "language"
-    )
+    channel = NoisyChannel(reverse=TrainedModels((reverse,)), language_model=language)
     scores = ChannelModels(channel, []).scores(lines, candidates)
-    reverse = load_model(others / "reverse")
-    model, _, tokenizer = load_model(others / "language")
+    backwards = Translator(*load_model(reverse))
+    model, _, tokenizer = load_model(language)
     for line, own, (from_source, of_text) in zip(lines, candidates, scores, strict=True):
         assert len(own.texts) == len(from_source) == len(of_text)
-        expected = score_pairs(
-            Translator(*reverse), tf.constant(own.texts), tf.fill([len(own.texts)], line)
-        )
+        expected = score_pairs(backwards, tf.constant(own.texts), tf.fill([len(own.texts)], line))
         np.testing.assert_allclose(from_source, expected.log_prob, rtol=1e-4)
         for text, log_prob in zip(own.texts, of_text, strict=True):
             ids = tokenizer.tokenize([text])[0].numpy().tolist()[: model.config.max_length - 1]
@@ -174,9 +161,9 @@ def test_scores_of_other_models(loaded, others, lines):
 
 
 @pytest.mark.slow
-def test_noisy_channel(loaded, others, lines):
-    models = dict(reverse=TrainedModels((others / "reverse",)), language_model=others / "language")
-    plain = Translator(*loaded, beam_size=5, num_best=5).translate_batch(lines)
+def test_noisy_channel(loaded, reverse, language, lines):
+    models = dict(reverse=TrainedModels((reverse,)), language_model=language)
+    plain = Translator(*loaded, beam_size=5, num_best=5)
 
     def translate(reverse_weight, language_model_weight):
         channel = NoisyChannel(
@@ -186,11 +173,10 @@ def test_noisy_channel(loaded, others, lines):
         return translator.translate_batch(lines)
 
     # Without weights, everything is that of the search.
-    for own, expected in zip(translate(0.0, 0.0), plain, strict=True):
+    for own, expected in zip(translate(0.0, 0.0), plain.translate_batch(lines), strict=True):
         assert [x.text for x in own] == list(dict.fromkeys(x.text for x in expected))
         np.testing.assert_allclose(own[0].score, expected[0].score, rtol=1e-4)
-    translator = Translator(*loaded, beam_size=5, num_best=5)
-    candidates = beam_candidates(translator, lines)
+    candidates = beam_candidates(plain, lines)
     scores = ChannelModels(NoisyChannel(**models), []).scores(lines, candidates)
     changed = 0
     for own, others_, found in zip(candidates, scores, translate(0.8, 0.4), strict=True):
@@ -222,9 +208,9 @@ def test_the_reverse_model_sees_tags_of_its_own_only():
 
 
 @pytest.mark.slow
-def test_models_of_the_wrong_kind(loaded, others):
+def test_models_of_the_wrong_kind(loaded, language):
     with pytest.raises(ValueError, match=r"expected a language model\. Received: a Transformer"):
         TextScorer(loaded[0], loaded[2])
-    model, _, tokenizer = load_model(others / "language")
+    model, _, tokenizer = load_model(language)
     with pytest.raises(ValueError, match="has no source to translate"):
         PairScorer(model, None, tokenizer)

@@ -23,6 +23,9 @@ from tf_transformer.text.framing import end_and_pad
 
 END_IDS = (3, 9)
 ALWAYS = [11, 12]
+# A random model ends few outputs.
+LIMITS = dict(max_length_factor=1.0, max_length_constant=2)
+ONE_LAYER = dict(num_encoder_layers=1, num_decoder_layers=1)
 PREFIXES = tf.ragged.constant([[40, 41], [], [5]], dtype=tf.int32, row_splits_dtype=tf.int64)
 
 
@@ -91,12 +94,12 @@ def with_prefix(source, prefix):
 
 @pytest.fixture(scope="module")
 def model():
-    return make_model()
+    return make_model(**ONE_LAYER)
 
 
 @pytest.fixture(scope="module")
 def searches(model):
-    arguments = dict(beam_size=3, end_ids=END_IDS)
+    arguments = dict(beam_size=3, end_ids=END_IDS, **LIMITS)
     return (
         TranslationSearch(model, **arguments),
         TranslationSearch(model, **arguments, shortlist=TABLE),
@@ -142,7 +145,7 @@ def test_only_candidates_are_found(searches):
 
 def test_all_pieces_as_candidates_change_nothing(model):
     everything = ShortlistTable.from_lists(list(range(4, 50)), [[] for _ in range(40)])
-    arguments = dict(beam_size=3, end_ids=END_IDS)
+    arguments = dict(beam_size=3, end_ids=END_IDS, **LIMITS)
     source = sources([5, 2, 9])
     found = [
         TranslationSearch(model, **arguments, shortlist=shortlist).run(source, num_best=3)
@@ -153,7 +156,7 @@ def test_all_pieces_as_candidates_change_nothing(model):
 
 def test_beams_wider_than_the_candidates(model):
     """As with a vocabulary that is smaller than the beam."""
-    short = TranslationSearch(model, beam_size=70, shortlist=TABLE)
+    short = TranslationSearch(model, beam_size=70, shortlist=TABLE, **LIMITS)
     found = short.run(sources([2]), num_best=70)
     assert found.ids.shape[1] == 70
     scores = np.asarray(found.scores)[0]
@@ -172,13 +175,15 @@ VARIANTS = {
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_variants(variant, dtype):
-    model = make_model(**VARIANTS[variant])
+    model = make_model(**ONE_LAYER, **VARIANTS[variant])
     all_ids = ShortlistTable.from_lists(list(range(4, 50)), [[] for _ in range(40)])
     source = sources([6, 3, 9])
-    wide = TranslationSearch(model, beam_size=2).run(source, num_best=2)
+    wide = TranslationSearch(model, beam_size=2, **LIMITS).run(source, num_best=2)
     if dtype == "int8":  # the logits of candidates stay float32 if they are tied
         quantize(model)
-    found = TranslationSearch(model, beam_size=2, shortlist=all_ids).run(source, num_best=2)
+    found = TranslationSearch(model, beam_size=2, shortlist=all_ids, **LIMITS).run(
+        source, num_best=2
+    )
     if dtype == "float32":
         check_equal(wide, found, 2)
     else:
@@ -199,8 +204,8 @@ def test_columns_of_replaced_products():
 @pytest.mark.parametrize("variant", ["logits bias", "tags", "ssru"])
 def test_compiled(variant):
     """With XLA, for batches that are padded to a shape, and with prefixes and options."""
-    model = make_model(**VARIANTS[variant])
-    arguments = dict(beam_size=3, end_ids=END_IDS, shortlist=TABLE)
+    model = make_model(**ONE_LAYER, **VARIANTS[variant])
+    arguments = dict(beam_size=3, end_ids=END_IDS, shortlist=TABLE, **LIMITS)
     ordinary = TranslationSearch(model, **arguments)
     compiled = TranslationSearch(model, **arguments, compiled_shapes=[(3, 8)])
     num_tags = model.config.num_target_tags
