@@ -79,7 +79,7 @@ def fold_asides(tokens: Sequence[Token], is_html: bool, depth: int = 0) -> list[
     while index < len(tokens):
         token, end = tokens[index], ends.get(index, index)
         content = tokens[index + 1 : end]
-        if content and (_is_hidden(token) or _has_words(content)):
+        if content and (not is_html or _is_hidden(token) or _has_words(content)):
             source = "".join(x.source for x in tokens[index : end + 1])
             tags = (token.source, tokens[end].source)
             token = Aside(Kind.MARK, source, token.name, content=content, tags=tags)

@@ -67,6 +67,7 @@ _IN_PARENTHESES = re.compile(r"\([^()]+\)")
 # As behind the number of a verse.
 _FIRST_LETTERS = re.compile(r"[\"'“„«‘]*([^\W\d_a-z])[^\W\d_A-Z]")
 _HALF_OF_YEAR = re.compile(r"(?:^|\s)[0-9]{2}$")
+_SIGNIFICANCE = re.compile(r"\s*[pP]\s?[<>=≤≥]")  # as in "* p < 0.05"
 _NEXT_WORD = re.compile(r"[\s.:)]*[\"'“„«‘(]*([\w$£€¥])")
 
 
@@ -149,7 +150,8 @@ def _is_capitalized(text) -> bool:
 def _begins_sentence(text) -> bool:
     """Returns whether a text, after space or the point of a number, is that of a sentence."""
     found = _NEXT_WORD.match(text)
-    return found is not None and not found[1].islower()
+    is_lower = found is None or found[1].islower()
+    return not is_lower or _SIGNIFICANCE.match(text) is not None
 
 
 def _marks_beside_words(text, starts, before, after) -> bool:

@@ -270,6 +270,11 @@ BEHIND = {
     "World War I": ["<sup>{}</sup>", "2"],
     "n/a": ["<sup>{}</sup>", "e", "1"],
     "5 min": ["<sup>{}</sup>", "1"],
+    # It can be a power, too, and is kept from the model then.
+    "5 V": ["<sup>{}</sup>", "1", "2"],
+    "2,000 W": ["<sup>{}</sup>", "2", "3"],
+    "30 °C": ["<sup>{}</sup>", "2"],
+    "Mr. K": ["<sup>{}</sup>", "2", "3"],
     "$547": ['<span class="note">{}</span>', "1"],
     "$546": ['<span style="font-size:60%">{}</span>', "1"],
     "$545": ['<span style="position:relative;top:-0.5em">{}</span>', "1"],
@@ -341,6 +346,12 @@ def test_a_mark_before_a_sentence(mark):
     assert translate(document, identity) == (document, ["Jan bought it for $548."])
     document = f"<p>{mark}Jan bought it.<br>{mark}Laura, too.</p>"
     assert translate(document, identity) == (document, ["Jan bought it.", "Laura, too."])
+
+
+def test_signs_of_significance():
+    for document in ("<td>*<i>p</i> &lt; 0.05</td>", "<td>** P ≤ 0.01.</td>"):
+        seen = re.sub("<.*?>|[*] ?", "", document).replace("&lt;", "<")
+        assert translate(document, identity) == (document, [seen])
 
 
 def test_characters_before_sentences_of_a_block():
@@ -518,6 +529,17 @@ def test_asides_of_xml():
         assert (found, seen) == (document, text.split("|"))
 
 
+def test_short_notes_of_xml():
+    for note, text in (
+        ("<fn>x</fn>", "x"),
+        ("<fn>1</fn>", ""),
+        ("<footnote><p>x</p></footnote>", "x"),
+    ):
+        document = f"<d><p>The horse{note} ran. It was.</p></d>"
+        seen = [*filter(None, [text]), "The horse ran.", "It was."]
+        assert translate(document, identity, markup="xml") == (document, seen)
+
+
 def test_what_is_not_to_be_translated_is_no_aside():
     for document in (
         '<p translate="no">Foo <span class="sr-only">secret word</span></p>',
@@ -651,6 +673,7 @@ WHOLE_WORDS = {
     "Wil<sup>m</sup> and Ser<sup>vo</sup>": "Wilm and Servo",
     "Sr<sup>a</sup> Lopez": "Sra Lopez",
     "5 m s<sup>−1</sup>": "5 m s−1",
+    "8.3 J mol<sup>−1</sup> K<sup>−1</sup>": "8.3 J mol−1 K−1",
     "SO<sub>4</sub><sup>2−</sup> and Ca<sup>2+</sup>": "SO42− and Ca2+",
     "20<sup>°</sup>C": "20°C",
     "x<sup>n</sup> of it": "xn of it",
