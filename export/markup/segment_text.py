@@ -22,6 +22,9 @@ Split = Callable[[str], Sequence[str]]
 _HTML_SPACE = " \t\n\f\r"
 _SPACES = re.compile(f"[{_HTML_SPACE}]+")
 _JOINS = "'’"  # before the ending of a word behind a mark
+# Style sheets lay them out as boxes: a word in one, or behind it, is apart from a number before it.
+_BOXES = frozenset(["span", "small"])
+_WORD_OF_BOX = re.compile(r"[^\W\d_]{3}")
 _NO_WORDS = Span(0, 0)
 _CONTEXT = 16  # characters of a text that show whether a word goes on
 
@@ -199,6 +202,7 @@ class _Reader:
         self._follows_element = False  # whether one of them is an element
         self._ends_word = False  # whether a word that one of them follows ends there
         self._is_struck = False  # whether what is deleted has ended there
+        self._passes_box = False  # whether a tag of a box is between it and the last text
         self._breaks = LineBreaks()
         self.hidden: list[tuple[int, str]] = []  # texts that it does not have, and their places
 
@@ -210,6 +214,7 @@ class _Reader:
     def read(self, token: Token) -> None:
         """Adds a token."""
         self._breaks.pass_token(token)
+        self._passes_box = self._passes_box or token.name in _BOXES
         if token.kind is Kind.TEXT:
             self._read_text(token.text)
         elif token.kind is Kind.START:
@@ -279,8 +284,10 @@ class _Reader:
                 element.stands_for_space = True
             self._append_space()
         is_behind_mark = any(element.is_mark for element in self._waiting)
+        if self._passes_box and self._is_number_before(text):
+            self._append_space()
         self._waiting, self._follows_element, self._ends_word = [], False, False
-        self._is_struck = False
+        self._is_struck = self._passes_box = False
         self._breaks.read(text, self._length)
         if is_behind_mark and self._ends_in_any_space and not self._preserves[-1]:
             # Of the white space on both sides of a mark, the translator sees that before it.
@@ -295,6 +302,12 @@ class _Reader:
         self._append(" ".join(filter(None, _SPACES.split(text))))
         if text[-1] in _HTML_SPACE:
             self._append_space()
+
+    def _is_number_before(self, text) -> bool:
+        """Returns whether a text is a word with capitals or none, and touches a number."""
+        is_cased = text[0].isupper() or text[0].islower()
+        is_behind_number = bool(self._chunks) and self._chunks[-1][-1].isdecimal()
+        return is_behind_number and is_cased and _WORD_OF_BOX.match(text) is not None
 
     def _goes_on(self, text) -> bool:
         """Returns whether a text begins with the rest of a word."""
@@ -330,7 +343,7 @@ class _Reader:
         found: list[Span] = []
         joined: list[Span] = []
 
-        def add(word):
+        def add(word: Span) -> None:
             end = bisect.bisect_right(ends, word.start)
             start = bisect.bisect_left(starts, ends[end]) if end < len(ends) else len(starts)
             words = [word]

@@ -1,5 +1,6 @@
 """Which elements of a document separate texts, and which belong to the text around them."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from export.markup.marks import find_marks
@@ -7,6 +8,8 @@ from export.markup.parsing.elements import BLOCKS, XML_BLOCKS, XML_INLINE_CODE, 
 from export.markup.parsing.tokens import Kind, Token
 
 _NOTES = ("sup", "sub")
+# Links behind headings of MediaWiki, as in "[edit | edit source]".
+_EDIT_LINKS = re.compile(r"(?:^|\s)(?:mw-)?editsection(?:\s|$)")
 
 
 def separating_tags(tokens: Sequence[Token], is_html: bool, breaks: Sequence[bool]) -> list[bool]:
@@ -80,6 +83,14 @@ def _blocks_of_html(tokens) -> list[bool]:
         and "margin-toggle" not in ((token.attributes or {}).get("class") or "").split()
         for token in tokens
     ]
+    depth = 0  # of elements with such links, in which all elements are apart
+    for index, token in enumerate(tokens):
+        if token.kind is Kind.START:
+            is_edit = _EDIT_LINKS.search((token.attributes or {}).get("class") or "") is not None
+            depth += bool(depth) or is_edit
+            found[index] = found[index] or depth > 0
+        elif token.kind is Kind.END:
+            depth -= bool(depth)
     for index in _touching_elements(tokens, _marks_between_blocks(tokens, found)):
         found[index] = True
     return found

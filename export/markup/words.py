@@ -22,7 +22,7 @@ _NO_SPACES = (
 _JOINING = frozenset("'’ʼ-‐‑.,:/_@&+#%·")
 # Classes: w letter or digit, i character of a script without spaces, m mark or invisible, j sign
 # that joins, p other sign, s space.
-_WORD = re.compile("m*w[wm]*(?:j[wm]+)*|im*|m+|[jp]m*")
+_WORD = re.compile("m*w[wm]*(?:jm*w[wm]*)*|im*|m+|[jp]m*")
 _PART = re.compile("jm*|[^j]+")
 _UNIT = re.compile(f"{URL}|{PLACEHOLDER}", re.ASCII)
 _UNIT_SIGNS = re.compile(r"[{%]|://|www\.", re.IGNORECASE)

@@ -43,7 +43,7 @@ _IN_ANY_LANGUAGE = Abbreviations(
     anywhere="Mr Mrs Ms Dr Prof Drs Dipl Ing Ir Lic Mgr Msgr Mons Mme Mmes Mlle Dott Dott.ssa Sig "
     "Sig.ra Sra Srta Dra Hr Hrn Frl Dhr Mevr Jhr Ph",
     after_names="Inc Corp Ltd Co Jr Sr St M.Sc B.Sc D.Sc M._Sc B._Sc M.Eng B.Eng M._Eng B._Eng "
-    "M.Ed B.Ed Ed.D M.Phil D.Phil M.Tech B.Tech M.Arch B.Arch LL.M LL.B",
+    "M.Ed B.Ed Ed.D M.Phil D.Phil M.Tech B.Tech M.Arch B.Arch LL.M LL.B ff",
     before_numbers="No et_al",
     after_times="Monday Mondays Tuesday Tuesdays Wednesday Wednesdays Thursday Thursdays Friday "
     "Fridays Saturday Saturdays Sunday Sundays January February March April May June July August "
@@ -82,7 +82,7 @@ _LISTS = {
         "entspr allg ehem geb gest verh verw hrsg mult habil Dr Dres Prof Dipl Ing Mag Hr Hrn Fr "
         "Frl Fam St Skt Hl Hrsg Verf Bearb Abt Univ Priv Doz Bgm Präs Vors Stellv Insp Rev Hd "
         "Gebr Fa Gen Oblt Lt Hptm Maj Obstlt Ltn Ofw Uffz Gefr Adm Kpt Kptlt Pfr Msgr RA StB Kfm "
-        "Kffr Zeitschr Jb Tel apl Dkfm Frhr Hzg Kgl Vorst",
+        "Kffr Zeitschr Jb Tel apl Dkfm Frhr Hzg Kgl Vorst hl hll Inh",
         after_names="u._Co und_Co &_Co Co Mio Mrd Tsd Std Min Sek Stk Str *str Chr jun sen",
         before_numbers="Nr Nrn Art Abs Ziff Abb Tab Aufl Rn Rz Bd Bde Kap Vers Anm Fn Anh Bl Jg "
         "Kl Lfg Taf et_al Pos Pkt min mind max Jan Febr Feb Apr Aug Sept Okt Nov Dez",
@@ -103,10 +103,11 @@ _LISTS = {
         "Insp Atty Rt Amb Treas Secy Cllr Ald Mt Ft Com e.g i.e cf vs viz approx ca esp incl resp "
         "assoc dept est Dept Cdr Lieut Sts",
         after_names="Inc Corp Ltd Co &_Co Bros Assn Pty Univ Sr Jr Esq St Ave Blvd Rd Hwy Pkwy "
-        "Jan Feb Aug Sept Sep Oct Nov Dec Intl Mfg",
+        "Jan Feb Aug Sept Sep Oct Nov Dec Intl Mfg ed eds",
         before_numbers="N° No Nos no nos pp Fig Figs fig figs vol vols Vol Vols ch Ch sec Sec "
         "Secs art Art Arts Eq Eqs eq Ref Refs ref Tab para par Mar Apr Jun Jul Ext ext Apt apt "
-        "Tel Rm App Ste et_al Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun Chap chap eqs refs",
+        "Tel Rm App Ste et_al Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun Chap chap eqs refs ft yd "
+        "lb lbs oz fl",
     ),
     "es": Abbreviations(
         anywhere="admón Sr Sra Srta Sres Sras Dr Dra Dres Prof Profa Dña Lic Ing Arq Abg Gral "

@@ -57,6 +57,8 @@ _CONTROL, _OTHER_CONTROL = r"[\x01-\x05]", "\x06"
 _PERIOD = rf"\.[{_JOINED}{_AFTER_NAME}{_INITIAL}]?"  # joined or not
 # Abbreviations that are names if they have a capital.
 _NAMES = ("al", "max", "os")
+# Abbreviations before the sign of a section; elsewhere they may be words, as in "It is a gem."
+_BEFORE_SECTIONS = "gem lt entspr analog sog"
 # A word of at most so many letters before a period is an abbreviation if lower case follows.
 _LONGEST_ABBREVIATION = 4
 
@@ -114,6 +116,8 @@ def _join_abbreviations(languages: Iterable[str]) -> Iterator[tuple[str, str]]:
     words = _alternatives(f"{known.before_numbers} {known.before_numbers.upper()}")
     number = rf"[{SPACE}]*[(\[]?(?:\pN|(?:[{_ROMAN}]{{2,}}|[VX])(?:$|[^\pL]))"
     yield rf"({_BEGIN}(?:{words})\.)({number})", rf"\1{_JOINED}\2"
+    words = _alternatives(_BEFORE_SECTIONS)
+    yield rf"({_BEGIN}(?:{words})\.)([{SPACE}]*§)", rf"\1{_JOINED}\2"
     yield from _join_degrees()
     yield from _join_exclamations()
     # 3. Dates, and an ellipsis with spaces; numbers of lists and ordinal numbers.

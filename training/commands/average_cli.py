@@ -62,12 +62,16 @@ def _run(options):
         from training.checkpointing.written_weights import write_average
 
         steps = write_average(options.model_dir, paths)
-    print(f"The weights are now the mean of those at steps {', '.join(map(str, steps))}.")
+    if len(steps) == 1:
+        print(f"The weights are now those at step {steps[0]}.")
+    else:
+        print(f"The weights are now the mean of those at steps {', '.join(map(str, steps))}.")
+    these, have = ("this one", "has") if len(steps) == 1 else (f"these {len(steps)}", "have")
     if options.last is not None and len(steps) < options.last:
-        print(f"--last {options.last}: there are no more checkpoints than these {len(steps)}.")
+        print(f"--last {options.last}: there are no more checkpoints than {these}.")
     if options.best is not None and len(steps) < options.best:
         print(
-            f"--best {options.best}: no more checkpoints than these {len(steps)} have a score; "
+            f"--best {options.best}: no more checkpoints than {these} {have} a score; "
             "training keeps as many of the best as validation.keep_best says."
         )
 

@@ -3,6 +3,7 @@
 from export.markup.marks.elements import (
     PAGE_BREAK,
     RAISED,
+    is_counter,
     is_lowered,
     is_page_break,
     is_raised,
@@ -14,7 +15,7 @@ from export.markup.marks.places import (
     text_after,
     text_up_to,
 )
-from export.markup.marks.raised import FRACTION_SIGNS, is_bracketed, visible
+from export.markup.marks.raised import FRACTION_SIGNS, is_bracketed, is_reference, visible
 from export.markup.marks.text import split_marks
 
 __all__ = [
@@ -25,9 +26,11 @@ __all__ = [
     "ends_of_elements",
     "find_marks",
     "is_bracketed",
+    "is_counter",
     "is_lowered",
     "is_page_break",
     "is_raised",
+    "is_reference",
     "split_marks",
     "text_after",
     "text_up_to",

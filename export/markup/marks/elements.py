@@ -53,6 +53,9 @@ _SMALL_STYLE = re.compile(
     r"(?i)font-size\s*:\s*(?:[1-7]?[0-9](?:\.[0-9]+)?%|0?\.[0-7][0-9]*r?em|(?:xx?-)?small)"
 )
 _LOWERED_STYLE = re.compile(r"(?i)vertical-align\s*:\s*(?:sub|-)")
+# Numbers of unread messages and the like.
+_COUNTER = re.compile(r"(?i)(?:^|[\s_-])(?:badge|bubble|count(?:er)?|pill)(?:$|[\s_-])")
+_COUNT = re.compile(r"(?i)\(?[0-9]{1,4}(?:[.,][0-9]{1,3})*[km]?\+?\)?")
 _LONGEST, _LONGEST_LIST = 60, 400
 _NUMBER = re.compile(r"\(?[0-9]{1,4}[a-z]?(?:\s*[.,;–—-]\s*[0-9]{1,4}[a-z]?)*\)?")
 _NUMBER_IN_BRACKETS = re.compile(r"\[(?:[^\W\d_]{1,4}\.?\s)?[0-9]{1,3}[a-z]?[^\[\]]{0,12}\]")
@@ -62,8 +65,9 @@ _CITATION = re.compile(r"(?i)\bcite|citation")
 _WORDS = re.compile(r"[^\W\d_ivxIVX]{2}")
 _IN_PARENTHESES = re.compile(r"\([^()]+\)")
 # As behind the number of a verse.
-_CAPITALIZED = re.compile(r"[\"'“„«‘]*[^\W\d_a-z][^\W\d_A-Z]")
+_FIRST_LETTERS = re.compile(r"[\"'“„«‘]*([^\W\d_a-z])[^\W\d_A-Z]")
 _HALF_OF_YEAR = re.compile(r"(?:^|\s)[0-9]{2}$")
+_SIGNIFICANCE = re.compile(r"\s*[pP]\s?[<>=≤≥]")  # as in "* p < 0.05"
 _NEXT_WORD = re.compile(r"[\s.:)]*[\"'“„«‘(]*([\w$£€¥])")
 
 
@@ -80,6 +84,11 @@ def is_lowered(token: Token) -> bool:
     return (
         _local(token) in LOWERED or is_named or bool(_LOWERED_STYLE.search(_value(token, "style")))
     )
+
+
+def is_counter(token: Token) -> bool:
+    """Returns whether a start tag is that of a badge or a counter."""
+    return _COUNTER.search(_value(token, "class")) is not None
 
 
 def is_mark(element: Sequence[Token], before: str, after: str) -> bool:
@@ -103,13 +112,16 @@ def is_mark(element: Sequence[Token], before: str, after: str) -> bool:
         return True
     if _PAGE_NUMBER.fullmatch(text) and _matches(_PAGE_BREAK, starts):
         return not (before[-1:].isspace() and after[:1].isspace() and not is_bracketed(text))
+    if _COUNT.fullmatch(text) and any(map(is_counter, starts)):
+        return before[-1:].isalnum()
     if any(map(is_raised, starts)):
         return (is_pointing and is_reference(text)) or marks_by_raising(text, before, after)
     if not is_reference(text):
         is_citation = _IN_PARENTHESES.fullmatch(text) is not None and _matches(_CITATION, starts)
         return is_citation and _touches(before)
     if any(map(is_lowered, starts)):
-        return is_pointing or (text.isdecimal() and before[-1:].isdecimal())
+        has_space = any(map(str.isspace, text)) and _touches(before)
+        return is_pointing or has_space or (text.isdecimal() and before[-1:].isdecimal())
     if any(map(_is_small, starts)) and _touches(before) and text.isdecimal():
         return marks_by_raising(text, before, after)
     if is_sign(text):
@@ -129,10 +141,17 @@ def stands_as_mark(before: str, after: str) -> bool:
     return _touches(before) and not (after and after[0].isalnum())
 
 
+def _is_capitalized(text) -> bool:
+    """Returns whether a text begins with a capital, which scripts without case do not have."""
+    found = _FIRST_LETTERS.match(text)
+    return found is not None and found[1].isupper()
+
+
 def _begins_sentence(text) -> bool:
     """Returns whether a text, after space or the point of a number, is that of a sentence."""
     found = _NEXT_WORD.match(text)
-    return found is not None and not found[1].islower()
+    is_lower = found is None or found[1].islower()
+    return not is_lower or _SIGNIFICANCE.match(text) is not None
 
 
 def _marks_beside_words(text, starts, before, after) -> bool:
@@ -144,11 +163,11 @@ def _marks_beside_words(text, starts, before, after) -> bool:
     if bracket is not None:
         return is_linked and not is_bracketed(text) and not (bracket[1] or " ").isspace()
     if not any(map(str.isalnum, before)):
-        if text.isdecimal() and not before and _CAPITALIZED.match(after):
+        if text.isdecimal() and not before and _is_capitalized(after):
             return True
         leads = _begins_sentence(after) or (is_called and not before)
         return leads and (is_called or (is_linked and _is_fragment(starts)))
-    if text.isdecimal() and starts_sentence(before) and _CAPITALIZED.match(after):
+    if text.isdecimal() and starts_sentence(before) and _is_capitalized(after):
         return True
     if not _touches(before):
         return False

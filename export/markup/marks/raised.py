@@ -45,9 +45,10 @@ _MATHEMATICS = frozenset([
 ])  # fmt: skip
 _BEHIND_NUMBER = re.compile(r"[0-9]\s*[^\W\d_]+$")
 _INCHES = re.compile(r"[0-9]\s*in$")
-# Single letters that are no variables: "5G", "20k", "USB-C", "Jan's", "vitamin C", "World War I".
+# Single letters that may be no variables: "5G", "20k", "USB-C", "Jan's", "vitamin C", "Mr. K",
+# "5 V", "30 °C", "World War I".
 _NO_VARIABLE = re.compile(
-    r"(?:[^\W_][-‐‑]?|[^\W\d_]{3,}\s)(?!R)[^\W\d_a-zа-яё]$|[0-9]k$|[$£€¥]\s?[0-9.,]+[a-z]$"
+    r"(?:[^\W_][-‐‑]?|(?:[0-9.]|[^\W\d_]{3,})\s|°)(?!R)[^\W\d_a-zа-яё]$|[0-9]k$|[$£€¥]\s?[0-9.,]+[a-z]$"
     r"|(?:^|\W)I$|[^\W\d_]['’]\w$|(?i:\bn/a)$"
 )
 _ROMAN, _ROMAN_ENDS = re.compile(r"[IVXLCDM]+"), frozenset("eaoºª")
@@ -158,7 +159,7 @@ def _is_power(text: str, before: str) -> bool:
         return False
     word, is_negative = found[0], not text[0].isdigit()
     if len(word) == 1:
-        return _NO_VARIABLE.search(before) is None
+        return _NO_VARIABLE.search(before) is None or (is_negative and text[-1].isdigit())
     if word in _MATHEMATICS or (is_negative and word in _UNITS):
         return True
     is_length = word in _LENGTHS or _INCHES.search(before) is not None

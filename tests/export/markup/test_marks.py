@@ -270,6 +270,11 @@ BEHIND = {
     "World War I": ["<sup>{}</sup>", "2"],
     "n/a": ["<sup>{}</sup>", "e", "1"],
     "5 min": ["<sup>{}</sup>", "1"],
+    # It can be a power, too, and is kept from the model then.
+    "5 V": ["<sup>{}</sup>", "1", "2"],
+    "2,000 W": ["<sup>{}</sup>", "2", "3"],
+    "30 °C": ["<sup>{}</sup>", "2"],
+    "Mr. K": ["<sup>{}</sup>", "2", "3"],
     "$547": ['<span class="note">{}</span>', "1"],
     "$546": ['<span style="font-size:60%">{}</span>', "1"],
     "$545": ['<span style="position:relative;top:-0.5em">{}</span>', "1"],
@@ -343,6 +348,12 @@ def test_a_mark_before_a_sentence(mark):
     assert translate(document, identity) == (document, ["Jan bought it.", "Laura, too."])
 
 
+def test_signs_of_significance():
+    for document in ("<td>*<i>p</i> &lt; 0.05</td>", "<td>** P ≤ 0.01.</td>"):
+        seen = re.sub("<.*?>|[*] ?", "", document).replace("&lt;", "<")
+        assert translate(document, identity) == (document, [seen])
+
+
 def test_characters_before_sentences_of_a_block():
     for signs in (("¹", "²"), ("*", "**"), ("*", "†"), ("[1]", "[2]")):
         first, second = signs
@@ -407,12 +418,86 @@ ASIDES = {
     ),
     '<p><span class="a-offscreen">$548.00</span><span>$548</span> now</p>': "$548.00|$548 now",
     '<p>$548<span class="screen-reader-text">dollars</span> now</p>': "dollars|$548 now",
+    # Words that are raised, or in a badge, and touch a word.
+    "<p>Delivery<sup>within 3 days</sup></p>": "within 3 days|Delivery",
+    "<p>Jan ran<sup>citation needed</sup> away</p>": "citation needed|Jan ran away",
+    "<p>$548<sup>see page 3</sup> for it.</p>": "see page 3|$548 for it.",
+    "<p>$548<sub>within 3 days</sub> for it.</p>": "within 3 days|$548 for it.",
+    '<p>It ran.<sup>see <a href="/x">the list</a></sup> So.</p>': "see the list|It ran.|So.",
+    '<li>Inbox<span class="badge">New</span></li>': "New|Inbox",
+    '<p>Inbox<span class="badge">99+<i class="visually-hidden">unread messages</i></span></p>': (
+        "unread messages|Inbox"
+    ),
 }
 
 
 @pytest.mark.parametrize("document", ASIDES)
 def test_asides(document):
     assert translate(document, identity) == (document, ASIDES[document].split("|"))
+
+
+@pytest.mark.parametrize("name", ["badge", "badge badge-pill", "count", "nav-counter", "Counter"])
+def test_badges(name):
+    """A number in one is no part of the word that it touches."""
+    for word in ("Jan paid $548", "Inbox", "Files", "It is (all)"):
+        for number in ("3", "27", "99+", "(4)", "1,234", "1.2k"):
+            document = f'<p>{word}<span class="{name}">{number}</span> is</p>'
+            if word[-1].isalnum():
+                assert translate(document, identity) == (document, [f"{word} is"])
+    for document, text in (
+        ('<p>Inbox <span class="badge">4</span> is</p>', "Inbox 4 is"),
+        ('<p>for $<span class="badge">5</span> is</p>', "for $5 is"),
+        ('<p>the <span class="badge">new</span> horse</p>', "the new horse"),
+    ):
+        assert translate(document, identity) == (document, [text])
+
+
+def test_words_behind_numbers():
+    """In a box they are apart from a number; others, and endings, are not."""
+    for document, text in (
+        ('$548<span class="per">per month</span> is', "$548 per month is"),
+        ('<span class="p">$548</span><span class="per">per month</span>', "$548 per month"),
+        ('<span class="p">$548</span>per month', "$548 per month"),
+        ("$548<small>per month</small> is", "$548 per month is"),
+        ("5<span>km</span> and 2<span>nd</span>", "5km and 2nd"),
+        ("<b>5</b>fach und <b>80</b>ern", "5fach und 80ern"),
+        ("<span>5</span>개월간은", "5개월간은"),
+    ):
+        found, seen = translate(f"<p>{document}</p>", identity)
+        assert seen == [text]
+        assert re.sub("<.*?>", "", found) == text
+
+
+def test_raised_parts_with_white_space():
+    """Neither are parts of words, nor ordinal numbers with their words notes."""
+    for document, text in (
+        ("x<sub>i, j</sub> of e<sup>i x</sup>", "x of e"),
+        ("10<sup>n + 1</sup> of it", "10 of it"),
+    ):
+        assert translate(document, identity) == (document, [text])
+    for document in ("le 1<sup>er janvier</sup>", "that <sup>is raised</sup> x"):
+        assert translate(document, identity)[1] == [re.sub("<.*?>", "", document)]
+
+
+def test_edit_links_of_mediawiki():
+    bracket = '<span class="mw-editsection-bracket">{}</span>'
+    edit = '<a href="/e">edit</a>'
+    rest = '<span class="mw-editsection-divider"> | </span><a href="/s">edit source</a>'
+    for links, texts in (
+        (f'<span class="mw-editsection">{bracket}{edit}{bracket}</span>', "edit"),
+        (f'<span class="mw-editsection">{bracket}{edit}{rest}{bracket}</span>',
+         "edit|edit source"),
+        (f'<span class="editsection">[{edit} | <a href="/s">edit source</a>]</span>',
+         "edit|edit source"),
+    ):  # fmt: skip
+        headline = '<h2><span class="mw-headline" id="R">{}</span>{}</h2>'
+        links = links.format("[", "]")
+        document = headline.format("All references", links)
+        seen = ["All references", *texts.split("|")]
+        assert translate(document, identity) == (document, seen)
+        expected = headline.format("REFERENCES ALL", links).replace(">edit<", ">EDIT<")
+        expected = expected.replace(">edit source<", ">SOURCE EDIT<")
+        assert translate(document, backwards)[0] == expected
 
 
 def test_asides_of_xml():
@@ -444,6 +529,17 @@ def test_asides_of_xml():
         assert (found, seen) == (document, text.split("|"))
 
 
+def test_short_notes_of_xml():
+    for note, text in (
+        ("<fn>x</fn>", "x"),
+        ("<fn>1</fn>", ""),
+        ("<footnote><p>x</p></footnote>", "x"),
+    ):
+        document = f"<d><p>The horse{note} ran. It was.</p></d>"
+        seen = [*filter(None, [text]), "The horse ran.", "It was."]
+        assert translate(document, identity, markup="xml") == (document, seen)
+
+
 def test_what_is_not_to_be_translated_is_no_aside():
     for document in (
         '<p translate="no">Foo <span class="sr-only">secret word</span></p>',
@@ -472,7 +568,6 @@ def test_words_with_names_of_marks():
         ('<p><strong class="note">Note:</strong> the horse</p>', "Note: the horse"),
         ('<p>Name<span class="form-note">(optional)</span></p>', "Name(optional)"),
         ('<p>Inbox<span style="margin-top:-3px">New</span></p>', "InboxNew"),
-        ("<p>Delivery<sup>within 3 days</sup></p>", "Deliverywithin 3 days"),
         ("<p>§ 433 BGB regelt</p>", "§ 433 BGB regelt"),
         ("<p>将②代入①得 x = 3。</p>", "将②代入①得 x = 3。"),
     ):  # fmt: skip
@@ -578,6 +673,7 @@ WHOLE_WORDS = {
     "Wil<sup>m</sup> and Ser<sup>vo</sup>": "Wilm and Servo",
     "Sr<sup>a</sup> Lopez": "Sra Lopez",
     "5 m s<sup>−1</sup>": "5 m s−1",
+    "8.3 J mol<sup>−1</sup> K<sup>−1</sup>": "8.3 J mol−1 K−1",
     "SO<sub>4</sub><sup>2−</sup> and Ca<sup>2+</sup>": "SO42− and Ca2+",
     "20<sup>°</sup>C": "20°C",
     "x<sup>n</sup> of it": "xn of it",

@@ -23,6 +23,8 @@ from tests.export.markup.test_placement import html
         ("请看https://a.b/c，我", ["请", "看", "https://a.b/c", "，", "我"]),
         ("「https://a.b/c」是", ["「", "https://a.b/c", "」", "是"]),
         ("{{ user }} %5.2f %-5d", ["{{ user }}", "%5.2f", "%-5d"]),
+        ("a.\u200f b", ["a", ".\u200f", "b"]),
+        ("a.\u200fb a-\u200b", ["a.\u200fb", "a", "-\u200b"]),
         ("{ } {a b} x{y 100 % d", ["{", "}", "{", "a", "b", "}", "x", "{", "y", "100", "%", "d"]),
     ],
 )

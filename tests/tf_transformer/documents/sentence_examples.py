@@ -32,6 +32,9 @@ The museum opens at 3 a.m. | Anna paid 937 pounds. | It was 10 p.m. | “Paul!�
 It starts at 9 a.m. Sunday, 8 p.m. Eastern Time or 5 p.m. May 3. | At 11p.m. | Jan came.
 We meet at 5 p.m. on Monday and at 9 a.m. Tuesday. | It ends at 7 p.m. | They go at 8 P.M. | I do.
 Tyson vs. Holyfield and Roe v. Wade are known. | The approx. size is 5 in. by 8 in. today.
+It is 5 ft. 3 in. tall and weighs 8 lbs. 5 oz. today. | It was ten ft. | We saw it.
+The poet (fl. 1870) wrote it. | See ed. Smith and eds. Jones and Poe. | It is the 2nd ed. | He knew.
+See pp. 20 ff. Smith on it. | It is on p. 20 ff. | The rest is not. | It is a gem. | I saw it.
 It was 5 ft. tall and weighed 20 lbs. or 9 kg. | It grew.
 She sells pens, paper, etc. to schools. | He sells pens, paper, etc. | She does not.
 J. R. R. Tolkien, J.K. Rowling, G.B.J. Dreyfus and H. G. Wells wrote. | We read.
@@ -77,6 +80,8 @@ Dr. rer. nat. Weber, Dr. med. Lang and lic. iur. Huber spoke. | He is a Dr. rer.
 He bought some art. | Tom came. | It is his mag. | Ed left. | Anna beats the drum. | Art.
 """,
     "de": """
+Gem. § 5, gem. §§ 280 ff. BGB und entspr. § 7 ff. ist es so. | § 8 gilt nicht. | Siehe S. 3 ff.
+Der hl. Franz, die hll. Peter und Paul und Inh. Karl Kunz kamen. | Der Hl. Geist auch. | Es war so.
 Frau Dr. med. Lang und Herr Dr. phil. Kunz kamen. | Sie blieben.
 Prof. Dr. rer. nat. Weber traf Dr. jur. Braun. | Dr. iur. Hahn und Dr. theol. Vogt fehlten.
 Dr. med. dent. Roth, Dr. h. c. mult. Bach und Dr. med. vet. Fuchs sprachen. | Es war spät.

@@ -155,6 +155,19 @@ def test_command_averages_as_many_checkpoints_as_there_are(trained, tmp_path, ca
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_command_says_when_there_is_one_checkpoint(trained, tmp_path, capsys):
+    model_dir = tmp_path / "model"
+    shutil.copytree(trained, model_dir)
+    for step in ("10", "20"):
+        for path in (model_dir / "checkpoints").glob(f"*{step}*"):
+            path.unlink()
+    assert main(["average", "--model-dir", str(model_dir), "--last", "10"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "The weights are now those at step 30.",
+        "--last 10: there are no more checkpoints than this one.",
+    ]
+
+
 def test_some_last_checkpoints(trained, tmp_path):
     for last, steps in ((1, [30]), (2, [20, 30]), (3, [10, 20, 30]), (4, [10, 20, 30])):
         assert [step_of(path) for path in last_checkpoint_paths(trained, last)] == steps
