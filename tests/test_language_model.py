@@ -206,10 +206,10 @@ def test_an_adapter_is_the_model_that_it_was_merged_into(
 
 
 def test_nothing_to_complete_loads_no_model(language_model_dir, monkeypatch, capsys):
-    def load(*_):
+    def load(*_, **__):
         raise AssertionError("loaded")
 
-    monkeypatch.setattr("tf_transformer.storage.trained_models.load_for_decoding", load)
+    monkeypatch.setattr("export.commands.complete_cli.load_models", load)
     command = ["complete", "--model-dir", str(language_model_dir)]
     assert main([*command, "--input", "/dev/null"]) == 0
     assert capsys.readouterr().out == ""

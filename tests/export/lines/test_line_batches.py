@@ -341,10 +341,10 @@ def test_who_types_is_told_so(tmp_path):
 
 
 def test_nothing_to_translate_loads_no_model(trained, tmp_path, monkeypatch):
-    def load(*_):
+    def load(*_, **__):
         raise AssertionError("loaded")
 
-    monkeypatch.setattr("tf_transformer.storage.trained_models.load_for_decoding", load)
+    monkeypatch.setattr("export.commands.options.predictors.load_models", load)
     command = ["translate", "--model-dir", str(trained), "--output", str(tmp_path / "out")]
     (tmp_path / "in.gz").write_bytes(gzip.compress(b""))
     for empty in ("/dev/null", tmp_path / "in.gz"):
