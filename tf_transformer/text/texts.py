@@ -10,13 +10,14 @@ def list_of_texts(texts: Iterable[str | bytes], name: str) -> list[str | bytes]:
     """Checks texts and returns them as a list.
 
     Args:
-        texts: strings, or their UTF-8 bytes: a list or another iterable with an order, an array of
+        texts: strings, or their UTF-8 bytes, in which what is no UTF-8 counts as U+FFFD, as in the
+            signatures of a SavedModel: a list or another iterable with an order, an array of
             NumPy, or an eager tensor.
         name: name of the argument, for the error message.
 
     Raises:
         InputError: `texts` is a single string, a dictionary, a set or not iterable, has several
-            axes, or an entry is not a string, or not Unicode.
+            axes, or an entry is not a string, or has a lone surrogate.
     """
     expected = f"`{name}` must be a list of strings. Received:"
     values: Any = texts

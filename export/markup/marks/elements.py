@@ -137,7 +137,8 @@ def is_page_break(element: Sequence[Token]) -> bool:
 def stands_as_mark(before: str, after: str) -> bool:
     """Returns whether a sign between these texts is behind a word, or before a sentence."""
     if not any(map(str.isalnum, before)):
-        return not before.strip() and _begins_sentence(after)
+        is_note = _SIGNIFICANCE.match(after) is not None
+        return not before.strip() and (is_note or begins_sentence(after))
     return _touches(before) and not (after and after[0].isalnum())
 
 
@@ -147,11 +148,10 @@ def _is_capitalized(text) -> bool:
     return found is not None and found[1].isupper()
 
 
-def _begins_sentence(text) -> bool:
+def begins_sentence(text) -> bool:
     """Returns whether a text, after space or the point of a number, is that of a sentence."""
     found = _NEXT_WORD.match(text)
-    is_lower = found is None or found[1].islower()
-    return not is_lower or _SIGNIFICANCE.match(text) is not None
+    return found is not None and not found[1].islower()
 
 
 def _marks_beside_words(text, starts, before, after) -> bool:
@@ -165,7 +165,7 @@ def _marks_beside_words(text, starts, before, after) -> bool:
     if not any(map(str.isalnum, before)):
         if text.isdecimal() and not before and _is_capitalized(after):
             return True
-        leads = _begins_sentence(after) or (is_called and not before)
+        leads = begins_sentence(after) or (is_called and not before)
         return leads and (is_called or (is_linked and _is_fragment(starts)))
     if text.isdecimal() and starts_sentence(before) and _is_capitalized(after):
         return True

@@ -2,7 +2,7 @@
 
 import re
 
-from export.markup.marks.elements import NOTE_SIGNS, stands_as_mark
+from export.markup.marks.elements import NOTE_SIGNS, begins_sentence, stands_as_mark
 from export.markup.marks.raised import (
     FRACTION_SIGNS,
     marks_by_raising,
@@ -68,7 +68,8 @@ def _is_mark(match: re.Match, before: str, after: str) -> bool:
     if kind == "back":
         return not before.strip() and after[:1].isspace()
     if is_first or before[-1].isspace():
-        return is_first and match[0][0] not in "§¶" and stands_as_mark("", after)
+        starts = begins_sentence(after) or stands_as_mark(before, after)
+        return is_first and match[0][0] not in "§¶" and starts
     if kind == "bracketed" and starts_sentence(before) and after[:1].isupper():
         return True
     if kind == "raised":

@@ -352,6 +352,9 @@ def test_signs_of_significance():
     for document in ("<td>*<i>p</i> &lt; 0.05</td>", "<td>** P ≤ 0.01.</td>"):
         seen = re.sub("<.*?>|[*] ?", "", document).replace("&lt;", "<")
         assert translate(document, identity) == (document, [seen])
+    # It keeps apart what would be one sentence without it.
+    document = "<p>It is so. *p &gt; 0.05 then.</p>"
+    assert translate(document, identity)[1] == ["It is so.", "*p > 0.05 then."]
 
 
 def test_characters_before_sentences_of_a_block():
