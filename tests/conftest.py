@@ -213,7 +213,7 @@ def exported(talkative, tmp_path_factory) -> pathlib.Path:
     return build_once(tmp_path_factory, "exported", build)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def loaded(exported) -> dict[str, Callable]:
     """The signatures of `exported`."""
     from tests.served_functions import load_signatures
@@ -235,7 +235,7 @@ def models_loaded_once() -> Iterator[None]:
         if options.get("xla") == "on" or options.get("shortlist"):
             return load(models, dtype, **options)
         if key not in found:
-            while len(found) >= 4:
+            while len(found) >= 2:  # each has graphs of hundreds of megabytes
                 del found[next(iter(found))]
             found[key] = load(models, dtype, **options)
         return found[key]

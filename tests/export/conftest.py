@@ -1,5 +1,6 @@
 """Signatures run as on the server, whose settings switch TensorFlow's graph optimizer off."""
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -17,3 +18,5 @@ def as_on_the_server(request: pytest.FixtureRequest) -> Iterator[None]:
 
     with without_graph_optimizer():
         yield
+    if functions := sys.modules.get("tests.served_functions"):
+        functions.load_signatures.cache_clear()  # gigabytes
