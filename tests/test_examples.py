@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.conftest import SMALL_SETTINGS
-from tf_transformer import NoamSchedule
+from tf_transformer import NoamSchedule, Transformer
 from tf_transformer.__main__ import make_parser
 from training.settings import make_config, parse_setting, read_settings
 
@@ -24,7 +24,6 @@ def load_example(name):
     return module
 
 
-@pytest.mark.exhaustive
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_custom_fit_learns_to_reverse():
@@ -68,11 +67,12 @@ FIGURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
 def test_recipe(recipe):
-    """Valid, with the figures of its text."""
+    """Parsed, with the figures of its text, and built but for the vocabulary."""
     config = make_config(read_settings(recipe, {}))
-    sizes = config.transformer_config(50, 50)
+    model = Transformer(config.transformer_config(50, 50))
     vocabulary, tokens, steps, warmup, smoothing, dropout, d_model, d_ff, heads, kept = FIGURES[
         recipe.stem
     ]
@@ -83,6 +83,7 @@ def test_recipe(recipe):
     assert (optimization.steps, optimization.warmup_steps) == (steps, warmup)
     assert optimization.label_smoothing == smoothing
     assert optimization.keep_checkpoints >= kept
+    sizes = model.config
     assert (sizes.dropout_rate, sizes.d_model, sizes.d_ff, sizes.num_heads) == (
         dropout,
         d_model,
@@ -146,7 +147,6 @@ def test_usage_of_distillation():
     assert done.stderr == "usage: sh multi30k-distilled.sh CORPUS OUTPUT [OPTION ...]\n"
 
 
-@pytest.mark.exhaustive
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_distillation_runs(corpus, tmp_path):

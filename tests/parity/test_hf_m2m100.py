@@ -130,7 +130,7 @@ def translate(both, texts, **options):
 
 @pytest.mark.representatives("nllb")
 def test_greedy_translations(both, lines):
-    ours, theirs = translate(both, lines[0][:200], beam_size=1)
+    ours, theirs = translate(both, lines[0], beam_size=1)
     assert len(set(theirs)) > 5
     different = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
     assert not different, (len(different), different[:3])

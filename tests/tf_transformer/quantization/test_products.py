@@ -1,21 +1,22 @@
 """Other products in place of float ones: 8-bit integers, and tiles of the weights."""
 
+import json
+
 import keras
 import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.saved_model.signatures import ServedTranslator
 from tests.stepping import step_by_step
 from tf_transformer import LanguageModel, Transformer, TransformerConfig
+from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.dense import Projection
 from tf_transformer.quantization.int8 import check_kernels, is_quantized, quantize
 from tf_transformer.quantization.int8_layers import Int8Embedding, Int8Product
 from tf_transformer.quantization.tiled_matmul import TiledProduct, tile_weights
 from tf_transformer.storage.model_dir import load_for_decoding, prepare_for_decoding
-from tf_transformer.storage.saved_model import write_saved_model
 
 
 def int8_reference(inputs, kernel, bias):
@@ -229,12 +230,14 @@ def test_a_quantized_model_computes_nearly_the_same(tied, autoregression):
 
 
 @pytest.mark.slow
-def test_int8_translates_and_is_exported_once(talkative, sentences, tmp_path):
+def test_int8_translates_and_is_exported_once(unverified, talkative, sentences, tmp_path):
     translator = Translator(*load_for_decoding(talkative, "int8"))
     expected = translator.translate(tf.constant(sentences))
-    version = tmp_path / "1"
-    exported = ServedTranslator(translator, ["serving_default", "score"])
-    write_saved_model(exported, version, exported.functions)
+    command = ["export", "--model-dir", str(talkative), "--output", str(tmp_path / "served")]
+    command += ["--dtype", "int8", "--signatures", "serving_default", "score"]
+    assert main(command) == 0
+    version = tmp_path / "served" / "1"
+    assert json.loads((version / "model.json").read_text())["dtype"] == "int8"
     served = tf.saved_model.load(version).signatures["serving_default"](tf.constant(sentences))
     assert (served["translation"] == expected.text[:, 0]).numpy().all()
     content = (version / "variables" / "variables.data-00000-of-00001").read_bytes()

@@ -563,7 +563,7 @@ def test_nothing_crashes(loader, contents, tmp_path):
         shutil.rmtree(directory)
 
     bounded = settings(
-        max_examples=80,
+        max_examples=150,
         deadline=None,
         derandomize=True,
         suppress_health_check=list(HealthCheck),

@@ -247,17 +247,18 @@ def test_the_reference_of_repetitions():
 NO_REPEATS = st.lists(st.sampled_from([0, 0, 1, 2, 3]), min_size=4, max_size=4)
 
 
+@pytest.mark.representatives("6-1", "8-4")
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@pytest.mark.parametrize("beam_size", [1, 2, 4])
+@pytest.mark.parametrize("vocab_size", [6, 8])
+@settings(max_examples=25, deadline=None)
 @given(
-    st.lists(st.lists(PLAIN_PHRASE, max_size=4), min_size=1, max_size=4),
-    NO_REPEATS,
-    st.sampled_from([(1, 6), (4, 8)]),
-    st.integers(0, 4),
+    phrases=st.lists(st.lists(PLAIN_PHRASE, max_size=4), min_size=1, max_size=4),
+    sizes=NO_REPEATS,
+    slack=st.integers(0, 4),
 )
-def test_phrases_that_fit_are_always_there(phrases, sizes, sizes_of_search, slack):
+def test_phrases_that_fit_are_always_there(vocab_size, beam_size, phrases, sizes, slack):
     """Even those that repeat n-grams where none may be repeated, and nothing else is repeated."""
-    beam_size, vocab_size = sizes_of_search
     tables = make_tables(vocab_size)
     max_lengths = make_constraints(phrases).num_tokens().numpy() + slack
     found = find(
@@ -328,14 +329,15 @@ def abandons_phrase(ids, phrases) -> bool:
     )
 
 
+@pytest.mark.representatives("1", "4")
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("beam_size", [1, 2, 3, 4])
+@settings(max_examples=12, deadline=None)
 @given(
-    st.lists(st.lists(PLAIN_PHRASE, max_size=3), min_size=2, max_size=5),
-    st.sampled_from([1, 4]),
-    st.integers(3, 9),
+    phrases=st.lists(st.lists(PLAIN_PHRASE, max_size=3), min_size=2, max_size=5),
+    max_length=st.integers(3, 9),
 )
-def test_rows_do_not_influence_each_other(phrases, beam_size, max_length):
+def test_rows_do_not_influence_each_other(beam_size, phrases, max_length):
     """A row without phrases gets what the plain search finds, and each what it gets alone."""
     model = scripted_model(VOCAB)
     together = find(model, phrases, max_length, beam_size=beam_size)
