@@ -13,7 +13,7 @@ import pathlib
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -214,11 +214,13 @@ def exported(talkative, tmp_path_factory) -> pathlib.Path:
 
 
 @pytest.fixture(scope="module")
-def loaded(exported) -> dict[str, Callable]:
-    """The signatures of `exported`."""
+def loaded(exported) -> Iterator[Mapping[str, Callable]]:
+    """The signatures of `exported`, run without TensorFlow's graph optimizer, as on a server."""
+    from export.saved_model.graph_options import without_graph_optimizer
     from tests.served_functions import load_signatures
 
-    return load_signatures(exported / "1")
+    with without_graph_optimizer():
+        yield load_signatures(exported / "1")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -235,7 +237,7 @@ def models_loaded_once() -> Iterator[None]:
         if options.get("xla") == "on" or options.get("shortlist"):
             return load(models, dtype, **options)
         if key not in found:
-            while len(found) >= 2:  # each has graphs of hundreds of megabytes
+            while len(found) >= 2:  # their graphs take memory
                 del found[next(iter(found))]
             found[key] = load(models, dtype, **options)
         return found[key]

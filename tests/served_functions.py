@@ -18,7 +18,7 @@ _DATA_TYPES = {
 }
 
 
-@functools.cache
+@functools.lru_cache(2)
 def load_signatures(version: pathlib.Path) -> Mapping[str, Callable]:
     """The signatures of a version, loaded once, as a program does that knows only TensorFlow."""
     return tf.saved_model.load(str(version)).signatures

@@ -2,9 +2,11 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Iterator
 
 import pytest
 
+from export.saved_model.graph_options import without_graph_optimizer
 from tests.export.saved_model.random_adapters import write_adapters
 from tests.tf_transformer.language_id.reference import random_classifier
 from tf_transformer.__main__ import main
@@ -32,7 +34,7 @@ class ExportWithFiles:
 
 
 @pytest.fixture(scope="package")
-def with_files(talkative, tmp_path_factory) -> ExportWithFiles:
+def with_files(talkative, tmp_path_factory) -> Iterator[ExportWithFiles]:
     """The export has verified it."""
     place = tmp_path_factory.mktemp("with_files")
     found = ExportWithFiles(
@@ -51,4 +53,5 @@ def with_files(talkative, tmp_path_factory) -> ExportWithFiles:
     command += ["--language-id", str(place / "classifier")]
     command += ["--adapters", *(f"{name}={path}" for name, path in found.adapters.items())]
     assert main(command) == 0
-    return found
+    with without_graph_optimizer():  # as on a server
+        yield found
