@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 
 from export.markup.marks import (
-    ends_of_elements,
     is_bracketed,
     is_counter,
     is_lowered,
@@ -25,7 +24,7 @@ from export.markup.parsing.elements import (
     XML_OPAQUE,
     may_translate,
 )
-from export.markup.parsing.tokens import Kind, Token
+from export.markup.parsing.tokens import Kind, Token, ends_of_elements, source_of
 
 # Of DocBook, DITA, JATS and TEI.
 _NAMES = frozenset(["fn", "footnote", "indexterm", "menucascade", "menuchoice", "note"])
@@ -80,7 +79,7 @@ def fold_asides(tokens: Sequence[Token], is_html: bool, depth: int = 0) -> list[
         token, end = tokens[index], ends.get(index, index)
         content = tokens[index + 1 : end]
         if content and (not is_html or _is_hidden(token) or _has_words(content)):
-            source = "".join(x.source for x in tokens[index : end + 1])
+            source = source_of(tokens[index : end + 1])
             tags = (token.source, tokens[end].source)
             token = Aside(Kind.MARK, source, token.name, content=content, tags=tags)
             index = end

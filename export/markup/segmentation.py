@@ -11,7 +11,7 @@ from export.markup.parsing.elements import (
     XML_OPAQUE,
     may_translate,
 )
-from export.markup.parsing.tokens import Kind, Token, escape_text
+from export.markup.parsing.tokens import Kind, Token, escape_text, source_of
 from export.markup.small_parts import join_small_parts
 from export.markup.structure import (
     breaks_lines,
@@ -57,7 +57,7 @@ class Segment:
     @property
     def source(self) -> str:
         """The source of all tokens."""
-        return "".join(token.source for token in self.tokens)
+        return source_of(self.tokens)
 
 
 def segments(tokens: Sequence[Token], is_html: bool) -> Iterator[str | Segment]:
@@ -125,9 +125,9 @@ def _finished(segment: Segment) -> Iterator[str | Segment]:
         first += 1
     while _is_outside(tokens[last - 1]):
         last -= 1
-    yield "".join(token.source for token in tokens[:first])
+    yield source_of(tokens[:first])
     yield Segment(tokens[first:last], segment.preserve)
-    yield "".join(token.source for token in tokens[last:])
+    yield source_of(tokens[last:])
 
 
 def are_translatable(texts: Sequence[str]) -> list[bool]:
@@ -176,7 +176,7 @@ def _atom(tokens, opaque) -> Token:
     name = local_name(tokens[0].name)
     text = "".join(token.text for token in tokens if token.kind is Kind.TEXT)
     if name in READINGS:
-        return Token(Kind.MARK, "".join(token.source for token in tokens), name)
+        return Token(Kind.MARK, source_of(tokens), name)
     if name in opaque or len(text) > _MAX_ATOM_LENGTH:
         text = ""
-    return Token(Kind.ATOM, "".join(token.source for token in tokens), name, text)
+    return Token(Kind.ATOM, source_of(tokens), name, text)

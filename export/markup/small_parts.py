@@ -13,7 +13,6 @@ from export.markup.marks import (
     PAGE_BREAK,
     RAISED,
     end_of_mark,
-    ends_of_elements,
     is_lowered,
     is_page_break,
     is_raised,
@@ -21,8 +20,9 @@ from export.markup.marks import (
     text_after,
     text_up_to,
 )
-from export.markup.parsing.tokens import Kind, Token, escape_text
+from export.markup.parsing.tokens import Kind, Token, ends_of_elements, source_of, text_token
 from export.markup.whole_words import SmallElement, join_whole_words
+from export.markup.words import has_space
 
 _MAX_TOKENS = 32  # of a raised or lowered part, so that time is bounded
 _MAX_PART = 12  # characters of a raised or lowered part of a word
@@ -58,14 +58,14 @@ def _with_small_elements(tokens) -> Iterator[Token]:
         if end > index:
             element = tokens[index:end]
             name = PAGE_BREAK if is_page_break(element) else token.name
-            yield Token(Kind.MARK, _source(element), name)
+            yield Token(Kind.MARK, source_of(element), name)
             index = end
             continue
         end = ends.get(index, index + 1)
         element = tokens[index:end] if end - index <= _MAX_TOKENS else tokens[index : index + 1]
         if token.kind is Kind.START and _may_be_part_of_word(element):
             text = "".join(x.text for x in element)
-            yield SmallElement(Kind.WORD, _source(element), text=text, tokens=element)
+            yield SmallElement(Kind.WORD, source_of(element), text=text, tokens=element)
         elif token.kind is Kind.TEXT:
             yield from split_marks(token, before, text_after(tokens, end))
         else:
@@ -76,19 +76,11 @@ def _with_small_elements(tokens) -> Iterator[Token]:
         index = end
 
 
-def _source(tokens):
-    return "".join(token.source for token in tokens)
-
-
 def _may_be_part_of_word(element) -> bool:
     text = "".join(token.text for token in element)
     is_plain = all(x.kind in (Kind.START, Kind.END) or x.text for x in element)
     is_small = is_raised(element[0]) or is_lowered(element[0])
-    return is_small and is_plain and 0 < len(text) <= _MAX_PART and not _has_space(text)
-
-
-def _has_space(text):
-    return any(map(str.isspace, text))
+    return is_small and is_plain and 0 < len(text) <= _MAX_PART and not has_space(text)
 
 
 def _joined(run: list[Token]) -> list[Token]:
@@ -112,7 +104,7 @@ def _with_joined_marks(run):
 
 
 def _mark(tokens, last) -> Token:
-    return Token(Kind.MARK, _source([*tokens, last]), tokens[0].name)
+    return Token(Kind.MARK, source_of([*tokens, last]), tokens[0].name)
 
 
 def _joins_marks(found, token) -> bool:
@@ -136,14 +128,10 @@ def _with_brackets(run):
         before, mark, after = run[index - 1 : index + 2]
         is_in_brackets = after.kind is Kind.TEXT and after.text.startswith("]")
         if mark.kind is Kind.MARK and is_in_brackets and _opens_bracket(before):
-            run[index - 1] = _text(before.text[:-1])
+            run[index - 1] = text_token(before.text[:-1])
             run[index] = Token(Kind.MARK, f"[{mark.source}]", mark.name)
-            run[index + 1] = _text(after.text[1:])
+            run[index + 1] = text_token(after.text[1:])
     return [token for token in run if token.kind is not Kind.TEXT or token.text]
-
-
-def _text(text) -> Token:
-    return Token(Kind.TEXT, escape_text(text), text=text)
 
 
 def _with_joined_keys(run):

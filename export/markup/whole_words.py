@@ -7,10 +7,9 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
-from export.markup.marks import ends_of_elements
 from export.markup.parsing.elements import is_link_or_target
-from export.markup.parsing.tokens import Kind, Token, escape_text
-from export.markup.words import Span, is_part_of_word, overlapping, split_words
+from export.markup.parsing.tokens import Kind, Token, ends_of_elements, source_of, text_token
+from export.markup.words import Span, has_space, is_part_of_word, overlapping, split_words
 
 _CONTEXT = 64  # characters in brackets before a lowered part
 _OPENING = {")": "(", "]": "["}
@@ -127,12 +126,12 @@ def _whole_word(run, first, last, partners) -> tuple[int, int, list[Token]]:
     moved = {*begun, *links, *ends, *ended}
     inside = [run[x] for x in range(first, last) if x not in moved]
     if _is_copied(inside):
-        word: Token = Token(Kind.ATOM, _source(inside), "", _characters(inside))
+        word: Token = Token(Kind.ATOM, source_of(inside), "", _characters(inside))
     elif any(token.kind is Kind.ATOM for token in inside):
         return first, last, []
     else:
         flat = [x for part in inside for x in _flat(part)]
-        word = WholeWord(Kind.WORD, _source(inside), "", _characters(inside), flat_tokens=flat)
+        word = WholeWord(Kind.WORD, source_of(inside), "", _characters(inside), flat_tokens=flat)
     before, after = [*begun, *links], [*ends, *ended[::-1]]
     return first, last, [*(run[x] for x in before), word, *(run[x] for x in after)]
 
@@ -141,10 +140,6 @@ def _is_copied(tokens) -> bool:
     """Returns whether a word is one to copy, such as a variable, and has no text to translate."""
     texts = "".join(token.text for token in tokens if token.kind is Kind.TEXT)
     return any(token.kind is Kind.ATOM for token in tokens) and not any(map(str.isalpha, texts))
-
-
-def _source(tokens) -> str:
-    return "".join(token.source for token in tokens)
 
 
 def _characters(tokens) -> str:
@@ -188,17 +183,9 @@ def _whole_words(text: str, parts: Sequence[Span]) -> list[Span]:
 def _start_of_brackets(text, end) -> int:
     """Returns where brackets start that end at a place, with the word before them, as in Ca(OH)."""
     start = text.rfind(_OPENING[text[end - 1]], max(end - _CONTEXT, 0), end)
-    if start < 0 or _has_space(text[start:end]):
+    if start < 0 or has_space(text[start:end]):
         return end
     return start - (start > 0 and is_part_of_word(text[start - 1]))
-
-
-def _has_space(text):
-    return any(map(str.isspace, text))
-
-
-def _text(text) -> Token:
-    return Token(Kind.TEXT, escape_text(text), text=text)
 
 
 def _cut(run, places: set[int]) -> Iterator[tuple[int, Token]]:
@@ -211,5 +198,5 @@ def _cut(run, places: set[int]) -> Iterator[tuple[int, Token]]:
             yield start, token
         else:
             for first, last in itertools.pairwise(cuts):
-                yield first, _text(token.text[first - start : last - start])
+                yield first, text_token(token.text[first - start : last - start])
         start = end

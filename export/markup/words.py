@@ -93,6 +93,11 @@ def split_at_signs(text: str, word: Span) -> list[Span]:
     return [Span(word.start + part.start(), word.start + part.end()) for part in parts]
 
 
+def has_space(text: str) -> bool:
+    """Returns whether a text has white space."""
+    return any(map(str.isspace, text))
+
+
 def is_part_of_word(char: str) -> bool:
     """Returns whether a character is a letter, a digit or a mark."""
     return _CLASSES[ord(char)] in "wim"

@@ -10,7 +10,6 @@ from export.markup.marks.elements import (
 )
 from export.markup.marks.places import (
     end_of_mark,
-    ends_of_elements,
     find_marks,
     text_after,
     text_up_to,
@@ -23,7 +22,6 @@ __all__ = [
     "PAGE_BREAK",
     "RAISED",
     "end_of_mark",
-    "ends_of_elements",
     "find_marks",
     "is_bracketed",
     "is_counter",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from export.markup.marks.elements import is_mark
 from export.markup.marks.raised import visible
-from export.markup.parsing.tokens import Kind, Token
+from export.markup.parsing.tokens import Kind, Token, ends_of_elements
 
 _CONTEXT = 64  # characters around an element that are considered
 _MAX_TOKENS = 32  # of a mark, or between it and the text after it, so that time is bounded
@@ -53,18 +53,6 @@ def text_up_to(tokens: Sequence[Token], before: str) -> str:
     if len(tokens) == 1 and tokens[0].kind is Kind.EMPTY and tokens[0].name == "br":
         return ""
     return (before + visible("".join(map(_characters, tokens))))[-_CONTEXT:]
-
-
-def ends_of_elements(tokens: Sequence[Token]) -> dict[int, int]:
-    """Returns for each start tag the index after its end tag, if that is there."""
-    ends: dict[int, int] = {}
-    stack: list[int] = []
-    for index, token in enumerate(tokens):
-        if token.kind is Kind.START:
-            stack.append(index)
-        elif token.kind is Kind.END and stack:
-            ends[stack.pop()] = index + 1
-    return ends
 
 
 def text_after(tokens: Sequence[Token], start: int) -> str:

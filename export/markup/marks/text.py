@@ -9,7 +9,7 @@ from export.markup.marks.raised import (
     starts_sentence,
     visible,
 )
-from export.markup.parsing.tokens import Kind, Token, escape_text
+from export.markup.parsing.tokens import Kind, Token, escape_text, text_token
 
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾⁺⁻ᵃᵇᶜᵈᵉᶠᵍʰ"
 _SIGNS = f"{re.escape(NOTE_SIGNS)}§¶"
@@ -55,7 +55,7 @@ def split_marks(token: Token, before: str, after: str) -> list[Token]:
 
 
 def _texts(text) -> list[Token]:
-    return [Token(Kind.TEXT, escape_text(text), text=text)] if text else []
+    return [text_token(text)] if text else []
 
 
 def _mark(text) -> Token:

@@ -3,7 +3,7 @@
 import dataclasses
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 
 class Kind(enum.Enum):
@@ -42,6 +42,28 @@ class Token:
     text: str = ""
     attributes: Mapping[str, str | None] | None = None
     hidden: str = ""
+
+
+def text_token(text: str) -> Token:
+    """Returns the token of a text."""
+    return Token(Kind.TEXT, escape_text(text), text=text)
+
+
+def source_of(tokens: Iterable[Token]) -> str:
+    """Returns tokens as they are written in the document."""
+    return "".join(token.source for token in tokens)
+
+
+def ends_of_elements(tokens: Sequence[Token]) -> dict[int, int]:
+    """Returns for each start tag the index after its end tag, if that is there."""
+    ends: dict[int, int] = {}
+    stack: list[int] = []
+    for index, token in enumerate(tokens):
+        if token.kind is Kind.START:
+            stack.append(index)
+        elif token.kind is Kind.END and stack:
+            ends[stack.pop()] = index + 1
+    return ends
 
 
 # Tags by the rules of HTML, of which those of XML are a part: quotes are special only at the start
