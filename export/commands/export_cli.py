@@ -192,10 +192,11 @@ def _check_language_model(options):
     """Checks that options are not for a translation model."""
     names = ("shortlist", "adapters", "confidence", "calibrate", "document_languages")
     given = [name for name in names if getattr(options, name)]
-    for name in [*given, *(["xla"] if options.xla is not None else [])]:
+    given += ["xla"] if options.xla is not None else []  # without shapes, an empty list
+    if given:
         raise InputError(
-            f"--{name.replace('_', '-')} is for a translation model; {options.model_dir[0]} is a "
-            "language model"
+            f"--{given[0].replace('_', '-')} is for a translation model; {options.model_dir[0]} is "
+            "a language model"
         )
 
 

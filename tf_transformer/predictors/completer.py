@@ -1,5 +1,6 @@
 """Text completion with a language model."""
 
+import functools
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -77,19 +78,21 @@ class Completer:
         end_pieces: Sequence[str] = (),
         xla: str = "off",
     ):
-        def make_continuer(shapes=()):
-            return Continuer(
-                model,
-                tokenizer,
-                beam_size=beam_size,
-                length_penalty=length_penalty,
-                max_new_tokens=max_new_tokens,
-                end_pieces=end_pieces,
-                compiled_shapes=shapes,
-            )
-
+        make_continuer = functools.partial(
+            Continuer,
+            model,
+            tokenizer,
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            max_new_tokens=max_new_tokens,
+            end_pieces=end_pieces,
+        )
         self._continuer = make_continuer()
-        self._predictor = ModelPredictor(lambda shapes: Parts(make_continuer(shapes)), xla=xla)
+
+        def make_parts(shapes):
+            return Parts(make_continuer(compiled_shapes=shapes) if shapes else self._continuer)
+
+        self._predictor = ModelPredictor(make_parts, xla=xla)
         self.model = model
         self.tokenizer = tokenizer
         self.beam_size = beam_size
