@@ -442,11 +442,10 @@ def test_asides(document):
 @pytest.mark.parametrize("name", ["badge", "badge badge-pill", "count", "nav-counter", "Counter"])
 def test_badges(name):
     """A number in one is no part of the word that it touches."""
-    for word in ("Jan paid $548", "Inbox", "Files", "It is (all)"):
+    for word in ("Jan paid $548", "Inbox", "Files"):
         for number in ("3", "27", "99+", "(4)", "1,234", "1.2k"):
             document = f'<p>{word}<span class="{name}">{number}</span> is</p>'
-            if word[-1].isalnum():
-                assert translate(document, identity) == (document, [f"{word} is"])
+            assert translate(document, identity) == (document, [f"{word} is"])
     for document, text in (
         ('<p>Inbox <span class="badge">4</span> is</p>', "Inbox 4 is"),
         ('<p>for $<span class="badge">5</span> is</p>', "for $5 is"),
