@@ -94,7 +94,7 @@ def test_an_interrupted_run_is_resumed_with_the_same_samples(
 def test_evaluate_mbr(corpus, talkative, source, tmp_path, capsys):
     """The translations of `translate`, and scores that say how they were chosen."""
     model = tmp_path / "model"
-    shutil.copytree(talkative, model)
+    shutil.copytree(talkative, model, ignore=shutil.ignore_patterns("scores.jsonl"))
     source = corpus.path("validation.en")
     command = ["evaluate", "--model-dir", str(model), "--source", source]
     command += ["--reference", corpus.path("validation.de")]

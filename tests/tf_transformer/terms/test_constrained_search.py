@@ -226,12 +226,14 @@ def is_allowed(ids, phrases, n, tables=PLAIN_TABLES):
     ngrams = [ids[max(end - n, 0) : end] for end in range(1, len(ids) + 1)]
     repeated = {i for i in range(n - 1, len(ids)) if ngrams[i] in ngrams[n - 1 : i]} if n else set()
     for phrase in phrases:
-        for spelling in phrase.spellings:
-            for start in range(len(ids) - len(spelling) + 1):
-                end = start + len(spelling)
-                is_missing = phrase.count(ids[: end - 1], tables) < phrase.needed
-                if ids[start:end] == spelling and is_missing:
-                    repeated -= set(range(start, end))
+        counts = [phrase.count(ids[:end], tables) for end in range(len(ids) + 1)]
+        for start, spelling in itertools.product(range(len(ids)), phrase.spellings):
+            if counts[start] >= phrase.needed or counts[-1] == counts[start]:
+                continue
+            # Perhaps another spelling ends in this one; then the phrase is there.
+            end = next(i for i, count in enumerate(counts) if count > counts[start])
+            if ids[start:end] == spelling[: end - start]:
+                repeated -= set(range(start, end))
     return not repeated
 
 
@@ -241,6 +243,9 @@ def test_the_reference_of_repetitions():
     assert not is_allowed((3, 3, 3), [haus], 1) and not is_allowed((3, 3, 5, 5), [haus], 1)
     assert is_allowed((3, 3, 3), [haus], 3) and not is_allowed((4, 5, 4, 5), [haus], 2)
     assert is_allowed((4, 5, 3, 4, 5), [Phrase((4, 5), needed=2)], 2)
+    either = Phrase((3,), (4, 3, 3))
+    assert is_allowed((4, 5, 4, 3), [either], 1) and not is_allowed((4, 5, 4), [either], 1)
+    assert not is_allowed((4, 5, 4, 3, 3), [either], 1)
 
 
 # n of each row.
