@@ -6,8 +6,8 @@ import tensorflow as tf
 from export.saved_model.signatures import ServedTranslator
 from tests.conftest import small_config
 from tests.gpu_kernels import gpu_kernel, nodes_of, on_the_cpu
-from tests.tf_transformer.decoding import test_compiled_search as searches
-from tf_transformer.decoding import compiled_search
+from tests.tf_transformer.decoding.compiled import test_compiled_search as searches
+from tf_transformer.decoding.compiled import compiled_search
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.inference.translator import Translator

@@ -9,12 +9,8 @@ from tf_transformer.tensorflow_messages import hide_messages
 
 if TYPE_CHECKING:
     from tf_transformer.config import SideConfig, TransformerConfig
-    from tf_transformer.decoding.beam_search import (
-        Hypotheses,
-        SearchOptions,
-        StepModel,
-        beam_search,
-    )
+    from tf_transformer.decoding.beam_search import beam_search
+    from tf_transformer.decoding.search_interface import Hypotheses, SearchOptions, StepModel
     from tf_transformer.inference.translator import Translation, Translations, Translator
     from tf_transformer.layers.attention import (
         CrossAttention,
@@ -66,7 +62,7 @@ _MODULES = {
     "EncoderLayer": "layers.encoder",
     "FeedForward": "layers.feed_forward",
     "HeadMasks": "models.head_pruning",
-    "Hypotheses": "decoding.beam_search",
+    "Hypotheses": "decoding.search_interface",
     "LabelSmoothedCrossEntropy": "losses.label_smoothing",
     "LanguageModel": "models.language_model",
     "NoamSchedule": "losses.schedule",
@@ -74,11 +70,11 @@ _MODULES = {
     "PositionalEncoding": "layers.positions",
     "RelativePositions": "layers.positions",
     "Residual": "layers.residual",
-    "SearchOptions": "decoding.beam_search",
+    "SearchOptions": "decoding.search_interface",
     "SelfAttention": "layers.attention",
     "SideConfig": "config",
     "SmoothedLoss": "losses.metrics",
-    "StepModel": "decoding.beam_search",
+    "StepModel": "decoding.search_interface",
     "TokenAccuracy": "losses.metrics",
     "TokenEmbedding": "layers.embedding",
     "Tokenizer": "text.tokenizer",

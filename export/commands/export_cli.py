@@ -45,7 +45,11 @@ from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.command_line.processor import lacks_bfloat16
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.confidence.calibration import read_calibration
-from tf_transformer.decoding.search_shapes import DEFAULT_SHAPES, check_shapes, default_shapes
+from tf_transformer.decoding.compiled.search_shapes import (
+    DEFAULT_SHAPES,
+    check_shapes,
+    default_shapes,
+)
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.storage.files import check_folder

@@ -21,7 +21,7 @@ if os.environ.get("REHEARSE_GPU") == "1":  # before other modules import it by n
 
 from tests.conftest import Corpus, small_config
 from tf_transformer import Transformer, TransformerConfig, Translator
-from tf_transformer.decoding.search_shapes import default_shapes
+from tf_transformer.decoding.compiled.search_shapes import default_shapes
 from tf_transformer.inference.compiling_translator import CompilingTranslator
 from tf_transformer.storage.model_dir import load_for_decoding, load_model, weights_digest
 from tf_transformer.text.special_ids import BEGIN_ID

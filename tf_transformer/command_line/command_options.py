@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tf_transformer.decoding.compilation_rule import XLA_CHOICES
+from tf_transformer.decoding.compiled.compilation_rule import XLA_CHOICES
 from tf_transformer.decoding.search_options import (
     DEFAULT_BEAM_SIZE,
     DEFAULT_LENGTH_PENALTY,

@@ -1,16 +1,16 @@
 """Beam search with any model that extends hypotheses token by token.
 
-Greedy search is a beam of 1. Options may differ from row to row, and the rows of a batch do not
-influence each other.
+A beam of 1 is greedy search, see `greedy_search.py`. Options may differ from row to row, and the
+rows of a batch do not influence each other.
 """
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.argument_types import is_number, is_whole
+from tf_transformer.decoding.greedy_search import GreedySearch
 from tf_transformer.decoding.logits_processing import (
     IMPOSSIBLE,
     block_repeated_ngrams,
@@ -18,157 +18,21 @@ from tf_transformer.decoding.logits_processing import (
     merge_end_ids,
     top_k,
 )
-from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY, MAX_BEAM_SIZE
-from tf_transformer.errors import InputError
+from tf_transformer.decoding.search_interface import (
+    OPEN_SHARE,
+    Hypotheses,
+    SearchOptions,
+    StepModel,
+    check_search_arguments,
+    coverage_score,
+    growing_shape,
+    is_given,
+    length_penalty,
+    prefix_lengths,
+    scored_length,
+    without_none,
+)
 from tf_transformer.layers.masks import check_padding_mask
-from tf_transformer.printable import shown
-from tf_transformer.text.special_ids import PAD_ID
-
-# Finished rows leave the batch when at most this fraction of its rows is unfinished.
-_OPEN_SHARE = 0.8
-
-
-class StepModel(Protocol):
-    """Interface of models for `beam_search`: the next token's logits from a state.
-
-    The state is a nest of tensors.
-
-    Attributes:
-        compaction_interval: a search calls `select_rows` before every step whose index is a
-            positive multiple of this interval, and may call it before other steps.
-    """
-
-    compaction_interval: int
-
-    def decode_step(
-        self,
-        newest: tf.Tensor,
-        parents: tf.Tensor,
-        position: tf.Tensor,
-        state: Any,
-        return_attention: bool = False,
-    ) -> tuple[tf.Tensor, tf.Tensor | None, Any]:
-        """Computes the next token's logits of every hypothesis.
-
-        Args:
-            newest: `(rows, beam)` int32, the newest token of every hypothesis.
-            parents: `(rows, beam)` int32, index in the previous step of the hypothesis that each
-                one extends.
-            position: int32, position of the newest tokens in the output; the begin id has 0.
-            state: the state after the previous step.
-            return_attention: whether to return the attention.
-
-        Returns:
-            The logits of the next token, `(rows, beam, vocab)` float32, the attention to the
-            source, `(rows, beam, source_length)` float32 or None, and the new state. If `vocab` is
-            not known in the graph, it is at least the beam size plus the number of special ids.
-        """
-
-    def select_rows(
-        self,
-        rows: tf.Tensor,
-        alive: tf.Tensor,
-        parents: tf.Tensor,
-        position: tf.Tensor,
-        state: Any,
-    ) -> Any:
-        """Returns the state of some rows.
-
-        Args:
-            rows: `(kept,)` int32, indices of the rows to keep.
-            alive: `(rows, beam)` bool, True at hypotheses that will be extended.
-            parents: `(rows, beam)` int32, as for the next `decode_step`.
-            position: position of the next step's tokens.
-            state: the state of all rows.
-        """
-
-
-class SearchOptions(NamedTuple):
-    """Per-row options, `(rows,)` tensors; options that are None add nothing to the graph.
-
-    Attributes:
-        max_length: int32, maximum number of tokens of an output without the end id, which is forced
-            at this length.
-        length_penalty: float32, alpha of `length_penalty`.
-        beam_size: int32, from 1 to the beam size of the search.
-        min_length: int32, minimum number of tokens of an output.
-        no_repeat_ngram: int32, size n; no n-gram of this size occurs twice in an output, except
-            within the phrases of a `ConstrainedSearch`; 0 allows all.
-        coverage_penalty: float32, beta of Wu et al., 2016, equation 14:
-            score += beta * sum_i log(min(sum_j attention_ij, 1)) over the source positions i.
-        source_mask: `(rows, source_length)` bool, positions that must be covered; required with
-            `coverage_penalty`.
-        prefix: `(rows, length)` int32 padded with 0, forced tokens at the start of every output.
-            Scores and length penalties leave them out.
-    """
-
-    max_length: Any
-    length_penalty: Any = 0.0
-    beam_size: Any = None
-    min_length: Any = None
-    no_repeat_ngram: Any = None
-    coverage_penalty: Any = None
-    source_mask: Any = None
-    prefix: Any = None
-
-
-class Hypotheses(NamedTuple):
-    """Outputs found by a search, best first.
-
-    Attributes:
-        ids: `(batch, beam, length)` int32, without begin and end id, padded with 0.
-        scores: `(batch, beam)` float32, `log_probs / length_penalty` plus the coverage penalty;
-            -inf if there are fewer hypotheses than `beam`.
-        log_probs: `(batch, beam)` float32, log p(ids, end | source, prefix) in nats.
-        lengths: `(batch, beam)` int32, number of tokens in `ids`.
-    """
-
-    ids: tf.Tensor
-    scores: tf.Tensor
-    log_probs: tf.Tensor
-    lengths: tf.Tensor
-
-
-def length_penalty(length: Any, alpha: Any) -> tf.Tensor:
-    """Computes lp(n) = ((5 + n) / 6)^alpha   (Wu et al., 2016, equation 14).
-
-    Args:
-        length: n, number of tokens of a hypothesis, including the end.
-        alpha: 0 ranks by log-probability, which favors short outputs; 1 ranks almost by the mean
-            log-probability per token.
-
-    Returns:
-        float32 tensor of the shape of `length`.
-    """
-    return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** alpha
-
-
-def check_search_arguments(beam_size: int, num_best: int, alpha: float) -> None:
-    """Checks the arguments of a beam search.
-
-    Args:
-        beam_size: width of the beam.
-        num_best: number of outputs per sentence.
-        alpha: length penalty.
-
-    Raises:
-        InputError: an argument has the wrong type or is out of range.
-    """
-    if not is_whole(beam_size) or not 1 <= beam_size <= MAX_BEAM_SIZE:
-        raise InputError(
-            f"`beam_size` must be an integer between 1 and {MAX_BEAM_SIZE}. "
-            f"Received: beam_size={shown(beam_size)}"
-        )
-    if not is_whole(num_best) or not 1 <= num_best <= beam_size:
-        raise InputError(
-            "`num_best` must be an integer between 1 and `beam_size`. "
-            f"Received: num_best={shown(num_best)}, beam_size={beam_size}"
-        )
-    if not is_number(alpha) or not 0 <= alpha <= LARGEST_LENGTH_PENALTY:
-        raise InputError(
-            f"`length_penalty` must be between 0 and {LARGEST_LENGTH_PENALTY:g}. "
-            f"Received: length_penalty={shown(alpha)}"
-        )
 
 
 def beam_search(
@@ -216,6 +80,9 @@ def beam_search(
             `coverage_penalty` is not one.
     """
     check_search_arguments(beam_size, 1 if tf.is_tensor(num_best) else num_best, 0.0)
+    if beam_size == 1:
+        greedy = GreedySearch(model, tuple(end_ids), tuple(suppressed_ids))
+        return greedy.run(state, begin_id, options)
     search = Search(model, beam_size, tuple(end_ids), num_best, tuple(suppressed_ids))
     return search.run(state, begin_id, options)
 
@@ -266,7 +133,7 @@ class Search:
             self._advance,
             loop,
             shape_invariants=(
-                *tf.nest.map_structure(_growing_shape, loop[:3]),
+                *tf.nest.map_structure(growing_shape, loop[:3]),
                 tf.nest.map_structure(lambda x: tf.TensorShape([None] * x.shape.rank), state),
             ),
         )
@@ -275,14 +142,12 @@ class Search:
     def initial_rows(self, options, batch_size, begin_id):
         """Returns the `SearchRows` before the first step."""
         alpha = tf.broadcast_to(tf.cast(options.length_penalty, tf.float32), (batch_size,))
-        # The nest of loop variables must not contain None.
-        absent = {name: () for name, value in options._asdict().items() if value is None}
-        options = options._replace(length_penalty=alpha, **absent)
+        options = without_none(options)._replace(length_penalty=alpha)
         shape = (batch_size, self.beam_size)
         zeros, impossible = tf.zeros(shape, tf.int32), tf.fill(shape, IMPOSSIBLE)
         no_ids = tf.zeros((*shape, 0), tf.int32)
         coverage = ()
-        if _is_given(options.coverage_penalty):
+        if is_given(options.coverage_penalty):
             check_padding_mask(options.source_mask)
             coverage = tf.zeros((*shape, tf.shape(options.source_mask)[1]))
         return SearchRows(
@@ -314,7 +179,7 @@ class Search:
         share = tf.reduce_mean(tf.cast(rows.is_open, tf.float32))
         is_due = (step > 0) & (step % self.model.compaction_interval == 0)
         rows, results, state = tf.cond(
-            (share <= _OPEN_SHARE) | is_due,
+            (share <= OPEN_SHARE) | is_due,
             lambda: self._keep_open_rows(step, rows, results, state),
             lambda: (rows, results, state),
         )
@@ -333,7 +198,7 @@ class Search:
             The new `SearchRows` and the new state.
         """
         # 2. The model computes logits from the newest tokens, (rows, beam, vocab).
-        with_coverage = _is_given(rows.options.coverage_penalty)
+        with_coverage = is_given(rows.options.coverage_penalty)
         logits, attention, state = self.model.decode_step(
             rows.newest, rows.parents, step, state, return_attention=with_coverage
         )
@@ -410,7 +275,7 @@ class Search:
             state: the model's state after the step.
         """
         width = self.beam_size
-        if _is_given(rows.options.beam_size):
+        if is_given(rows.options.beam_size):
             width = rows.options.beam_size[:, tf.newaxis]
         is_finished = rows.finished.scores > IMPOSSIBLE
         count = tf.math.count_nonzero(is_finished, axis=1, keepdims=True, dtype=tf.int32)
@@ -421,22 +286,20 @@ class Search:
 
         A log-probability can only fall, and the longest output has the largest penalty.
         """
-        longest = _scored_length(options, options.max_length + 1)
+        longest = scored_length(options, options.max_length + 1)
         bound = tf.reduce_max(log_probs, axis=1) / length_penalty(longest, options.length_penalty)
         last = tf.gather(finished.scores, self.num_best - 1, axis=1)
-        if _is_given(options.beam_size):
+        if is_given(options.beam_size):
             indices = tf.minimum(options.beam_size, self.num_best) - 1
             last = tf.gather(finished.scores, indices, batch_dims=1)
         return bound > last
 
     def _end(self, options, ids, log_probs, coverage, step):
         """Returns the live hypotheses as finished ones, as if they ended now, `(rows, beam)`."""
-        length = _scored_length(options, step + 1)
+        length = scored_length(options, step + 1)
         scores = log_probs / length_penalty(length, options.length_penalty)[:, tf.newaxis]
-        if _is_given(options.coverage_penalty):
-            missing = tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0))
-            missing = tf.where(options.source_mask[:, tf.newaxis], missing, 0.0)
-            scores += options.coverage_penalty[:, tf.newaxis] * tf.reduce_sum(missing, axis=2)
+        if is_given(options.coverage_penalty):
+            scores += coverage_score(options, coverage)
         return Hypotheses(ids, scores, log_probs, tf.fill(tf.shape(log_probs), step))
 
     def best_tokens(self, logits, rows, step, state):
@@ -450,15 +313,15 @@ class Search:
         logits = merge_end_ids(logits, self.end_ids)
         normalizer = log_sum_exp(logits)
         allowed_logits = logits
-        if _is_given(options.no_repeat_ngram):
+        if is_given(options.no_repeat_ngram):
             allowed_logits = self.without_repetitions(logits, rows, step, state)
         suppressed = self.suppressed_ids
-        count = self.beam_size + len(suppressed) + _is_given(options.min_length)
+        count = self.beam_size + len(suppressed) + is_given(options.min_length)
         best, ids = self.candidate_tokens(allowed_logits, count, state)
         log_probs = best - normalizer
         for token in suppressed:
             log_probs = tf.where(ids == token, IMPOSSIBLE, log_probs)
-        if _is_given(options.min_length):
+        if is_given(options.min_length):
             is_early = (ids == end_id) & (step < options.min_length)[:, tf.newaxis, tf.newaxis]
             log_probs = tf.where(is_early, IMPOSSIBLE, log_probs)
         end_log_probs = logits[:, :, end_id, tf.newaxis] - normalizer
@@ -491,13 +354,13 @@ class Search:
         is_first = tf.range(ids.shape[2] or tf.shape(ids)[2]) == 0  # (k,)
         log_probs = tf.where(is_last, tf.where(is_first, end_log_probs, IMPOSSIBLE), log_probs)
         ids = tf.where(is_last & is_first, self.end_ids[0], ids)
-        if _is_given(options.prefix):
+        if is_given(options.prefix):
             column = tf.minimum(step, tf.shape(options.prefix)[1] - 1)
             given = tf.gather(options.prefix, column, axis=1)[:, tf.newaxis, tf.newaxis]
-            is_given = (step < _prefix_lengths(options))[:, tf.newaxis, tf.newaxis]
+            is_forced = (step < prefix_lengths(options))[:, tf.newaxis, tf.newaxis]
             # Tokens of the prefix do not change the log-probability.
-            log_probs = tf.where(is_given, tf.where(is_first, 0.0, IMPOSSIBLE), log_probs)
-            ids = tf.where(is_given & is_first, given, ids)
+            log_probs = tf.where(is_forced, tf.where(is_first, 0.0, IMPOSSIBLE), log_probs)
+            ids = tf.where(is_forced & is_first, given, ids)
         return ids, log_probs
 
     def _keep_open_rows(self, step, rows, results, state):
@@ -508,25 +371,6 @@ class Search:
         state = self.model.select_rows(kept, alive, rows.parents, step, state)
         rows = tf.nest.map_structure(lambda x: tf.gather(x, kept), rows)
         return rows, results, state
-
-
-def _is_given(option) -> bool:
-    return not isinstance(option, tuple)
-
-
-def _prefix_lengths(options):
-    return tf.math.count_nonzero(options.prefix != PAD_ID, axis=1, dtype=tf.int32)
-
-
-def _scored_length(options, length):
-    """Returns the length for the penalty, `(rows,)`: without the prefix, and at least 1.
-
-    No hypothesis ends within the prefix, but ends with -inf are scored there, too. A negative
-    length would give a negative penalty and turn their scores into +inf.
-    """
-    if _is_given(options.prefix):
-        return tf.maximum(length - _prefix_lengths(options), 1)
-    return length
 
 
 def _merge(finished, new, ended, beam_size):
@@ -548,8 +392,3 @@ def _write_results(results, rows):
             for old, new in zip(results, rows.finished, strict=True)
         )
     )
-
-
-def _growing_shape(tensor):
-    """Returns the loop's static shape: the number of rows falls, and axes of unknown size grow."""
-    return tf.TensorShape([None, *(size or None for size in tensor.shape[1:])][: tensor.shape.rank])

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tf_transformer.backend import require_tensorflow
 from tf_transformer.decoding.kv_cache import KVCache
 from tf_transformer.decoding.logits_processing import IMPOSSIBLE
+from tf_transformer.decoding.prefix_cache import PrefixCache
 from tf_transformer.decoding.recurrent_cache import RecurrentCache
 from tf_transformer.layers.masks import padding_attention_mask
 from tf_transformer.models.base import DecoderModel
@@ -32,7 +33,7 @@ class DecodingState(NamedTuple):
             without.
     """
 
-    cache: KVCache | RecurrentCache
+    cache: KVCache | PrefixCache | RecurrentCache
     projected_memory: Any
     memory_mask: Any
     allowed: Any = ()
@@ -57,13 +58,14 @@ class IncrementalDecoder:
     """
 
     compaction_interval = 8
-    cache_type = KVCache
+    cache_type: type[KVCache | PrefixCache]
 
     def __init__(
         self, model: DecoderModel, beam_size: int = 1, candidates: Candidates | None = None
     ):
         self.model = model
         self.beam_size = beam_size
+        self.cache_type = PrefixCache if beam_size == 1 else KVCache
         self.candidates = candidates
         if candidates is not None:
             self._logits_weights = candidate_weights(model, candidates.ids)

@@ -17,10 +17,10 @@ class CacheStep(NamedTuple):
 
     Attributes:
         beam_size: number of hypotheses per row.
-        attention_mask: `(rows, 1, beam, entries)` bool, True = may attend.
+        attention_mask: `(rows or 1, 1, beam, entries)` bool, True = may attend.
         indices: `(2 * rows * num_heads,)` int32, index at which each head's entries of the step are
             written, in units of `beam` entries.
-        distances: `(rows, entries)` int32, position of each entry relative to the newest token.
+        distances: `(rows or 1, entries)` int32, each entry's position relative to the newest token.
     """
 
     beam_size: int
@@ -95,7 +95,7 @@ class KVCache(NamedTuple):
         entries = num_steps * beam_size
         return cls(
             layers=[
-                _empty((2, rows, num_heads, entries, head_dim), dtype)
+                empty_memory((2, rows, num_heads, entries, head_dim), dtype)
                 for num_heads, head_dim in shapes
             ],
             visible=tf.fill((rows, beam_size, entries), False),
@@ -217,6 +217,6 @@ def _new_positions(rows, beam_size, position, num_steps):
     return tf.tile(positions[tf.newaxis], (rows, 1))
 
 
-def _empty(shape, dtype):
+def empty_memory(shape: tuple, dtype: str) -> tf.Tensor:
     """Returns zeros with separate memory; equal constants of a graph would share it."""
     return tf.raw_ops.Empty(shape=tf.stack(shape), dtype=dtype, init=True)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.decoding.beam_search import StepModel
 from tf_transformer.decoding.logits_processing import IMPOSSIBLE, merge_end_ids
+from tf_transformer.decoding.search_interface import StepModel
 from tf_transformer.decoding.weighted_choice import weighted_choice
 
 _LARGEST_TEMPERATURE = 1e6

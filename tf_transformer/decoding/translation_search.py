@@ -6,17 +6,18 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.argument_types import is_number
-from tf_transformer.decoding.beam_search import (
-    Hypotheses,
-    SearchOptions,
-    StepModel,
-    beam_search,
-    check_search_arguments,
-)
-from tf_transformer.decoding.compiled_search import CompiledSearch
+from tf_transformer.decoding.beam_search import beam_search
+from tf_transformer.decoding.compiled.compiled_search import CompiledSearch
+from tf_transformer.decoding.compiled.search_shapes import check_shapes
 from tf_transformer.decoding.ensemble_decoder import make_decoder
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks
+from tf_transformer.decoding.search_interface import (
+    Hypotheses,
+    SearchOptions,
+    StepModel,
+    check_search_arguments,
+)
 from tf_transformer.decoding.search_options import (
     DEFAULT_BEAM_SIZE,
     DEFAULT_LENGTH_PENALTY,
@@ -24,7 +25,6 @@ from tf_transformer.decoding.search_options import (
     LARGEST_LENGTH_PENALTY,
     SEARCH_OPTIONS,
 )
-from tf_transformer.decoding.search_shapes import check_shapes
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.errors import InputError
 from tf_transformer.layers.masks import padding_mask

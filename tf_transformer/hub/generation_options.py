@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import keras_hub
 import numpy as np
 
-from tf_transformer.decoding.beam_search import check_search_arguments
+from tf_transformer.decoding.search_interface import check_search_arguments
 from tf_transformer.decoding.search_options import (
     DEFAULT_BEAM_SIZE,
     SAMPLING_OPTIONS,

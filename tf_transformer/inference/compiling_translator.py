@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.decoding.compilation_rule import CompilationRule
+from tf_transformer.decoding.compiled.compilation_rule import CompilationRule
 from tf_transformer.inference.translator import Translations, Translator
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.ensemble import Ensemble

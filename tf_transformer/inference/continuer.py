@@ -7,18 +7,19 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_transformer.argument_types import is_whole
-from tf_transformer.decoding.beam_search import SearchOptions, beam_search, check_search_arguments
-from tf_transformer.decoding.compiled_search import pad_to
+from tf_transformer.decoding.beam_search import beam_search
+from tf_transformer.decoding.compiled.compiled_search import pad_to
+from tf_transformer.decoding.compiled.search_shapes import SearchShape
+from tf_transformer.decoding.compiled.static_search import StaticDecoder, StaticSearch
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks
+from tf_transformer.decoding.search_interface import SearchOptions, check_search_arguments
 from tf_transformer.decoding.search_options import (
     DEFAULT_BEAM_SIZE,
     DEFAULT_LENGTH_PENALTY,
     DEFAULT_MAX_TOKENS,
     LARGEST_LENGTH_PENALTY,
 )
-from tf_transformer.decoding.search_shapes import SearchShape
-from tf_transformer.decoding.static_search import StaticDecoder, StaticSearch
 from tf_transformer.errors import InputError
 from tf_transformer.models.language_model import LanguageModel
 from tf_transformer.printable import shown

@@ -8,9 +8,9 @@ import tensorflow as tf
 import tqdm
 
 from tf_transformer.argument_types import as_path, is_number, is_whole
-from tf_transformer.decoding.beam_search import check_search_arguments
+from tf_transformer.decoding.compiled.search_shapes import SearchShape, default_shapes
 from tf_transformer.decoding.length_chunks import map_chunks
-from tf_transformer.decoding.search_shapes import SearchShape, default_shapes
+from tf_transformer.decoding.search_interface import check_search_arguments
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.errors import InputError

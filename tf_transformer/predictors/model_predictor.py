@@ -7,7 +7,7 @@ from typing import Any, Self
 import tensorflow as tf
 
 from tf_transformer.confidence.calibration import Calibration
-from tf_transformer.decoding.compilation_rule import CompilationRule
+from tf_transformer.decoding.compiled.compilation_rule import CompilationRule
 from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.inference.continuer import Continuer
 from tf_transformer.inference.finite_scores import check_scores

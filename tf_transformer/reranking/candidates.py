@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.decoding.beam_search import length_penalty
+from tf_transformer.decoding.search_interface import length_penalty
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.sampler import SampledTranslations, sample_many
 from tf_transformer.inference.translator import Translator

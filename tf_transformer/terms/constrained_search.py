@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding.beam_search import Search, StepModel
+from tf_transformer.decoding.beam_search import Search
 from tf_transformer.decoding.logits_processing import IMPOSSIBLE, ends_in_repeated_ngram
+from tf_transformer.decoding.search_interface import StepModel
 from tf_transformer.terms.constraints import Constraints, PhraseTracker, TokenTables
 
 

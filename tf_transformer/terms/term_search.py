@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tf_transformer.decoding.beam_search import Hypotheses
+from tf_transformer.decoding.search_interface import Hypotheses
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.terms.constrained_search import ConstrainedSearch, TrackedModel

@@ -7,8 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.config import TransformerConfig
-from tf_transformer.decoding.beam_search import SearchOptions, beam_search
+from tf_transformer.decoding.beam_search import beam_search
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
+from tf_transformer.decoding.search_interface import SearchOptions
 from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
 from tf_transformer.losses.schedule import NoamSchedule
 from tf_transformer.models.transformer import Transformer

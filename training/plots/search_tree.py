@@ -9,7 +9,8 @@ import tensorflow as tf
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from tf_transformer.decoding.beam_search import StepModel, beam_search
+from tf_transformer.decoding.beam_search import beam_search
+from tf_transformer.decoding.search_interface import StepModel
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores

@@ -26,12 +26,8 @@ from tests.tf_transformer.decoding.scripted_model import (
     step_function,
 )
 from tf_transformer.decoding import logits_processing
-from tf_transformer.decoding.beam_search import (
-    Hypotheses,
-    SearchOptions,
-    length_penalty,
-)
 from tf_transformer.decoding.beam_search import beam_search as search_beam
+from tf_transformer.decoding.search_interface import Hypotheses, SearchOptions, length_penalty
 
 SPECIAL = (PAD, BEGIN)
 ALPHAS = (0.0, 0.6, 1.0)

@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from tests.tf_transformer.decoding.scripted_model import all_outputs, plain_beam_search
 from tests.tf_transformer.models.variant_reference import VariantReference
-from tf_transformer.decoding.beam_search import SearchOptions, beam_search
+from tf_transformer.decoding.beam_search import beam_search
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
+from tf_transformer.decoding.search_interface import SearchOptions
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.models.transformer import Transformer, TransformerConfig
 from tf_transformer.presets import PRESETS

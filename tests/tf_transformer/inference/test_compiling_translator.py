@@ -88,7 +88,7 @@ def test_off_and_int8_never_compile(record, talkative, loaded):
 @pytest.fixture
 def one_length(monkeypatch):
     """Compiling takes seconds for each length."""
-    monkeypatch.setattr("tf_transformer.decoding.search_shapes._DEFAULT_LENGTHS", (24,))
+    monkeypatch.setattr("tf_transformer.decoding.compiled.search_shapes._DEFAULT_LENGTHS", (24,))
 
 
 @pytest.mark.slow

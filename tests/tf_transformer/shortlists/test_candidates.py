@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.tf_transformer.decoding.test_compiled_search import (
+from tests.tf_transformer.decoding.compiled.test_compiled_search import (
     OPTIONS,
     check_equal,
     make_model,

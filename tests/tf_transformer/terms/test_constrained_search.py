@@ -19,7 +19,8 @@ from tests.tf_transformer.decoding.scripted_model import (
     scripted_model,
     step_function,
 )
-from tf_transformer.decoding.beam_search import Search, SearchOptions
+from tf_transformer.decoding.beam_search import Search
+from tf_transformer.decoding.search_interface import SearchOptions
 from tf_transformer.terms.constrained_search import ConstrainedSearch, TrackedModel
 from tf_transformer.terms.constraints import Constraints, TokenTables, count_occurrences
 

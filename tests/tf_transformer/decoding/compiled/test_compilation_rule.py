@@ -2,7 +2,7 @@
 
 import pytest
 
-from tf_transformer.decoding.compilation_rule import CompilationRule
+from tf_transformer.decoding.compiled.compilation_rule import CompilationRule
 
 
 def run(rule, num_calls, size=1, after=3):

@@ -8,9 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.decoding.beam_search import Hypotheses, Search, SearchOptions
+from tf_transformer.decoding.beam_search import Search
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.kv_cache import CacheStep, KVCache
+from tf_transformer.decoding.search_interface import Hypotheses, SearchOptions
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import xla_dynamic_update_slice
 from tf_transformer.shortlists.candidates import Candidates
@@ -99,8 +100,6 @@ class StaticDecoder(IncrementalDecoder):
         candidates: the target ids to consider, or None for all.
     """
 
-    cache_type = StaticCache
-
     def __init__(
         self,
         model: DecoderModel,
@@ -110,3 +109,4 @@ class StaticDecoder(IncrementalDecoder):
     ):
         super().__init__(model, beam_size, candidates)
         self.compaction_interval = num_steps
+        self.cache_type = StaticCache

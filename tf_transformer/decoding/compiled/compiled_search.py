@@ -14,11 +14,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tf_transformer.decoding.beam_search import Hypotheses, SearchOptions
+from tf_transformer.decoding.compiled.search_shapes import SearchShape
+from tf_transformer.decoding.compiled.static_search import StaticDecoder, StaticSearch
 from tf_transformer.decoding.ensemble_decoder import make_decoder
+from tf_transformer.decoding.search_interface import Hypotheses, SearchOptions
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
-from tf_transformer.decoding.search_shapes import SearchShape
-from tf_transformer.decoding.static_search import StaticDecoder, StaticSearch
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.models.transformer import Transformer

@@ -1,0 +1,1 @@
+"""Searches that XLA compiles: for which shapes, and when."""
