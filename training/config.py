@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pydantic
 
 from tf_transformer.config import TransformerConfig
-from tf_transformer.decoding.search_options import LARGEST_LENGTH_PENALTY
+from tf_transformer.decoding.search_options import DEFAULT_LENGTH_PENALTY, LARGEST_LENGTH_PENALTY
 from tf_transformer.errors import InputError
 from tf_transformer.known_names import suggest_fields
 from tf_transformer.presets import PRESETS
@@ -224,7 +224,9 @@ class ValidationConfig:
     translate_every: Annotated[int, pydantic.Field(ge=0, strict=True)] = 1
     sentences: Positive | None = None
     beam_size: Positive = 1
-    length_penalty: Annotated[float, pydantic.Field(ge=0, le=LARGEST_LENGTH_PENALTY)] = 0.6
+    length_penalty: Annotated[float, pydantic.Field(ge=0, le=LARGEST_LENGTH_PENALTY)] = (
+        DEFAULT_LENGTH_PENALTY
+    )
     bleu_tokenizer: Literal["13a", "intl", "zh", "char", "none"] = "13a"
     best_by: Literal["bleu", "loss"] | None = None
     keep_best: Annotated[int, pydantic.Field(ge=0, strict=True)] = 1

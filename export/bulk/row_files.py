@@ -16,15 +16,16 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from tf_transformer.errors import InputError
-from tf_transformer.text.reading import split_name
+from tf_transformer.text.reading import COMPRESSED, split_name
 
 Format = Literal["text", "tsv", "jsonl", "parquet"]
 # The column of JSON lines and of Parquet whose name is not given.
 DEFAULT_COLUMN = "text"
 # What is added to the rows of JSON lines and of Parquet.
 ADDED = ("translation", "score", "truncated")
+_PACKED = "|".join(map(re.escape, COMPRESSED))
 _NAMED = re.compile(
-    r"(?P<path>.+\.(?P<format>jsonl|parquet)(?P<packed>\.gz|\.zst)?)(:(?P<column>.+))?", re.DOTALL
+    rf"(?P<path>.+\.(?P<format>jsonl|parquet)(?P<packed>{_PACKED})?)(:(?P<column>.+))?", re.DOTALL
 )
 
 

@@ -10,8 +10,6 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from export.commands.bulk_cli import is_bulk, run_bulk
-from export.commands.markup_cli import add_markup_options, check_markup, run_markup
 from export.commands.options.confidence import add_confidence, check_confidence, given_confidence
 from export.commands.options.documents import add_document_languages, given_document_languages
 from export.commands.options.predictors import load_model_predictor
@@ -21,6 +19,8 @@ from export.commands.options.terms import (
     given_terms,
     report_incomplete,
 )
+from export.commands.translate_in_bulk import is_bulk, run_bulk
+from export.commands.translate_markup import add_markup_options, check_markup, run_markup
 from export.lines.line_batches import BATCH_SIZE, open_lines, unless_empty
 from export.lines.line_output import check_output, output_path
 from export.lines.line_tasks import (

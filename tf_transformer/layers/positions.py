@@ -34,8 +34,8 @@ def sinusoidal_positions(positions, d_model: int, layout: str = "interleaved"):
     positions = ops.cast(positions, "float32")
     exponents = ops.arange(0, d_model, 2, dtype="float32")
     # At d_model = 2 the only exponent is 0; `max` avoids a division by 0.
-    divisor = max(d_model - 2, 1) if layout == "concatenated" else d_model
-    rates = ops.exp(exponents * (-math.log(10000.0) / divisor))
+    divisors = {"interleaved": d_model, "concatenated": max(d_model - 2, 1), "marian": d_model}
+    rates = ops.exp(exponents * (-math.log(10000.0) / divisors[layout]))
     angles = positions[:, None] * rates[None, :]
     sines_and_cosines = [ops.sin(angles), ops.cos(angles)]
     if layout != "interleaved":

@@ -1,17 +1,14 @@
 """Answers of a predictor to a task, whose signature, options and outputs are checked here."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tf_transformer.errors import InputError
+from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.predictors.predictor import Predictor
 from tf_transformer.predictors.signature import Signature, signature_of_task
 from tf_transformer.tasks.table import TASKS
 from tf_transformer.tasks.task import A_TRANSLATOR, Task
-
-# What must be finite: with infinite or NaN logits the other outputs mean nothing.
-_SCORES = ("score", "log_prob", "confidence", "probability")
 
 
 def answer(
@@ -36,8 +33,9 @@ def answer(
         needed_by: what the task is for, such as an option of a command, for error messages.
 
     Raises:
-        InputError: there is no such task, see `find_signature`, or as `predict_batches`.
-        OSError: a score is not finite, or as `predict_batches`.
+        InputError: there is no such task, see `find_signature`, a score is not finite, or as
+            `predict_batches`.
+        OSError: as `predict_batches`.
     """
     given = {name: value for name, value in (options or {}).items() if value is not None}
     name, found = find_signature(predictor, TASKS[task], given, outputs, needed_by)
@@ -45,11 +43,13 @@ def answer(
     values = _unset(TASKS[task]) | given
     rows = {key: [value] * num_rows for key, value in values.items() if key in found.inputs}
     for batch in predictor.predict_batches({**rows, **inputs}, name, row_numbers):
-        for key in _SCORES:
-            if key in batch and not all(map(math.isfinite, batch[key])):
-                raise OSError(
-                    f"the {predictor.description}: expected finite scores. Received: {batch[key]}"
-                )
+        # With infinite or NaN logits, the other outputs mean nothing either.
+        for output in TASKS[task].outputs:
+            if output.dtype == "float32" and output.name in batch:
+                try:
+                    check_scores(batch[output.name])
+                except InputError as error:
+                    raise InputError(f"the {predictor.description}: {error}") from error
         yield batch
 
 

@@ -10,7 +10,6 @@ from tf_transformer.confidence.calibration import Calibration
 from tf_transformer.decoding.compiled.compilation_rule import CompilationRule
 from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.inference.continuer import Continuer
-from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
 from tf_transformer.predictors.local_predictor import LocalPredictor
 from tf_transformer.predictors.signature import signature_of_task
@@ -102,22 +101,12 @@ class ModelPredictor(LocalPredictor):
         return cls(make_parts, f"model directory {names}", xla)
 
     def call(self, signature: str, tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the outputs of a signature, see `LocalPredictor`.
-
-        Raises:
-            InputError: a score is not finite.
-        """
+        """Returns the outputs of a signature, see `LocalPredictor`."""
         inputs = [tensors[own.name] for own in TASK_OF[signature].inputs_of(signature)]
         rows = self._compiled_rows(inputs[0].shape[0])
         with self._lock:  # a function is traced once, whoever asks first
             function = self._function(signature, rows)
-        outputs = function(*inputs)
-        for name in ("score", "log_prob"):
-            if name in outputs:
-                check_scores(outputs[name])
-        if "scores" in outputs:
-            check_scores(outputs["scores"][:, 0])
-        return outputs
+        return function(*inputs)
 
     def _function(self, signature: str, rows: int) -> Callable:
         """Returns the function of a signature, for a search that is compiled for some rows."""

@@ -23,7 +23,8 @@ MAX_LINE_BYTES = 2**20
 COMPRESSED = (".gz", ".zst")
 # Python refuses to convert very long numbers.
 _MAX_COLUMN_DIGITS = 9
-_TSV = re.compile(r"(?P<path>.+\.tsv(\.gz|\.zst)?)(:(?P<column>[0-9]+))?", re.DOTALL)
+_PACKED = "|".join(map(re.escape, COMPRESSED))
+_TSV = re.compile(rf"(?P<path>.+\.tsv({_PACKED})?)(:(?P<column>[0-9]+))?", re.DOTALL)
 # Editors write it at the beginning of a file in UTF-8, where it is no text. Anywhere else it is.
 _BYTE_ORDER_MARK = "\ufeff"
 # First bytes of formats that are often mistaken for text; none of them is valid UTF-8.

@@ -84,7 +84,8 @@ def test_the_command_says_that_nothing_finite_is_computed(model_dir, tmp_path, c
     arguments = ["--model-dir", str(model_dir), "--input", str(text)]
     assert main(["translate", *arguments]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("tf-transformer: error: the model's logits are NaN or infinite for 1")
+    expected = f"the model directory {model_dir}: the model's logits are NaN or infinite for 1 of 1"
+    assert error.startswith(f"tf-transformer: error: {expected} inputs; ")
 
 
 # ---- config.json ----
