@@ -13,6 +13,7 @@ def map_chunks(
     chunk_size: int,
     outputs: Any,
     is_compiled: bool = False,
+    is_apart: tf.Tensor | None = None,
 ) -> Any:
     """Sorts rows by length, maps them chunk by chunk, and restores their order.
 
@@ -26,26 +27,35 @@ def map_chunks(
         outputs: nest of `tf.TensorSpec` of the function's results, without the first axis.
         is_compiled: whether the function is so fast that rows that fit into one chunk are mapped
             as they are. The graph then has a second copy of the function.
+        is_apart: `(rows,)` bool, rows that share no chunk with the others, unless all rows are
+            mapped as they are; None for none.
 
     Returns:
         Nest of tensors, in the order of `rows`.
     """
-    num_chunks = (tf.size(lengths) + chunk_size - 1) // chunk_size
+    fit_into_one = tf.size(lengths) <= chunk_size
 
     def map_sorted():
-        return _map_sorted(function, rows, lengths, chunk_size, num_chunks, outputs)
+        return _map_sorted(function, rows, lengths, chunk_size, outputs, is_apart)
 
     if not is_compiled:
         return map_sorted()
-    return tf.cond(num_chunks == 1, lambda: function(rows), map_sorted)
+    return tf.cond(fit_into_one & (tf.size(lengths) > 0), lambda: function(rows), map_sorted)
 
 
-def _map_sorted(function, rows, lengths, chunk_size, num_chunks, outputs):
+def _map_sorted(function, rows, lengths, chunk_size, outputs, is_apart):
     order = tf.argsort(lengths, stable=True)
+    bounds = _bounds(0, tf.size(lengths), chunk_size)
+    if is_apart is not None:
+        is_last = tf.cast(~tf.gather(is_apart, order), tf.int32)
+        order = tf.gather(order, tf.argsort(is_last, stable=True))
+        num_apart = tf.math.count_nonzero(is_apart, dtype=tf.int32)
+        apart = _bounds(0, num_apart, chunk_size)
+        bounds = tf.concat([apart, _bounds(num_apart, tf.size(lengths), chunk_size)], axis=0)
     rows = tf.nest.map_structure(lambda x: None if x is None else tf.gather(x, order), rows)
 
     def add_chunk(index, arrays):
-        begin, end = index * chunk_size, (index + 1) * chunk_size
+        begin, end = tf.unstack(bounds[index])
         chunk = tf.nest.map_structure(lambda x: None if x is None else x[begin:end], rows)
         results = function(chunk)
         tf.nest.assert_same_structure(results, outputs)
@@ -61,7 +71,7 @@ def _map_sorted(function, rows, lengths, chunk_size, num_chunks, outputs):
         for spec in tf.nest.flatten(outputs)
     ]
     _, arrays = tf.while_loop(
-        lambda index, _: index < num_chunks,
+        lambda index, _: index < tf.shape(bounds)[0],
         add_chunk,
         (tf.constant(0), arrays),
         # One chunk at a time, to limit the memory.
@@ -71,3 +81,9 @@ def _map_sorted(function, rows, lengths, chunk_size, num_chunks, outputs):
     return tf.nest.pack_sequence_as(
         outputs, [tf.gather(array.concat(), inverse) for array in arrays]
     )
+
+
+def _bounds(begin, end, chunk_size):
+    """Returns where the chunks of consecutive rows begin and end, `(chunks, 2)` int32."""
+    begins = tf.range(begin, end, chunk_size)
+    return tf.stack([begins, tf.minimum(begins + chunk_size, end)], axis=1)

@@ -12,6 +12,7 @@ from tf_transformer.decoding.compiled.search_shapes import check_shapes
 from tf_transformer.decoding.ensemble_decoder import make_decoder
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks
+from tf_transformer.decoding.logits_processing import IMPOSSIBLE
 from tf_transformer.decoding.search_interface import (
     Hypotheses,
     SearchOptions,
@@ -207,15 +208,27 @@ class TranslationSearch(tf.Module):
                     if prefix is not None:
                         prefix = self.shortlist.indices(candidates, prefix)
 
-                def search():
+                def search(beam_size):
                     with rows_adapted(self.model, adapters):
-                        decoder, state, arguments = self.start(ids, options, prefix, candidates)
-                    return beam_search(decoder, state, num_best=num_best, **arguments)
+                        decoder, state, arguments = self.start(
+                            ids, options, prefix, candidates, beam_size
+                        )
+                    found = beam_search(decoder, state, num_best=num_best, **arguments)
+                    return _widen(found, self.beam_size)
+
+                def ordinary():
+                    if options is None or self.beam_size == 1:
+                        return search(self.beam_size)
+                    return tf.cond(
+                        tf.reduce_all(self.is_greedy(options)),
+                        lambda: search(1),
+                        lambda: search(self.beam_size),
+                    )
 
                 if self._compiled is None:
-                    found = search()
+                    found = ordinary()
                 else:
-                    found = self._compiled.run(ids, num_best, options, prefix, candidates, search)
+                    found = self._compiled.run(ids, num_best, options, prefix, candidates, ordinary)
                 if candidates is None:
                     return found
                 return found._replace(ids=tf.gather(candidates.ids, found.ids))
@@ -229,6 +242,7 @@ class TranslationSearch(tf.Module):
         options: TranslationOptions | None = None,
         prefix: tf.Tensor | None = None,
         candidates: Candidates | None = None,
+        beam_size: int | None = None,
     ) -> tuple[StepModel, Any, dict[str, Any]]:
         """Encodes the source and returns the arguments of `beam_search`.
 
@@ -238,26 +252,35 @@ class TranslationSearch(tf.Module):
             prefix: `(batch, length)` ids padded with 0, with a length of at least 1; indices of
                 candidates, if these are given.
             candidates: the target ids to consider; the search then finds indices of candidates.
+            beam_size: width of the beam; None means that of the search.
 
         Returns:
             The model, its state, and the other arguments of `beam_search`.
         """
         mask = self.model.source_mask(ids)
+        width = beam_size or self.beam_size
         decoder = make_decoder(
-            self.model, lambda model: IncrementalDecoder(model, self.beam_size, candidates)
+            self.model, lambda model: IncrementalDecoder(model, width, candidates)
         )
         end_ids = self.end_ids
         if candidates is not None and self.shortlist is not None:
             end_ids = self.shortlist.end_indices
         state = decoder.start(tf.shape(ids)[0], self.model.encode(ids), mask)
         arguments = dict(
-            beam_size=self.beam_size,
+            beam_size=width,
             begin_id=BEGIN_ID,
             end_ids=end_ids,
             options=self._search_options(ids, options, prefix),
             suppressed_ids=SUPPRESSED_IDS,
         )
         return decoder, state, arguments
+
+    def is_greedy(self, options: TranslationOptions) -> tf.Tensor:
+        """Returns which rows ask for greedy search, `(batch,)` bool.
+
+        A chunk of such rows alone is searched by `GreedySearch`.
+        """
+        return options.beam_size == 1
 
     def _largest_output(self, length):
         """Returns the largest `max_lengths` of a source, unless another one is requested."""
@@ -330,6 +353,7 @@ class TranslationSearch(tf.Module):
             )
 
         scalar = tf.TensorSpec([], tf.float32)
+        is_apart = None if options is None else self.is_greedy(options)
         return map_chunks(
             search_chunk,
             {"source": source, "options": options or ()},
@@ -339,4 +363,19 @@ class TranslationSearch(tf.Module):
                 tf.TensorSpec([self.limit], tf.int32), scalar, scalar, tf.TensorSpec([], tf.int32)
             ),
             is_compiled=bool(self.compiled_shapes),
+            is_apart=is_apart,
         )
+
+
+def _widen(found, beam_size):
+    """Adds hypotheses that are none to `Hypotheses`, up to a beam size."""
+    missing = beam_size - found.scores.shape[1]
+    if not missing:
+        return found
+    values = Hypotheses(PAD_ID, IMPOSSIBLE, IMPOSSIBLE, 0)
+    return Hypotheses(
+        *(
+            tf.pad(part, [[0, 0], [0, missing], [0, 0]][: part.shape.rank], constant_values=value)
+            for part, value in zip(found, values, strict=True)
+        )
+    )

@@ -278,6 +278,7 @@ class Translator(tf.Module):
             self.chunk_size,
             tuple(specs),
             is_compiled=bool(self.search.compiled_shapes),
+            is_apart=None if options is None else self.search.is_greedy(options),
         )
         return Translations(text, scores, counts, truncated)
 

@@ -25,3 +25,23 @@ def test_every_number_of_rows(count, is_compiled):
 
     assert run(rows).numpy().tolist() == (2 * rows).numpy().tolist()
     assert sum(sizes) == count and max(sizes, default=0) <= 3
+
+
+@pytest.mark.parametrize("num_apart", [0, 2, 3, 7, 10])
+def test_rows_apart(num_apart):
+    """No chunk has rows of both kinds, and none more chunks than needed."""
+    chunks = []
+    is_apart = np.random.default_rng(1).permutation(np.arange(10) < num_apart)
+    lengths = np.random.default_rng(2).integers(0, 9, 10)
+
+    def double(rows):
+        tf.py_function(lambda x: chunks.append(x.numpy().tolist()), [rows["apart"]], [])
+        return 2 * rows["lengths"]
+
+    rows = {"lengths": tf.constant(lengths, tf.int32), "apart": tf.constant(is_apart)}
+    found = map_chunks(
+        double, rows, rows["lengths"], 3, tf.TensorSpec([], tf.int32), is_apart=rows["apart"]
+    )
+    assert found.numpy().tolist() == (2 * lengths).tolist()
+    assert all(len(set(chunk)) == 1 and len(chunk) <= 3 for chunk in chunks)
+    assert len(chunks) == -(-num_apart // 3) + -(-(10 - num_apart) // 3)
