@@ -79,7 +79,7 @@ class GreedySearch:
     def run(self, state: Any, begin_id: int, options: SearchOptions) -> Hypotheses:
         """Searches; the arguments are those of `beam_search`, and the beam size is 1."""
         options = without_none(options)
-        rows = self._initial_rows(options, begin_id)
+        rows = self.initial_rows(options, begin_id)
         loop = (tf.constant(0), rows, rows.outputs, state)
         _, rows, results, _ = tf.while_loop(
             lambda step, rows, results, state: tf.reduce_any(rows.is_open),
@@ -90,9 +90,9 @@ class GreedySearch:
                 tf.nest.map_structure(lambda x: tf.TensorShape([None] * x.shape.rank), state),
             ),
         )
-        return _hypotheses(_write_results(results, rows), options)
+        return hypotheses(_write_results(results, rows), options)
 
-    def _initial_rows(self, options, begin_id):
+    def initial_rows(self, options, begin_id):
         """Returns the `GreedyRows` before the first step."""
         batch_size = tf.shape(options.max_length)[0]
         coverage = ()
@@ -132,6 +132,20 @@ class GreedySearch:
             lambda: self._keep_open_rows(step, rows, results, state),
             lambda: (rows, results, state),
         )
+        rows, state = self.extend(step, rows, state)
+        return step + 1, rows, results, state
+
+    def extend(self, step, rows, state):
+        """Extends every output that has not ended by its best token.
+
+        Args:
+            step: `()` int32, number of tokens of every output that has not ended.
+            rows: the `GreedyRows` in the batch.
+            state: the model's state.
+
+        Returns:
+            The new `GreedyRows` and the new state.
+        """
         # 2. The model computes logits from the newest tokens, (rows, 1, vocab).
         with_coverage = is_given(rows.outputs.coverage)
         attention: Any
@@ -152,12 +166,21 @@ class GreedySearch:
             added = tf.where(rows.is_open[:, tf.newaxis], attention[:, 0], 0.0)
             outputs = outputs._replace(coverage=outputs.coverage + added)
         outputs = outputs._replace(
-            ids=tf.concat([outputs.ids, column[:, tf.newaxis]], axis=1),
+            ids=self.with_column(outputs.ids, column, step),
             log_probs=outputs.log_probs + tf.where(rows.is_open, log_probs, 0.0),
             lengths=outputs.lengths + tf.cast(goes_on, tf.int32),
         )
-        rows = rows._replace(newest=newest, is_open=goes_on, outputs=outputs)
-        return step + 1, rows, results, state
+        return rows._replace(newest=newest, is_open=goes_on, outputs=outputs), state
+
+    def with_column(self, ids, newest, step):
+        """Appends the newest tokens.
+
+        Args:
+            ids: `(rows, step)` int32.
+            newest: `(rows,)` int32.
+            step: `()` int32.
+        """
+        return tf.concat([ids, newest[:, tf.newaxis]], axis=1)
 
     def _choose(self, logits, rows, step):
         """Returns the next token of each row and its log-probability, both `(rows,)`.
@@ -232,7 +255,7 @@ def _write_results(results, rows):
     )
 
 
-def _hypotheses(outputs, options):
+def hypotheses(outputs: Outputs, options: SearchOptions) -> Hypotheses:
     """Returns the `Hypotheses` of all rows, with a beam of 1."""
     length = scored_length(options, outputs.lengths + 1)  # with the end
     scores = outputs.log_probs / length_penalty(length, options.length_penalty)

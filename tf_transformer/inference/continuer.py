@@ -10,7 +10,7 @@ from tf_transformer.argument_types import is_whole
 from tf_transformer.decoding.beam_search import beam_search
 from tf_transformer.decoding.compiled.compiled_search import pad_to
 from tf_transformer.decoding.compiled.search_shapes import SearchShape
-from tf_transformer.decoding.compiled.static_search import StaticDecoder, StaticSearch
+from tf_transformer.decoding.compiled.static_search import StaticDecoder, static_search
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.search_interface import SearchOptions, check_search_arguments
@@ -206,8 +206,13 @@ class Continuer(tf.Module):
         def search(max_length, length_penalty, beam_size, prefix):
             options = SearchOptions(max_length, length_penalty, beam_size, prefix=prefix)
             decoder = StaticDecoder(self.model, self.beam_size, length + 1)  # with the end
-            search = StaticSearch(decoder, self.beam_size, self._end_ids, 1, SUPPRESSED_IDS)
-            found = search.run(decoder.start(rows), BEGIN_ID, options)
+            found = static_search(
+                decoder,
+                decoder.start(rows),
+                beam_size=self.beam_size,
+                end_ids=self._end_ids,
+                options=options,
+            )
             return found.ids[:, 0], found.scores[:, 0]
 
         return tf.function(

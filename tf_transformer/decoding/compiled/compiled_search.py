@@ -15,7 +15,7 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.decoding.compiled.search_shapes import SearchShape
-from tf_transformer.decoding.compiled.static_search import StaticDecoder, StaticSearch
+from tf_transformer.decoding.compiled.static_search import StaticDecoder, static_search
 from tf_transformer.decoding.ensemble_decoder import make_decoder
 from tf_transformer.decoding.search_interface import Hypotheses, SearchOptions
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
@@ -23,7 +23,7 @@ from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.shortlists.candidates import Candidates, Shortlist
-from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS
+from tf_transformer.text.special_ids import END_ID, PAD_ID
 
 # A server that lacks the flag refuses to compile a function, and reports the name of the node that
 # calls it; not the function's own.
@@ -131,8 +131,14 @@ class CompiledSearch:
                 )
                 mask = self._model.source_mask(ids)
                 state = decoder.start(shape.rows, self._model.encode(ids), mask)
-                search = StaticSearch(decoder, self._beam_size, end_ids, num_best, SUPPRESSED_IDS)
-                return search.run(state, BEGIN_ID, search_options)
+                return static_search(
+                    decoder,
+                    state,
+                    beam_size=self._beam_size,
+                    end_ids=end_ids,
+                    options=search_options,
+                    num_best=num_best,
+                )
 
         candidates = []
         if self._shortlist is not None:

@@ -4,17 +4,20 @@ The steps are those of `beam_search`. Instead of growing, the arrays have space 
 output from the start, and finished rows stay in the batch.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tf_transformer.decoding.beam_search import Search
+from tf_transformer.decoding.greedy_search import GreedySearch, hypotheses
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.kv_cache import CacheStep, KVCache
-from tf_transformer.decoding.search_interface import Hypotheses, SearchOptions
+from tf_transformer.decoding.search_interface import Hypotheses, SearchOptions, without_none
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import xla_dynamic_update_slice
 from tf_transformer.shortlists.candidates import Candidates
+from tf_transformer.text.special_ids import BEGIN_ID, SUPPRESSED_IDS
 
 
 class StaticSearch(Search):
@@ -41,6 +44,27 @@ class StaticSearch(Search):
         """Writes the newest tokens, see `Search.with_column`."""
         column = xla_dynamic_update_slice(live, newest[:, :, tf.newaxis], (0, 0, step))
         return column, finished
+
+
+class StaticGreedySearch(GreedySearch):
+    """A `GreedySearch` with `StaticDecoder`s, as `StaticSearch` is a `Search` with them."""
+
+    def run(self, state: Any, begin_id: int, options: SearchOptions) -> Hypotheses:
+        """Searches; the arguments are those of `beam_search`."""
+        options = without_none(options)
+        rows = self.initial_rows(options, begin_id)
+        ids = tf.zeros((options.max_length.shape[0], self.model.compaction_interval), tf.int32)
+        rows = rows._replace(outputs=rows.outputs._replace(ids=ids))
+        _, rows, _ = tf.while_loop(
+            lambda step, rows, state: tf.reduce_any(rows.is_open),
+            lambda step, rows, state: (step + 1, *self.extend(step, rows, state)),
+            (tf.constant(0), rows, state),
+        )
+        return hypotheses(rows.outputs, options)
+
+    def with_column(self, ids, newest, step):
+        """Writes the newest tokens, see `GreedySearch.with_column`."""
+        return xla_dynamic_update_slice(ids, newest[:, tf.newaxis], (0, step))
 
 
 class StaticStep(CacheStep):
@@ -83,7 +107,13 @@ class StaticCache(KVCache):
         self, parents: tf.Tensor, position: tf.Tensor | int
     ) -> tuple["StaticCache", StaticStep]:
         """Prepares a step, see `KVCache.begin_step`."""
-        beam_size, visible = parents.shape[1], self.visible_entries(parents)
+        beam_size = parents.shape[1]
+        if beam_size == 1:  # a single hypothesis attends to all entries so far
+            is_written = tf.range(self.visible.shape[2]) <= self.next_entry
+            visible = is_written[tf.newaxis, tf.newaxis]
+            step = StaticStep(1, visible[:, tf.newaxis], self.next_entry, self.positions - position)
+            return self._replace(next_entry=self.next_entry + 1), step
+        visible = self.visible_entries(parents)
         step = StaticStep(
             beam_size, visible[:, tf.newaxis], self.next_entry, self.positions - position
         )
@@ -110,3 +140,21 @@ class StaticDecoder(IncrementalDecoder):
         super().__init__(model, beam_size, candidates)
         self.compaction_interval = num_steps
         self.cache_type = StaticCache
+
+
+def static_search(
+    model: StaticDecoder,
+    state: Any,
+    *,
+    beam_size: int,
+    end_ids: Sequence[int],
+    options: SearchOptions,
+    num_best: int | tf.Tensor = 1,
+) -> Hypotheses:
+    """Runs `beam_search` in arrays of fixed sizes, with the begin id and suppressed ids of all."""
+    ends = tuple(end_ids)
+    if beam_size == 1:
+        search: Any = StaticGreedySearch(model, ends, SUPPRESSED_IDS)
+    else:
+        search = StaticSearch(model, beam_size, ends, num_best, SUPPRESSED_IDS)
+    return search.run(state, BEGIN_ID, options)
