@@ -33,7 +33,7 @@ _NOTES = re.compile(
     r"(?:\s|$)"
 )
 _HIDDEN = re.compile(
-    r"(?i)(?:^|\s)(?:\S*off-?screen|screen-?reader\S*|sr-only|visually-?hidden)(?:\s|$)"
+    r"(?i)(?:^|\s)(?:\S*off-?screen|screen-?reader\S*|sr-only|\S*visually-?hidden)(?:\s|$)"
 )
 _NOT_DISPLAYED = re.compile(r"(?i)display\s*:\s*none")
 _WORD = re.compile(r"[^\W\d_]{2}")

@@ -18,7 +18,12 @@ _GOES_ON = re.compile(
     r"|le|la|les|de|du|et|ou|à|au|aux|un|une|en|avec|el|los|las|y|o|con|por|para"
     r"|di|da|il|lo|gli|e|del|della|em|no|na|os|um|uma|do|dos|van|het|een|met|voor)"
 )
-_TITLE = re.compile(r"[^\W\d_]{1,3}\.")
+# Titles and initials, behind which a name follows.
+_TITLE = re.compile(
+    r"(?:[^\W\d_]|Dr|Drs|Mr|Mrs|Ms|Hr|Fr|Frl|Prof|Rev|Gen|Col|Capt|Lt|Sgt|Sr|Sra|Srta|St|Ste|Mme"
+    r"|Mlle|Mgr|Sig|Dott|Ing|Nr|No)\."
+)
+_SCRIPTS = frozenset(["sup", "sub"])
 _CLOSING = "\"'”’»)]"
 _OPENING = '"“„«‘¿¡(['
 
@@ -38,12 +43,18 @@ class LineBreaks:
         self.places: list[int] = []
         self._line = ""
         self._num_breaks = 0  # since the last text that is not blank
+        self._scripts = ("", "")  # what the last two tokens are: "break", "script" or ""
         self._touches = False  # whether only tags and marks are between it and the next text
 
     def pass_token(self, token: Token) -> None:
         """Takes note of what is between two texts."""
+        is_break = token.kind is Kind.EMPTY and token.name == "br"
+        is_script = token.name in _SCRIPTS
+        if is_script and self._scripts == ("script", "break"):
+            self._num_breaks -= 1  # a raised text stands above a lowered one
+        self._scripts = (self._scripts[1], "break" if is_break else "script" if is_script else "")
         if token.kind is Kind.EMPTY:
-            self._num_breaks += token.name == "br"
+            self._num_breaks += is_break
             self._touches = False
         elif token.kind is Kind.TEXT and not token.text.strip():
             self._touches = self._touches and not token.text
@@ -66,7 +77,7 @@ class LineBreaks:
             return self._num_breaks > 1
         line = self._line.strip()
         last = line.rpartition(" ")[2]
-        if _TITLE.fullmatch(last) or _GOES_ON.fullmatch(last):
+        if (_TITLE.fullmatch(last) and not words[0].isdecimal()) or _GOES_ON.fullmatch(last):
             return False
         if _ENDS_LINE.search(line):
             return True

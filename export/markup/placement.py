@@ -239,9 +239,19 @@ class Placement:
             best = self._best_range(Inline("", words=Span(known, known + 1)), space, [])
             if best is not None:
                 return best[1].end
+            if known == word and (target := self._last_part_of(word, space)) is not None:
+                return target + 1
             if known == words.end - 1:
                 return space.end
         return space.start
+
+    def _last_part_of(self, word, space) -> int | None:
+        """Returns the word that comes from this one and others before it, such as a compound."""
+        for target in sorted(self._targets[word], key=lambda x: -self._links[x][word]):
+            share = sum(share for source, share in self._links[target].items() if source <= word)
+            if space.start <= target < space.end and share >= 0.5:
+                return target
+        return None
 
     def _point_of_word(self, word, words, space) -> int:
         if word <= words.start:

@@ -21,10 +21,16 @@ Split = Callable[[str], Sequence[str]]
 
 _HTML_SPACE = " \t\n\f\r"
 _SPACES = re.compile(f"[{_HTML_SPACE}]+")
-_JOINS = "'’"  # before the ending of a word behind a mark
+_JOINS = "'’/-‐‑"  # before the ending of a word behind a mark, as in "horse[1]-drawn"
 # Style sheets lay them out as boxes: a word in one, or behind it, is apart from a number before it.
 _BOXES = frozenset(["span", "small"])
 _WORD_OF_BOX = re.compile(r"[^\W\d_]{3}")
+# What neighbouring elements set apart: two numbers, a word or a colon and a number, and a number
+# and a word. Prices that are written in several elements have their separators in them.
+_CURRENCY = "$€£¥₹₩₽฿₫₺₴₪¢"
+_NUMBER_AHEAD = re.compile(rf"(?:[{_CURRENCY}]\s?)?[0-9]")
+_NUMBER_BEFORE = re.compile(rf"[0-9](?:\s?[{_CURRENCY}%°)])?$")
+_WORD_BEFORE_NUMBER = re.compile(r"(?:[^\W\d_]{3}|\W[^\W\d_]{2}|[:;!?)])$")
 _NO_WORDS = Span(0, 0)
 _CONTEXT = 16  # characters of a text that show whether a word goes on
 
@@ -203,6 +209,8 @@ class _Reader:
         self._ends_word = False  # whether a word that one of them follows ends there
         self._is_struck = False  # whether what is deleted has ended there
         self._passes_box = False  # whether a tag of a box is between it and the last text
+        self._passes_end = False  # whether an element has ended since the last text,
+        self._is_neighbour = False  # and another has started behind it
         self._breaks = LineBreaks()
         self.hidden: list[tuple[int, str]] = []  # texts that it does not have, and their places
 
@@ -220,11 +228,13 @@ class _Reader:
         elif token.kind is Kind.START:
             if self._is_struck and token.name == "ins":
                 self._append_space()
+            self._is_neighbour = self._passes_end
             element = self._add(token.source)
             element.keeps_word = is_link_or_target(token.attributes or {})
             self._open.append((element, self._length))
             self._preserves.append(preserves_space(token, self._preserves[-1]))
         elif token.kind is Kind.END:
+            self._passes_end = True
             element, start = self._open.pop()
             self._preserves.pop()
             element.closing = token.source
@@ -284,10 +294,10 @@ class _Reader:
                 element.stands_for_space = True
             self._append_space()
         is_behind_mark = any(element.is_mark for element in self._waiting)
-        if self._passes_box and self._is_number_before(text):
+        if self._is_apart(text):
             self._append_space()
         self._waiting, self._follows_element, self._ends_word = [], False, False
-        self._is_struck = self._passes_box = False
+        self._is_struck = self._passes_box = self._passes_end = self._is_neighbour = False
         self._breaks.read(text, self._length)
         if is_behind_mark and self._ends_in_any_space and not self._preserves[-1]:
             # Of the white space on both sides of a mark, the translator sees that before it.
@@ -303,11 +313,20 @@ class _Reader:
         if text[-1] in _HTML_SPACE:
             self._append_space()
 
-    def _is_number_before(self, text) -> bool:
-        """Returns whether a text is a word with capitals or none, and touches a number."""
+    def _is_apart(self, text) -> bool:
+        """Returns whether style sheets set a text apart from what it touches, by the tags between.
+
+        A number and a word with capitals or none, around a tag of a box; around the end of an
+        element and the start of the next one, also two numbers, and a word and a number.
+        """
+        before = self._chunks[-1][-_CONTEXT:] if self._chunks else ""
         is_cased = text[0].isupper() or text[0].islower()
-        is_behind_number = bool(self._chunks) and self._chunks[-1][-1].isdecimal()
-        return is_behind_number and is_cased and _WORD_OF_BOX.match(text) is not None
+        is_word = is_cased and _WORD_OF_BOX.match(text) is not None
+        if is_word and before[-1:].isdecimal():
+            return self._passes_box or self._is_neighbour
+        if not self._is_neighbour or _NUMBER_AHEAD.match(text) is None:
+            return False
+        return any(x.search(" " + before) for x in (_NUMBER_BEFORE, _WORD_BEFORE_NUMBER))
 
     def _goes_on(self, text) -> bool:
         """Returns whether a text begins with the rest of a word."""

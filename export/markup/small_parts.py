@@ -12,15 +12,14 @@ from export.markup.marks import (
     FRACTION_SIGNS,
     PAGE_BREAK,
     RAISED,
-    end_of_mark,
+    MarkSearch,
     is_lowered,
     is_page_break,
     is_raised,
     split_marks,
     text_after,
-    text_up_to,
 )
-from export.markup.parsing.tokens import Kind, Token, ends_of_elements, source_of, text_token
+from export.markup.parsing.tokens import Kind, Token, source_of, text_token
 from export.markup.whole_words import SmallElement, join_whole_words
 from export.markup.words import has_space
 
@@ -51,28 +50,27 @@ def join_small_parts(tokens: Sequence[Token]) -> list[Token]:
 
 def _with_small_elements(tokens) -> Iterator[Token]:
     """Yields the tokens, marks and small elements that may be parts of words as one each."""
-    ends = ends_of_elements(tokens)
-    before, index = "", 0
+    search, index = MarkSearch(tokens), 0
     while index < len(tokens):
-        token, end = tokens[index], end_of_mark(tokens, index, ends, before)
+        token, end = tokens[index], search.end_of_mark(index)
         if end > index:
             element = tokens[index:end]
             name = PAGE_BREAK if is_page_break(element) else token.name
             yield Token(Kind.MARK, source_of(element), name)
             index = end
             continue
-        end = ends.get(index, index + 1)
+        end = search.ends.get(index, index + 1)
         element = tokens[index:end] if end - index <= _MAX_TOKENS else tokens[index : index + 1]
         if token.kind is Kind.START and _may_be_part_of_word(element):
             text = "".join(x.text for x in element)
             yield SmallElement(Kind.WORD, source_of(element), text=text, tokens=element)
-        elif token.kind is Kind.TEXT:
-            yield from split_marks(token, before, text_after(tokens, end))
+        elif token.kind is Kind.TEXT and not search.is_in_list(index):
+            yield from split_marks(token, search.before, text_after(tokens, end))
         else:
             yield token
             end = index + 1
         if token.kind is not Kind.MARK:
-            before = text_up_to(tokens[index:end], before)
+            search.pass_text(index, end)
         index = end
 
 

@@ -9,10 +9,9 @@ from export.markup.marks.elements import (
     is_raised,
 )
 from export.markup.marks.places import (
-    end_of_mark,
+    MarkSearch,
     find_marks,
     text_after,
-    text_up_to,
 )
 from export.markup.marks.raised import FRACTION_SIGNS, is_bracketed, is_reference, visible
 from export.markup.marks.text import split_marks
@@ -21,7 +20,7 @@ __all__ = [
     "FRACTION_SIGNS",
     "PAGE_BREAK",
     "RAISED",
-    "end_of_mark",
+    "MarkSearch",
     "find_marks",
     "is_bracketed",
     "is_counter",
@@ -31,6 +30,5 @@ __all__ = [
     "is_reference",
     "split_marks",
     "text_after",
-    "text_up_to",
     "visible",
 ]

@@ -58,6 +58,7 @@ _COUNTER = re.compile(r"(?i)(?:^|[\s_-])(?:badge|bubble|count(?:er)?|pill)(?:$|[
 _COUNT = re.compile(r"(?i)\(?[0-9]{1,4}(?:[.,][0-9]{1,3})*[km]?\+?\)?")
 _LONGEST, _LONGEST_LIST = 60, 400
 _NUMBER = re.compile(r"\(?[0-9]{1,4}[a-z]?(?:\s*[.,;–—-]\s*[0-9]{1,4}[a-z]?)*\)?")
+_LINKED_NUMBER = re.compile(r"[\[(]?[0-9]{1,4}(?:\.[0-9]{1,3}){0,3}[a-z]?[\])]?")
 _NUMBER_IN_BRACKETS = re.compile(r"\[(?:[^\W\d_]{1,4}\.?\s)?[0-9]{1,3}[a-z]?[^\[\]]{0,12}\]")
 # A bracket with a list of links, and the character before it.
 _OPEN_BRACKET = re.compile(r"(.?)\[[0-9a-z,;\s–—-]*$", re.DOTALL)
@@ -127,6 +128,14 @@ def is_mark(element: Sequence[Token], before: str, after: str) -> bool:
     if is_sign(text):
         return is_pointing or (set(text) <= set(NOTE_SIGNS) and stands_as_mark(before, after))
     return _marks_beside_words(text, starts, before, after)
+
+
+def is_linked_number(element: Sequence[Token]) -> bool:
+    """Returns whether an inline element is a link whose text is a number, and is not raised."""
+    if not _is_link(element[0]) or len(element) > 3:
+        return False
+    text = visible("".join(token.text for token in element)).strip()
+    return _LINKED_NUMBER.fullmatch(text) is not None
 
 
 def is_page_break(element: Sequence[Token]) -> bool:

@@ -51,6 +51,9 @@ _NO_VARIABLE = re.compile(
     r"(?:[^\W_][-‐‑]?|(?:[0-9.]|[^\W\d_]{3,})\s|°)(?!R)[^\W\d_a-zа-яё]$|[0-9]k$|[$£€¥]\s?[0-9.,]+[a-z]$"
     r"|(?:^|\W)I$|[^\W\d_]['’]\w$|(?i:\bn/a)$"
 )
+# Units that are not squared: "20 g", "5 h", "5,9 l/100 km", "95 g/km", "120 km/h".
+_NO_SQUARE = re.compile(r"[0-9](?:\s?[gl]|\s[ht])$|\b(?:l/100\s?km|k?g/km|km/h)$")
+_TIMES, _COMPARED = re.compile(r"[0-9]x$"), re.compile(r"\s+(?:[a-z]{2,}er|more|less|as|the)\b")
 _ROMAN, _ROMAN_ENDS = re.compile(r"[IVXLCDM]+"), frozenset("eaoºª")
 _NOTE_LETTERS, _FIRST_LETTERS = frozenset("abcdfgh"), frozenset("abcdefgh")
 _TITLES = frozenset(["Sr", "Dr", "Fr", "St", "Mr", "Ms"])
@@ -130,7 +133,8 @@ def marks_by_raising(text: str, before: str, after: str) -> bool:
         return is_reference(text)
     if _NUMBER.fullmatch(text):
         is_cents = _DECIMAL_POINT.search(before) is not None and len(text) == 2
-        return not is_cents and (text == "1" or not _is_power(text, before))
+        is_times = _TIMES.search(before) is not None and _COMPARED.match(after) is not None
+        return not is_cents and (text == "1" or is_times or not _is_power(text, before))
     return not _ends_word(text, before, after)
 
 
@@ -158,6 +162,8 @@ def _is_power(text: str, before: str) -> bool:
     if found is None or unicodedata.category(before[-1]) == "Lo":
         return False
     word, is_negative = found[0], not text[0].isdigit()
+    if not is_negative and _NO_SQUARE.search(before):
+        return False
     if len(word) == 1:
         return _NO_VARIABLE.search(before) is None or (is_negative and text[-1].isdigit())
     if word in _MATHEMATICS or (is_negative and word in _UNITS):

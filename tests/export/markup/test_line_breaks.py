@@ -22,6 +22,11 @@ DOCUMENTS = {
     "<p>Willkommen bei der<br>Stadt Köln</p>": "Willkommen bei der Stadt Köln",
     "<p>We have sold over<br>3,000 horses</p>": "We have sold over 3,000 horses",
     "<p>Das ist Dr.<br>Lang</p>": "Das ist Dr. Lang",
+    "<p>Acme Inc.<br>1 Main St.<br>2nd floor</p>": "Acme Inc.|1 Main St.|2nd floor",
+    "<p>Cook: 1 hr.<br>Yield: 6</p>": "Cook: 1 hr.|Yield: 6",
+    # Raised above lowered.
+    "<p>it is 5.0<span><sup>+0.5</sup><br><sub>-0.3</sub></span> Myr</p>": "it is 5.0 -0.3 Myr",
+    "<p>of <i><sub>x</sub><br><sup>+2</sup></i> Dogs</p>": "of x Dogs",
     "<p>System.<wbr>Collections is</p>": "System.Collections is",
     "<p>The <a>Map</a>.<a>Entry</a> class</p>": "The Map.Entry class",
     "<p>It was with Jan.<b>Here it is</b></p>": "It was with Jan.|Here it is",

@@ -124,6 +124,25 @@ def test_a_mark_follows_its_word(mark):
         assert found == f"<p>{expected.format(mark)}</p>"
 
 
+def test_a_mark_follows_the_compound_that_its_word_became_a_part_of():
+    for document, links, expected in (
+        ("a red fire truck{} is", "0-0 1-1 2-1 3-1 4-2", "ein Wagen{} ist"),
+        ("a red fire{} truck is", "0-0 1-1 2-1 3-1 4-2", "ein Wagen{} ist"),
+        # More of the word comes from behind the mark.
+        ("a red{} fire truck is", "0-0 1-1 2-1 3-1 4-2", "ein{} Wagen ist"),
+    ):
+        translator = fixed(document.format(""), expected.format(""), links)
+        found, _ = translate(f"<p>{document.format(NOTE)}</p>", translator)
+        assert found == f"<p>{expected.format(NOTE)}</p>"
+
+
+def test_a_mark_inside_a_word_follows_it():
+    for word in ("$548{}/year", "horse{}-drawn", "Jan{}'s"):
+        found, seen = translate(f"<p>the {word.format(NOTE)} is</p>", identity)
+        assert seen == [f"the {word.format('')} is"]
+        assert found == f"<p>the {word.format('')}{NOTE} is</p>"
+
+
 def test_marks_between_links():
     """A link that is a mark belongs to the sentence; links with only marks between are apart."""
     for document, texts in (
@@ -369,6 +388,12 @@ def test_characters_before_sentences_of_a_block():
 
 # Elements that contain marks, or words with raised parts, and other text.
 AROUND_MARKS = {
+    "It has 20 g<sup>2</sup> of it": "It has 20 g of it",
+    "Up to 5x<sup>3</sup> faster than 5 l<sup>2</sup>": "Up to 5x faster than 5 l",
+    "5,9 l/100 km<sup>2</sup>, 95 g/km<sup>3</sup>": "5,9 l/100 km, 95 g/km",
+    "at 120 km/h<sup>2</sup> for 10 h<sup>3</sup>": "at 120 km/h for 10 h",
+    'a horse<a href="#n1">1</a>,<a href="#n2">2</a> ran': "a horse ran",
+    'paid $548,<a href="#fn1">1</a> and left': "paid $548, and left",
     "buys <b>3<sup>1</sup></b> horses": "buys 3 horses",
     "paid <b>$548<sup>1</sup></b> now": "paid $548 now",
     "paid <span class='price'>$5<sup>99</sup></span> now": "paid $5 now",
@@ -468,6 +493,39 @@ def test_words_behind_numbers():
         found, seen = translate(f"<p>{document}</p>", identity)
         assert seen == [text]
         assert re.sub("<.*?>", "", found) == text
+
+
+# Elements that touch, without white space between them, and what the model reads.
+NEIGHBOURS = {
+    "<span>$548</span><span>3 bottles</span>": "$548 3 bottles",
+    "<b>Windows 11</b><i>64 bit</i>": "Windows 11 64 bit",
+    "<time>10:30</time><em>12 min ago</em>": "10:30 12 min ago",
+    "<a href=x>May 3, 2024</a><span><b>12</b> bottles</span>": "May 3, 2024 12 bottles",
+    "paid <s>$549</s><b>$548</b> for it": "paid $549 $548 for it",
+    "<span>€ 49,95</span><span>€ 29,95</span>": "€ 49,95 € 29,95",
+    "<span>49,95 €</span><span>29,95 €</span>": "49,95 € 29,95 €",
+    "<span>20%</span><span>5 left</span>": "20% 5 left",
+    "$<span>24</span><span>99</span>": "$24 99",
+    "<span>Calories</span><span>320</span>": "Calories 320",
+    "<span>by Jan</span><span>5 min</span>": "by Jan 5 min",
+    "<span>Only</span><span>$5</span>": "Only $5",
+    "<span>Weight:</span><span>4 kg</span>": "Weight: 4 kg",
+    "<b>5</b><i>bottles</i>": "5 bottles",
+    # One word.
+    "<b>H</b><i>2</i>O": "H2O",
+    "<b>1</b><i>st</i> horse": "1st horse",
+    "<span>24</span><span>.</span><span>99</span> paid": "24.99 paid",
+    "<span>T</span><span>he horse</span>": "The horse",
+    "<b>mu</b><i>seum</i>": "museum",
+    "<b>10<i>24</i></b> horses": "1024 horses",
+}
+
+
+@pytest.mark.parametrize("document", NEIGHBOURS)
+def test_numbers_in_elements_that_touch(document):
+    found, seen = translate(f"<p>{document}</p>", identity)
+    assert seen == [NEIGHBOURS[document]]
+    assert " ".join(re.sub("<.*?>", "", found).split()) == seen[0]
 
 
 def test_raised_parts_with_white_space():
@@ -642,6 +700,13 @@ NO_MARKS = {
     "20<small>m</small> of it": "20m of it",
     "10<small>km</small> and x<sub>1</sub>": "10km and x1",
     "a<sup>b</sup> is a power": "ab is a power",
+    'see Sections <a href="#s1">1</a>–<a href="#s3">3</a> here': "see Sections 1–3 here",
+    'Figs <a href="#f3">2</a>,<a href="#f4">3</a> and <a href="#f6">6</a>': "Figs 2,3 and 6",
+    'see <a href="#a">[1]</a>,<a href="#b">[2]</a>,<a href="#c">[3]</a>': "see [1],[2],[3]",
+    'Eqs. <a href="#r1">(1)</a>–<a href="#r3">(3)</a> hold': "Eqs. (1)–(3) hold",
+    'in <a href="#a1">4.1</a>/<a href="#a3">4.3</a> it is': "in 4.1/4.3 it is",
+    "100 km<sup>2</sup>, 12/km<sup>2</sup>": "100 km2, 12/km2",
+    "9.8 m/s<sup>2</sup> and 5x<sup>2</sup> is": "9.8 m/s2 and 5x2 is",
 }
 
 

@@ -178,6 +178,11 @@ def _read_listed(folder: pathlib.Path) -> dict[str, list[str]]:
     listed: dict[str, list[str]] = {}
     for file in _DESCRIPTIONS:
         description = read_description(folder / file) if (folder / file).exists() else {}
+        if description.get("legacy_behaviour") not in (None, False):
+            raise InputError(
+                f"{folder / file}: legacy_behaviour puts the code of the language behind the text, "
+                "which is not supported; expected false"
+            )
         lists = [x for key in _CODES if isinstance(x := description.get(key), list) and x]
         names = [_content(token) for tokens in lists[:1] for token in tokens]
         for name in names:

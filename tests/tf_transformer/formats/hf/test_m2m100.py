@@ -174,6 +174,10 @@ FAULTS = {
         write_tokenizer(lambda content: content["model"]["vocab"].update(a=[1], b={})),
         "expected names and ids of tokens, got",
     ),
+    "codes of languages behind the text": (
+        write_text("tokenizer_config.json", '{"legacy_behaviour": true}'),
+        "legacy_behaviour puts the code of the language behind the text",
+    ),
     "a vocabulary of unknown languages": (
         lambda folder: (
             write_text("vocab.json", json.dumps({name: i for i, name in enumerate(SPECIAL)}))(
