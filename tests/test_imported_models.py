@@ -146,6 +146,7 @@ def test_fine_tuning_keeps_the_vocabulary(imported, texts):
     assert tuned(sources) == back(sources)
 
 
+@pytest.mark.representatives("m2m100")
 def test_attention(imported, tmp_path, capsys):
     name, model_dir = imported
     command = ["attention", "--model-dir", str(model_dir), "--text", TAGS[name] + SOURCES[0]]

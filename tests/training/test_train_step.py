@@ -56,7 +56,9 @@ def train(model_class, config, dtype, num_micro_batches=1, r_drop=0.0):
     return updates, [history.history[name] for name in names]
 
 
-@pytest.mark.representatives("float32", "mixed_bfloat16-{'tied_embeddings': 'all'}")
+@pytest.mark.representatives(
+    *("mixed_bfloat16-{'tied_embeddings': 'all'}", "float32-{'decoder_only': True}")
+)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "switches",
@@ -95,6 +97,7 @@ def test_step_is_that_of_the_plain_loss(switches, dtype):
         np.testing.assert_allclose(accuracy, expected_accuracy, rtol=1e-5, atol=a_token)
 
 
+@pytest.mark.representatives("False")
 @pytest.mark.slow
 @pytest.mark.parametrize("decoder_only", [False, True])
 def test_passes_of_r_drop_have_different_dropout(decoder_only):

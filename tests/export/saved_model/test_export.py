@@ -23,6 +23,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from export.saved_model import saved_model, verification
 from export.saved_model.progress import with_progress
+from export.saved_model.signature_names import OPTIONAL
 from export.saved_model.verification import run_in_fresh_process
 from tests.gpu_kernels import devices_named, nodes_of
 from tests.tf_transformer.inference.test_translator import ODD
@@ -76,6 +77,23 @@ def test_signature(loaded):
 @pytest.mark.slow
 def test_no_rows_give_no_rows(loaded):
     assert loaded["serving_default"](text=tf.constant([], tf.string))["translation"].shape == (0,)
+
+
+@pytest.mark.exhaustive  # each by the tests of its task
+@pytest.mark.slow
+def test_all_signatures_are_verified(talkative, tmp_path, monkeypatch):
+    verified = []
+    verify = saved_model.verify
+
+    def watch(served, *arguments):
+        verify(served, *arguments)
+        verified.append(served)
+
+    monkeypatch.setattr(saved_model, "verify", watch)
+    options = ["--signatures", "all", *OPTIONAL]
+    command = ["export", "--model-dir", str(talkative), "--output", str(tmp_path / "served")]
+    assert main([*command, *options]) == 0
+    assert len(verified) == 1
 
 
 @pytest.mark.exhaustive  # every export moves what it verifies

@@ -144,6 +144,7 @@ def test_length_penalty_of_known_lengths():
 # ---- A beam as wide as the number of possible outputs is exhaustive. ----
 
 
+@pytest.mark.representatives(every=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize(
@@ -217,6 +218,7 @@ def test_tokens_the_model_holds_impossible_are_never_chosen():
 # ---- A narrow beam agrees with a plain search that never stops early. ----
 
 
+@pytest.mark.representatives(every=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize(
@@ -229,6 +231,7 @@ def test_agrees_with_plain_beam_search(beam_size, num_best, alpha):
         assert_agrees(model, [row % 9 for row in range(36)], num_best, **options)
 
 
+@pytest.mark.representatives(every=3)
 @pytest.mark.parametrize("alpha", [0.6, 1.0, 2.0])
 @pytest.mark.parametrize(("beam_size", "num_best"), [(4, 1), (4, 2), (5, 3)])
 def test_agrees_where_long_outputs_overtake_short_ones(beam_size, num_best, alpha):

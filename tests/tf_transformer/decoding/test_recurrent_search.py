@@ -97,6 +97,7 @@ def assert_found(found, row, expected):
         )
 
 
+@pytest.mark.representatives(every=3)
 @pytest.mark.slow
 def test_full_width_beam_finds_all_outputs(case):
     """3 + 9 + 27 outputs and the empty one, by brute force."""
@@ -108,6 +109,7 @@ def test_full_width_beam_finds_all_outputs(case):
         assert_found(found, row, expected)
 
 
+@pytest.mark.representatives(every=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_agrees_with_plain_beam_search(case, beam_size):

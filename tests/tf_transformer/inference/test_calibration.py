@@ -68,6 +68,7 @@ def ranges_of(model_dir, sentences, percentile, **search):
     return list(found.values())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_ranges_are_reproducible_and_grow_with_the_percentile(talkative, sentences):
     """The order of the sentences changes the batches, and therefore roundings, but not more."""

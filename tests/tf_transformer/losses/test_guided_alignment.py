@@ -61,6 +61,7 @@ def test_equals_the_equation(alignment):
     np.testing.assert_array_equal(is_aligned, expected > 0)
 
 
+@pytest.mark.representatives(every=3)
 @pytest.mark.parametrize(
     ("changes", "layer"),
     [

@@ -140,6 +140,7 @@ def test_the_drills_of_the_guide(corpus, tmp_path):
     assert_same_model(tmp_path / "drills" / "whole" / "model", lost)
 
 
+@pytest.mark.exhaustive
 def test_the_drills_say_how_they_are_called(tmp_path):
     drills = [sys.executable, str(EXAMPLES / "drills.py")]
     for arguments in ([], [str(tmp_path)], [str(tmp_path), "tf-transformer", "train"]):

@@ -179,6 +179,7 @@ def errors(capsys, *command) -> str:
     return capsys.readouterr().err.splitlines()[-1].removeprefix("tf-transformer: error: ")
 
 
+@pytest.mark.representatives("id")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("record", "reason"),

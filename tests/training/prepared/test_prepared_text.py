@@ -170,6 +170,7 @@ def test_pairs_beyond_the_length_are_left_out(directory):
 # ---- Weights ----
 
 
+@pytest.mark.representatives("weights1")
 @pytest.mark.slow
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0), (0.3, 2.0)])
 def test_pairs_are_seen_as_often_as_their_weights_say(directory, weights):
@@ -503,6 +504,7 @@ def start_checking_process(address):
     return process
 
 
+@pytest.mark.representatives("Signals.SIGKILL")
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_service_that_ends_or_is_suspended_ends_training(end):
