@@ -14,6 +14,7 @@ from tf_transformer.decoding.greedy_search import GreedySearch
 from tf_transformer.decoding.logits_processing import (
     IMPOSSIBLE,
     block_repeated_ngrams,
+    forbid,
     log_sum_exp,
     merge_end_ids,
     top_k,
@@ -306,8 +307,8 @@ class Search:
         """Returns the best next tokens and their log-probabilities, both `(rows, beam, k)`.
 
         Tokens that are not allowed have -inf. The only operations over the vocabulary are a
-        log-sum-exp and a top-k, where k is `beam_size` plus the number of tokens that could be
-        suppressed, but at most the size of the vocabulary.
+        log-sum-exp, a sum and a top-k, where k is `beam_size`, and one more where the end may not
+        be allowed yet, but at most the size of the vocabulary.
         """
         options, end_id = rows.options, self.end_ids[0]
         logits = merge_end_ids(logits, self.end_ids)
@@ -315,12 +316,10 @@ class Search:
         allowed_logits = logits
         if is_given(options.no_repeat_ngram):
             allowed_logits = self.without_repetitions(logits, rows, step, state)
-        suppressed = self.suppressed_ids
-        count = self.beam_size + len(suppressed) + is_given(options.min_length)
+        allowed_logits = forbid(allowed_logits, self.suppressed_ids)
+        count = self.beam_size + is_given(options.min_length)
         best, ids = self.candidate_tokens(allowed_logits, count, state)
         log_probs = best - normalizer
-        for token in suppressed:
-            log_probs = tf.where(ids == token, IMPOSSIBLE, log_probs)
         if is_given(options.min_length):
             is_early = (ids == end_id) & (step < options.min_length)[:, tf.newaxis, tf.newaxis]
             log_probs = tf.where(is_early, IMPOSSIBLE, log_probs)

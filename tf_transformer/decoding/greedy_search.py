@@ -10,7 +10,10 @@ import tensorflow as tf
 
 from tf_transformer.decoding.logits_processing import (
     IMPOSSIBLE,
+    best_token,
     block_repeated_ngrams,
+    forbid,
+    log_sum_exp,
     merge_end_ids,
 )
 from tf_transformer.decoding.search_interface import (
@@ -198,42 +201,26 @@ class GreedySearch:
         if is_given(options.no_repeat_ngram):
             ids = rows.outputs.ids[:, tf.newaxis]
             allowed = block_repeated_ngrams(logits, ids, options.no_repeat_ngram)
-        is_early = None
+        allowed = forbid(allowed[:, 0], self.suppressed_ids)
         if is_given(options.min_length):
             is_early = step < options.min_length
-        newest, best = self._best_tokens(allowed[:, 0], is_early)
+            allowed = tf.cond(
+                tf.reduce_any(is_early),
+                lambda: tf.where(is_early[:, tf.newaxis], forbid(allowed, [end_id]), allowed),
+                lambda: allowed,
+            )
+        best, newest = best_token(allowed)
         # The end is forced at the length limit.
         is_last = step >= options.max_length
         newest = tf.where(is_last, end_id, newest)
-        # The loss is -log softmax(logits)[newest].
-        loss, _ = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
-            features=logits[:, 0], labels=newest
-        )
-        log_probs = tf.where(is_last | (best > IMPOSSIBLE), -loss, IMPOSSIBLE)
+        best = tf.where(is_last, logits[:, 0, end_id], best)
+        log_probs = best - log_sum_exp(logits)[:, 0, 0]
         if is_given(options.prefix):
             column = tf.minimum(step, tf.shape(options.prefix)[1] - 1)
             is_prefix = step < prefix_lengths(options)
             newest = tf.where(is_prefix, tf.gather(options.prefix, column, axis=1), newest)
             log_probs = tf.where(is_prefix, 0.0, log_probs)
         return newest, log_probs
-
-    def _best_tokens(self, logits, is_early):
-        """Returns the most probable tokens that are allowed, and their logits, both `(rows,)`.
-
-        Args:
-            logits: `(rows, vocab)`, -inf for tokens that are not allowed.
-            is_early: `(rows,)` bool, whether the end is not allowed yet; None allows it.
-        """
-        # One of the best is allowed, if there are more of them than tokens that may not be.
-        count = 1 + len(self.suppressed_ids) + (is_early is not None)
-        best, ids = tf.math.top_k(logits, min(count, logits.shape[1] or count))
-        forbidden = tf.constant(self.suppressed_ids, tf.int32)
-        is_forbidden = tf.reduce_any(ids[:, :, tf.newaxis] == forbidden, axis=2)
-        if is_early is not None:
-            is_forbidden |= is_early[:, tf.newaxis] & (ids == self.end_ids[0])
-        best = tf.where(is_forbidden, IMPOSSIBLE, best)
-        first = tf.argmax(best, axis=1, output_type=tf.int32)
-        return tf.gather(ids, first, batch_dims=1), tf.reduce_max(best, axis=1)
 
     def _keep_open_rows(self, step, rows, results, state):
         """Writes the outputs of all rows into the results and keeps the open rows."""

@@ -1,7 +1,9 @@
 """Operations on logits: merging end tokens, blocking repeated n-grams, and top-k."""
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 IMPOSSIBLE = float("-inf")  # the logit or log-probability of a token that must not be chosen
@@ -82,11 +84,30 @@ def _repeated_positions(ids, sizes):
     return repeats
 
 
-def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes `tf.math.top_k`, faster for large vocabularies.
+def forbid(logits: tf.Tensor, tokens: Sequence[int]) -> tf.Tensor:
+    """Sets the logits of some tokens to -inf.
 
-    The k largest logits are in the k blocks with the largest maxima. One pass that computes the
-    maxima of blocks is several times faster than a heap over all logits.
+    Args:
+        logits: `(..., vocab)` float32.
+        tokens: the ids.
+    """
+    if not tokens:
+        return logits
+    vocab_size = logits.shape[-1]
+    if vocab_size is None:
+        ids = tf.range(tf.shape(logits)[-1])
+        is_forbidden = tf.reduce_any(ids[:, tf.newaxis] == list(tokens), axis=1)
+    else:
+        is_forbidden = np.isin(np.arange(vocab_size), tokens)
+    return logits + tf.where(is_forbidden, IMPOSSIBLE, 0.0)
+
+
+def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes `tf.math.top_k`, several times faster.
+
+    The k largest logits are in the k blocks with the largest maxima. A maximum takes a tenth of the
+    time of TensorFlow's heap, which so gets few numbers. `python -m benchmarks.choices` measures
+    it.
 
     Args:
         logits: `(rows, beam, vocab)`.
@@ -95,23 +116,58 @@ def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     Returns:
         The logits and ids of the best tokens, `(rows, beam, k)`.
     """
-    vocab_size = logits.shape[-1]  # unknown in a batch's own vocabulary, which is small
-    block = 64
-    if vocab_size is None or vocab_size < 8 * block * k:
+    vocab_size = logits.shape[-1]
+    if vocab_size is not None and vocab_size < 8 * k:
         return tf.math.top_k(logits, k)
-    blocks = -(-vocab_size // block)
-    padding = [[0, 0], [0, 0], [0, blocks * block - vocab_size]]
-    if blocks * block != vocab_size:
-        logits = tf.pad(logits, padding, constant_values=IMPOSSIBLE)
-    logits = tf.reshape(logits, (-1, logits.shape[1], blocks, block))
-    _, chosen = tf.math.top_k(tf.reduce_max(logits, axis=3), k)
+    blocks, block = _in_blocks(logits, k)
+    _, chosen = tf.math.top_k(tf.reduce_max(blocks, axis=3), k)
     chosen = tf.sort(chosen, axis=2)  # of equal logits the first is chosen, as by tf.math.top_k
     candidates = tf.reshape(
-        tf.gather(logits, chosen, batch_dims=2), (-1, logits.shape[1], k * block)
+        tf.gather(blocks, chosen, batch_dims=2), (-1, logits.shape[1], k * block)
     )
     best, indices = tf.math.top_k(candidates, k)
     ids = tf.gather(chosen, indices // block, batch_dims=2) * block + indices % block
     return best, ids
+
+
+def best_token(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes `top_k` with k = 1.
+
+    Args:
+        logits: `(rows, vocab)`.
+
+    Returns:
+        The best logits and their ids, both `(rows,)`.
+    """
+    blocks, block = _in_blocks(logits[:, tf.newaxis], 1)
+    highest = tf.reduce_max(blocks, axis=3)[:, 0]
+    chosen = tf.argmax(highest, axis=1, output_type=tf.int32)
+    candidates = tf.gather(blocks[:, 0], chosen, batch_dims=1)
+    index = tf.argmax(candidates, axis=1, output_type=tf.int32)
+    return tf.reduce_max(highest, axis=1), chosen * block + index
+
+
+def _in_blocks(logits, k):
+    """Returns logits as `(rows, beam, blocks, block)`, and the size of a block.
+
+    A block has about as many entries as there are blocks for each of the k, which is fastest. The
+    last one may be filled up with -inf.
+    """
+    vocab_size = logits.shape[-1] or 64 * 64 * k  # that of a batch's own candidates is unknown
+    block = 2 ** max(round(math.log2(vocab_size / k) / 2), 1)
+    if logits.shape[-1] is None:
+        size = tf.shape(logits)[-1]
+        num_blocks = tf.maximum((size + block - 1) // block, k)
+        added = num_blocks * block - size
+    else:
+        # Without a rest nothing is copied.
+        exact = [x for x in range(block // 2 + 1, 2 * block) if vocab_size % x == 0]
+        block = min(exact, key=lambda x: abs(x - block), default=block)
+        num_blocks = -(-vocab_size // block)
+        added = num_blocks * block - vocab_size
+    if not isinstance(added, int) or added:
+        logits = tf.pad(logits, [[0, 0], [0, 0], [0, added]], constant_values=IMPOSSIBLE)
+    return tf.reshape(logits, (-1, logits.shape[1], num_blocks, block)), block
 
 
 def log_sum_exp(logits: tf.Tensor) -> tf.Tensor:

@@ -27,6 +27,7 @@ def scaled_dot_product_attention(
     dropout: Callable[[Any], Any] | None = None,
     relative_keys: Any = None,
     relative_values: Any = None,
+    relative_products: Callable[[Any], Any] | None = None,
     few_queries: bool = False,
 ) -> tuple[Any, Any]:
     """Computes Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V   (equation 1).
@@ -43,6 +44,8 @@ def scaled_dot_product_attention(
         dropout: callable applied to the attention weights, or None.
         relative_keys: a, `(query_length, key_length, head_dim)`, or None.
         relative_values: b, `(query_length, key_length, head_dim)`, or None.
+        relative_products: in place of `relative_keys` a function that computes q_i a_ij,
+            `(..., query_length, key_length)`, from the scaled queries; or None.
         few_queries: True uses operations that are faster for few queries, as in a decoding step.
 
     Returns:
@@ -59,6 +62,8 @@ def scaled_dot_product_attention(
         scores = ops.einsum("...qd,...kd->...qk", query, key)
     if relative_keys is not None:
         scores = scores + ops.einsum("...qd,qkd->...qk", query, relative_keys)
+    if relative_products is not None:
+        scores = scores + relative_products(query)
     scores = ops.cast(scores, "float32")
     if attention_mask is not None:
         scores = scores + attention_bias(attention_mask, scores.shape)
@@ -267,12 +272,21 @@ class SelfAttention(MultiHeadAttention):
         layer_cache = step.write(layer_cache, projected[1:])
         query, (key, value) = projected[0], step.read(layer_cache)
         # All queries are at the newest position, so a_ij depends only on the key.
+        relative_products = None
         if self.relative_positions != "none":
-            key = key + self.relative_keys.vectors_at(step.distances)[:, None]
+
+            def relative_products(query):
+                return self.relative_keys.products_at(query, step.distances)
+
         if self.relative_positions == "keys_values":
             value = value + self.relative_values.vectors_at(step.distances)[:, None]
         attended, _ = scaled_dot_product_attention(
-            query, key, value, step.attention_mask, few_queries=True
+            query,
+            key,
+            value,
+            step.attention_mask,
+            relative_products=relative_products,
+            few_queries=True,
         )
         return self._join_heads(attended, layout), layer_cache
 

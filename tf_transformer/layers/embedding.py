@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from tf_transformer.errors import InputError
+from tf_transformer.layers.kernels import times_transposed
 from tf_transformer.private_interfaces import remove_weights, tracker_unlocked
 
 
@@ -115,7 +116,7 @@ class TokenEmbedding(keras.layers.Layer):
             return self.product(hidden)
         if self.table is not None:
             return self.table(hidden)
-        return ops.matmul(ops.cast(hidden, "float32"), ops.transpose(self.embeddings))
+        return times_transposed(ops.cast(hidden, "float32"), self.embeddings)
 
     def get_config(self):
         return super().get_config() | {"vocab_size": self.vocab_size, "d_model": self.d_model}

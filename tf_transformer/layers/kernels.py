@@ -123,6 +123,25 @@ def affine(inputs: Any, kernel: Any, bias: Any) -> Any:
     return product(inputs, tf.convert_to_tensor(kernel), tf.convert_to_tensor(bias))
 
 
+def plain_times_transposed(inputs: Any, matrix: Any) -> Any:
+    """Computes x E^T for x `(..., width)` and E `(outputs, width)`."""
+    return ops.matmul(inputs, ops.transpose(matrix))
+
+
+def times_transposed(inputs: Any, matrix: Any) -> Any:
+    """Computes `plain_times_transposed` without a transposed copy of the matrix.
+
+    Only TensorFlow's graph optimizer would remove the copy, which a server does not run.
+    """
+    if not is_tensorflow():
+        return plain_times_transposed(inputs, matrix)
+    import tensorflow as tf
+
+    rows = tf.reshape(inputs, (-1, inputs.shape[-1]))
+    products = tf.matmul(rows, matrix, transpose_b=True)
+    return tf.reshape(products, (*ops.shape(inputs)[:-1], matrix.shape[0]))
+
+
 # Dropout
 
 
@@ -230,6 +249,32 @@ def select_rows(rows: Any, indices: Any, inverse: Any, num_padding: int = 1) -> 
         return plain_take_rows(rows, indices), gradient
 
     return select(rows)
+
+
+def plain_take_columns(arrays: Any, indices: Any) -> Any:
+    """Returns `arrays[r, :, :, indices[r]]` for every row r, as `take_columns` does."""
+    shape = ops.shape(arrays)
+    indices = ops.broadcast_to(indices[:, None, None], (*shape[:3], ops.shape(indices)[1]))
+    return ops.take_along_axis(arrays, indices, axis=3)
+
+
+def take_columns(arrays: Any, indices: Any) -> Any:
+    """Computes `plain_take_columns` without copies of the indices.
+
+    Args:
+        arrays: `(rows, heads, beam, n)`.
+        indices: `(rows or 1, m)`, the columns of each row, or of all.
+
+    Returns:
+        `(rows, heads, beam, m)`.
+    """
+    if not is_tensorflow():
+        return plain_take_columns(arrays, indices)
+    import tensorflow as tf
+
+    if indices.shape[0] == 1:
+        return tf.gather(arrays, indices[0], axis=3)
+    return tf.gather(arrays, indices, axis=3, batch_dims=1)
 
 
 # Small products of batches

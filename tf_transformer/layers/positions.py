@@ -8,6 +8,7 @@ from keras import ops
 
 from tf_transformer.config_checks import Positions, check_choice
 from tf_transformer.errors import InputError
+from tf_transformer.layers.kernels import take_columns
 
 
 def sinusoidal_positions(positions, d_model: int, layout: str = "interleaved"):
@@ -157,9 +158,28 @@ class RelativePositions(keras.layers.Layer):
 
     def vectors_at(self, distances):
         """Returns the vectors of distances, key minus query: `(...)` to `(..., head_dim)`."""
-        clipped = ops.clip(distances, -self.max_distance, self.max_distance)
         vectors = ops.cast(self.vectors, self.compute_dtype)
-        return ops.take(vectors, clipped + self.max_distance, axis=0)
+        return ops.take(vectors, self._indices(distances), axis=0)
+
+    def products_at(self, query, distances):
+        """Computes q_i a_ij where all queries of a row are at the same position.
+
+        There are fewer vectors than keys times rows, so that this is cheaper than by `vectors_at`.
+
+        Args:
+            query: q, `(rows, heads, beam, head_dim)`.
+            distances: `(rows or 1, keys)`, position of each key relative to the queries.
+
+        Returns:
+            `(rows, heads, beam, keys)`.
+        """
+        vectors = ops.transpose(ops.cast(self.vectors, query.dtype))
+        products = ops.matmul(ops.reshape(query, (-1, self.head_dim)), vectors)
+        products = ops.reshape(products, (*ops.shape(query)[:3], vectors.shape[1]))
+        return take_columns(products, self._indices(distances))
+
+    def _indices(self, distances):
+        return ops.clip(distances, -self.max_distance, self.max_distance) + self.max_distance
 
     def compute_output_shape(self, query_positions_shape, key_positions_shape):
         return (*query_positions_shape, *key_positions_shape, self.head_dim)

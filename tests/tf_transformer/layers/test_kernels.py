@@ -65,6 +65,22 @@ def test_small_products(transpose, dtype):
     )
 
 
+@pytest.mark.parametrize("shape", [(5, 4), (2, 3, 4)])
+def test_times_transposed(shape):
+    arguments = [normal(*shape), normal(9, 4)]
+    compare(kernels.times_transposed, kernels.plain_times_transposed, arguments)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_take_columns(rows):
+    indices = tf.constant([[3, 0, 0, 4, 1], [2, 2, 1, 0, 4]][:rows])
+    compare(
+        lambda a: kernels.take_columns(a, indices),
+        lambda a: kernels.plain_take_columns(a, indices),
+        [normal(2, 3, 4, 5)],
+    )
+
+
 def test_small_products_avoid_onednn():
     """TensorFlow's pass for oneDNN knows the names BatchMatMul and BatchMatMulV2 only."""
     spec = tf.TensorSpec((None, 2, None, 4), tf.float32)
