@@ -201,7 +201,7 @@ class GreedySearch:
         if is_given(options.no_repeat_ngram):
             ids = rows.outputs.ids[:, tf.newaxis]
             allowed = block_repeated_ngrams(logits, ids, options.no_repeat_ngram)
-        allowed = forbid(allowed[:, 0], self.suppressed_ids)
+        allowed = forbid(tf.squeeze(allowed, 1), self.suppressed_ids)
         if is_given(options.min_length):
             is_early = step < options.min_length
             allowed = tf.cond(

@@ -665,16 +665,34 @@ def test_coverage_penalty():
     assert_best(outputs(found, 0), sorted(expected, reverse=True))
 
 
-@pytest.mark.parametrize("vocab_size", [2000, 2048, 5000])
-def test_the_best_of_a_large_vocabulary(vocab_size):
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("vocab_size", [5, 16, 47, 1200, 1201, 2048])
+def test_the_best_of_a_vocabulary(vocab_size, is_known):
     """Found by blocks: those of the plain top-k, ties in the same order."""
     rng = np.random.default_rng(1)
     logits = rng.normal(size=(3, 2, vocab_size)).astype("float32")
     logits[1] = rng.integers(0, 5, size=(2, vocab_size))
     logits[2] = -np.inf
-    logits[2, :, 77] = 1.0
+    logits[2, :, vocab_size // 2] = 1.0
+    spec = tf.TensorSpec([None, 2, vocab_size if is_known else None], tf.float32)
     for k in (1, 3):
-        best, ids = logits_processing.top_k(tf.constant(logits), k)
+        function = functools.partial(logits_processing.top_k, k=k)
+        best, ids = tf.function(function, input_signature=[spec])(logits)
         expected_best, expected_ids = tf.math.top_k(logits, k)
         np.testing.assert_array_equal(best, expected_best)
         np.testing.assert_array_equal(ids[:2], expected_ids[:2])
+        assert ids[2, 0, 0] == vocab_size // 2
+    spec = tf.TensorSpec([None, vocab_size if is_known else None], tf.float32)
+    best, ids = tf.function(logits_processing.best_token, input_signature=[spec])(logits[:, 0])
+    np.testing.assert_array_equal(best, logits[:, 0].max(axis=1))
+    np.testing.assert_array_equal(ids, logits[:, 0].argmax(axis=1))
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_forbidden_tokens(is_known):
+    logits = np.random.default_rng(1).normal(size=(3, 2, 7)).astype("float32")
+    spec = tf.TensorSpec([None, 2, 7 if is_known else None], tf.float32)
+    function = functools.partial(logits_processing.forbid, tokens=(0, 3))
+    expected = logits.copy()
+    expected[:, :, [0, 3]] = -np.inf
+    np.testing.assert_array_equal(tf.function(function, input_signature=[spec])(logits), expected)
