@@ -29,13 +29,7 @@ GPU_TESTS = pathlib.Path(__file__).parent / "gpu"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hides GPUs unless the tests of tests/gpu are run: all others are about the CPU's results.
-
-    Shells ignore SIGINT for what they run in the background, and programs of tests would inherit
-    that.
-    """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Hides GPUs unless the tests of tests/gpu are run: all others are about the CPU's results."""
     paths = [pathlib.Path(argument.partition("::")[0]).resolve() for argument in config.args]
     if not all(path == GPU_TESTS or GPU_TESTS in path.parents for path in paths):
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"

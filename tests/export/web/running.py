@@ -29,6 +29,8 @@ def run_web(server: str, *options: str) -> Iterator[RunningWeb]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell ignores it for what it runs in the background, which programs inherit.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         line = process.stdout.readline()
