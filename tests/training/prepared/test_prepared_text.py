@@ -504,7 +504,7 @@ def start_checking_process(address):
     return process
 
 
-@pytest.mark.representatives("Signals.SIGKILL")
+@pytest.mark.representatives("9")
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_service_that_ends_or_is_suspended_ends_training(end):
