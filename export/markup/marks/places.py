@@ -43,7 +43,7 @@ class MarkSearch:
 
     def _starts_list(self, index) -> bool:
         """Returns whether there is no linked number before this one, as in "Sections 1–3"."""
-        if self._listed is None or self._listed > index:
+        if self._listed is None or not self._listed <= index <= self._listed + _MAX_TOKENS:
             return True
         between = visible("".join(map(_characters, self._tokens[self._listed : index])))
         return _SEPARATOR.fullmatch(between) is None
