@@ -105,9 +105,8 @@ def forbid(logits: tf.Tensor, tokens: Sequence[int]) -> tf.Tensor:
 def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes `tf.math.top_k`, several times faster.
 
-    The k largest logits are in the k blocks with the largest maxima. A maximum takes a tenth of the
-    time of TensorFlow's heap, which so gets few numbers. `python -m benchmarks.choices` measures
-    it.
+    The k largest logits are in the k blocks with the largest maxima, so that TensorFlow's heap gets
+    few numbers. `python -m benchmarks.choices` measures it.
 
     Args:
         logits: `(rows, beam, vocab)`.
