@@ -455,8 +455,8 @@ def test_an_exported_model_translates_as_its_model_directory(talkative, corpus, 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--saved-model", "{m}", "--input", "{s}", "--output", "o"], "expected both, or none"),
-        (["--model-dir", "m", "--input", "{s}", "--output", "o", *IN_MEMORY], "expected both"),
+        (["--model-dir", "m", "--input", "{s}", "--output", "o", *IN_MEMORY],
+         "--runner is valid only with --saved-model"),
         (["--saved-model", "{m}", "--output", "o", *IN_MEMORY], "expected files as --input"),
         (["--saved-model", "{m}", "--input", "{s}", *IN_MEMORY], "expected files as --input"),
         (["--saved-model", "{s}", "--input", "{s}", "--output", "o", *IN_MEMORY], "such as ser"),
