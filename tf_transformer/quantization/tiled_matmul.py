@@ -1,8 +1,9 @@
-"""Tiled weights for decoding, where products have few rows and reading the weights dominates.
+"""Weights arranged for decoding, where products have few rows and reading the weights dominates.
 
 A product of 2 to 100 rows reads a row-major matrix in long strides. If the matrix does not fit the
 processor's cache, this takes two to three times as long as reading it sequentially. Weights in
-column tiles are read sequentially. `python -m benchmarks.products` measures this.
+column tiles are read sequentially, as `python -m benchmarks.products` measures. A smaller embedding
+matrix, whose transpose gives the logits, gets a transposed copy, see `TransposedProduct`.
 """
 
 from typing import Any
@@ -74,8 +75,38 @@ class TiledProduct(keras.layers.Layer):
         return ops.take(ops.reshape(self.tiles, (-1,)), entries)
 
 
+class TransposedProduct(keras.layers.Layer):
+    """Computes x E^T with a copy of E^T.
+
+    With `transpose_b`, TensorFlow's product of 2 to 32 rows takes two to ten times as long.
+
+    Args:
+        matrix: E, `(outputs, inputs)`.
+        **kwargs: those of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: `(..., inputs)`.
+
+    Returns:
+        `(..., outputs)` float32.
+    """
+
+    def __init__(self, matrix: np.ndarray, **kwargs: Any):
+        super().__init__(dtype="float32", **kwargs)
+        self.kernel = self.add_weight(shape=matrix.shape[::-1], name="kernel", initializer="zeros")
+        self.kernel.assign(matrix.T)
+        self.built = True
+
+    def call(self, inputs):
+        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
+        shape = (*ops.shape(inputs)[:-1], self.kernel.shape[1])
+        return ops.reshape(ops.matmul(rows, self.kernel), shape)
+
+
 def tile_weights(model: DecoderModel) -> None:
     """Replaces the weights of large products by tiled weights, permanently.
+
+    A smaller embedding matrix that gives the logits gets a transposed copy.
 
     The outputs are unchanged except for rounding. Tile only models that are used for decoding and
     nothing else: training, saving and inspection need the original weights.
@@ -91,9 +122,11 @@ def tile_weights(model: DecoderModel) -> None:
         ):
             kernel = shared_array(layer.kernel)
             layer.replace_product(TiledProduct(kernel, layer.bias, dtype=layer.dtype_policy))
-    table = shared_array(model.target_embedding.embeddings).T
-    if model.logits_projection is None and _benefits_from_tiles(table):
-        model.target_embedding.set_product(TiledProduct(table, dtype="float32"))
+    if model.logits_projection is None:
+        matrix = shared_array(model.target_embedding.embeddings)
+        is_large = _benefits_from_tiles(matrix.T)
+        product = TiledProduct(matrix.T, dtype="float32") if is_large else TransposedProduct(matrix)
+        model.target_embedding.set_product(product)
 
 
 def _benefits_from_tiles(kernel):
