@@ -21,7 +21,7 @@ from tf_transformer.models.transformer import Transformer
 from tf_transformer.private_interfaces import set_direction, tracker_unlocked
 
 
-class _TrainableModel(DecoderModel):
+class TrainableModel(DecoderModel):
     """Base of models with a training step over micro-batches.
 
     The rows of a batch can be split into micro-batches that pass through the model one after the
@@ -92,29 +92,47 @@ class _TrainableModel(DecoderModel):
         # Frozen weights are not watched, so that nothing is computed for them.
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(trained)
-            num_passes = 2 if self.r_drop else 1
-            repeated, mask = tf.nest.map_structure(
-                lambda ids: tf.concat([ids] * num_passes, axis=0), (inputs, padding_mask(labels))
-            )
-            divisor = num_passes * ops.maximum(tokens, 1.0)
-            hidden, alignment_loss = self._hidden(repeated, mask, divisor)
-            table, bias = self.logits_weights()
-            loss, losses = projected_cross_entropy(
-                hidden,
-                table,
-                bias,
-                labels,
-                divisor,
-                self.loss.label_smoothing,
-                self.loss.smoothed_over,
-                self.r_drop,
-                trains_matrix=self._trains_logits_matrix(trained),
-            )
-            loss = (loss + alignment_loss) * getattr(self.optimizer, "loss_scale", 1.0)
+            loss, losses = self._token_losses(inputs, labels, ops.maximum(tokens, 1.0), trained)
+            loss = loss * getattr(self.optimizer, "loss_scale", 1.0)
+        self._update_metrics(inputs, labels, losses)
+        return tape.gradient(loss, trained)
+
+    def _token_losses(self, inputs, labels, tokens, trained):
+        """Computes the loss of a micro-batch.
+
+        Args:
+            inputs: dictionary of ids, as for `call`.
+            labels: `(batch, length)` ids padded with 0.
+            tokens: number of tokens of the global batch.
+            trained: values of the weights that are trained.
+
+        Returns:
+            The sum of the tokens' losses divided by `tokens`, and the `TokenLosses`.
+        """
+        num_passes = 2 if self.r_drop else 1
+        repeated, mask = tf.nest.map_structure(
+            lambda ids: tf.concat([ids] * num_passes, axis=0), (inputs, padding_mask(labels))
+        )
+        divisor = num_passes * tokens
+        hidden, alignment_loss = self._hidden(repeated, mask, divisor)
+        table, bias = self.logits_weights()
+        loss, losses = projected_cross_entropy(
+            hidden,
+            table,
+            bias,
+            labels,
+            divisor,
+            self.loss.label_smoothing,
+            self.loss.smoothed_over,
+            self.r_drop,
+            trains_matrix=self._trains_logits_matrix(trained),
+        )
+        return loss + alignment_loss, losses
+
+    def _update_metrics(self, inputs, labels, losses):
         self._count(inputs, labels)
         for metric in self.token_metrics:
             metric.update_with(losses)
-        return tape.gradient(loss, trained)
 
     def _trains_logits_matrix(self, trained):
         projection = self.logits_projection
@@ -188,13 +206,13 @@ def _count_tokens(labels):
     return ops.sum(ops.cast(padding_mask(labels), "float32"))
 
 
-class TrainableTransformer(_TrainableModel, Transformer):
+class TrainableTransformer(TrainableModel, Transformer):
     """A `Transformer` with the training step."""
 
     plain_class = Transformer
 
 
-class TrainableLanguageModel(_TrainableModel, LanguageModel):
+class TrainableLanguageModel(TrainableModel, LanguageModel):
     """A `LanguageModel` with the training step."""
 
     plain_class = LanguageModel
