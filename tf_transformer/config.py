@@ -16,6 +16,7 @@ from tf_transformer.config_checks import (
     ModelWidth,
     NormPosition,
     NormType,
+    NumDraftHeads,
     NumHeads,
     NumLayers,
     NumPositions,
@@ -126,6 +127,8 @@ class TransformerConfig:
             align words, see `losses/guided_alignment.py`; it alone is the model's alignment. None
             means that none was, and the alignment is the mean over the heads. Changes no other
             result.
+        draft_heads: number of heads that draft the tokens after the next one, see `DraftHeads`;
+            greedy search of few sentences then takes several tokens in a step. Changes no result.
         depth_scaled_initialization: the initial weights of layer l are scaled by 1 / sqrt(l)
             (Zhang et al., 2019).
         layer_norm_epsilon: of every norm.
@@ -165,6 +168,7 @@ class TransformerConfig:
     logits_bias: Switch | None = None
     language_tags: LanguageTags = "source"
     alignment_head: HeadIndex | None = None
+    draft_heads: NumDraftHeads = 0
     depth_scaled_initialization: Switch = False
     layer_norm_epsilon: Epsilon = 1e-6
     max_length: NumPositions = 256

@@ -21,6 +21,7 @@ InnerWidth = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**18)]
 NumHeads = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**10)]
 NumPositions = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**20)]
 FirstPosition = Annotated[int, pydantic.Field(strict=True, ge=0, le=2**20)]
+NumDraftHeads = Annotated[int, pydantic.Field(strict=True, ge=0, le=16)]
 HeadIndex = Annotated[int, pydantic.Field(strict=True, ge=0, lt=2**10)]
 
 Switch = Annotated[bool, pydantic.Field(strict=True)]
@@ -194,6 +195,11 @@ def _check_meaning(config):
             f"`alignment_head` must be less than the number of heads of the cross-attention, "
             f"{num_heads}. Received: alignment_head={config.alignment_head}"
         )
+    if config.draft_heads and config.relative_positions == "keys_values":
+        raise InputError(
+            "`draft_heads` need `relative_positions` 'keys' or 'none', not 'keys_values'. "
+            f"Received: draft_heads={config.draft_heads}"
+        )
     if config.num_target_tags and config.positions == "learned":
         raise InputError(
             "`language_tags='source_and_target'` makes targets longer than `max_length`, for which "
@@ -206,6 +212,7 @@ def _check_decoder_only(config):
     given |= {f"encoder.{name}": value for name, value in vars(config.encoder).items()}
     given["decoder.cross_num_heads"] = config.decoder.cross_num_heads
     given["alignment_head"] = config.alignment_head
+    given["draft_heads"] = config.draft_heads or None
     for name, value in given.items():
         if value is not None:
             raise InputError(

@@ -125,6 +125,37 @@ def check_initial_model(
         )
 
 
+def check_draft_heads(
+    config: TrainingConfig, *, has_initial_model: bool, is_guided: bool, adds_pieces: bool
+) -> None:
+    """Checks that draft heads are trained on a trained model, and nothing else is.
+
+    Raises:
+        InputError: there are draft heads, and no initial model, or something else to train.
+    """
+    number = config.model.get("draft_heads")
+    if not number:
+        return
+    if not has_initial_model:
+        raise InputError(
+            f"'model.draft_heads: {number}': draft heads are trained on a trained model, which "
+            "stays as it is; give it as --init-from"
+        )
+    others = {
+        "--lora": config.lora.rank is not None,
+        "--alignments": is_guided,
+        "--add-pieces": adds_pieces,
+        "optimization.frozen": config.optimization.frozen,
+        "optimization.r_drop": config.optimization.r_drop,
+    }
+    for name, is_given in others.items():
+        if is_given:
+            raise InputError(
+                f"'model.draft_heads: {number}': the heads alone are trained, the model stays as "
+                f"it is; leave out {name}"
+            )
+
+
 def check_lengths(source: TextFile | None, target: TextFile) -> None:
     """Checks that both files have the same number of lines, at least one.
 

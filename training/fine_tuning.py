@@ -12,6 +12,8 @@ from tf_transformer.errors import InputError
 from tf_transformer.presets import PRESETS
 from tf_transformer.storage.model_dir import WEIGHTS_NAME, read_config, weights_digest
 from tf_transformer.storage.own_files import make_own_folder, replacing_own
+from tf_transformer.storage.weight_shapes import weight_shapes
+from tf_transformer.storage.weights_file import read_arrays, write_arrays
 from tf_transformer.text.language_tags import languages_of
 from tf_transformer.text.special_ids import UNKNOWN_ID
 from training.config import TrainingConfig
@@ -31,6 +33,7 @@ INITIAL_NAME = "initial"
 _CHANGEABLE = {
     *("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"),
     "alignment_head",
+    "draft_heads",
 }
 
 
@@ -53,6 +56,12 @@ def config_like(
     """
     initial = dataclasses.asdict(read_config(model_dir))
     del initial["source_vocab_size"], initial["target_vocab_size"]
+    # Draft heads fit the weights with which they were trained, and are left out.
+    if initial.pop("draft_heads") and (added_pieces or (given.get("lora") or {}).get("rank")):
+        raise InputError(
+            f"{model_dir} has draft heads, which fit no other weights; for --lora and --add-pieces "
+            "give the model that they were trained on"
+        )
     model = dict(given.get("model") or {})
     preset = PRESETS.get(given.get("preset", ""), {})
     _check_unchanged(
@@ -61,6 +70,8 @@ def config_like(
     changed = {
         name: value for name, value in model.items() if name in _CHANGEABLE or name not in initial
     }
+    if changed.get("draft_heads"):  # they change no translation
+        given = given | {"validation": {"translate_every": 0} | dict(given.get("validation") or {})}
     for name in ("encoder", "decoder"):
         changed[name] = initial[name] | dict(model.get(name) or {})
     vocabulary, _ = read_vocabulary(model_dir)
@@ -116,11 +127,23 @@ def copy_weights(init_from: pathlib.Path, model_dir: pathlib.Path) -> str:
     config = read_config(init_from)
     digest = weights_digest(init_from, config)
     make_own_folder(model_dir)
-    with replacing_own(model_dir / WEIGHTS_NAME) as path:
-        shutil.copyfile(init_from / WEIGHTS_NAME, path)
-    if weights_digest(model_dir, config) != digest:
+    if config.draft_heads:
+        _copy_without_draft_heads(init_from, model_dir, config)
+        copied = weights_digest(init_from, config)
+    else:
+        with replacing_own(model_dir / WEIGHTS_NAME) as path:
+            shutil.copyfile(init_from / WEIGHTS_NAME, path)
+        copied = weights_digest(model_dir, config)
+    if copied != digest:
         raise InputError(f"{init_from}: the weights changed while they were copied; try again")
     return digest
+
+
+def _copy_without_draft_heads(init_from, model_dir, config):
+    shapes = weight_shapes(dataclasses.replace(config, draft_heads=0))
+    arrays = read_arrays(init_from / WEIGHTS_NAME, weight_shapes(config))
+    kept = ((name, array) for name, array in arrays if name in shapes)
+    write_arrays(model_dir / WEIGHTS_NAME, shapes, kept)
 
 
 def describe_coverage(corpus: "ParallelText") -> str:

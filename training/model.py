@@ -9,6 +9,7 @@ from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import TrainingConfig, VocabularyConfig
 from training.data.word_vectors import read_vectors
+from training.draft_training import TrainableDraftHeads
 from training.optimizer import Adam
 from training.step import TrainableLanguageModel, TrainableTransformer
 from training.trained_weights import choose_trained
@@ -27,10 +28,8 @@ def build_model(
     see `losses/guided_alignment.py`.
     """
     optimization = config.optimization
-    model_class = TrainableLanguageModel if config.is_language_model else TrainableTransformer
-    model = model_class(
-        config.transformer_config(source_vocab_size, target_vocab_size), dtype=optimization.dtype
-    )
+    model_config = config.transformer_config(source_vocab_size, target_vocab_size)
+    model = _class_to_train(model_config)(model_config, dtype=optimization.dtype)
     choose_trained(model, config)
     schedule = NoamSchedule(
         model.config.side("decoder").d_model,
@@ -60,6 +59,12 @@ def build_model(
     model.r_drop = optimization.r_drop
     model.alignment_weight = optimization.alignment_weight if is_guided else 0.0
     return model
+
+
+def _class_to_train(config):
+    if config.decoder_only:
+        return TrainableLanguageModel
+    return TrainableDraftHeads if config.draft_heads else TrainableTransformer
 
 
 def set_word_vectors(

@@ -21,6 +21,7 @@ from training.config import TrainingConfig
 from training.data.text_pair import TextPair
 from training.distributed.cluster import choose_strategy, read_cluster
 from training.early_checks import (
+    check_draft_heads,
     check_initial_model,
     check_language_tags,
     check_lengths,
@@ -140,6 +141,12 @@ class TrainingRun:
         check_noise(run.config, run.is_prepared, run.is_guided)
         run = run._with_existing_vocabulary()
         check_initial_model(run.model_dir, run.init_from, run.config)
+        check_draft_heads(
+            run.config,
+            has_initial_model=run.init_from is not None,
+            is_guided=run.is_guided,
+            adds_pieces=bool(run.added_pieces),
+        )
         check_resumable(run.model_dir, run.config, run.init_from)
         run._check_corpus()
         return run

@@ -14,6 +14,8 @@ from training.config import LoraConfig, TrainingConfig
 if TYPE_CHECKING:  # settings are checked before TensorFlow is imported
     import keras
 
+# The names of the weights that are trained alone, if a model has them.
+DRAFT_HEADS = "draft_heads/"
 _NUM_SHOWN = 4
 
 
@@ -72,6 +74,8 @@ def check_frozen(patterns: Sequence[str], config: TransformerConfig) -> None:
 def _unfrozen(patterns, config) -> Shapes:
     """Returns the shapes of the weights that are not frozen."""
     shapes = weight_shapes(config)
+    if config.draft_heads:
+        return {name: shape for name, shape in shapes.items() if name.startswith(DRAFT_HEADS)}
     frozen = set(matching(patterns, shapes, "optimization.frozen"))
     if not config.trainable_embeddings:
         frozen |= {name for name in shapes if name.endswith("_embedding/embeddings")}
@@ -151,6 +155,11 @@ def choose_trained(model: "keras.Model", config: TrainingConfig) -> None:
         config: settings of the run.
     """
     freeze(model, config.optimization.frozen)
+    if model.config.draft_heads:
+        from tf_transformer.models.lora import inner_name
+
+        for weight in model.weights:
+            weight.trainable = inner_name(weight.path).startswith(DRAFT_HEADS)
     if config.lora.rank is not None:
         from tf_transformer.models.lora import enable_lora
 

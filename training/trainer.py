@@ -36,6 +36,7 @@ from training.prepared.prepared_corpus import PreparedCorpus
 from training.prepared.prepared_text import PreparedText
 from training.run import ALL_DEVICES, NEW, Devices, Start, TrainingRun
 from training.settings import config_to_dict, make_config
+from training.trained_weights import DRAFT_HEADS
 
 _log = logging.getLogger(__name__)
 
@@ -231,7 +232,7 @@ class Trainer:
         if (run.init_from or run.start.vocabulary) and isinstance(self._corpus, ParallelText):
             coverage = describe_coverage(self._corpus)
         if run.init_from:
-            read_weights(run.model_dir / INITIAL_NAME, model)
+            read_weights(run.model_dir / INITIAL_NAME, model, but=DRAFT_HEADS)
             _log.info("Starting from %s%s", run.init_from, coverage and f": {coverage}")
         else:
             if run.start.vocabulary:

@@ -160,7 +160,7 @@ class GreedySearch:
             return_attention=with_coverage,
         )
         # 3. The best token of each row, (rows,).
-        newest, log_probs = self._choose(logits, rows, step)
+        newest, log_probs = self._choose(logits, rows.options, rows.outputs.ids, step)
         # 4. Outputs end with the end, or where no token is allowed.
         goes_on = rows.is_open & (newest != self.end_ids[0]) & (log_probs > IMPOSSIBLE)
         outputs = rows.outputs
@@ -185,22 +185,22 @@ class GreedySearch:
         """
         return tf.concat([ids, newest[:, tf.newaxis]], axis=1)
 
-    def _choose(self, logits, rows, step):
+    def _choose(self, logits, options, ids, step):
         """Returns the next token of each row and its log-probability, both `(rows,)`.
 
         The log-probability is -inf where no token is allowed.
 
         Args:
             logits: `(rows, 1, vocab)` of the next tokens.
-            rows: the `GreedyRows` in the batch.
-            step: `()` int32, number of tokens of every output that has not ended.
+            options: the options of the rows.
+            ids: `(rows, step)` int32, the tokens so far, which only `no_repeat_ngram` reads.
+            step: `()` or `(rows,)` int32, number of tokens so far.
         """
-        options, end_id = rows.options, self.end_ids[0]
+        end_id = self.end_ids[0]
         logits = merge_end_ids(logits, self.end_ids)
         allowed = logits
         if is_given(options.no_repeat_ngram):
-            ids = rows.outputs.ids[:, tf.newaxis]
-            allowed = block_repeated_ngrams(logits, ids, options.no_repeat_ngram)
+            allowed = block_repeated_ngrams(logits, ids[:, tf.newaxis], options.no_repeat_ngram)
         allowed = forbid(tf.squeeze(allowed, 1), self.suppressed_ids)
         if is_given(options.min_length):
             is_early = step < options.min_length
@@ -216,9 +216,10 @@ class GreedySearch:
         best = tf.where(is_last, logits[:, 0, end_id], best)
         log_probs = best - log_sum_exp(logits)[:, 0, 0]
         if is_given(options.prefix):
-            column = tf.minimum(step, tf.shape(options.prefix)[1] - 1)
             is_prefix = step < prefix_lengths(options)
-            newest = tf.where(is_prefix, tf.gather(options.prefix, column, axis=1), newest)
+            column = tf.where(is_prefix, step, 0)
+            forced = tf.gather(options.prefix, column, axis=1, batch_dims=1)
+            newest = tf.where(is_prefix, forced, newest)
             log_probs = tf.where(is_prefix, 0.0, log_probs)
         return newest, log_probs
 

@@ -1,5 +1,6 @@
 """Incremental decoding: one token per hypothesis and step, with a cache of earlier tokens."""
 
+import contextlib
 from typing import Any, NamedTuple
 
 import keras
@@ -74,7 +75,12 @@ class IncrementalDecoder:
             weights += layer.weights if layer is not None else []
         if hasattr(model, "logits_bias"):
             weights.append(model.logits_bias)
+        weights += self._further_weights()
         self._values = [(weight, tf.convert_to_tensor(weight)) for weight in weights]
+
+    def _further_weights(self) -> list:
+        """Returns the weights that a subclass reads."""
+        return []
 
     def start(
         self,
@@ -126,38 +132,63 @@ class IncrementalDecoder:
 
         The attention is the mean over the heads of the last layer's cross-attention.
         """
-        cache, step = state.cache.begin_step(parents, position)
-        newest = tf.reshape(newest, (-1,))
-        if self.candidates is not None:
-            newest = tf.gather(self.candidates.ids, newest)
+        begun = state.cache.begin_step(parents, position)
+        with self._weights_read(state):
+            hidden, weights, state = self._advance(newest, tf.reshape(position, (1,)), begun, state)
+            logits = self._logits(hidden, state.allowed, self.beam_size)
+        attention = None
+        if return_attention:
+            attention = tf.reduce_mean(tf.cast(weights, tf.float32), axis=1)
+        return logits, attention, state
+
+    @contextlib.contextmanager
+    def _weights_read(self, state):
+        """Lets the model use the weights that the constructor has read, with the rows' adapters."""
         with (
             keras.StatelessScope(state_mapping=self._values),
             rows_adapted(self.model, state.adapters),
         ):
-            hidden, caches, weights = self.model.hidden_step(
-                newest,
-                tf.reshape(position, (1,)),
-                cache.layers,
-                step,
-                state.projected_memory,
-                state.memory_mask,
-            )
-            logits = self._logits(hidden, state.allowed)
-        attention = None
-        if return_attention:
-            attention = tf.reduce_mean(tf.cast(weights, tf.float32), axis=1)
-        return logits, attention, state._replace(cache=cache._replace(layers=caches))
+            yield
 
-    def _logits(self, hidden, allowed):
-        """Computes the logits, `(rows, beam, vocab or candidates)`, of `(rows * beam, d_model)`."""
+    def _advance(self, newest, positions, begun, state):
+        """Computes the decoder's output for new tokens.
+
+        Args:
+            newest: `(rows, beam)` int32, the tokens.
+            positions: `(1,)` or `(rows * beam,)` int32, their positions.
+            begun: the cache, and the step that it has begun.
+            state: the `DecodingState` before the step.
+
+        Returns:
+            The output, `(rows * beam, d_model)`, the last layer's cross-attention weights or None,
+            and the new state.
+        """
+        cache, step = begun
+        hidden, caches, weights = self.model.hidden_step(
+            self._target_ids(newest),
+            positions,
+            cache.layers,
+            step,
+            state.projected_memory,
+            state.memory_mask,
+        )
+        return hidden, weights, state._replace(cache=cache._replace(layers=caches))
+
+    def _target_ids(self, tokens):
+        """Returns the target ids of tokens, which may be indices of candidates, without axes."""
+        tokens = tf.reshape(tokens, (-1,))
+        return tokens if self.candidates is None else tf.gather(self.candidates.ids, tokens)
+
+    def _logits(self, hidden, allowed, width):
+        """Computes logits, `(rows, width, vocab or candidates)`, of `(rows * width, d_model)`."""
         if self.candidates is None:
             logits = self.model.logits(hidden)
-            return tf.reshape(logits, (-1, self.beam_size, logits.shape[-1]))
+            return tf.reshape(logits, (-1, width, logits.shape[-1]))
         matrix, bias = self._logits_weights
         logits = tf.matmul(tf.cast(hidden, tf.float32), matrix)
         if bias is not None:
             logits = logits + bias
-        shape = (-1, self.beam_size, matrix.shape[1] or tf.shape(matrix)[1])
+        shape = (-1, width, matrix.shape[1] or tf.shape(matrix)[1])
         return tf.where(allowed[:, tf.newaxis], tf.reshape(logits, shape), IMPOSSIBLE)
 
     def select_rows(

@@ -18,15 +18,18 @@ class CacheStep(NamedTuple):
     Attributes:
         beam_size: number of hypotheses per row.
         attention_mask: `(rows or 1, 1, beam, entries)` bool, True = may attend.
-        indices: `(2 * rows * num_heads,)` int32, index at which each head's entries of the step are
-            written, in units of `beam` entries.
-        distances: `(rows or 1, entries)` int32, each entry's position relative to the newest token.
+        indices: int32, index at which each head's entries of the step are written, in units of
+            `unit` entries: `(2 * rows * num_heads * beam / unit,)`.
+        distances: `(rows or 1, entries)` int32, each entry's position relative to the newest token;
+            `(rows, beam, entries)` in a chain of tokens, see `PrefixCache.begin_chain`.
+        unit: number of adjacent entries that are written together.
     """
 
     beam_size: int
     attention_mask: tf.Tensor
     indices: tf.Tensor
     distances: tf.Tensor
+    unit: int
 
     def write(self, layer_cache: tf.Tensor, entries: tf.Tensor) -> tf.Tensor:
         """Writes the keys and values of the step's tokens.
@@ -40,8 +43,8 @@ class CacheStep(NamedTuple):
         Returns:
             The new `layer_cache`.
         """
-        _, _, num_heads, beam_size, head_dim = entries.shape
-        flat, values = (tf.reshape(x, (-1, beam_size * head_dim)) for x in (layer_cache, entries))
+        _, _, num_heads, _, head_dim = entries.shape
+        flat, values = (tf.reshape(x, (-1, self.unit * head_dim)) for x in (layer_cache, entries))
         if tf.executing_eagerly():
             written = tf.tensor_scatter_nd_update(flat, self.indices[:, tf.newaxis], values)
         else:
@@ -123,7 +126,8 @@ class KVCache(NamedTuple):
         # The entries of a step are adjacent in memory, so each head writes them as one row.
         heads = tf.reduce_prod(tf.shape(self.layers[0])[:3])
         indices = tf.range(heads) * (entries // beam_size) + self.next_entry // beam_size
-        step = CacheStep(beam_size, visible[:, tf.newaxis], indices, self.positions - position)
+        distances = self.positions - position
+        step = CacheStep(beam_size, visible[:, tf.newaxis], indices, distances, unit=beam_size)
         return self._replace(visible=visible, next_entry=self.next_entry + beam_size), step
 
     def visible_entries(self, parents: tf.Tensor) -> tf.Tensor:

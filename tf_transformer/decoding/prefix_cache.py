@@ -48,6 +48,34 @@ class PrefixCache(NamedTuple):
             attention_mask=(distances <= 0)[tf.newaxis, tf.newaxis, tf.newaxis],
             indices=tf.range(heads) * entries + position,
             distances=distances[tf.newaxis],
+            unit=1,
+        )
+
+    def begin_chain(
+        self, positions: tf.Tensor, accepted: tf.Tensor, length: int
+    ) -> tuple["PrefixCache", CacheStep]:
+        """Prepares a step of several tokens per row, each of which continues the one before it.
+
+        A token's entry is at its position. Entries of tokens that were not accepted are overwritten
+        before any token may attend to them.
+
+        Args:
+            positions: `(rows,)` int32, position of the first of these tokens in each target.
+            accepted: not used.
+            length: number of tokens per row.
+        """
+        shape = tf.shape(self.layers[0])
+        rows, heads, entries = shape[1], shape[2], shape[3]
+        columns = positions[:, tf.newaxis] + tf.range(length)  # (rows, length)
+        distances = tf.range(entries) - columns[:, :, tf.newaxis]
+        # (2, rows, heads, length)
+        first = tf.reshape(tf.range(2 * rows * heads) * entries, (2, rows, heads, 1))
+        return self, CacheStep(
+            beam_size=length,
+            attention_mask=(distances <= 0)[:, tf.newaxis],
+            indices=tf.reshape(first + columns[:, tf.newaxis], (-1,)),
+            distances=distances,
+            unit=1,
         )
 
     def select_rows(

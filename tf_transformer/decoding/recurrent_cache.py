@@ -21,9 +21,38 @@ class RecurrentStep(NamedTuple):
     beam_size: int
     parents: tf.Tensor
 
-    def states_of_parents(self, layer_cache: tf.Tensor) -> tf.Tensor:
-        """Returns the state that each hypothesis continues, `(rows, beam, d_model)`."""
-        return tf.gather(layer_cache, self.parents, batch_dims=1)
+    def advance(self, layer_cache: tf.Tensor, factors: tf.Tensor, terms: tf.Tensor) -> tf.Tensor:
+        """Computes c_t = a_t * c_(t-1) + b_t, with the state of each hypothesis' parent.
+
+        Args:
+            layer_cache: the states after the last step, `(rows, beam, d_model)`.
+            factors: a, `(rows * beam, d_model)`.
+            terms: b, `(rows * beam, d_model)`.
+
+        Returns:
+            c, `(rows, beam, d_model)`.
+        """
+        factors, terms = self._by_row(factors), self._by_row(terms)
+        return factors * tf.gather(layer_cache, self.parents, batch_dims=1) + terms
+
+    def _by_row(self, vectors):
+        """Reshapes `(rows * beam, d_model)` to `(rows, beam, d_model)`."""
+        return tf.reshape(vectors, (-1, self.beam_size, vectors.shape[-1]))
+
+
+class ChainStep(RecurrentStep):
+    """A step of several tokens per row, each of which continues the one before it.
+
+    `parents` is `(rows,)` int32, index in the previous step of the token that the first continues.
+    """
+
+    def advance(self, layer_cache: tf.Tensor, factors: tf.Tensor, terms: tf.Tensor) -> tf.Tensor:
+        """Computes the states token by token, see `RecurrentStep.advance`."""
+        factors, terms = self._by_row(factors), self._by_row(terms)
+        states = [tf.gather(layer_cache, self.parents, batch_dims=1)]
+        for token in range(self.beam_size):
+            states.append(factors[:, token] * states[-1] + terms[:, token])
+        return tf.stack(states[1:], axis=1)
 
 
 class RecurrentCache(NamedTuple):
@@ -47,6 +76,19 @@ class RecurrentCache(NamedTuple):
     ) -> tuple["RecurrentCache", RecurrentStep]:
         """Prepares a step, see `KVCache.begin_step`."""
         return self, RecurrentStep(parents.shape[1], parents)
+
+    def begin_chain(
+        self, positions: tf.Tensor, accepted: tf.Tensor, length: int
+    ) -> tuple["RecurrentCache", RecurrentStep]:
+        """Prepares a step of several tokens per row, see `PrefixCache.begin_chain`.
+
+        Args:
+            positions: not used.
+            accepted: `(rows,)` int32, index of the last token of the previous step that was
+                accepted, whose state the first token continues.
+            length: number of tokens per row.
+        """
+        return self, ChainStep(length, accepted)
 
     def select_rows(
         self,

@@ -34,3 +34,10 @@ class TranslationOptions(NamedTuple):
         return cls(
             *(tf.fill([rows], tf.constant(o.unset, tf.as_dtype(o.dtype))) for o in SEARCH_OPTIONS)
         )
+
+    def without_history(self) -> tf.Tensor:
+        """Returns whether no option depends on all tokens of the output so far, a bool.
+
+        Those that do are `no_repeat_ngram` and `coverage_penalty`.
+        """
+        return tf.reduce_all((self.no_repeat_ngram == 0) & (self.coverage_penalty == 0))

@@ -9,6 +9,8 @@ from tf_transformer.argument_types import is_number
 from tf_transformer.decoding.beam_search import beam_search
 from tf_transformer.decoding.compiled.compiled_search import CompiledSearch
 from tf_transformer.decoding.compiled.search_shapes import check_shapes
+from tf_transformer.decoding.draft_decoder import DraftDecoder, has_draft_heads
+from tf_transformer.decoding.draft_search import can_draft, draft_search
 from tf_transformer.decoding.ensemble_decoder import make_decoder
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks
@@ -16,7 +18,6 @@ from tf_transformer.decoding.logits_processing import IMPOSSIBLE
 from tf_transformer.decoding.search_interface import (
     Hypotheses,
     SearchOptions,
-    StepModel,
     check_search_arguments,
 )
 from tf_transformer.decoding.search_options import (
@@ -208,20 +209,34 @@ class TranslationSearch(tf.Module):
                     if prefix is not None:
                         prefix = self.shortlist.indices(candidates, prefix)
 
-                def search(beam_size):
+                def search(beam_size, with_drafts=False):
                     with rows_adapted(self.model, adapters):
                         decoder, state, arguments = self.start(
-                            ids, options, prefix, candidates, beam_size
+                            ids, options, prefix, candidates, beam_size, with_drafts
                         )
-                    found = beam_search(decoder, state, num_best=num_best, **arguments)
+                    if with_drafts:
+                        found = draft_search(decoder, state, **arguments)
+                    else:
+                        found = beam_search(decoder, state, num_best=num_best, **arguments)
                     return _widen(found, self.beam_size)
 
+                def greedy():
+                    if not has_draft_heads(self.model):
+                        return search(1)
+                    return tf.cond(
+                        can_draft(ids, options),
+                        lambda: search(1, with_drafts=True),
+                        lambda: search(1),
+                    )
+
                 def ordinary():
-                    if options is None or self.beam_size == 1:
+                    if self.beam_size == 1:
+                        return greedy()
+                    if options is None:
                         return search(self.beam_size)
                     return tf.cond(
                         tf.reduce_all(self.is_greedy(options)),
-                        lambda: search(1),
+                        greedy,
                         lambda: search(self.beam_size),
                     )
 
@@ -243,7 +258,8 @@ class TranslationSearch(tf.Module):
         prefix: tf.Tensor | None = None,
         candidates: Candidates | None = None,
         beam_size: int | None = None,
-    ) -> tuple[StepModel, Any, dict[str, Any]]:
+        with_drafts: bool = False,
+    ) -> tuple[Any, Any, dict[str, Any]]:
         """Encodes the source and returns the arguments of `beam_search`.
 
         Args:
@@ -253,15 +269,21 @@ class TranslationSearch(tf.Module):
                 candidates, if these are given.
             candidates: the target ids to consider; the search then finds indices of candidates.
             beam_size: width of the beam; None means that of the search.
+            with_drafts: True returns the arguments of `draft_search`, for a beam of 1.
 
         Returns:
-            The model, its state, and the other arguments of `beam_search`.
+            The `StepModel` or `DraftDecoder`, its state, and the other arguments of the search.
         """
         mask = self.model.source_mask(ids)
         width = beam_size or self.beam_size
-        decoder = make_decoder(
-            self.model, lambda model: IncrementalDecoder(model, width, candidates)
-        )
+        search_options = self._search_options(ids, options, prefix)
+        if with_drafts:
+            longest = tf.reduce_max(search_options.max_length)
+            decoder: Any = DraftDecoder(self.model, longest, candidates)
+        else:
+            decoder = make_decoder(
+                self.model, lambda model: IncrementalDecoder(model, width, candidates)
+            )
         end_ids = self.end_ids
         if candidates is not None and self.shortlist is not None:
             end_ids = self.shortlist.end_indices
@@ -270,7 +292,7 @@ class TranslationSearch(tf.Module):
             beam_size=width,
             begin_id=BEGIN_ID,
             end_ids=end_ids,
-            options=self._search_options(ids, options, prefix),
+            options=search_options,
             suppressed_ids=SUPPRESSED_IDS,
         )
         return decoder, state, arguments

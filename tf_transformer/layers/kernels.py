@@ -252,9 +252,11 @@ def select_rows(rows: Any, indices: Any, inverse: Any, num_padding: int = 1) -> 
 
 
 def plain_take_columns(arrays: Any, indices: Any) -> Any:
-    """Returns `arrays[r, :, :, indices[r]]` for every row r, as `take_columns` does."""
+    """Returns `arrays[r, :, b, indices[r, b]]` for all rows r and hypotheses b."""
     shape = ops.shape(arrays)
-    indices = ops.broadcast_to(indices[:, None, None], (*shape[:3], ops.shape(indices)[1]))
+    if len(indices.shape) == 2:
+        indices = indices[:, None]
+    indices = ops.broadcast_to(indices[:, None], (*shape[:3], ops.shape(indices)[-1]))
     return ops.take_along_axis(arrays, indices, axis=3)
 
 
@@ -263,12 +265,13 @@ def take_columns(arrays: Any, indices: Any) -> Any:
 
     Args:
         arrays: `(rows, heads, beam, n)`.
-        indices: `(rows or 1, m)`, the columns of each row, or of all.
+        indices: `(rows or 1, m)`, the columns of each row, or of all; or of each hypothesis,
+            `(rows, beam, m)`.
 
     Returns:
         `(rows, heads, beam, m)`.
     """
-    if not is_tensorflow():
+    if not is_tensorflow() or len(indices.shape) == 3:
         return plain_take_columns(arrays, indices)
     import tensorflow as tf
 

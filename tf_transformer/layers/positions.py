@@ -162,13 +162,14 @@ class RelativePositions(keras.layers.Layer):
         return ops.take(vectors, self._indices(distances), axis=0)
 
     def products_at(self, query, distances):
-        """Computes q_i a_ij where all queries of a row are at the same position.
+        """Computes q_i a_ij for the queries of a decoding step.
 
         There are fewer vectors than keys times rows, so that this is cheaper than by `vectors_at`.
 
         Args:
             query: q, `(rows, heads, beam, head_dim)`.
-            distances: `(rows or 1, keys)`, position of each key relative to the queries.
+            distances: `(rows or 1, keys)`, position of each key relative to the queries of a row,
+                which are all at the same position; or `(rows, beam, keys)`, relative to each query.
 
         Returns:
             `(rows, heads, beam, keys)`.

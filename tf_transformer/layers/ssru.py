@@ -103,9 +103,8 @@ class SSRU(CompositeLayer):
         """
         value, gate = ops.split(self.value_gate(inputs), 2, axis=-1)
         factors, terms = self._factors_and_terms(value, gate)
-        former = ops.reshape(step.states_of_parents(layer_cache), (-1, self.d_model))
-        states = factors * former + terms
-        return self._outputs(states), ops.reshape(states, (-1, step.beam_size, self.d_model))
+        states = step.advance(layer_cache, factors, terms)
+        return self._outputs(ops.reshape(states, (-1, self.d_model))), states
 
     def _factors_and_terms(self, value, gate):
         """Returns f and (1 - f) * (x W), float32, from x W and x W_f."""

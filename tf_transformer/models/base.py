@@ -14,6 +14,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.layer_settings import StackSettings
 from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.dense import Projection
+from tf_transformer.layers.draft_heads import DraftHeads
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.kernels import is_tensorflow
@@ -27,6 +28,7 @@ from tf_transformer.text.special_ids import BEGIN_ID, END_ID
 _LAYERS = (
     *("source_embedding", "source_positions", "embedding_dropout", "encoder"),
     *("target_embedding", "target_positions", "decoder", "logits_projection"),
+    "draft_heads",
 )
 
 
@@ -80,6 +82,14 @@ class DecoderModel(keras.Model):
                 use_bias=config.logits_bias,
                 dtype="float32",
                 name="logits_projection",
+            )
+        self.draft_heads: Any = None
+        if config.draft_heads:
+            self.draft_heads = DraftHeads(
+                num_drafts=config.draft_heads,
+                num_heads=config.side("decoder").cross_num_heads,
+                dtype=self.dtype_policy,
+                name="draft_heads",
             )
 
     @property
@@ -170,6 +180,8 @@ class DecoderModel(keras.Model):
                 dtype="float32",
                 autocast=False,
             )
+        if self.draft_heads is not None:
+            self.draft_heads.build(hidden_shape)
 
     def _ids(self, inputs):
         """Returns the ids of each of `input_keys`, after a check of their shapes."""
@@ -289,6 +301,22 @@ class DecoderModel(keras.Model):
             return self.logits_projection(hidden)
         logits = self.target_embedding.logits(hidden)
         return logits + self.logits_bias if self.config.logits_bias else logits
+
+    def draft(self, hidden, next_ids, projected_memory, memory_mask, few_queries=False):
+        """Computes what predicts the tokens after the next one, see `DraftHeads`.
+
+        Args:
+            hidden: the decoder's output, `(rows, length, d_model)`.
+            next_ids: the ids of the next tokens, which it predicts, `(rows, length)`.
+            projected_memory: the result of `Decoder.project_memory`.
+            memory_mask: `(rows, 1, 1, source_length)` bool, True = may attend.
+            few_queries: see `DraftHeads`.
+
+        Returns:
+            `(rows, length, draft_heads, d_model)`, of which `logits` computes the logits.
+        """
+        vectors, memory = self._look_up_target(next_ids), projected_memory[-1]
+        return self.draft_heads(hidden, vectors, memory, memory_mask, few_queries=few_queries)
 
     def logits_weights(self):
         """Returns the weights of the logits, `hidden matrix^T + bias`.

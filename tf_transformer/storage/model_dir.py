@@ -132,7 +132,10 @@ def check_weights(model_dir: pathlib.Path, config: TransformerConfig) -> int:
 
 
 def read_weights(
-    model_dir: pathlib.Path, model: "keras.Model", adapter: "Adapter | None" = None
+    model_dir: pathlib.Path,
+    model: "keras.Model",
+    adapter: "Adapter | None" = None,
+    but: str | None = None,
 ) -> None:
     """Assigns the weights in a directory to a model.
 
@@ -140,6 +143,7 @@ def read_weights(
         model_dir: the directory of the weights.
         model: a model whose weights have the names and shapes of those in the file.
         adapter: what to add to the weights.
+        but: weights whose names begin with this are not in the file, and stay; None means none.
 
     Raises:
         InputError: the file is missing, damaged, of another model, or has weights that are not
@@ -147,7 +151,7 @@ def read_weights(
     """
     with _explain_missing_weights(model_dir):
         change = None if adapter is None else adapter.added_to
-        read_model_weights(model_dir / WEIGHTS_NAME, model, change)
+        read_model_weights(model_dir / WEIGHTS_NAME, model, change, but)
 
 
 def read_config(model_dir: pathlib.Path) -> TransformerConfig:

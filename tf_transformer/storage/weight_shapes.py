@@ -18,6 +18,8 @@ def weight_shapes(config: TransformerConfig) -> Shapes:
         shapes["logits_projection/kernel"] = (width, vocab_size)
     if config.logits_bias:
         shapes["logits_bias" if config.logits_tied else "logits_projection/bias"] = (vocab_size,)
+    if config.draft_heads:
+        shapes |= _draft_heads(width, config.draft_heads)
     if config.source_vocab_size is not None:
         shapes |= _stack("encoder", config)
         shapes |= _embedding("encoder", "source", config.source_vocab_size, config)
@@ -86,6 +88,14 @@ def _feed_forward(side_config: ResolvedSide, config: TransformerConfig) -> Shape
     shapes = _dense("feed_forward/inner", side_config.d_model, num_parts * side_config.d_ff)
     shapes |= _dense("feed_forward/outer", side_config.d_ff, side_config.d_model)
     return shapes | _norm("feed_forward_residual/norm", side_config)
+
+
+def _draft_heads(width: int, number: int) -> Shapes:
+    shapes = _dense("draft_heads/joined", 2 * width, width)
+    shapes |= _dense("draft_heads/query", width, number * width)
+    shapes["draft_heads/attended/kernel"] = (width, width)
+    shapes["draft_heads/draft_bias"] = (number, width)
+    return shapes | _dense("draft_heads/outer", width, width)
 
 
 def _dense(name: str, num_inputs: int, num_outputs: int) -> Shapes:

@@ -110,7 +110,7 @@ def model_digest(model: "keras.Model") -> str:
 
 
 def read_model_weights(
-    path: pathlib.Path, model: "keras.Model", change: Change | None = None
+    path: pathlib.Path, model: "keras.Model", change: Change | None = None, but: str | None = None
 ) -> None:
     """Assigns the weights in a file to a model; those of LoRA stay.
 
@@ -118,6 +118,7 @@ def read_model_weights(
         path: the file.
         model: a model whose weights have the names and shapes of those in the file.
         change: function that changes the weights, such as `Adapter.added_to`; None leaves them.
+        but: weights whose names begin with this are not in the file, and stay; None means none.
 
     Raises:
         InputError: as `check_arrays`, or weights are not finite.
@@ -127,6 +128,8 @@ def read_model_weights(
     from tf_transformer.models.lora import base_weights
 
     weights = base_weights(model)
+    if but is not None:
+        weights = {name: weight for name, weight in weights.items() if not name.startswith(but)}
     with _opened(path, _shapes(weights)) as file:
         for name, weight in weights.items():
             parts = _finite_parts(name, file[name], path)

@@ -29,6 +29,7 @@ _CHANGEABLE_SETTINGS = frozenset(
 # Options that set a setting without its name, for messages.
 _OPTIONS = {
     "model.alignment_head": "--alignments",
+    "model.draft_heads": "--draft-heads",
     "lora.alpha": "--lora",
     "lora.rank": "--lora",
 }

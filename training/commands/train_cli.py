@@ -66,6 +66,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "(default: all of attention and feed-forward networks)",
     )  # fmt: skip
     parser.add_argument(
+        "--draft-heads", type=int, metavar="K",
+        help="with --init-from: train K heads that draft tokens, with which greedy search of few "
+        "sentences takes several in a step; the model itself stays as it is",
+    )  # fmt: skip
+    parser.add_argument(
         "--add-pieces", type=file_path, metavar="F",
         help="with --init-from: a file of terms, characters or language tags, one per line, that "
         "become pieces of the vocabulary",
@@ -82,6 +87,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _run(options):
     lora = {"rank": options.lora, "alpha": options.lora_alpha, "targets": options.lora_targets}
     shortcuts = {f"lora.{name}": value for name, value in lora.items()}
+    shortcuts["model.draft_heads"] = options.draft_heads
     settings, corpus = read_inputs(options, shortcuts)
     config = load_config(options, settings, corpus)
     run = training_run(

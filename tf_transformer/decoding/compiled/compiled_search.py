@@ -15,7 +15,12 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.decoding.compiled.search_shapes import SearchShape
-from tf_transformer.decoding.compiled.static_search import StaticDecoder, static_search
+from tf_transformer.decoding.compiled.static_search import (
+    StaticDecoder,
+    StaticDraftDecoder,
+    static_search,
+)
+from tf_transformer.decoding.draft_decoder import has_draft_heads
 from tf_transformer.decoding.ensemble_decoder import make_decoder
 from tf_transformer.decoding.search_interface import Hypotheses, SearchOptions
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
@@ -102,8 +107,7 @@ class CompiledSearch:
             lengths = tf.math.count_nonzero(prefix != PAD_ID, axis=1, dtype=tf.int32)
             fits &= tf.reduce_max(lengths) <= limits
         if options is not None:
-            is_unset = (options.no_repeat_ngram == 0) & (options.coverage_penalty == 0)
-            fits &= tf.reduce_all(is_unset) & (tf.reduce_max(options.max_length) <= limits)
+            fits &= options.without_history() & (tf.reduce_max(options.max_length) <= limits)
         if candidates is not None:  # a prefix adds some
             fits &= tf.size(candidates.ids) <= counts
         return fits
@@ -125,10 +129,13 @@ class CompiledSearch:
             search_options = self._search_options(ids, options, prefix)
             search_options = search_options._replace(no_repeat_ngram=None, coverage_penalty=None)
             with keras.StatelessScope(state_mapping=_vectors_as_constants(self._model)):
-                decoder = make_decoder(
-                    self._model,
-                    lambda model: StaticDecoder(model, self._beam_size, num_steps, candidates),
-                )
+                if self._beam_size == shape.rows == 1 and has_draft_heads(self._model):
+                    decoder: Any = StaticDraftDecoder(self._model, limit, candidates)
+                else:
+                    decoder = make_decoder(
+                        self._model,
+                        lambda model: StaticDecoder(model, self._beam_size, num_steps, candidates),
+                    )
                 mask = self._model.source_mask(ids)
                 state = decoder.start(shape.rows, self._model.encode(ids), mask)
                 return static_search(

@@ -10,9 +10,12 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.decoding.beam_search import Search
+from tf_transformer.decoding.draft_decoder import DraftDecoder
+from tf_transformer.decoding.draft_search import DraftSearch
 from tf_transformer.decoding.greedy_search import GreedySearch, hypotheses
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.kv_cache import CacheStep, KVCache
+from tf_transformer.decoding.prefix_cache import PrefixCache
 from tf_transformer.decoding.search_interface import Hypotheses, SearchOptions, without_none
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import xla_dynamic_update_slice
@@ -86,36 +89,66 @@ class StaticStep(CacheStep):
         return tf.linalg.matrix_transpose(keys), values
 
 
+def _as_columns(layers):
+    """Returns the keys of each layer as columns, by which XLA multiplies faster, and the values.
+
+    They are two arrays, since XLA would copy the halves of one.
+    """
+    pairs = map(tf.unstack, layers)
+    return [(tf.linalg.matrix_transpose(keys), values) for keys, values in pairs]
+
+
+class StaticPrefixCache(PrefixCache):
+    """A `PrefixCache` with space for all steps; a chain of tokens needs a single row.
+
+    The keys of a layer are `(rows, num_heads, head_dim, entries)`, see `_as_columns`.
+    """
+
+    @classmethod
+    def empty(cls, *args: Any, **kwargs: Any) -> "StaticPrefixCache":
+        """Returns a cache without tokens, see `PrefixCache.empty`."""
+        return cls(_as_columns(super().empty(*args, **kwargs).layers))
+
+    def begin_step(
+        self, parents: tf.Tensor, position: tf.Tensor | int
+    ) -> tuple["StaticPrefixCache", StaticStep]:
+        """Prepares a step, see `PrefixCache.begin_step`."""
+        return self, self._step(tf.reshape(position, (1,)), 1)
+
+    def begin_chain(
+        self, positions: tf.Tensor, accepted: tf.Tensor, length: int
+    ) -> tuple["StaticPrefixCache", StaticStep]:
+        """Prepares a step of several tokens, see `PrefixCache.begin_chain`."""
+        return self, self._step(positions, length)
+
+    def _step(self, positions, length):
+        entries = self.layers[0][1].shape[2]
+        distances = tf.range(entries) - (positions + tf.range(length))[:, tf.newaxis]
+        mask = (distances <= 0)[tf.newaxis, tf.newaxis]
+        return StaticStep(length, mask, positions[0], distances[tf.newaxis], unit=length)
+
+
 class StaticCache(KVCache):
     """A `KVCache` with space for all steps, which is never compacted.
 
-    The keys and the values of a layer are two arrays, since XLA would copy the halves of one. Keys
-    are columns, `(rows, num_heads, head_dim, entries)`, by which XLA multiplies faster.
+    The keys of a layer are `(rows, num_heads, head_dim, entries)`, see `_as_columns`.
     """
 
     @classmethod
     def empty(cls, *args: Any, **kwargs: Any) -> "StaticCache":
         """Returns a cache without tokens, see `KVCache.empty`."""
         cache = super().empty(*args, **kwargs)
-        layers = [
-            (tf.linalg.matrix_transpose(keys), values)
-            for keys, values in map(tf.unstack, cache.layers)
-        ]
-        return cls(layers, *cache[1:])
+        return cls(_as_columns(cache.layers), *cache[1:])
 
     def begin_step(
         self, parents: tf.Tensor, position: tf.Tensor | int
     ) -> tuple["StaticCache", StaticStep]:
         """Prepares a step, see `KVCache.begin_step`."""
         beam_size = parents.shape[1]
-        if beam_size == 1:  # a single hypothesis attends to all entries so far
-            is_written = tf.range(self.visible.shape[2]) <= self.next_entry
-            visible = is_written[tf.newaxis, tf.newaxis]
-            step = StaticStep(1, visible[:, tf.newaxis], self.next_entry, self.positions - position)
-            return self._replace(next_entry=self.next_entry + 1), step
         visible = self.visible_entries(parents)
+        distances = self.positions - position
         step = StaticStep(
-            beam_size, visible[:, tf.newaxis], self.next_entry, self.positions - position
+            beam_size, visible[:, tf.newaxis], self.next_entry, distances, unit=beam_size
         )
         return self._replace(visible=visible, next_entry=self.next_entry + beam_size), step
 
@@ -139,11 +172,21 @@ class StaticDecoder(IncrementalDecoder):
     ):
         super().__init__(model, beam_size, candidates)
         self.compaction_interval = num_steps
-        self.cache_type = StaticCache
+        self.cache_type = StaticPrefixCache if beam_size == 1 else StaticCache
+
+
+class StaticDraftDecoder(DraftDecoder):
+    """A `DraftDecoder` of a single sentence with space for the largest output."""
+
+    def __init__(
+        self, model: DecoderModel, largest_output: int, candidates: Candidates | None = None
+    ):
+        super().__init__(model, largest_output, candidates)
+        self.cache_type = StaticPrefixCache
 
 
 def static_search(
-    model: StaticDecoder,
+    model: StaticDecoder | StaticDraftDecoder,
     state: Any,
     *,
     beam_size: int,
@@ -153,8 +196,10 @@ def static_search(
 ) -> Hypotheses:
     """Runs `beam_search` in arrays of fixed sizes, with the begin id and suppressed ids of all."""
     ends = tuple(end_ids)
-    if beam_size == 1:
-        search: Any = StaticGreedySearch(model, ends, SUPPRESSED_IDS)
+    if isinstance(model, DraftDecoder):
+        search: Any = DraftSearch(model, ends, SUPPRESSED_IDS)
+    elif beam_size == 1:
+        search = StaticGreedySearch(model, ends, SUPPRESSED_IDS)
     else:
         search = StaticSearch(model, beam_size, ends, num_best, SUPPRESSED_IDS)
     return search.run(state, BEGIN_ID, options)

@@ -1,0 +1,275 @@
+"""Draft and verification: the output of greedy search, in fewer steps."""
+
+import functools
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.config import TransformerConfig
+from tf_transformer.decoding import draft_search
+from tf_transformer.decoding.draft_decoder import DraftDecoder
+from tf_transformer.decoding.translation_options import TranslationOptions
+from tf_transformer.decoding.translation_search import TranslationSearch
+from tf_transformer.models.transformer import Transformer
+from tf_transformer.quantization.int8 import quantize
+from tf_transformer.quantization.tiled_matmul import tile_weights
+from tf_transformer.shortlists.table import ShortlistTable
+from tf_transformer.text.special_ids import END_ID, NUM_SPECIAL
+
+VOCAB, NUM_ROWS = 12, 24
+KINDS = {
+    "post-norm": {},
+    "pre-norm, learned positions": dict(norm_position="pre", positions="learned"),
+    "relative positions": dict(relative_positions="keys", positions="none"),
+    "ssru": dict(decoder_autoregression="ssru"),
+    "untied, tags": dict(tied_embeddings="none", language_tags="source_and_target"),
+}
+
+
+@functools.cache
+def make_model(kind, dtype="float32"):
+    """A model that is random and decided, of which the drafts are sometimes right."""
+    keras.utils.set_random_seed(3)
+    config = TransformerConfig(
+        source_vocab_size=VOCAB,
+        target_vocab_size=VOCAB,
+        num_encoder_layers=1,
+        num_decoder_layers=2,
+        d_model=16,
+        d_ff=32,
+        num_heads=2,
+        max_length=40,
+        draft_heads=3,
+        **KINDS[kind],
+    )
+    model = Transformer(config, dtype="float32" if dtype == "int8" else dtype)
+    rng = np.random.default_rng(0)
+    for weight in model.weights:
+        if "embedding" not in weight.path:
+            weight.assign(rng.normal(0, 0.4, weight.shape))
+    if dtype == "int8":
+        quantize(model)
+    return model
+
+
+def sources(num_rows=NUM_ROWS):
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(2, 10, num_rows)
+    return [list(rng.integers(NUM_SPECIAL, VOCAB, length)) for length in lengths]
+
+
+def make_options(rows):
+    """Options that draft search must obey; those of row i depend on i alone."""
+    columns = {
+        "beam_size": (1,) * len(rows),
+        "length_penalty": [(-1.0, 0.0, 1.0)[row % 3] for row in rows],
+        "max_length": [(0, 1, 2, 3, 9)[row % 5] for row in rows],
+        "min_length": [(0, 5, 3)[row % 3] for row in rows],
+        "no_repeat_ngram": (0,) * len(rows),
+        "coverage_penalty": (0.0,) * len(rows),
+    }
+    defaults = TranslationOptions.defaults(len(rows))
+    return TranslationOptions(
+        *(tf.constant(columns[name], getattr(defaults, name).dtype) for name in defaults._fields)
+    )
+
+
+def make_prefixes(rows):
+    return tf.ragged.constant(
+        [[NUM_SPECIAL + (row + i) % 5 for i in range(row % 4)] for row in rows],
+        dtype=tf.int32,
+        row_splits_dtype=tf.int64,
+    )
+
+
+def search_in_parts(search, size, with_options=False, with_prefix=False, num_rows=NUM_ROWS):
+    """The outputs of all sentences, `size` at a time: ids as lists, and scores."""
+    found_ids, found_scores = [], []
+    texts = sources()
+    for start in range(0, num_rows, size):
+        rows = range(start, min(start + size, num_rows))
+        found = search.run(
+            tf.ragged.constant([texts[row] for row in rows], dtype=tf.int32),
+            make_options(rows) if with_options else None,
+            make_prefixes(rows) if with_prefix else None,
+        )
+        for ids, length, score in zip(found.ids, found.lengths, found.scores, strict=True):
+            assert not np.any(ids[0, int(length[0]) :])  # padded with 0
+            found_ids.append(ids[0, : int(length[0])].numpy().tolist())
+            found_scores.append(float(score[0]))
+    return found_ids, found_scores
+
+
+@pytest.fixture
+def without_drafts(monkeypatch):
+    """Makes searches that ignore the heads."""
+
+    def make(model, *, with_options=False, **options):
+        search = TranslationSearch(model, **options)
+        with monkeypatch.context() as patch:  # while the graph is traced
+            patch.setattr(draft_search, "MOST_ROWS", -1)
+            search_in_parts(search, NUM_ROWS, with_options)
+        return search
+
+    return make
+
+
+def check_equal(found, expected, tolerance=1e-4):
+    assert found[0] == expected[0]
+    np.testing.assert_allclose(found[1], expected[1], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.representatives("relative positions-3", "ssru-1")
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_outputs_are_those_of_greedy_search(kind, size, without_drafts):
+    model = make_model(kind)
+    for given in ({}, dict(with_options=True, with_prefix=True)):
+        plain = without_drafts(model, beam_size=1, with_options=bool(given))
+        search = TranslationSearch(model, beam_size=1)
+        expected = search_in_parts(plain, size, **given)
+        check_equal(search_in_parts(search, size, **given), expected)
+        assert len({len(ids) for ids in expected[0]}) > 3  # outputs of several lengths
+
+
+@pytest.mark.representatives("relative positions")
+@pytest.mark.parametrize("kind", KINDS)
+def test_compiled_for_one_sentence(kind, without_drafts):
+    model, given = make_model(kind), dict(with_options=True, with_prefix=True)
+    plain = without_drafts(model, beam_size=1, with_options=True)
+    search = TranslationSearch(model, beam_size=1, compiled_shapes=[(1, 12)])
+    check_equal(search_in_parts(search, 1, **given), search_in_parts(plain, 1, **given))
+
+
+@pytest.mark.representatives("plain")
+@pytest.mark.parametrize("shapes", [(), [(1, 12)]], ids=["plain", "xla"])
+def test_of_the_candidates_of_a_shortlist(shapes, without_drafts):
+    by_source = [[4 + (piece + i) % 8 for i in range(4)] for piece in range(VOCAB)]
+    table = ShortlistTable.from_lists(range(NUM_SPECIAL), by_source)
+    model = make_model("post-norm")
+    plain = without_drafts(model, beam_size=1, shortlist=table)
+    search = TranslationSearch(model, beam_size=1, shortlist=table, compiled_shapes=shapes)
+    check_equal(search_in_parts(search, 1), search_in_parts(plain, 1))
+
+
+@pytest.mark.representatives("int8")
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("bfloat16", 0.1), ("int8", 1e-4)], ids=["bfloat16", "int8"]
+)
+def test_of_other_dtypes(dtype, tolerance, without_drafts):
+    model = make_model("post-norm", dtype)
+    plain, search = without_drafts(model, beam_size=1), TranslationSearch(model, beam_size=1)
+    check_equal(search_in_parts(search, 1), search_in_parts(plain, 1), tolerance)
+
+
+def test_of_tiled_weights(without_drafts, monkeypatch):
+    monkeypatch.setattr("tf_transformer.quantization.tiled_matmul._MIN_SIZE", 1)
+    monkeypatch.setattr("tf_transformer.quantization.tiled_matmul._TILE_WIDTH", 8)
+    make_model.cache_clear()
+    model = make_model("post-norm")
+    make_model.cache_clear()
+    expected = search_in_parts(without_drafts(model, beam_size=1), 1)
+    tile_weights(model)
+    check_equal(search_in_parts(TranslationSearch(model, beam_size=1), 1), expected)
+
+
+def test_rows_of_a_beam_that_ask_for_greedy_search(without_drafts):
+    """Their scores and hypotheses are those without drafts."""
+    model = make_model("post-norm")
+    given = dict(with_options=True)
+    plain, search = without_drafts(model, beam_size=4, **given), TranslationSearch(model)
+    check_equal(search_in_parts(search, 2, **given), search_in_parts(plain, 2, **given))
+
+
+def count_steps(search, monkeypatch, **given):
+    """The outputs of single sentences, and the steps of the decoder that they took."""
+    steps = []
+    verify = DraftDecoder.verify
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            DraftDecoder, "verify", lambda *arguments: steps.append(1) or verify(*arguments)
+        )
+        tf.config.run_functions_eagerly(True)
+        try:
+            return search_in_parts(search, 1, **given), len(steps)
+        finally:
+            tf.config.run_functions_eagerly(False)
+
+
+class Oracle:
+    """Drafts that are known, of which some are wrong: a head's output is not looked at."""
+
+    def __init__(self, outputs, share_right, monkeypatch):
+        self.rng = np.random.default_rng(4)
+        self.outputs, self.share_right = iter(outputs), share_right
+        self.position = 0
+        advance = draft_search.DraftSearch.advance
+        first_rows = draft_search.DraftSearch.first_rows
+
+        def begin(search, options, begin_id):
+            self.ids = [*next(self.outputs), END_ID]
+            return first_rows(search, options, begin_id)
+
+        def follow(search, rows, options, state):
+            self.position = int(rows.outputs.lengths[0])
+            return advance(search, rows, options, state)
+
+        monkeypatch.setattr(draft_search.DraftSearch, "first_rows", begin)
+        monkeypatch.setattr(draft_search.DraftSearch, "advance", follow)
+        monkeypatch.setattr(DraftDecoder, "draft", self.draft)
+
+    def draft(self, hidden, newest, state):
+        """Logits of the ids after the newest one, which is the first that equals it."""
+        after = self.position
+        while self.ids[after] != int(newest[0]):
+            after += 1
+        wanted = ([*self.ids[after + 1 :], 5, 5, 5])[:3]
+        logits = np.zeros((1, 3, VOCAB), "float32")
+        for head, token in enumerate(wanted):
+            is_right = self.rng.random() < self.share_right
+            logits[0, head, token if is_right else (token + 1) % VOCAB] = 1.0
+        return tf.constant(logits)
+
+
+@pytest.mark.representatives("0.5-ssru", "1.0-relative positions")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share_right", [0.0, 0.5, 1.0])
+def test_more_right_drafts_take_fewer_steps(kind, share_right, without_drafts, monkeypatch):
+    model, few = make_model(kind), dict(num_rows=8)
+    expected = search_in_parts(without_drafts(model, beam_size=1), 1, **few)
+    num_tags = model.config.num_target_tags
+    outputs = [[*text[:num_tags], *ids] for text, ids in zip(sources(), expected[0], strict=False)]
+    tokens = sum(len(ids) + 1 for ids in outputs)  # with the ends
+    with monkeypatch.context() as patch:
+        Oracle(outputs, share_right, patch)
+        found, steps = count_steps(TranslationSearch(model, beam_size=1), monkeypatch, **few)
+    check_equal(found, expected)
+    # The first step has no drafts, and each other one adds at most four tokens.
+    least = sum(1 + -(-len(ids) // 4) for ids in outputs)
+    assert least <= steps <= tokens
+    assert (steps == tokens, steps == least) == (share_right == 0, share_right == 1)
+
+
+def test_what_needs_all_tokens_so_far_is_searched_without_drafts(monkeypatch):
+    model = make_model("post-norm")
+    search = TranslationSearch(model, beam_size=1)
+    options = make_options(range(1))._replace(no_repeat_ngram=tf.constant([2]))
+    monkeypatch.setattr(DraftDecoder, "verify", None)  # not called
+    tf.config.run_functions_eagerly(True)
+    try:
+        found = search.run(tf.ragged.constant(sources(1), dtype=tf.int32), options)
+    finally:
+        tf.config.run_functions_eagerly(False)
+    ids = found.ids.numpy()[0, 0, : int(found.lengths[0, 0])].tolist()
+    pairs = list(itertools.pairwise(ids))
+    assert len(pairs) == len(set(pairs))
+
+
+def test_empty_sentences():
+    search = TranslationSearch(make_model("post-norm"), beam_size=1)
+    found = search.run(tf.ragged.constant([[], [5, 6]], dtype=tf.int32, ragged_rank=1))
+    assert found.lengths.numpy()[0] == 0 and found.scores.numpy()[0] == 0
+    assert found.lengths.numpy()[1] > 0
