@@ -127,9 +127,9 @@ class _RecurrentStep:
 
     beam_size = 1
 
-    def states_of_parents(self, layer_cache: Any) -> Any:
-        """Returns the state that the hypothesis continues, `(1, 1, d_model)`."""
-        return layer_cache
+    def advance(self, layer_cache: Any, factors: Any, terms: Any) -> Any:
+        """Computes the new state, `(1, 1, d_model)`, see `RecurrentStep.advance`."""
+        return (factors * layer_cache[0] + terms)[tf.newaxis]
 
 
 def _encode(model: Transformer, source: tf.Tensor) -> dict[str, tf.Tensor]:
