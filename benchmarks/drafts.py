@@ -42,8 +42,8 @@ def in_chunks(ids, rows):
 
 def make_searches(model, shapes, chunk):
     """Returns searches with and without drafts for the chunks that are like this one."""
-    from tf_transformer.decoding import draft_search
     from tf_transformer.decoding.compiled import compiled_search
+    from tf_transformer.decoding.drafts import draft_search
     from tf_transformer.decoding.translation_search import TranslationSearch
 
     with_drafts = TranslationSearch(model, beam_size=1, compiled_shapes=shapes)
@@ -60,7 +60,7 @@ def count_steps(model, chunks):
     """Returns the number of steps of single sentences, and of their tokens with the end."""
     import tensorflow as tf
 
-    from tf_transformer.decoding.draft_decoder import DraftDecoder
+    from tf_transformer.decoding.drafts.draft_decoder import DraftDecoder
     from tf_transformer.decoding.translation_search import TranslationSearch
 
     steps = 0

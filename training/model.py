@@ -9,9 +9,8 @@ from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.tokenizer import Tokenizer
 from training.config import TrainingConfig, VocabularyConfig
 from training.data.word_vectors import read_vectors
-from training.draft_training import TrainableDraftHeads
 from training.optimizer import Adam
-from training.step import TrainableLanguageModel, TrainableTransformer
+from training.step import TrainableDraftHeads, TrainableLanguageModel, TrainableTransformer
 from training.trained_weights import choose_trained
 
 

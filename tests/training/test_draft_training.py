@@ -3,6 +3,7 @@
 import json
 
 import h5py
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,9 +14,9 @@ from tf_transformer.__main__ import main
 from tf_transformer.errors import InputError
 from tf_transformer.layers.masks import padding_attention_mask
 from tf_transformer.storage.model_dir import WEIGHTS_NAME, read_config
-from training.draft_training import TrainableDraftHeads, labels_of_heads
 from training.early_checks import check_draft_heads
 from training.fine_tuning import config_like
+from training.step import TrainableDraftHeads, labels_of_heads
 
 SETTINGS = [
     "optimization.checkpoint_every=8",
@@ -98,6 +99,7 @@ def test_loss():
         num_heads=2,
         draft_heads=2,
     )
+    keras.utils.set_random_seed(1)
     model = TrainableDraftHeads(config)
     rng = np.random.default_rng(1)
     for weight in model.draft_heads.weights:
@@ -124,8 +126,8 @@ def test_loss():
         for head in range(2)
         if position + head + 1 < 5 and labels[row, position + head + 1]
     ]
-    np.testing.assert_allclose(losses.surprisal, expected, rtol=1e-5)
-    np.testing.assert_allclose(loss, sum(expected) / 20, rtol=1e-5)
+    np.testing.assert_allclose(losses.surprisal, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(loss, sum(expected) / 20, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

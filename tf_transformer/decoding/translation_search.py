@@ -9,8 +9,8 @@ from tf_transformer.argument_types import is_number
 from tf_transformer.decoding.beam_search import beam_search
 from tf_transformer.decoding.compiled.compiled_search import CompiledSearch
 from tf_transformer.decoding.compiled.search_shapes import check_shapes
-from tf_transformer.decoding.draft_decoder import DraftDecoder, has_draft_heads
-from tf_transformer.decoding.draft_search import can_draft, draft_search
+from tf_transformer.decoding.drafts.draft_decoder import DraftDecoder, has_draft_heads
+from tf_transformer.decoding.drafts.draft_search import can_draft, draft_search
 from tf_transformer.decoding.ensemble_decoder import make_decoder
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.length_chunks import map_chunks

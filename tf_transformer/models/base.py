@@ -14,12 +14,12 @@ from tf_transformer.errors import InputError
 from tf_transformer.layer_settings import StackSettings
 from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.dense import Projection
-from tf_transformer.layers.draft_heads import DraftHeads
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.kernels import is_tensorflow
 from tf_transformer.layers.layout import PADDED, SentenceLayout
 from tf_transformer.layers.positions import PositionalEncoding
+from tf_transformer.models.draft_heads import DraftHeads
 from tf_transformer.models.states import ModelStates
 from tf_transformer.private_interfaces import strategy_of
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID

@@ -20,7 +20,7 @@ from tf_transformer.decoding.compiled.static_search import (
     StaticDraftDecoder,
     static_search,
 )
-from tf_transformer.decoding.draft_decoder import has_draft_heads
+from tf_transformer.decoding.drafts.draft_decoder import has_draft_heads
 from tf_transformer.decoding.ensemble_decoder import make_decoder
 from tf_transformer.decoding.search_interface import Hypotheses, SearchOptions
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS

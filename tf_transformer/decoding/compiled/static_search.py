@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.decoding.beam_search import Search
-from tf_transformer.decoding.draft_decoder import DraftDecoder
-from tf_transformer.decoding.draft_search import DraftSearch
+from tf_transformer.decoding.drafts.draft_decoder import DraftDecoder
+from tf_transformer.decoding.drafts.draft_search import DraftSearch
 from tf_transformer.decoding.greedy_search import GreedySearch, hypotheses
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.kv_cache import CacheStep, KVCache

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.config import TransformerConfig
-from tf_transformer.decoding import draft_search
-from tf_transformer.decoding.draft_decoder import DraftDecoder
+from tf_transformer.decoding.drafts import draft_search
+from tf_transformer.decoding.drafts.draft_decoder import DraftDecoder
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.models.transformer import Transformer

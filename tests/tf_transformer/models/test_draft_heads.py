@@ -6,7 +6,7 @@ import pytest
 
 from tf_transformer import Transformer, TransformerConfig
 from tf_transformer.errors import InputError
-from tf_transformer.layers.draft_heads import DraftHeads
+from tf_transformer.models.draft_heads import DraftHeads
 from tf_transformer.storage.weight_shapes import weight_shapes
 
 ROWS, LENGTH, SOURCE, WIDTH, DRAFTS, HEADS = 2, 3, 5, 8, 3, 2

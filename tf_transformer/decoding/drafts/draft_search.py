@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding.draft_decoder import DraftDecoder
+from tf_transformer.decoding.drafts.draft_decoder import DraftDecoder
 from tf_transformer.decoding.greedy_search import GreedySearch, Outputs, hypotheses
 from tf_transformer.decoding.logits_processing import IMPOSSIBLE, best_token
 from tf_transformer.decoding.search_interface import (
