@@ -21,7 +21,7 @@ from tf_transformer.models.transformer import Transformer
 from tf_transformer.private_interfaces import set_direction, tracker_unlocked
 
 
-class TrainableModel(DecoderModel):
+class _TrainableModel(DecoderModel):
     """Base of models with a training step over micro-batches.
 
     The rows of a batch can be split into micro-batches that pass through the model one after the
@@ -206,7 +206,7 @@ def _count_tokens(labels):
     return ops.sum(ops.cast(padding_mask(labels), "float32"))
 
 
-class TrainableTransformer(TrainableModel, Transformer):
+class TrainableTransformer(_TrainableModel, Transformer):
     """A `Transformer` with the training step."""
 
     plain_class = Transformer
@@ -259,7 +259,7 @@ def labels_of_heads(labels: tf.Tensor, num_heads: int) -> tf.Tensor:
     return tf.stack([padded[:, k : k + length] for k in range(1, num_heads + 1)], axis=2)
 
 
-class TrainableLanguageModel(TrainableModel, LanguageModel):
+class TrainableLanguageModel(_TrainableModel, LanguageModel):
     """A `LanguageModel` with the training step."""
 
     plain_class = LanguageModel
