@@ -24,8 +24,8 @@ class DraftHeads(CompositeLayer):
     predicts what the model does.
 
     Deviations from the heads of Stern et al., 2018, section 6, which see h alone: y is known before
-    the tokens after it are drafted, and v tells which of the probable tokens was taken; and
-    attention finds the words of the source that are translated next, which h says little about.
+    the tokens after it are drafted, and v tells which of the probable tokens was taken; and the
+    attention lets each head look at the words of the source.
 
     Args:
         num_drafts: K.

@@ -3,8 +3,8 @@
 The model's draft heads propose the K tokens after the newest one, one step of the decoder computes
 what greedy search chooses after each of them, and the longest prefix of the proposal that is what
 greedy search chooses is kept, with the choice that follows it. So each step adds 1 to K + 1 tokens,
-and the output is that of `GreedySearch`. A step costs little more than one of a single token where
-the products are far from the processor's peak, so this is for few rows.
+and the output is that of `GreedySearch`. What a step costs beside one of a single token depends on
+model, rows and machine: `python -m benchmarks.drafts` measures it.
 """
 
 from collections.abc import Sequence
