@@ -1,21 +1,21 @@
 """Speed of one product with weights: row-major, tiled, bfloat16 and int8, by number of rows.
 
-    python -m benchmarks.products [--rows 1 4 32 128] [--threads 1] [--megabytes 100]
+    python -m benchmarks.products [--shape 512 2048] [--rows 1 4 32 128] [--megabytes 100]
 
-The products alternate over enough 512 x 2048 matrices to fill `--megabytes` in float32, like the
-layers of a model, since the weights in decoding do not fit the cache. Prints a table in Markdown
-with milliseconds per product, as medians of interleaved rounds.
+The products alternate over enough matrices of a shape to fill `--megabytes` in float32, like the
+layers of a model, since the weights in decoding do not fit the cache. "transposed" reads a matrix
+of the transposed shape, as the logits of a tied embedding do without a copy. Prints a table in
+Markdown with milliseconds per product, as medians of interleaved rounds.
 """
 
 import argparse
 import statistics
 import time
 
-INPUTS, OUTPUTS = 512, 2048
 LOOPS, ROUNDS = 20, 5
 
 
-def make_kinds(count: int) -> dict:
+def make_kinds(count: int, shape: tuple[int, int]) -> dict:
     """Returns `{name: products}`, each a list of `count` functions of the same shape."""
     import numpy as np
     import tensorflow as tf
@@ -24,12 +24,16 @@ def make_kinds(count: int) -> dict:
     from tf_transformer.quantization.tiled_matmul import TiledProduct
 
     random = np.random.default_rng(1)
-    kernels = [random.normal(size=(INPUTS, OUTPUTS)).astype("float32") for _ in range(count)]
-    bias = np.ones(OUTPUTS, "float32")
+    kernels = [random.normal(size=shape).astype("float32") for _ in range(count)]
+    bias = np.ones(shape[1], "float32")
 
     def plain(kernel, dtype):
         kernel, own_bias = tf.constant(kernel, dtype), tf.constant(bias, dtype)
         return lambda x: tf.nn.bias_add(tf.matmul(tf.cast(x, dtype), kernel), own_bias)
+
+    def transposed(kernel):
+        matrix = tf.constant(np.ascontiguousarray(kernel.T))
+        return lambda x: tf.nn.bias_add(tf.matmul(x, matrix, transpose_b=True), bias)
 
     def tiled(kernel, dtype):
         product = TiledProduct(kernel, bias, dtype=dtype)
@@ -37,6 +41,7 @@ def make_kinds(count: int) -> dict:
 
     return {
         "float32": [plain(kernel, "float32") for kernel in kernels],
+        "float32, transposed": [transposed(kernel) for kernel in kernels],
         "float32, tiles": [tiled(kernel, "float32") for kernel in kernels],
         "bfloat16": [plain(kernel, "bfloat16") for kernel in kernels],
         "bfloat16, tiles": [tiled(kernel, "bfloat16") for kernel in kernels],
@@ -45,7 +50,7 @@ def make_kinds(count: int) -> dict:
     }
 
 
-def make_loop(products: list):
+def make_loop(products: list, num_inputs: int):
     """Returns a function of rows that computes every product `LOOPS` times."""
     import tensorflow as tf
 
@@ -58,12 +63,13 @@ def make_loop(products: list):
     def run(rows):
         return tf.while_loop(lambda i, *_: i < LOOPS, step, (0, tf.constant(0.0), rows))[1]
 
-    return tf.function(run, input_signature=[tf.TensorSpec((None, INPUTS))], autograph=False)
+    return tf.function(run, input_signature=[tf.TensorSpec((None, num_inputs))], autograph=False)
 
 
 def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--shape", nargs=2, type=int, default=[512, 2048])
     parser.add_argument("--rows", nargs="+", type=int, default=[1, 4, 32, 128])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--megabytes", type=int, default=100)
@@ -72,11 +78,13 @@ def main() -> None:
 
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    count = -(-options.megabytes * 2**20 // (4 * INPUTS * OUTPUTS))
-    loops = {name: make_loop(products) for name, products in make_kinds(count).items()}
+    shape = tuple(options.shape)
+    count = -(-options.megabytes * 2**20 // (4 * shape[0] * shape[1]))
+    kinds = make_kinds(count, shape)
+    loops = {name: make_loop(products, shape[0]) for name, products in kinds.items()}
     times = {(name, rows): [] for name in loops for rows in options.rows}
     for rows in options.rows:
-        inputs = tf.random.normal((rows, INPUTS))
+        inputs = tf.random.normal((rows, shape[0]))
         for round_index in range(ROUNDS + 1):
             for name, loop in loops.items():
                 start = time.perf_counter()
