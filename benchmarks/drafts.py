@@ -3,8 +3,8 @@
     python -m benchmarks.drafts --model-dir M --source F [--sentences 500] [--dtype int8] [--xla]
 
 Prints the tokens a step of single sentences. Then, in Markdown, for 1 to 16 sentences at a time,
-the milliseconds of both searches, one thread, in turn; the median of the ratios; the ratio times the
-tokens a step, which is about the cost of a step relative to one without drafts; and how many
+the milliseconds of both searches, one thread, in turn; the median of the ratios; the ratio times
+the tokens a step, which is about the cost of a step relative to one without drafts; and how many
 outputs are equal. The model is one of `train --draft-heads`.
 """
 

@@ -78,8 +78,8 @@ class TiledProduct(keras.layers.Layer):
 class TransposedProduct(keras.layers.Layer):
     """Computes x E^T with a copy of E^T.
 
-    With `transpose_b`, TensorFlow's product takes longer, most for few rows: 3.6 times for 5 rows of
-    128 x 1200 (`python -m benchmarks.products --shape 128 1200 --megabytes 1 --rows 5`).
+    With `transpose_b`, TensorFlow's product takes longer, most for few rows: 3.6 times for 5 rows
+    of 128 x 1200 (`python -m benchmarks.products --shape 128 1200 --megabytes 1 --rows 5`).
 
     Args:
         matrix: E, `(outputs, inputs)`.
