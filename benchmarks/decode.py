@@ -55,9 +55,7 @@ def write_models(options: argparse.Namespace) -> None:
     from tf_transformer import Transformer
     from tf_transformer.formats.writers.ctranslate2_writer import save_ctranslate2
     from tf_transformer.inference.translator import Translator
-    from tf_transformer.quantization.int8 import quantize
-    from tf_transformer.quantization.tiled_matmul import tile_weights
-    from tf_transformer.storage.model_dir import load_model
+    from tf_transformer.storage.model_dir import dtype_to_load, load_model, prepare_for_decoding
 
     directory = options.write
     trained, *tokenizers = load_model(options.model_dir)
@@ -74,23 +72,20 @@ def write_models(options: argparse.Namespace) -> None:
         path = directory / f"ctranslate2-{kind}"
         path.mkdir()
         save_ctranslate2(model.config, weights, pieces, pieces, path, quantization)
-    for kind, dtype, arrange in (
-        ("float32", "float32", tile_weights),
-        ("xla", "float32", tile_weights),
-        ("bfloat16", "bfloat16", tile_weights),
-        ("int8", "float32", quantize),
-        (
-            "int8-calibrated",
-            "float32",
-            lambda own: quantize(own, calibrate(own, tokenizers, sentences)),
-        ),
+    for kind, dtype in (
+        ("float32", "float32"),
+        ("xla", "float32"),
+        ("bfloat16", "bfloat16"),
+        ("int8", "int8"),
+        ("int8-calibrated", "int8"),
     ):
         systems = [name for name, (_, its_kind, _) in SYSTEMS.items() if its_kind == kind]
         if options.systems and not set(systems) & set(options.systems):
             continue
-        own = Transformer(model.config, dtype=dtype)
+        own = Transformer(model.config, dtype=dtype_to_load(dtype))
         own.set_weights(model.get_weights())
-        arrange(own)
+        ranges = calibrate(own, tokenizers, sentences) if "calibrated" in kind else None
+        prepare_for_decoding(own, dtype, ranges)
         for beam_size in options.beams:
             translator = Translator(
                 own,

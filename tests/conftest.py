@@ -20,6 +20,7 @@ import pytest
 from export.saved_model.signature_names import OPTIONAL
 from tf_transformer.__main__ import main
 from tf_transformer.command_line import predictor_options
+from tf_transformer.quantization import int8
 from training.config import TrainingConfig
 from training.data.text_pair import TextPair
 from training.demo.corpus import write_demonstration
@@ -70,6 +71,12 @@ def _mark_cases(function: str, items: list[pytest.Item], is_whole: bool) -> None
             item.add_marker("exhaustive")
     if unseen and is_whole:
         raise pytest.UsageError(f"{function}: no case is named {' or '.join(sorted(unseen))}")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def small_matrices_in_int8() -> None:
+    """Lets "int8" quantize the small models of the tests, too."""
+    int8.FEWEST_WEIGHTS = 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -257,6 +257,17 @@ def _warn_of_slow_bfloat16(options):
         )
 
 
+def _say_if_unquantized(options, model):
+    from tf_transformer.quantization.int8 import FEWEST_WEIGHTS, is_quantized
+
+    if options.dtype == "int8" and not is_quantized(model):
+        print(
+            f"tf-transformer: --dtype int8: no matrix of this model has {FEWEST_WEIGHTS:,} weights "
+            "or more; products with smaller ones are faster in float32, in which all of them stay",
+            file=sys.stderr,
+        )
+
+
 def _compiled_shapes(options, longest):
     """Returns the shapes of `--xla`; the default ones are those that the model can translate."""
     if options.xla is None:
@@ -299,6 +310,7 @@ def _load_engine(options, models, shapes, shortlist, calibration):
     model, source, target, digest = models.load_with_digest(
         options.dtype, calibrate, tiled=options.device == "cpu"
     )
+    _say_if_unquantized(options, model)
     if source is None:
         return Continuer(model, target, **search, end_pieces=options.end_piece), digest
     translator = Translator(

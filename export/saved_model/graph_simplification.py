@@ -1,10 +1,13 @@
-"""Removes redundant operations from the functions of a SavedModel.
+"""Removes redundant operations from the functions of a SavedModel, and keeps loops as they are.
 
 Tracing adds the same constants and the same computations of shapes again for every layer, and an
 `Identity` wherever a value leaves a loop: together about half of all operations. TensorFlow's graph
 optimizer (Grappler) would remove them, too, but at every start of a server, and for each signature
-again. Only computations of shapes are merged, and they give the same values, so the results of the
-functions stay the same bit by bit.
+again. Only computations of shapes and choices by masks are merged, and they give the same values,
+so the results of the functions stay the same bit by bit.
+
+Loops stay calls of functions. TensorFlow would turn them into operations that pass each of a loop's
+variables, among them all weights, from step to step one by one.
 """
 
 import pathlib
@@ -33,8 +36,9 @@ _IN_PLACE = ("InplaceAdd", "InplaceSub", "InplaceUpdate")
 _ALIASES = ("Cast", "ExpandDims", "Identity", "Reshape", "Squeeze")
 # Control flow as of TensorFlow 1, where copies decide what is run.
 _CONTROL_FLOW = frozenset(("Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"))
-# Merged for any type.
-_ALWAYS_MERGED = frozenset(["Const", "Rank", "Shape", "Size"])
+_LOOPS = frozenset(("While", "StatelessWhile"))
+# Merged for any type; `SelectV2` makes biases from masks, the same in every layer.
+_ALWAYS_MERGED = frozenset(["Const", "Rank", "Shape", "Size", "SelectV2"])
 _SHAPE_TYPES = (types_pb2.DT_INT32, types_pb2.DT_INT64, types_pb2.DT_BOOL)
 
 
@@ -73,7 +77,7 @@ def _captured(graph: MetaGraphDef) -> dict[str, set[str]]:
 
 
 def simplify_function(function: FunctionDef, kept: Collection[str] = ()) -> None:
-    """Removes operations that repeat an earlier one, copy a value, or are not used.
+    """Removes operations that repeat an earlier one, copy a value, or are not used; see above.
 
     Functions with control flow as of TensorFlow 1 are left as they are.
 
@@ -83,6 +87,9 @@ def simplify_function(function: FunctionDef, kept: Collection[str] = ()) -> None
     """
     if any(node.op in _CONTROL_FLOW for node in function.node_def):
         return
+    for node in function.node_def:
+        if node.op in _LOOPS:
+            node.attr["_lower_using_switch_merge"].b = False
     redundant = _Redundant(function, kept)
     nodes = [node for node in function.node_def if not redundant.add(node)]
     for node in nodes:  # inputs may have been found redundant later

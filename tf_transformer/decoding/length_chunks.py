@@ -5,6 +5,22 @@ from typing import Any
 
 import tensorflow as tf
 
+_FEWEST_ROWS, _MOST_ROWS = 32, 128
+# Numbers of a step's hidden vectors; with more, they leave the processor's caches.
+_NUMBERS = 2**14
+
+
+def rows_of_chunk(width: int) -> int:
+    """Returns how many sentences a model decodes best together.
+
+    More rows share the cost of starting each operation, as long as their vectors stay in the
+    processor's caches, see `python -m benchmarks.chunks`.
+
+    Args:
+        width: d_model of the decoder.
+    """
+    return min(max(_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
+
 
 def map_chunks(
     function: Callable[[Any], Any],

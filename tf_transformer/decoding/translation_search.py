@@ -209,10 +209,10 @@ class TranslationSearch(tf.Module):
                     if prefix is not None:
                         prefix = self.shortlist.indices(candidates, prefix)
 
-                def search(beam_size, with_drafts=False):
+                def search(memory, beam_size, with_drafts=False):
                     with rows_adapted(self.model, adapters):
                         decoder, state, arguments = self.start(
-                            ids, options, prefix, candidates, beam_size, with_drafts
+                            ids, options, prefix, candidates, beam_size, with_drafts, memory
                         )
                     if with_drafts:
                         found = draft_search(decoder, state, **arguments)
@@ -220,24 +220,26 @@ class TranslationSearch(tf.Module):
                         found = beam_search(decoder, state, num_best=num_best, **arguments)
                     return _widen(found, self.beam_size)
 
-                def greedy():
+                def greedy(memory):
                     if not has_draft_heads(self.model):
-                        return search(1)
+                        return search(memory, 1)
                     return tf.cond(
                         can_draft(ids, options),
-                        lambda: search(1, with_drafts=True),
-                        lambda: search(1),
+                        lambda: search(memory, 1, with_drafts=True),
+                        lambda: search(memory, 1),
                     )
 
                 def ordinary():
+                    with rows_adapted(self.model, adapters):
+                        memory = self.model.encode(ids)
                     if self.beam_size == 1:
-                        return greedy()
+                        return greedy(memory)
                     if options is None:
-                        return search(self.beam_size)
+                        return search(memory, self.beam_size)
                     return tf.cond(
                         tf.reduce_all(self.is_greedy(options)),
-                        greedy,
-                        lambda: search(self.beam_size),
+                        lambda: greedy(memory),
+                        lambda: search(memory, self.beam_size),
                     )
 
                 if self._compiled is None:
@@ -259,6 +261,7 @@ class TranslationSearch(tf.Module):
         candidates: Candidates | None = None,
         beam_size: int | None = None,
         with_drafts: bool = False,
+        memory: Any = None,
     ) -> tuple[Any, Any, dict[str, Any]]:
         """Encodes the source and returns the arguments of `beam_search`.
 
@@ -270,6 +273,7 @@ class TranslationSearch(tf.Module):
             candidates: the target ids to consider; the search then finds indices of candidates.
             beam_size: width of the beam; None means that of the search.
             with_drafts: True returns the arguments of `draft_search`, for a beam of 1.
+            memory: the encoded source, if it is known.
 
         Returns:
             The `StepModel` or `DraftDecoder`, its state, and the other arguments of the search.
@@ -287,7 +291,9 @@ class TranslationSearch(tf.Module):
         end_ids = self.end_ids
         if candidates is not None and self.shortlist is not None:
             end_ids = self.shortlist.end_indices
-        state = decoder.start(tf.shape(ids)[0], self.model.encode(ids), mask)
+        if memory is None:
+            memory = self.model.encode(ids)
+        state = decoder.start(tf.shape(ids)[0], memory, mask)
         arguments = dict(
             beam_size=width,
             begin_id=BEGIN_ID,

@@ -12,7 +12,7 @@ from tf_transformer.decoding.compiled.compiled_search import pad_to
 from tf_transformer.decoding.compiled.search_shapes import SearchShape
 from tf_transformer.decoding.compiled.static_search import StaticDecoder, static_search
 from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
-from tf_transformer.decoding.length_chunks import map_chunks
+from tf_transformer.decoding.length_chunks import map_chunks, rows_of_chunk
 from tf_transformer.decoding.search_interface import SearchOptions, check_search_arguments
 from tf_transformer.decoding.search_options import (
     DEFAULT_BEAM_SIZE,
@@ -78,7 +78,7 @@ class Continuer(tf.Module):
         max_new_tokens: maximum number of tokens of a continuation.
         end_pieces: pieces that end a continuation as the end id does; the continuation does not
             contain them.
-        chunk_size: number of texts that are continued together.
+        chunk_size: number of texts that are continued together; None means `rows_of_chunk`.
         compiled_shapes: batches up to these shapes, each a number of rows and of tokens of the
             longest text with its continuation, are searched by functions that XLA compiles.
 
@@ -98,7 +98,7 @@ class Continuer(tf.Module):
         length_penalty: float = DEFAULT_LENGTH_PENALTY,
         max_new_tokens: int = DEFAULT_MAX_TOKENS,
         end_pieces: Sequence[str] = (),
-        chunk_size: int = 32,
+        chunk_size: int | None = None,
         compiled_shapes: Iterable[tuple[int, int]] = (),
     ):
         super().__init__(name="continuer")
@@ -115,7 +115,7 @@ class Continuer(tf.Module):
         self.beam_size = beam_size
         self.length_penalty = length_penalty
         self.max_new_tokens = min(max_new_tokens, model.config.max_length)
-        self.chunk_size = chunk_size
+        self.chunk_size = chunk_size or rows_of_chunk(model.config.side("decoder").d_model)
         self._end_ids = tuple(tokenizer.end_ids(end_pieces))
         shapes = [SearchShape(*shape) for shape in compiled_shapes]
         if shapes and is_quantized(model):

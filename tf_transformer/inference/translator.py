@@ -9,7 +9,7 @@ import tqdm
 
 from tf_transformer.argument_types import as_path, is_number, is_whole
 from tf_transformer.decoding.compiled.search_shapes import SearchShape, default_shapes
-from tf_transformer.decoding.length_chunks import map_chunks
+from tf_transformer.decoding.length_chunks import map_chunks, rows_of_chunk
 from tf_transformer.decoding.search_interface import check_search_arguments
 from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.decoding.translation_search import TranslationSearch
@@ -74,7 +74,7 @@ class Translator(tf.Module):
         source_tokenizer: tokenizer of the source language.
         target_tokenizer: tokenizer of the target language.
         num_best: number of translations per sentence, at most the beam size.
-        chunk_size: number of sentences that are decoded together.
+        chunk_size: number of sentences that are decoded together; None means `rows_of_chunk`.
         end_pieces: pieces that end an output as the end id does; the output does not contain them.
         **search_arguments: the other arguments of `TranslationSearch`.
 
@@ -93,7 +93,7 @@ class Translator(tf.Module):
         target_tokenizer: Tokenizer,
         *,
         num_best: int = 1,
-        chunk_size: int = 32,
+        chunk_size: int | None = None,
         end_pieces: Sequence[str] = (),
         **search_arguments: Any,
     ):
@@ -107,8 +107,10 @@ class Translator(tf.Module):
             raise InputError("`compiled_shapes`: XLA cannot compile a model in int8")
         if source_tokenizer is None:
             raise InputError("`source_tokenizer` must be a `Tokenizer`. Received: None")
-        _check_positive("chunk_size", chunk_size)
         self.model = self.search.model
+        if chunk_size is None:
+            chunk_size = rows_of_chunk(self.model.config.side("decoder").d_model)
+        _check_positive("chunk_size", chunk_size)
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.num_best = num_best

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from tf_transformer.errors import InputError
-from tf_transformer.layers.kernels import times_transposed
+from tf_transformer.layers.kernels import look_up, times_transposed
 from tf_transformer.private_interfaces import remove_weights, tracker_unlocked
 
 
@@ -101,7 +101,7 @@ class TokenEmbedding(keras.layers.Layer):
         _check_dtype(ids)
         if self.table is not None:
             return self.table.look_up(ids, math.sqrt(self.d_model))
-        return _look_up(self.embeddings, ids) * math.sqrt(self.d_model)
+        return look_up(self.embeddings, ids) * math.sqrt(self.d_model)
 
     def compute_output_shape(self, ids_shape):
         return (*ids_shape, self.d_model)
@@ -127,12 +127,3 @@ def _check_dtype(ids):
         return
     if (dtype := keras.backend.standardize_dtype(ids.dtype)) not in ("int16", "int32", "int64"):
         raise InputError(f"ids must be integers, such as int32. Received: {dtype}")
-
-
-def _look_up(table, ids):
-    """Returns rows of a table. `ops.take` would count negative ids from the end of the table."""
-    if keras.backend.backend() != "tensorflow":
-        return ops.take(table, ids, axis=0)
-    import tensorflow as tf
-
-    return tf.gather(ops.convert_to_tensor(table), ids)

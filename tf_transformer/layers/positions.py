@@ -8,7 +8,8 @@ from keras import ops
 
 from tf_transformer.config_checks import Positions, check_choice
 from tf_transformer.errors import InputError
-from tf_transformer.layers.kernels import take_columns
+from tf_transformer.layers.kernels import look_up, take_columns
+from tf_transformer.private_interfaces import tracker_unlocked
 
 
 def sinusoidal_positions(positions, d_model: int, layout: str = "interleaved"):
@@ -64,10 +65,15 @@ class PositionalEncoding(keras.layers.Layer):
     Returns:
         `(length, d_model)` float32.
 
+    Attributes:
+        table: the sinusoids of the positions below `max_length`, or None, see `tabulate`.
+
     Raises:
         InputError: there are more positions than learned vectors; when constructed, if `d_model` is
             odd with sinusoids, or `first_position` is not 0 without.
     """
+
+    table: Any = None
 
     def __init__(
         self, *, kind: str, d_model: int, max_length: int, first_position: int = 0, **kwargs: Any
@@ -97,7 +103,28 @@ class PositionalEncoding(keras.layers.Layer):
             )
         self.built = True
 
+    def tabulate(self) -> None:
+        """Looks sinusoids up from now on; positions must then be below `max_length`.
+
+        A step of decoding computes them by thirteen operations.
+        """
+        if self.kind == "learned" or self.table is not None:
+            return
+        table = self.call(ops.arange(self.max_length, dtype="int32"))
+        with tracker_unlocked(self):
+            self.table = self.add_weight(
+                name="table",
+                shape=table.shape,
+                initializer="zeros",
+                dtype="float32",
+                autocast=False,
+                trainable=False,
+            )
+        self.table.assign(table)
+
     def call(self, positions):
+        if self.table is not None:
+            return look_up(self.table, positions)
         if self.kind != "learned":
             return sinusoidal_positions(positions + self.first_position, self.d_model, self.kind)
         if (positions.shape[0] or 0) > self.max_length:
@@ -105,7 +132,7 @@ class PositionalEncoding(keras.layers.Layer):
                 f"A sequence must have at most max_length={self.max_length} positions, since the "
                 f"model learns one vector per position. Received: {positions.shape[0]} positions"
             )
-        return ops.take(self.vectors, positions, axis=0)
+        return look_up(self.vectors, positions)
 
     def compute_output_shape(self, positions_shape):
         return (*positions_shape, self.d_model)

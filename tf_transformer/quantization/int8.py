@@ -1,6 +1,7 @@
 """Quantization of a model to 8-bit integers."""
 
 import functools
+import math
 from collections.abc import Mapping
 
 import keras
@@ -15,11 +16,17 @@ from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import sublayers
 from tf_transformer.quantization.int8_layers import Int8Embedding, Int8Product
 
+# With fewer weights, 8-bit products are slower than those of float32 for up to about 128 rows, see
+# `python -m benchmarks.products --shape 128 384 --megabytes 1`.
+FEWEST_WEIGHTS = 2**18
+
 
 def quantize(
-    model: DecoderModel, input_ranges: Mapping[keras.layers.Layer, float] | None = None
+    model: DecoderModel,
+    input_ranges: Mapping[keras.layers.Layer, float] | None = None,
+    fewest_weights: int = 0,
 ) -> None:
-    """Replaces all products with weights and all embeddings by 8-bit ones, permanently.
+    """Replaces products with weights, and embeddings, by 8-bit ones, permanently.
 
     Everything else stays float32.
 
@@ -27,6 +34,7 @@ def quantize(
         model: a float32 model.
         input_ranges: for each layer of `activation_ranges.products_of`, the range of its product's
             inputs, which makes their scales constant; None means a scale per row.
+        fewest_weights: matrices with fewer weights stay float32, too.
 
     Raises:
         InputError: TensorFlow uses a GPU, or this build of TensorFlow lacks the kernels.
@@ -40,10 +48,16 @@ def quantize(
         )
     check_kernels()
     ranges = input_ranges or {}
+
+    def is_large(matrix):
+        return math.prod(matrix.shape) >= fewest_weights
+
     for layer in sublayers(model):
-        if isinstance(layer, Projection) and layer.product is None:
+        if isinstance(layer, Projection) and layer.product is None and is_large(layer.kernel):
             layer.replace_product(Int8Product(layer.kernel, layer.bias, ranges.get(layer)))
         elif isinstance(layer, TokenEmbedding) and layer.table is None:
+            if not is_large(layer.embeddings):
+                continue
             layer.replace_table(Int8Embedding(layer.embeddings, ranges.get(layer)))
 
 

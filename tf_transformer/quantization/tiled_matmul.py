@@ -109,6 +109,8 @@ def tile_weights(model: DecoderModel) -> None:
 
     A smaller embedding matrix that gives the logits gets a transposed copy.
 
+    Products that another one has replaced, such as an 8-bit one, stay as they are.
+
     The outputs are unchanged except for rounding. Tile only models that are used for decoding and
     nothing else: training, saving and inspection need the original weights.
 
@@ -123,7 +125,7 @@ def tile_weights(model: DecoderModel) -> None:
         ):
             kernel = shared_array(layer.kernel)
             layer.replace_product(TiledProduct(kernel, layer.bias, dtype=layer.dtype_policy))
-    if model.logits_projection is None:
+    if model.logits_projection is None and model.target_embedding.table is None:
         matrix = shared_array(model.target_embedding.embeddings)
         is_large = _benefits_from_tiles(matrix.T)
         product = TiledProduct(matrix.T, dtype="float32") if is_large else TransposedProduct(matrix)

@@ -426,23 +426,28 @@ def prepare_for_decoding(
     input_ranges: "Mapping[keras.layers.Layer, float] | None" = None,
     tiled: bool | None = None,
 ) -> None:
-    """Tiles or quantizes the weights of a model, which can then only decode.
+    """Tiles or quantizes the weights of a model, and tabulates sinusoids; it can then only decode.
 
     Args:
         model: a model of the dtype that `dtype_to_load` returns.
         dtype: as for `load_for_decoding`.
         input_ranges: with "int8", the argument of `quantize`.
         tiled: whether large products get tiled weights, which only CPUs gain from; None means
-            unless TensorFlow uses a GPU. int8 has none.
+            unless TensorFlow uses a GPU. Products in 8 bits have none.
 
     Raises:
         InputError: int8 cannot be computed here, see `quantize`.
     """
     from tf_transformer.backend import has_gpu
-    from tf_transformer.quantization.int8 import quantize
+    from tf_transformer.layers.positions import PositionalEncoding
+    from tf_transformer.private_interfaces import sublayers
+    from tf_transformer.quantization import int8
     from tf_transformer.quantization.tiled_matmul import tile_weights
 
+    for layer in sublayers(model):
+        if isinstance(layer, PositionalEncoding):
+            layer.tabulate()
     if dtype == "int8":
-        quantize(model, input_ranges)
-    elif tiled or (tiled is None and not has_gpu()):
+        int8.quantize(model, input_ranges, int8.FEWEST_WEIGHTS)
+    if tiled or (tiled is None and not has_gpu()):
         tile_weights(model)

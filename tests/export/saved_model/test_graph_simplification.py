@@ -262,3 +262,12 @@ def test_what_a_custom_gradient_uses_stays(tmp_path):
         results = loaded.serve(values)
     assert results.numpy().tolist() == [3.0, 6.0]
     assert tape.gradient(results, values).numpy().tolist() == [3.0, 3.0]
+
+
+def test_loops_stay_calls_of_functions(folders):
+    """So TensorFlow runs no operation for each variable of a loop and step."""
+    functions = read_graph(folders[1]).graph_def.library.function
+    nodes = [node for function in functions for node in function.node_def]
+    loops = [node for node in nodes if node.op.endswith("While")]
+    assert loops
+    assert not any(node.attr["_lower_using_switch_merge"].b for node in loops)

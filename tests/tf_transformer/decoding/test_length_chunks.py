@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.decoding.length_chunks import map_chunks
+from tf_transformer.decoding.length_chunks import map_chunks, rows_of_chunk
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 10])
@@ -45,3 +45,8 @@ def test_rows_apart(num_apart):
     assert found.numpy().tolist() == (2 * lengths).tolist()
     assert all(len(set(chunk)) == 1 and len(chunk) <= 3 for chunk in chunks)
     assert len(chunks) == -(-num_apart // 3) + -(-(10 - num_apart) // 3)
+
+
+@pytest.mark.parametrize(("width", "rows"), [(16, 128), (128, 128), (256, 64), (4096, 32)])
+def test_wide_models_decode_fewer_rows_together(width, rows):
+    assert rows_of_chunk(width) == rows

@@ -66,7 +66,7 @@ def test_auto_never_compiles_for_chunks(record):
 
 
 def test_on_compiles_at_once(record):
-    found = record([1, 31, 0, 40, 1], xla="on", beam_size=4)
+    found = record([1, 31, 0, 40, 1], xla="on", beam_size=4, chunk_size=32)
     singles, chunks = ("shapes", [(1, 16), (1, 32)]), ("shapes", [(32, 16), (32, 32)])
     assert found == [singles, 1, chunks, 40, 1]
     assert record([9, 10], xla="on", chunk_size=10) == [("shapes", [(10, 16), (10, 32)]), 10]

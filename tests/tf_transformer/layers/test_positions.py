@@ -117,3 +117,15 @@ def test_relative_positions_are_clipped():
         for key in range(5):
             distance = max(-2, min(2, key - query))
             np.testing.assert_array_equal(computed[query, key], vectors[distance + 2])
+
+
+@pytest.mark.parametrize("kind", ["interleaved", "concatenated", "marian", "learned"])
+def test_tabulated_positions_are_the_same(kind):
+    layer = PositionalEncoding(kind=kind, d_model=8, max_length=20)
+    layer.build((None,))
+    positions = np.array([3, 0, 19, 3])
+    expected = np.asarray(layer(positions))
+    layer.tabulate()
+    layer.tabulate()
+    assert len(layer.weights) == 1
+    np.testing.assert_allclose(layer(positions), expected, rtol=0, atol=1e-6)

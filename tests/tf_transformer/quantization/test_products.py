@@ -1,6 +1,7 @@
 """Other products in place of float ones: 8-bit integers, and tiles of the weights."""
 
 import json
+import math
 
 import keras
 import ml_dtypes
@@ -13,6 +14,7 @@ from tf_transformer import LanguageModel, Transformer, TransformerConfig
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.dense import Projection
+from tf_transformer.quantization import int8
 from tf_transformer.quantization.int8 import check_kernels, is_quantized, quantize
 from tf_transformer.quantization.int8_layers import Int8Embedding, Int8Product
 from tf_transformer.quantization.tiled_matmul import TiledProduct, tile_weights
@@ -266,3 +268,39 @@ def test_keras_does_not_save_what_is_quantized(tmp_path):
         with pytest.raises(ValueError, match=r"8-bit products cannot be saved.*--dtype int8"):
             save(tmp_path / name)
     assert not any(tmp_path.iterdir())
+
+
+def test_small_matrices_stay_float32(monkeypatch):
+    """They are faster so; the largest ones are still quantized."""
+    model = Transformer(TransformerConfig(**LARGE))
+    logits = logits_of(model)
+    largest = max(math.prod(weight.shape) for weight in model.weights)
+    monkeypatch.setattr(int8, "FEWEST_WEIGHTS", largest)
+    prepare_for_decoding(model, "int8")
+    sizes = {"int8": 0, "float32": 0}
+    for weight in model.weights:
+        sizes[weight.dtype] = max(sizes[weight.dtype], math.prod(weight.shape))
+    assert sizes["float32"] < sizes["int8"] == largest
+    error = np.linalg.norm(logits_of(model) - logits) / np.linalg.norm(logits)
+    assert 0 < error < 0.05
+    model = Transformer(TransformerConfig(**LARGE))
+    monkeypatch.setattr(int8, "FEWEST_WEIGHTS", largest + 1)
+    prepare_for_decoding(model, "int8")
+    assert not is_quantized(model)
+
+
+@pytest.mark.slow
+def test_export_says_if_no_matrix_is_large(unverified, talkative, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(int8, "FEWEST_WEIGHTS", 2**18)
+    command = [
+        "export",
+        "--model-dir",
+        str(talkative),
+        "--output",
+        str(tmp_path),
+        "--dtype",
+        "int8",
+    ]
+    assert main([*command, "--signatures", "tokens"]) == 0
+    assert "no matrix of this model has 262,144 weights or more" in capsys.readouterr().err
+    assert json.loads((tmp_path / "1" / "model.json").read_text())["dtype"] == "float32"
