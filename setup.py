@@ -11,6 +11,7 @@ VERSION = re.search(
 )[1]
 # TensorFlow 2.21 has wheels for these; Keras 3.15 needs at least 3.11. Read by make_venv.sh.
 PYTHON_VERSIONS = ("3.11", "3.12", "3.13")
+HF = ["huggingface_hub>=0.34"]
 MARKUP = ["justhtml>=3.16,<4"]
 WEB = ["prometheus-client>=0.21", "starlette>=1,<2", "uvicorn>=0.35"]
 
@@ -59,6 +60,7 @@ setup(
     extras_require={
         "dev": [
             "ctranslate2>=4.8",
+            *HF,
             "httpx2>=2",  # starlette.testclient
             "fsspec>=2024.9",
             "hypothesis>=6",
@@ -88,6 +90,8 @@ setup(
         "beam": ["apache-beam>=2.77,<2.78", "distributed>=2024.4", "pyarrow>=15"],
         # For the command `web`, which needs no TensorFlow.
         "web": WEB,
+        # For `import --input hf:NAME`.
+        "hf": HF,
         # For `translate --markup html`; XML needs no package.
         "markup": MARKUP,
         # For `tune`.

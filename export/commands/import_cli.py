@@ -22,8 +22,10 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "recognized: " + "; ".join(f"{name} is a {what}" for name, what in IMPORTED.items()) + ".",
     )
     parser.add_argument(
-        "--input", type=folder, required=True, metavar="PATH", help="file or folder of the model"
-    )
+        "--input", type=_path_or_name, required=True, metavar="PATH",
+        help="file or folder of the model, or its name on the Hugging Face Hub, hf:OWNER/NAME or "
+        "hf:OWNER/NAME@REVISION",
+    )  # fmt: skip
     add_model_dir(parser, "the model directory to write, a new or empty folder")
     parser.add_argument("--format", choices=IMPORTED, help="format of the model")
     parser.add_argument(
@@ -36,18 +38,24 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 @interrupted_by_signals()
 def _run(options):
-    from tf_transformer.formats.import_model import read_model, write_model
+    from tf_transformer.formats.import_model import local_path, read_model, write_model
     from tf_transformer.storage.new_folder import check_new_folder
 
     check_new_folder(options.model_dir)
     settings = dict(map(_parse_setting, options.set))
-    imported = read_model(options.input, options.format, settings)
+    path = local_path(options.input)
+    imported = read_model(path, options.format, settings)
     import_tensorflow(on_cpu=True)
-    write_model(imported, options.input, options.model_dir)
+    write_model(imported, path, options.model_dir)
     again = shlex.join(["tf-transformer", "translate", "--model-dir", str(options.model_dir)])
     for note in imported.notes:
         print(f"{options.model_dir}: {note}")
     print(f"{options.model_dir}: imported, and two sentences translated. To translate:\n  {again}")
+
+
+def _path_or_name(value: str) -> str:
+    folder(value)  # refuses an empty one
+    return value
 
 
 def _parse_setting(setting: str) -> tuple[str, Any]:

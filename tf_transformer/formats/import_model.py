@@ -11,6 +11,7 @@ import tqdm
 
 from tf_transformer.errors import InputError
 from tf_transformer.formats.checkpoints.opennmt_tf import OpenNMTTF
+from tf_transformer.formats.hf.download import download, is_hub_name, parse
 from tf_transformer.formats.imported_model import ImportedModel
 from tf_transformer.formats.recognition import find_format
 from tf_transformer.storage.model_dir import WEIGHTS_NAME, load_model, write_config_and_tokenizers
@@ -31,7 +32,8 @@ def import_model(
     """Imports a model of another toolkit, see `write_model`.
 
     Args:
-        path: file or folder of the model.
+        path: file or folder of the model, or its name on the Hugging Face Hub, `hf:OWNER/NAME` or
+            `hf:OWNER/NAME@REVISION`, see `download`.
         model_dir: the model directory to write; it must not exist, or be empty.
         format_name: name of the format; None recognizes it.
         settings: what the files do not contain, see `read_model`.
@@ -40,14 +42,23 @@ def import_model(
         What the user must know to use the model, a sentence each.
 
     Raises:
-        InputError: the format is not recognized, the model is damaged or not supported, or
-            `model_dir` is not empty.
+        InputError: the format is not recognized, the model is damaged or not supported, cannot be
+            downloaded, or `model_dir` is not empty.
     """
     check_new_folder(pathlib.Path(model_dir))
-    path = pathlib.Path(path)
+    path = local_path(path)
     imported = read_model(path, format_name, settings)
     write_model(imported, path, pathlib.Path(model_dir))
     return imported.notes
+
+
+def local_path(path: str | os.PathLike) -> pathlib.Path:
+    """Returns the path of a model, which is downloaded if it has a name of the Hub.
+
+    Raises:
+        InputError: as `parse` and `download`.
+    """
+    return download(parse(path)) if is_hub_name(path) else pathlib.Path(path)
 
 
 def read_model(

@@ -31,7 +31,7 @@ _LANGUAGES = {
     "wmt21": "en ha is ja cs ru zh de",
 }
 # The descriptions of a tokenizer, in which older and newer versions of Transformers name the codes.
-_DESCRIPTIONS = (DESCRIPTION_NAME, "special_tokens_map.json")
+DESCRIPTION_NAMES = (DESCRIPTION_NAME, "special_tokens_map.json")
 _CODES = ("extra_special_tokens", "additional_special_tokens")
 # The codes of NLLB and M2M100, and others, whose first part is that of ISO 639.
 _USUAL_CODE = r"[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}([_-][A-Za-z0-9]+)*__"
@@ -88,7 +88,7 @@ def read_names(folder: pathlib.Path, pieces: Sequence[str] | None) -> Names:
     if not tags:
         raise InputError(
             f"{folder}: no codes of languages; expected {' or '.join(_CODES)} in "
-            f"{' or '.join(_DESCRIPTIONS)}"
+            f"{' or '.join(DESCRIPTION_NAMES)}"
         )
     words = find_words(folder, added, {*SPECIAL, MASK, *tags})
     spellings = tags | {name: word.piece for name, word in words.items()}
@@ -176,7 +176,7 @@ def _read_tokenizer(path: pathlib.Path) -> Mapping[str, Any]:
 def _read_listed(folder: pathlib.Path) -> dict[str, list[str]]:
     """Returns the special tokens besides the usual ones that each file lists, in its order."""
     listed: dict[str, list[str]] = {}
-    for file in _DESCRIPTIONS:
+    for file in DESCRIPTION_NAMES:
         description = read_description(folder / file) if (folder / file).exists() else {}
         if description.get("legacy_behaviour") not in (None, False):
             raise InputError(
