@@ -7,6 +7,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.formats.checkpoints.fairseq import Fairseq
 from tf_transformer.formats.checkpoints.opennmt_py import OpenNMTPy
 from tf_transformer.formats.checkpoints.opennmt_tf import OpenNMTTF
+from tf_transformer.formats.ctranslate2.reader import CTranslate2
 from tf_transformer.formats.foreign_content import NUM_BYTES, describe
 from tf_transformer.formats.hf.folder import CONFIG_NAME, read_model_type
 from tf_transformer.formats.hf.m2m100 import HFM2M100
@@ -24,6 +25,7 @@ FORMATS: tuple[ModelFormat, ...] = (
     HFM2M100(),
     KerasHub(),
     Marian(),
+    CTranslate2(),
     Fairseq(),
     OpenNMTPy(),
     OpenNMTTF(),
