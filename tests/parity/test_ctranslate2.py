@@ -1,8 +1,12 @@
 """Folders that CTranslate2's converter made from Transformers' models, and those models."""
 
+import argparse
+import shutil
+
 import numpy as np
 import pytest
 
+from tests.parity.checkpoint_parity import SOURCES, TARGETS
 from tests.parity.hf_marian_model import write_folder
 from tf_transformer import Translator, load_model
 from tf_transformer.formats.import_model import import_model
@@ -42,3 +46,39 @@ def test_marian(quantization, tmp_path):
         ]
         first, second = (translator(lines[0]) for translator in translators)
         assert first == second
+
+
+def test_opennmt_py(tmp_path):
+    """As Argos' packages are made: the source has no end."""
+    from tests.parity.test_opennmt_py import Both
+
+    options = dict(self_attn_type="scaled-dot", add_qkvbias=True, share_embeddings=True)
+    both = Both(tmp_path, options, "3", True)
+    path = tmp_path / "theirs" / "model_step_5.pt"
+    converter = ctranslate2.converters.OpenNMTPyConverter(str(path))
+    with torch.serialization.safe_globals([argparse.Namespace]):
+        converter.convert(str(tmp_path / "ctranslate2"))
+    copied = tmp_path / "ctranslate2" / "sentencepiece.model"
+    shutil.copy(tmp_path / "theirs" / "both.model", copied)
+    import_model(tmp_path / "ctranslate2", tmp_path / "again")
+    again, source, _ = load_model(tmp_path / "again")
+    assert not again.config.source_end
+    assert (again.config.positions, again.config.norm_position) == ("interleaved", "pre")
+    ours, lines = both.ours, [SOURCES[:16], TARGETS[:16]]
+    assert source.tokenize(SOURCES).to_list() == ours.source.tokenize(SOURCES).to_list()
+    source_ids, target_ids = ours.batch(*lines)
+    inputs = {"source": source_ids, "target": target_ids}
+    expected, found = (model(inputs).numpy()[:, :, 3:] for model in (ours.model, again))
+    np.testing.assert_allclose(found, expected, atol=1e-3)  # epsilon is 1e-5 in CTranslate2
+    theirs = ctranslate2.Translator(str(tmp_path / "ctranslate2"), intra_threads=1)
+    rows = [source.tokenize([line]).to_list()[0] for line in SOURCES]
+    pieces = [[source.pieces[token_id] for token_id in row] for row in rows]
+    results = theirs.translate_batch(
+        pieces, beam_size=1, max_decoding_length=12, disable_unk=True,
+        suppress_sequences=[["<blank>"], ["<s>"]],
+    )  # fmt: skip
+    translator = Translator.load(
+        tmp_path / "again", beam_size=1, max_length_factor=0.0, max_length_constant=12
+    )
+    expected = ["".join(result.hypotheses[0]).replace("\u2581", " ").strip() for result in results]
+    assert translator(SOURCES) == expected

@@ -5,7 +5,7 @@ IMPORTED = {
     "hf-m2m100": "folder of Transformers' M2M100ForConditionalGeneration, such as NLLB",
     "keras-hub": "preset of tf_transformer.hub",
     "marian": "Marian's model.npz, or its folder",
-    "ctranslate2": "folder of CTranslate2, with model.bin",
+    "ctranslate2": "folder of CTranslate2, or .argosmodel of Argos Translate",
     "fairseq": "checkpoint of fairseq, with its dictionaries beside it",
     "opennmt-py": "checkpoint of OpenNMT-py",
     "opennmt-tf": "folder of a run of OpenNMT-tf, or the .index file of a checkpoint",

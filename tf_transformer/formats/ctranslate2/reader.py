@@ -2,7 +2,8 @@
 
 import math
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,12 @@ from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import TiedEmbeddings
 from tf_transformer.errors import InputError
 from tf_transformer.formats.checkpoints.sentencepiece_files import make_tokenizers
+from tf_transformer.formats.ctranslate2.package import (
+    SUFFIX,
+    sentencepiece_folder,
+    unpack,
+    weights_path,
+)
 from tf_transformer.formats.ctranslate2.settings import (
     Tokens,
     is_scaled,
@@ -37,7 +44,8 @@ from tf_transformer.storage.json_files import parse_json
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.storage.weight_shapes import weight_shapes
 
-WEIGHTS_NAME = "model.bin"
+Weight = tuple[str, np.ndarray]
+
 _SPECIFICATION = "TransformerSpec"
 _MAX_VOCABULARY_BYTES = 2**28
 _PADS = ("<blank>", "<pad>")
@@ -52,9 +60,11 @@ class CTranslate2:
     name = "ctranslate2"
 
     def recognizes(self, path: pathlib.Path) -> bool:
-        """Returns whether a folder has a `model.bin` of such a version."""
+        """Returns whether a folder has a `model.bin` of such a version, or a file is a package."""
+        if path.suffix == SUFFIX:
+            return path.is_file()
         try:
-            with open(_weights_path(path), "rb") as file:
+            with open(weights_path(path), "rb") as file:
                 begin = file.read(6)
         except OSError:
             return False
@@ -64,13 +74,17 @@ class CTranslate2:
         """Reads a model.
 
         Args:
-            path: the folder, or `model.bin` in it.
+            path: the folder, or `model.bin` in it, or a package of Argos Translate.
 
         Raises:
             InputError: a file is missing or damaged, the files do not fit together, or a setting is
                 not supported.
         """
-        path = _weights_path(path)
+        if path.suffix == SUFFIX:
+            unpacked = unpack(path)
+            imported = self.read(pathlib.Path(unpacked.name))
+            return imported._replace(weights=_holding(unpacked, imported.weights))
+        path = weights_path(path)
         folder = path.parent
         with naming(path):
             content = read_ctranslate2(StoredFile(path))
@@ -105,7 +119,9 @@ class CTranslate2:
                     f"{path}: {name} has {weights.rows(name):,} rows, the vocabulary "
                     f"{rows.original_size:,} entries"
                 )
-        tokenizers = make_tokenizers(folder, source, target, (None, None), "spaces")
+        tokenizers = make_tokenizers(
+            sentencepiece_folder(folder), source, target, (None, None), "spaces"
+        )
         edits = _edits(config, scaled, source, target)
         return ImportedModel(
             config,
@@ -116,8 +132,9 @@ class CTranslate2:
         )
 
 
-def _weights_path(path: pathlib.Path) -> pathlib.Path:
-    return path / WEIGHTS_NAME if path.is_dir() else path
+def _holding(_folder: Any, weights: Iterator[Weight]) -> Iterator[Weight]:
+    """Yields the weights, and keeps a temporary folder until then."""
+    yield from weights
 
 
 def _tied(weights: CTranslate2Weights, scaled: bool) -> TiedEmbeddings:

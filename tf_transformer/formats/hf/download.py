@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from tf_transformer.errors import InputError
 from tf_transformer.formats.hf.added_tokens import ADDED_NAME, TOKENIZER_NAME
@@ -52,7 +52,7 @@ class HubModel(NamedTuple):
         return PREFIX + self.repository + (f"@{self.revision}" if self.revision else "")
 
 
-def is_hub_name(value: Any) -> bool:
+def is_hub_name(value: Any) -> TypeGuard[str]:
     """Returns whether a value is the name of a model of the Hub, and no path."""
     return isinstance(value, str) and value.startswith(PREFIX)
 
