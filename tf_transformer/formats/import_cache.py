@@ -3,7 +3,7 @@
 import os
 import pathlib
 
-from tf_transformer.formats.hf.download import HubModel, download
+from tf_transformer.formats.hf.download import download, parse
 from tf_transformer.formats.import_model import read_model, write_model
 from tf_transformer.storage.new_folder import check_new_folder
 
@@ -11,16 +11,19 @@ from tf_transformer.storage.new_folder import check_new_folder
 _VERSION = 1
 
 
-def imported(model: HubModel) -> pathlib.Path:
-    """Returns the model directory of a model of the Hub; imports it if it is new.
+def imported_model_dir(name: str) -> pathlib.Path:
+    """Returns the model directory of a model of the Hub; imports it once for each commit.
+
+        translator = Translator.load(imported_model_dir("hf:Helsinki-NLP/opus-mt-en-de"))
 
     Args:
-        model: the model.
+        name: `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISION`.
 
     Raises:
-        InputError: as `download` and `import_model`.
+        InputError: as `parse`, `download` and `import_model`.
         OSError: a file cannot be written.
     """
+    model = parse(name)
     folder = download(model)
     owner, name = model.repository.split("/")
     model_dir = _cache() / f"imported-{_VERSION}" / f"{owner}--{name}--{folder.name}"

@@ -1,7 +1,6 @@
 """Translation of strings: tokenizer, model and search in one graph."""
 
 import os
-import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -148,9 +147,7 @@ class Translator(tf.Module):
         """Loads a translator from a model directory, or from those of an ensemble.
 
         Args:
-            model_dir: the model directory; several are the members of an `Ensemble`. A name of the
-                Hugging Face Hub, such as "hf:Helsinki-NLP/opus-mt-en-de", is imported into a cache,
-                once for each commit.
+            model_dir: the model directory; several are the members of an `Ensemble`.
             ensemble_weights: the weight of each member; None weights all equally.
             adapter: an `adapter.h5` that `train --lora` has written for the model.
             dtype: "float32", "bfloat16" or "int8", see `load_for_decoding`.
@@ -158,9 +155,9 @@ class Translator(tf.Module):
             **options: the other arguments of `Translator`, such as `beam_size` and `num_best`.
 
         Raises:
-            InputError: not a valid model directory, that of a language model, a model cannot be
-                downloaded or imported, the models of an ensemble do not fit together, the shortlist
-                belongs to another model, or an argument is out of range.
+            InputError: not a valid model directory, that of a language model, the models of an
+                ensemble do not fit together, the shortlist belongs to another model, or an argument
+                is out of range.
         """
         check_names(options, cls.load_options())
         given = [model_dir] if isinstance(model_dir, str | os.PathLike) else model_dir
@@ -169,7 +166,7 @@ class Translator(tf.Module):
                 "`model_dir` must be the path of a model directory, or a list of several. "
                 f"Received: {shown(model_dir)}"
             )
-        directories = tuple(map(_model_directory, given))
+        directories = tuple(as_path(path, "model_dir", "a model directory") for path in given)
         weights = None if ensemble_weights is None else _weights(ensemble_weights)
         if adapter is not None:
             adapter = as_path(adapter, "adapter", "the file of an adapter")
@@ -347,16 +344,6 @@ class Translator(tf.Module):
             ]
             for texts, scores, truncated in zip(*columns, strict=True)
         ]
-
-
-def _model_directory(path: Any) -> pathlib.Path:
-    """Returns the path of a model directory, or of that of a model of the Hub."""
-    if isinstance(path, str) and path.startswith("hf:"):
-        from tf_transformer.formats.hf.download import parse
-        from tf_transformer.formats.import_cache import imported
-
-        return imported(parse(path))
-    return as_path(path, "model_dir", "a model directory")
 
 
 def _check_positive(name, value):

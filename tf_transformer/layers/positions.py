@@ -66,7 +66,7 @@ class PositionalEncoding(keras.layers.Layer):
         `(length, d_model)` float32.
 
     Attributes:
-        table: the sinusoids of the positions below `max_length`, or None, see `tabulate`.
+        table: the sinusoids of the positions up to `max_length`, or None, see `tabulate`.
 
     Raises:
         InputError: there are more positions than learned vectors; when constructed, if `d_model` is
@@ -104,13 +104,13 @@ class PositionalEncoding(keras.layers.Layer):
         self.built = True
 
     def tabulate(self) -> None:
-        """Looks sinusoids up from now on; positions must then be below `max_length`.
+        """Looks the sinusoids of single positions up from now on; they are at most `max_length`.
 
         A step of decoding computes them by thirteen operations.
         """
         if self.kind == "learned" or self.table is not None:
             return
-        table = self.call(ops.arange(self.max_length, dtype="int32"))
+        table = self.call(ops.arange(self.max_length + 1, dtype="int32"))
         with tracker_unlocked(self):
             self.table = self.add_weight(
                 name="table",
@@ -123,7 +123,7 @@ class PositionalEncoding(keras.layers.Layer):
         self.table.assign(table)
 
     def call(self, positions):
-        if self.table is not None:
+        if self.table is not None and positions.shape[0] == 1:
             return look_up(self.table, positions)
         if self.kind != "learned":
             return sinusoidal_positions(positions + self.first_position, self.d_model, self.kind)
