@@ -31,6 +31,7 @@ FORMULA = re.compile(r"^\$\$(.+?)\$\$$", re.MULTILINE | re.DOTALL)
 MODULES = {
     "tf_transformer": (
         "tf_transformer.formats.import_model",
+        "tf_transformer.formats.import_cache",
         "tf_transformer.formats.convert_model",
         "tf_transformer.formats.naming",
         "tf_transformer.hub.seq_2_seq_lm",
