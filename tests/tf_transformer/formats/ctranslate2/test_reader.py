@@ -106,6 +106,17 @@ def test_vocabularies_as_text(folder, both, tmp_path):
     assert all(np.array_equal(found[name], array) for name, array in expected.items())
 
 
+def test_version_5_has_no_config(folder, both, tmp_path):
+    """Its special tokens are the usual ones, unless variables name others."""
+    (folder / "config.json").unlink()
+    content = (folder / "model.bin").read_bytes()
+    (folder / "model.bin").write_bytes(struct.pack("<I", 5) + content[4:])
+    import_model(folder, tmp_path / "again")
+    assert read_config(tmp_path / "again").begin_embedding == "zero"
+    expected, found = arrays_of(both / "ours"), arrays_of(tmp_path / "again")
+    assert all(np.array_equal(found[name], array) for name, array in expected.items())
+
+
 def edit_config(**changes):
     def edit(folder):
         path = folder / "config.json"
