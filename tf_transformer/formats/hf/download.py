@@ -204,9 +204,11 @@ def _errors_in_one_line(model: HubModel) -> Iterator[None]:
     except Exception as error:  # the classes of its HTTP library depend on the version
         if type(error).__module__ == "builtins" and not isinstance(error, ConnectionError):
             raise
+        is_general = isinstance(error, errors.LocalEntryNotFoundError)
+        reason = _first_line((is_general and error.__cause__) or error).rstrip(".")
         raise InputError(
-            f"{model}: {where} cannot be reached: {_first_line(error)}; what was downloaded so far "
-            "is kept. HF_HUB_OFFLINE=1 uses the cache"
+            f"{model}: {where} cannot be reached: {reason}; what was downloaded so far is kept. "
+            "HF_HUB_OFFLINE=1 uses the cache"
         ) from error
 
 
