@@ -55,9 +55,8 @@ def quantize(
     for layer in sublayers(model):
         if isinstance(layer, Projection) and layer.product is None and is_large(layer.kernel):
             layer.replace_product(Int8Product(layer.kernel, layer.bias, ranges.get(layer)))
-        elif isinstance(layer, TokenEmbedding) and layer.table is None:
-            if not is_large(layer.embeddings):
-                continue
+        is_embedding = isinstance(layer, TokenEmbedding) and layer.table is None
+        if is_embedding and is_large(layer.embeddings):
             layer.replace_table(Int8Embedding(layer.embeddings, ranges.get(layer)))
 
 
