@@ -11,11 +11,13 @@ from tf_transformer.config_checks import (
     Epsilon,
     FirstPosition,
     HeadIndex,
+    HeadWidth,
     InnerWidth,
     LanguageTags,
     ModelWidth,
     NormPosition,
     NormType,
+    NumBuckets,
     NumDraftHeads,
     NumHeads,
     NumLayers,
@@ -40,7 +42,7 @@ class SideConfig:
     """Per-side overrides for the encoder or the decoder; None means the model's value.
 
     Args:
-        d_model, d_ff, num_heads, norm_position, final_norm, norm_type, layer_history: see
+        d_model, d_ff, num_heads, head_dim, norm_position, final_norm, norm_type, layer_history: see
             `TransformerConfig`.
         cross_num_heads: heads of the decoder's cross-attention; its `num_heads` when None.
     """
@@ -48,6 +50,7 @@ class SideConfig:
     d_model: ModelWidth | None = None
     d_ff: InnerWidth | None = None
     num_heads: NumHeads | None = None
+    head_dim: HeadWidth | None = None
     cross_num_heads: NumHeads | None = None
     norm_position: NormPosition | None = None
     final_norm: Switch | None = None
@@ -56,16 +59,24 @@ class SideConfig:
 
 
 class ResolvedSide(NamedTuple):
-    """The settings of the encoder or the decoder: the fields of `SideConfig`, each with a value."""
+    """The settings of the encoder or the decoder: the fields of `SideConfig`, each with a value.
+
+    Only `head_dim` can be None, see `TransformerConfig`.
+    """
 
     d_model: ModelWidth
     d_ff: InnerWidth
     num_heads: NumHeads
+    head_dim: HeadWidth | None
     cross_num_heads: NumHeads
     norm_position: NormPosition
     final_norm: Switch
     norm_type: NormType
     layer_history: Switch
+
+    def head_dim_of(self, num_heads: int) -> int:
+        """Returns the width of each of a number of heads."""
+        return self.head_dim or self.d_model // num_heads
 
 
 @suggest_fields("setting of the model")
@@ -81,7 +92,11 @@ class TransformerConfig:
         num_decoder_layers: N of the decoder.
         d_model: width of embeddings and of every layer's output.
         d_ff: inner width of the feed-forward sublayers.
-        num_heads: h; must divide `d_model`.
+        num_heads: h; must divide `d_model`, unless `head_dim` is given.
+        head_dim: width of the queries, keys and values of each head; None means
+            `d_model / num_heads`, as in the paper.
+        dense_bias: whether the dense layers of attention and feed-forward sublayers have biases, as
+            in the Annotated Transformer; the paper's formula has them in the latter only.
         dropout_rate: on embeddings and on each sublayer's output (P_drop of the paper).
         attention_dropout_rate: on attention weights; `dropout_rate` when None. The paper does not
             mention this dropout; its authors' code and the Annotated Transformer apply it.
@@ -98,9 +113,11 @@ class TransformerConfig:
             "learned" vector for each position up to `max_length`, or "none".
         first_position: position of the first token in the sinusoids: 0 in the paper, 2 in M2M100,
             NLLB and NiuTensor's program.
-        relative_positions: learned vectors of relative positions in self-attention (Shaw et al.,
-            2018), added to "keys" or to "keys_values", or "none".
-        max_relative_distance: positions further apart than this share one vector.
+        relative_positions: what self-attention knows of distances: learned vectors, added to "keys"
+            or to "keys_values" (Shaw et al., 2018); "buckets", a bias of each head for ranges of
+            distances, shared by the layers of a stack (T5, see `RelativeBias`); or "none".
+        max_relative_distance: positions further apart than this share one vector, or bucket.
+        relative_buckets: number of biases of each head, a multiple of 4.
         activation: of the feed-forward sublayers; what ends in "glu" is gated (Shazeer, 2020).
         decoder_autoregression: how a position of the decoder sees earlier ones: by masked
             "self_attention" as in the paper, or by the recurrent layer "ssru" (Kim et al., 2019),
@@ -110,6 +127,8 @@ class TransformerConfig:
             logits (the paper, section 3.4), "target" shares the last two, "inputs" the first two,
             "none" shares nothing. None means "all" if both vocabularies and both widths are
             equal, else "target".
+        scaled_embeddings: whether token vectors are multiplied by sqrt(d_model), as in the paper.
+        embedding_norm: whether the embeddings, with their positions, are normalized (BART).
         trainable_embeddings: False freezes the embeddings, for pretrained vectors.
         begin_embedding: vector of the begin id in the decoder's input: its "own" row of the matrix,
             "zero" (Marian), or the row of the "end" id (fairseq, M2M100, NLLB); the positional
@@ -148,6 +167,8 @@ class TransformerConfig:
     d_model: ModelWidth = 512
     d_ff: InnerWidth = 2048
     num_heads: NumHeads = 8
+    head_dim: HeadWidth | None = None
+    dense_bias: Switch = True
     dropout_rate: DropoutRate = 0.1
     attention_dropout_rate: DropoutRate | None = None
     feed_forward_dropout_rate: DropoutRate | None = None
@@ -158,10 +179,13 @@ class TransformerConfig:
     first_position: FirstPosition = 0
     relative_positions: RelativePositions = "none"
     max_relative_distance: NumPositions = 16
+    relative_buckets: NumBuckets = 16
     activation: Activation = "relu"
     decoder_autoregression: Autoregression = "self_attention"
     layer_history: Switch = False
     tied_embeddings: TiedEmbeddings | None = None
+    scaled_embeddings: Switch = True
+    embedding_norm: Switch = False
     trainable_embeddings: Switch = True
     begin_embedding: BeginEmbedding = "own"
     source_end: Switch = True

@@ -19,7 +19,9 @@ NumLayers = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**10)]
 ModelWidth = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**16)]
 InnerWidth = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**18)]
 NumHeads = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**10)]
+HeadWidth = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**12)]
 NumPositions = Annotated[int, pydantic.Field(strict=True, ge=1, le=2**20)]
+NumBuckets = Annotated[int, pydantic.Field(strict=True, ge=4, le=2**12, multiple_of=4)]
 FirstPosition = Annotated[int, pydantic.Field(strict=True, ge=0, le=2**20)]
 NumDraftHeads = Annotated[int, pydantic.Field(strict=True, ge=0, le=16)]
 HeadIndex = Annotated[int, pydantic.Field(strict=True, ge=0, lt=2**10)]
@@ -33,13 +35,15 @@ NormPosition = Literal["post", "pre"]
 NormType = Literal["layer", "sample_std", "l1", "rms"]
 Positions = Literal["interleaved", "concatenated", "marian", "learned", "none"]
 NOT_SINUSOIDAL = ("learned", "none")
-RelativePositions = Literal["none", "keys", "keys_values"]
+RelativePositions = Literal["none", "keys", "keys_values", "buckets"]
 BeginEmbedding = Literal["own", "zero", "end"]
 Autoregression = Literal["self_attention", "ssru"]
 LanguageTags = Literal["source", "source_and_target"]
-Activation = Literal["relu", "gelu", "swish", "glu", "reglu", "geglu", "swiglu"]
+Activation = Literal[
+    "relu", "gelu", "gelu_tanh", "swish", "glu", "reglu", "geglu", "geglu_tanh", "swiglu"
+]
 # Those whose inner projection also computes a gate.
-GATED_ACTIVATIONS = ("glu", "reglu", "geglu", "swiglu")
+GATED_ACTIVATIONS = ("glu", "reglu", "geglu", "geglu_tanh", "swiglu")
 TiedEmbeddings = Literal["none", "target", "inputs", "all"]
 
 
@@ -133,7 +137,7 @@ def _check_widths(config):
         resolved = config.side(side)
         for heads in ("num_heads", "cross_num_heads"):
             number = getattr(resolved, heads)
-            if resolved.d_model % number:
+            if resolved.head_dim is None and resolved.d_model % number:
                 name = f"{side}.{heads}" if getattr(getattr(config, side), heads) else "num_heads"
                 raise InputError(
                     f"`{name}` must divide `d_model`. "
@@ -189,6 +193,8 @@ def _check_meaning(config):
             "`first_position` must be 0 unless `positions` are sinusoids. "
             f"Received: first_position={config.first_position}, positions={config.positions!r}"
         )
+    if config.relative_positions == "buckets":
+        _check_buckets(config)
     num_heads = config.side("decoder").cross_num_heads
     if config.alignment_head is not None and config.alignment_head >= num_heads:
         raise InputError(
@@ -200,10 +206,26 @@ def _check_meaning(config):
             "`draft_heads` need `relative_positions` 'keys' or 'none', not 'keys_values'. "
             f"Received: draft_heads={config.draft_heads}"
         )
+    if config.draft_heads and config.side("decoder").head_dim is not None:
+        raise InputError(
+            "`draft_heads` need `head_dim` None, with which the heads divide `d_model`. Received: "
+            f"draft_heads={config.draft_heads}, head_dim={config.side('decoder').head_dim}"
+        )
     if config.num_target_tags and config.positions == "learned":
         raise InputError(
             "`language_tags='source_and_target'` makes targets longer than `max_length`, for which "
             "there are no learned positions. Received: positions='learned'"
+        )
+
+
+def _check_buckets(config):
+    """Half of the buckets of one direction are single distances, the others reach further."""
+    exact = config.relative_buckets // 2
+    if config.max_relative_distance <= exact:
+        raise InputError(
+            "`max_relative_distance` must be more than half of `relative_buckets`. Received: "
+            f"max_relative_distance={config.max_relative_distance}, "
+            f"relative_buckets={config.relative_buckets}"
         )
 
 

@@ -11,6 +11,8 @@ class LayerSettings:
 
     Args:
         num_heads: number of heads of the self-attention.
+        head_dim: width of each head; None means d_model / num_heads.
+        dense_bias: whether the dense layers have biases.
         d_ff: inner width of the feed-forward sublayer.
         activation: activation of the feed-forward sublayer, see `FeedForward`.
         dropout_rate: dropout rate of each sublayer's output.
@@ -19,13 +21,16 @@ class LayerSettings:
         norm_position: "post" or "pre", see `Residual`.
         norm_type: type of the norms, see `make_norm`.
         layer_norm_epsilon: epsilon of the norms.
-        relative_positions: relative positions in self-attention: "none", "keys" or "keys_values".
+        relative_positions: relative positions in self-attention: "none", "keys", "keys_values" or
+            "buckets", see `SelfAttention`.
         max_relative_distance: positions that are further apart use the vector of this distance.
         initial_gain: factor of the initial weights, see `dense.projection`.
     """
 
     num_heads: int
     d_ff: int
+    head_dim: int | None = None
+    dense_bias: bool = True
     activation: str = "relu"
     dropout_rate: float = 0.0
     attention_dropout_rate: float = 0.0
@@ -68,6 +73,7 @@ class StackSettings:
         final_norm: whether to normalize the output; None means only with `norm_position="pre"`.
         layer_history: whether each layer's input is a learned combination of the outputs of all
             layers below it, see `LayerHistory`.
+        relative_buckets: number of biases with `relative_positions="buckets"`, see `RelativeBias`.
         depth_scaled_initialization: whether the initial weights of layer l, counted from 1, are
             scaled by 1 / sqrt(l)   (Zhang et al., 2019, equation 9, with alpha = 1).
     """
@@ -75,4 +81,5 @@ class StackSettings:
     num_layers: int
     final_norm: bool | None = None
     layer_history: bool = False
+    relative_buckets: int = 16
     depth_scaled_initialization: bool = False

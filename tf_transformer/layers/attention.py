@@ -28,6 +28,7 @@ def scaled_dot_product_attention(
     relative_keys: Any = None,
     relative_values: Any = None,
     relative_products: Callable[[Any], Any] | None = None,
+    score_bias: Any = None,
     few_queries: bool = False,
 ) -> tuple[Any, Any]:
     """Computes Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V   (equation 1).
@@ -46,6 +47,7 @@ def scaled_dot_product_attention(
         relative_values: b, `(query_length, key_length, head_dim)`, or None.
         relative_products: in place of `relative_keys` a function that computes q_i a_ij,
             `(..., query_length, key_length)`, from the scaled queries; or None.
+        score_bias: added to the scores, as many axes that broadcast to theirs; or None.
         few_queries: True uses operations that are faster for few queries, as in a decoding step.
 
     Returns:
@@ -65,6 +67,8 @@ def scaled_dot_product_attention(
     if relative_products is not None:
         scores = scores + relative_products(query)
     scores = ops.cast(scores, "float32")
+    if score_bias is not None:
+        scores = scores + ops.cast(score_bias, "float32")
     if attention_mask is not None:
         scores = scores + attention_bias(attention_mask, scores.shape)
     weights = small_softmax(scores) if few_queries else ops.softmax(scores, axis=-1)
@@ -105,7 +109,9 @@ class MultiHeadAttention(MaskedLayer):
     Annotated Transformer; the paper's formula has none.
 
     Args:
-        num_heads: h; must divide the width of the input.
+        num_heads: h; must divide the width of the input, unless `head_dim` is given.
+        head_dim: width of each head; None means the width of the input / h, as in the paper.
+        use_bias: False leaves out the biases.
         dropout_rate: dropout rate of the attention weights.
         initial_gain: factor of the initial weights, see `dense.projection`.
 
@@ -117,35 +123,48 @@ class MultiHeadAttention(MaskedLayer):
         self,
         *,
         num_heads: int,
+        head_dim: int | None = None,
+        use_bias: bool = True,
         dropout_rate: float = 0.0,
         initial_gain: float = 1.0,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.num_heads = num_heads
+        self.given_head_dim = head_dim
+        self.use_bias = use_bias
         self.dropout_rate = dropout_rate
         self.initial_gain = initial_gain
         self.dropout = Dropout(dropout_rate, dtype=self.dtype_policy, name="dropout")
 
-    def _projection(self, num_parts: int, name: str, num_inputs: int | None = None):
+    def _to_heads(self, num_parts: int, name: str, num_inputs: int | None = None):
+        """Returns the projection to queries, keys or values, or several of them."""
+        return self._projection(num_inputs or self.d_model, self.heads_width, num_parts, name)
+
+    def _projection(self, num_inputs: int, num_outputs: int, num_parts: int, name: str):
         return projection(
-            num_inputs or self.d_model,
-            self.d_model,
+            num_inputs,
+            num_outputs,
             num_parts=num_parts,
             gain=self.initial_gain,
+            use_bias=self.use_bias,
             dtype=self.dtype_policy,
             name=name,
         )
 
     def build(self, inputs_shape):
         self.d_model = inputs_shape[-1]
-        if self.num_heads < 1 or self.d_model % self.num_heads:
+        is_divided = self.given_head_dim is None
+        if self.num_heads < 1 or (is_divided and self.d_model % self.num_heads):
             raise InputError(
                 "`num_heads` must divide the width of the input. Received: "
                 f"num_heads={self.num_heads}, width={self.d_model}"
             )
-        self.head_dim = self.d_model // self.num_heads
-        self.output_projection = self._projection(1, "output_projection")
+        self.head_dim = self.given_head_dim or self.d_model // self.num_heads
+        self.heads_width = self.num_heads * self.head_dim
+        self.output_projection = self._projection(
+            self.heads_width, self.d_model, 1, "output_projection"
+        )
         self.dropout.build((None, self.num_heads, None, None))
 
     def _split_heads(self, vectors, num_parts: int, layout: Layout):
@@ -154,11 +173,13 @@ class MultiHeadAttention(MaskedLayer):
 
     def _join_heads(self, attended, layout: Layout):
         """Computes Concat(head_1, ..., head_h) W^O, in the layout of the inputs."""
-        return self.output_projection(layout.join_heads(attended, self.d_model))
+        return self.output_projection(layout.join_heads(attended, self.heads_width))
 
     def get_config(self):
         return super().get_config() | {
             "num_heads": self.num_heads,
+            "head_dim": self.given_head_dim,
+            "use_bias": self.use_bias,
             "dropout_rate": self.dropout_rate,
             "initial_gain": self.initial_gain,
         }
@@ -169,11 +190,13 @@ class SelfAttention(MultiHeadAttention):
     """Multi-head attention of a sequence to itself, with queries, keys and values in one product.
 
     Args:
-        num_heads: h; must divide `d_model`.
+        num_heads: h; must divide `d_model`, unless `head_dim` is given.
+        head_dim: width of each head; None means `d_model / h`.
+        use_bias: False leaves out the biases.
         dropout_rate: dropout rate of the attention weights.
         initial_gain: factor of the initial weights, see `dense.projection`.
-        relative_positions: "none", "keys" or "keys_values": where vectors of relative positions
-            are added (Shaw et al., 2018).
+        relative_positions: "keys" or "keys_values": where vectors of relative positions are added
+            (Shaw et al., 2018); without, "none" or "buckets", the `RelativeBias` of a stack.
         max_relative_distance: positions that are further apart use the vector of this distance.
 
     Call arguments:
@@ -182,6 +205,8 @@ class SelfAttention(MultiHeadAttention):
             `(batch, num_heads, length, length)`.
         training: True applies dropout.
         layout: layout of `inputs` and outputs, see `layers.layout`.
+        score_bias: `(1, num_heads, length, length)` float32, added to the scores, see
+            `RelativeBias`; or None.
 
     Returns:
         `(batch, length, d_model)`.
@@ -205,12 +230,16 @@ class SelfAttention(MultiHeadAttention):
 
     def build(self, inputs_shape):
         super().build(inputs_shape)
-        self.query_key_value = self._projection(3, "query_key_value")
-        if self.relative_positions != "none":
+        self.query_key_value = self._to_heads(3, "query_key_value")
+        if self._has_relative_keys:
             self.relative_keys = self._relative("relative_keys")
         if self.relative_positions == "keys_values":
             self.relative_values = self._relative("relative_values")
         self.built = True
+
+    @property
+    def _has_relative_keys(self) -> bool:
+        return self.relative_positions in ("keys", "keys_values")
 
     def _relative(self, name):
         layer = RelativePositions(
@@ -222,10 +251,24 @@ class SelfAttention(MultiHeadAttention):
         layer.build((None,), (None,))
         return layer
 
-    def call(self, inputs, attention_mask=None, training=None, layout: SentenceLayout = PADDED):
-        return self.attend(inputs, attention_mask, training, layout)[0]
+    def call(
+        self,
+        inputs,
+        attention_mask=None,
+        training=None,
+        layout: SentenceLayout = PADDED,
+        score_bias=None,
+    ):
+        return self.attend(inputs, attention_mask, training, layout, score_bias)[0]
 
-    def attend(self, inputs, attention_mask=None, training=None, layout: SentenceLayout = PADDED):
+    def attend(
+        self,
+        inputs,
+        attention_mask=None,
+        training=None,
+        layout: SentenceLayout = PADDED,
+        score_bias=None,
+    ):
         """Computes `call`, and returns the attention weights as well.
 
         Returns:
@@ -239,6 +282,7 @@ class SelfAttention(MultiHeadAttention):
             value,
             attention_mask,
             dropout=lambda weights: self.dropout(weights, training=training),
+            score_bias=score_bias,
             **self._relative_vectors(ops.arange(ops.shape(query)[2], dtype="int32")),
         )
         return self._join_heads(attended, layout), weights
@@ -246,7 +290,7 @@ class SelfAttention(MultiHeadAttention):
     def _relative_vectors(self, positions):
         """Returns the vectors of the distances between `positions`, if the layer has any."""
         vectors = {}
-        if self.relative_positions != "none":
+        if self._has_relative_keys:
             vectors["relative_keys"] = self.relative_keys(positions, positions)
         if self.relative_positions == "keys_values":
             vectors["relative_values"] = self.relative_values(positions, positions)
@@ -255,13 +299,14 @@ class SelfAttention(MultiHeadAttention):
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
 
-    def step(self, inputs, layer_cache, step):
+    def step(self, inputs, layer_cache, step, score_bias=None):
         """Computes attention from the newest token of every hypothesis to all its tokens so far.
 
         Args:
             inputs: `(rows * beam, d_model)`, one token per hypothesis.
             layer_cache: this layer's part of a `KVCache`.
             step: the `CacheStep` of the decoding step.
+            score_bias: see `RelativeBias.at`; or None.
 
         Returns:
             `(rows * beam, d_model)`, and the layer's cache with the keys and values of this step.
@@ -273,7 +318,7 @@ class SelfAttention(MultiHeadAttention):
         query, (key, value) = projected[0], step.read(layer_cache)
         # All queries are at the newest position, so a_ij depends only on the key.
         relative_products = None
-        if self.relative_positions != "none":
+        if self._has_relative_keys:
 
             def relative_products(query):
                 return self.relative_keys.products_at(query, step.distances)
@@ -286,6 +331,7 @@ class SelfAttention(MultiHeadAttention):
             value,
             step.attention_mask,
             relative_products=relative_products,
+            score_bias=score_bias,
             few_queries=True,
         )
         return self._join_heads(attended, layout), layer_cache
@@ -305,7 +351,9 @@ class CrossAttention(MultiHeadAttention):
     `project_memory` and passes them to `attend_projected` at every step.
 
     Args:
-        num_heads: h; must divide `d_model`.
+        num_heads: h; must divide `d_model`, unless `head_dim` is given.
+        head_dim: width of each head; None means `d_model / h`.
+        use_bias: False leaves out the biases.
         dropout_rate: dropout rate of the attention weights.
         initial_gain: factor of the initial weights, see `dense.projection`.
 
@@ -326,9 +374,9 @@ class CrossAttention(MultiHeadAttention):
 
     def build(self, inputs_shape, memory_shape=None):
         super().build(inputs_shape)
-        self.query = self._projection(1, "query")
+        self.query = self._to_heads(1, "query")
         memory_width = memory_shape[-1] if memory_shape else self.d_model
-        self.key_value = self._projection(2, "key_value", memory_width)
+        self.key_value = self._to_heads(2, "key_value", memory_width)
         self.built = True
 
     def masks_of_call(

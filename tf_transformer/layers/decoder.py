@@ -47,6 +47,8 @@ class DecoderLayer(TransformerLayer):
             `(batch, cross_num_heads, target_length, source_length)`.
         training: True applies dropout.
         layout: layout of `inputs` and outputs; `layout.memory` is the layout of `memory`.
+        score_bias: `(1, num_heads, target_length, target_length)` float32, added to the scores
+            of self-attention, see `RelativeBias`; or None.
 
     Returns:
         `(batch, target_length, d_model)`.
@@ -61,6 +63,8 @@ class DecoderLayer(TransformerLayer):
         if self.has_cross_attention:
             self.cross_attention = CrossAttention(
                 num_heads=self.settings.cross_num_heads or self.settings.num_heads,
+                head_dim=self.settings.head_dim,
+                use_bias=self.settings.dense_bias,
                 dropout_rate=self.settings.attention_dropout_rate,
                 initial_gain=self.settings.initial_gain,
                 dtype=self.dtype_policy,
@@ -102,10 +106,10 @@ class DecoderLayer(TransformerLayer):
         cross_attention_mask=None,
         training=None,
         layout: SentenceLayout = PADDED,
+        score_bias=None,
     ):
-        return self.attend(inputs, memory, attention_mask, cross_attention_mask, training, layout)[
-            0
-        ]
+        masks = (attention_mask, cross_attention_mask)
+        return self.attend(inputs, memory, *masks, training, layout, score_bias)[0]
 
     def attend(
         self,
@@ -115,6 +119,7 @@ class DecoderLayer(TransformerLayer):
         cross_attention_mask=None,
         training=None,
         layout: SentenceLayout = PADDED,
+        score_bias=None,
     ):
         """Computes `call`, and returns the attention weights as well.
 
@@ -125,7 +130,7 @@ class DecoderLayer(TransformerLayer):
         """
         return self._run_sublayers(
             inputs,
-            lambda first, x: first.attend(x, attention_mask, training, layout),
+            lambda first, x: first.attend(x, attention_mask, training, layout, score_bias),
             lambda x: self.cross_attention.attend(
                 x, memory, cross_attention_mask, training, layout
             ),
@@ -140,6 +145,7 @@ class DecoderLayer(TransformerLayer):
         masks: tuple[Any, Any] = (None, None),
         training=None,
         layout: SentenceLayout = PADDED,
+        score_bias=None,
     ):
         """Computes `call`, and returns the logarithm of a head's cross-attention as well.
 
@@ -150,6 +156,7 @@ class DecoderLayer(TransformerLayer):
             masks: `attention_mask` and `cross_attention_mask` of `call`.
             training: see `call`.
             layout: see `call`.
+            score_bias: see `call`.
 
         Returns:
             `(batch, target_length, d_model)` and `(batch, target_length, source_length)` float32,
@@ -157,13 +164,15 @@ class DecoderLayer(TransformerLayer):
         """
         outputs, _, log_weights = self._run_sublayers(
             inputs,
-            lambda first, x: first.attend(x, masks[0], training, layout),
+            lambda first, x: first.attend(x, masks[0], training, layout, score_bias),
             lambda x: self.cross_attention.align(x, memory, head, masks[1], training, layout),
             training,
         )
         return outputs, log_weights
 
-    def step(self, inputs, layer_cache, step, projected_memory=None, memory_mask=None):
+    def step(
+        self, inputs, layer_cache, step, projected_memory=None, memory_mask=None, score_bias=None
+    ):
         """Computes the layer for the newest token of every hypothesis.
 
         Args:
@@ -173,6 +182,7 @@ class DecoderLayer(TransformerLayer):
             projected_memory: the result of `CrossAttention.project_memory`; None without
                 cross-attention.
             memory_mask: `(rows, 1, 1, source_length)` bool, True = may attend.
+            score_bias: see `RelativeBias.at`; or None.
 
         Returns:
             `(rows * beam, d_model)`, the layer's cache after this step, and the weights of
@@ -180,7 +190,7 @@ class DecoderLayer(TransformerLayer):
         """
         return self._run_sublayers(
             inputs,
-            lambda first, x: first.step(x, layer_cache, step),
+            lambda first, x: first.step(x, layer_cache, step, score_bias),
             # The hypotheses of a row are queries of the same memory.
             lambda x: self.cross_attention.attend_projected(
                 x, projected_memory, memory_mask, layout=Beam(step.beam_size)
@@ -229,6 +239,12 @@ class Decoder(Stack):
     """
 
     layer_class = DecoderLayer
+    is_bidirectional = False
+    layer_settings: DecoderLayerSettings
+
+    @property
+    def _has_self_attention(self) -> bool:
+        return self.layer_settings.autoregression == "self_attention"
 
     def build(self, inputs_shape, memory_shape=None):
         super().build(inputs_shape, memory_shape)
@@ -248,6 +264,8 @@ class Decoder(Stack):
         training=None,
         layout: SentenceLayout = PADDED,
     ):
+        score_bias = self._score_bias(inputs, layout)
+
         def run_layer(layer_index, hidden):
             layer = self.stacked_layers[layer_index]
             return layer(
@@ -257,6 +275,7 @@ class Decoder(Stack):
                 cross_attention_mask,
                 training=training,
                 layout=layout,
+                score_bias=score_bias,
             )
 
         return self._run(inputs, run_layer)[0]
@@ -271,10 +290,11 @@ class Decoder(Stack):
     ) -> tuple[Any, DecoderStates]:
         """Computes `call`, and returns the intermediate results as well."""
         attention, cross_attention = [], []
+        score_bias = self._score_bias(inputs, PADDED)
 
         def run_layer(layer_index, hidden):
             hidden, weights, cross_weights = self.stacked_layers[layer_index].attend(
-                hidden, memory, attention_mask, cross_attention_mask, training
+                hidden, memory, attention_mask, cross_attention_mask, training, PADDED, score_bias
             )
             if weights is not None:
                 attention.append(weights)
@@ -309,14 +329,15 @@ class Decoder(Stack):
             see `CrossAttention.align`.
         """
         aligning_layer, head = layer_and_head
-        log_weights = None
+        log_weights, score_bias = None, self._score_bias(inputs, layout)
 
         def run_layer(layer_index, hidden):
             nonlocal log_weights
             layer = self.stacked_layers[layer_index]
+            options = dict(training=training, layout=layout, score_bias=score_bias)
             if layer_index != aligning_layer:
-                return layer(hidden, memory, *masks, training=training, layout=layout)
-            hidden, log_weights = layer.align(hidden, memory, head, masks, training, layout)
+                return layer(hidden, memory, *masks, **options)
+            hidden, log_weights = layer.align(hidden, memory, head, masks, **options)
             return hidden
 
         outputs, _ = self._run(inputs, run_layer)
@@ -341,6 +362,8 @@ class Decoder(Stack):
             or None.
         """
         new_caches, weights = [], []
+        bias = self.relative_bias
+        score_bias = None if bias is None else bias.at(step.distances)
 
         def run_layer(layer_index, hidden):
             hidden, layer_cache, layer_weights = self.stacked_layers[layer_index].step(
@@ -349,6 +372,7 @@ class Decoder(Stack):
                 step,
                 projected_memory[layer_index] if projected_memory else None,
                 memory_mask,
+                score_bias,
             )
             new_caches.append(layer_cache)
             weights.append(layer_weights)

@@ -25,6 +25,7 @@ class TokenEmbedding(keras.layers.Layer):
     Args:
         vocab_size: number of token ids.
         d_model: width of the vectors.
+        scaled: False leaves out the factor sqrt(d_model).
 
     Call arguments:
         ids: `(batch, length)` integers, from 0 to `vocab_size - 1`.
@@ -46,10 +47,11 @@ class TokenEmbedding(keras.layers.Layer):
     product: Callable[[Any], Any] | None = None
     table: Any = None
 
-    def __init__(self, *, vocab_size: int, d_model: int, **kwargs: Any):
+    def __init__(self, *, vocab_size: int, d_model: int, scaled: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.d_model = d_model
+        self.scaled = scaled
 
     def build(self, ids_shape=None):
         self.embeddings = self.add_weight(
@@ -99,9 +101,11 @@ class TokenEmbedding(keras.layers.Layer):
 
     def call(self, ids):
         _check_dtype(ids)
+        factor = math.sqrt(self.d_model) if self.scaled else 1.0
         if self.table is not None:
-            return self.table.look_up(ids, math.sqrt(self.d_model))
-        return look_up(self.embeddings, ids) * math.sqrt(self.d_model)
+            return self.table.look_up(ids, factor)
+        vectors = look_up(self.embeddings, ids)
+        return vectors * factor if self.scaled else vectors
 
     def compute_output_shape(self, ids_shape):
         return (*ids_shape, self.d_model)
@@ -119,7 +123,11 @@ class TokenEmbedding(keras.layers.Layer):
         return times_transposed(ops.cast(hidden, "float32"), self.embeddings)
 
     def get_config(self):
-        return super().get_config() | {"vocab_size": self.vocab_size, "d_model": self.d_model}
+        return super().get_config() | {
+            "vocab_size": self.vocab_size,
+            "d_model": self.d_model,
+            "scaled": self.scaled,
+        }
 
 
 def _check_dtype(ids):

@@ -35,15 +35,31 @@ class EncoderLayer(TransformerLayer):
             `(batch, num_heads, source_length, source_length)`.
         training: True applies dropout.
         layout: layout of `inputs` and outputs, see `layers.layout`.
+        score_bias: `(1, num_heads, source_length, source_length)` float32, added to the scores
+            of self-attention, see `RelativeBias`; or None.
 
     Returns:
         `(batch, source_length, d_model)`.
     """
 
-    def call(self, inputs, attention_mask=None, training=None, layout: SentenceLayout = PADDED):
-        return self.attend(inputs, attention_mask, training, layout)[0]
+    def call(
+        self,
+        inputs,
+        attention_mask=None,
+        training=None,
+        layout: SentenceLayout = PADDED,
+        score_bias=None,
+    ):
+        return self.attend(inputs, attention_mask, training, layout, score_bias)[0]
 
-    def attend(self, inputs, attention_mask=None, training=None, layout: SentenceLayout = PADDED):
+    def attend(
+        self,
+        inputs,
+        attention_mask=None,
+        training=None,
+        layout: SentenceLayout = PADDED,
+        score_bias=None,
+    ):
         """Computes `call`, and returns the attention weights as well.
 
         Returns:
@@ -52,7 +68,11 @@ class EncoderLayer(TransformerLayer):
         """
         # 1. self-attention
         attended, weights = self.self_attention.attend(
-            self.self_attention_residual.sublayer_inputs(inputs), attention_mask, training, layout
+            self.self_attention_residual.sublayer_inputs(inputs),
+            attention_mask,
+            training,
+            layout,
+            score_bias,
         )
         hidden = self.self_attention_residual(inputs, attended, training=training)
         # 2. feed-forward
@@ -80,19 +100,23 @@ class Encoder(Stack):
     layer_class = EncoderLayer
 
     def call(self, inputs, attention_mask=None, training=None, layout: SentenceLayout = PADDED):
+        score_bias = self._score_bias(inputs, layout)
+
         def run_layer(layer_index, hidden):
             layer = self.stacked_layers[layer_index]
-            return layer(hidden, attention_mask, training=training, layout=layout)
+            return layer(
+                hidden, attention_mask, training=training, layout=layout, score_bias=score_bias
+            )
 
         return self._run(inputs, run_layer)[0]
 
     def states(self, inputs, attention_mask=None, training=None) -> tuple[Any, EncoderStates]:
         """Computes `call`, and returns the intermediate results as well."""
-        attention = []
+        attention, score_bias = [], self._score_bias(inputs, PADDED)
 
         def run_layer(layer_index, hidden):
             layer = self.stacked_layers[layer_index]
-            hidden, weights = layer.attend(hidden, attention_mask, training)
+            hidden, weights = layer.attend(hidden, attention_mask, training, PADDED, score_bias)
             attention.append(weights)
             return hidden
 

@@ -14,6 +14,7 @@ from tf_transformer.private_interfaces import CompositeLayer
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": ops.relu,
     "gelu": lambda x: ops.gelu(x, approximate=False),
+    "gelu_tanh": lambda x: ops.gelu(x, approximate=True),
     "swish": ops.silu,
 }
 # The activation of the gate in gated variants (Shazeer, 2020).
@@ -21,6 +22,7 @@ GATES: dict[str, Callable[[Any], Any]] = {
     "glu": ops.sigmoid,
     "reglu": ACTIVATIONS["relu"],
     "geglu": ACTIVATIONS["gelu"],
+    "geglu_tanh": ACTIVATIONS["gelu_tanh"],
     "swiglu": ACTIVATIONS["swish"],
 }
 
@@ -36,7 +38,9 @@ class FeedForward(CompositeLayer):
 
     Args:
         d_ff: inner width.
-        activation: "relu", "gelu" (exact), "swish"; gated: "glu", "reglu", "geglu", "swiglu".
+        activation: "relu", "gelu" (exact), "gelu_tanh" (approximated by tanh), "swish"; gated:
+            "glu", "reglu", "geglu", "geglu_tanh", "swiglu".
+        use_bias: whether there are b_1, b_2 and c.
         dropout_rate: dropout rate after the activation.
         initial_gain: factor of the initial weights, see `dense.projection`.
 
@@ -56,6 +60,7 @@ class FeedForward(CompositeLayer):
         *,
         d_ff: int,
         activation: str = "relu",
+        use_bias: bool = True,
         dropout_rate: float = 0.0,
         initial_gain: float = 1.0,
         **kwargs: Any,
@@ -64,13 +69,14 @@ class FeedForward(CompositeLayer):
         check_choice("activation", activation, Activation)
         self.d_ff = d_ff
         self.activation = activation
+        self.use_bias = use_bias
         self.dropout_rate = dropout_rate
         self.initial_gain = initial_gain
         self.dropout = Dropout(dropout_rate, dtype=self.dtype_policy, name="dropout")
 
     def build(self, inputs_shape):
         d_model = inputs_shape[-1]
-        options = dict(gain=self.initial_gain, dtype=self.dtype_policy)
+        options = dict(gain=self.initial_gain, use_bias=self.use_bias, dtype=self.dtype_policy)
         # Gated variants compute the gate and the value in one product.
         num_parts = 2 if self.activation in GATES else 1
         self.inner = projection(d_model, self.d_ff, num_parts=num_parts, name="inner", **options)
@@ -100,6 +106,7 @@ class FeedForward(CompositeLayer):
         return super().get_config() | {
             "d_ff": self.d_ff,
             "activation": self.activation,
+            "use_bias": self.use_bias,
             "dropout_rate": self.dropout_rate,
             "initial_gain": self.initial_gain,
         }

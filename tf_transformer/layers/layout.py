@@ -22,6 +22,10 @@ class Padded:
         """The layout of the memory to which a decoder attends."""
         return self
 
+    def length(self, vectors: Any) -> Any:
+        """Returns the length of a batch, `(batch, length, width)`."""
+        return ops.shape(vectors)[1]
+
     def pack(self, vectors: Any) -> Any:
         """Returns a padded batch unchanged."""
         return vectors
@@ -144,6 +148,10 @@ class Packed:
         """Returns the index of the sentence of each token, and its index in the sentence."""
         length = ops.cast(ops.shape(self.packed_indices)[1], self.padded_indices.dtype)
         return self.padded_indices // length, self.padded_indices % length
+
+    def length(self, vectors: Any) -> Any:
+        """Returns the length of the padded batch whose tokens are `vectors`."""
+        return ops.shape(self.packed_indices)[1]
 
     def pack(self, vectors: Any) -> Any:
         """Packs `(batch, length, width)` to `(tokens, width)`."""

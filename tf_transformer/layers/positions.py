@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from tf_transformer.config_checks import Positions, check_choice
@@ -216,4 +217,98 @@ class RelativePositions(keras.layers.Layer):
         return super().get_config() | {
             "max_distance": self.max_distance,
             "head_dim": self.head_dim,
+        }
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class RelativeBias(keras.layers.Layer):
+    """A bias of each head for each range of distances   (Raffel et al., 2020, section 2.1).
+
+    The scores become Q K^T / sqrt(d_k) + b_head,bucket(j - i), with one b for all layers of a
+    stack. Deviation: T5 does not divide by sqrt(d_k). An imported W^Q is multiplied by it.
+
+    There are n buckets, with `is_bidirectional` n / 2 for each direction. The first half are the
+    distances 0, 1, 2, ...; the others are ranges of logarithmic width up to `max_distance`, and the
+    last one has all larger distances. Without `is_bidirectional`, later keys have the distance 0.
+
+    Args:
+        num_heads: number of heads.
+        num_buckets: n, a multiple of 4.
+        max_distance: the distance with which the last bucket begins; more than n / 2.
+        is_bidirectional: whether earlier and later keys have different buckets, as in an encoder.
+
+    Call arguments:
+        query_positions: `(query_length,)` integers.
+        key_positions: `(key_length,)` integers.
+
+    Returns:
+        `(1, num_heads, query_length, key_length)` float32.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_heads: int,
+        num_buckets: int,
+        max_distance: int,
+        is_bidirectional: bool = True,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.num_buckets = num_buckets
+        self.max_distance = max_distance
+        self.is_bidirectional = is_bidirectional
+
+    def build(self, query_positions_shape=None, key_positions_shape=None):
+        self.biases = self.add_weight(
+            name="biases",
+            shape=(self.num_buckets, self.num_heads),
+            initializer="zeros",
+            dtype="float32",
+            autocast=False,
+        )
+        self.built = True
+
+    def call(self, query_positions, key_positions):
+        return self.at(key_positions[None, None, :] - query_positions[None, :, None])
+
+    def at(self, distances):
+        """Returns the biases of distances, the position of a key minus that of its query.
+
+        Args:
+            distances: `(rows, query_length, key_length)` integers, or `(rows, key_length)` for one
+                query.
+
+        Returns:
+            `(rows, num_heads, query_length, key_length)` float32.
+        """
+        if len(distances.shape) == 2:
+            distances = distances[:, None]
+        limit = self.max_distance
+        by_distance = look_up(self.biases, self._buckets(np.arange(-limit, limit + 1)))
+        biases = look_up(by_distance, ops.clip(distances, -limit, limit) + limit)
+        return ops.transpose(biases, (0, 3, 1, 2))
+
+    def _buckets(self, distances: np.ndarray) -> np.ndarray:
+        """Returns the bucket of each distance, int32."""
+        number = self.num_buckets // 2 if self.is_bidirectional else self.num_buckets
+        size = np.abs(distances) if self.is_bidirectional else np.maximum(-distances, 0)
+        exact = number // 2
+        # Rounded to float32 as in T5: some ranges begin at a distance whose logarithm is a tie.
+        logarithm = np.log(np.maximum(size, 1) / exact).astype("float32")
+        share = logarithm / np.float32(math.log(self.max_distance / exact))
+        ranges = exact + (share * np.float32(number - exact)).astype("int32")
+        buckets = np.where(size < exact, size, np.minimum(ranges, number - 1))
+        return (buckets + number * (self.is_bidirectional & (distances > 0))).astype("int32")
+
+    def compute_output_shape(self, query_positions_shape, key_positions_shape):
+        return (1, self.num_heads, *query_positions_shape, *key_positions_shape)
+
+    def get_config(self):
+        return super().get_config() | {
+            "num_heads": self.num_heads,
+            "num_buckets": self.num_buckets,
+            "max_distance": self.max_distance,
+            "is_bidirectional": self.is_bidirectional,
         }

@@ -75,7 +75,14 @@ class SSRU(CompositeLayer):
         states = ops.transpose(recur(factors, terms), (1, 0, 2))  # (batch, length, d_model)
         return layout.join_heads(self._outputs(states)[:, None], self.d_model)
 
-    def attend(self, inputs, attention_mask=None, training=None, layout: SentenceLayout = PADDED):
+    def attend(
+        self,
+        inputs,
+        attention_mask=None,
+        training=None,
+        layout: SentenceLayout = PADDED,
+        score_bias=None,
+    ):
         """Computes `call` with the arguments of `SelfAttention.attend`.
 
         Returns:
@@ -90,13 +97,14 @@ class SSRU(CompositeLayer):
             check_attention_mask(attention_mask, (batch, None, length, length))
         return self(inputs, layout=layout), None
 
-    def step(self, inputs, layer_cache, step):
+    def step(self, inputs, layer_cache, step, score_bias=None):
         """Computes the layer for the newest token of every hypothesis.
 
         Args:
             inputs: `(rows * beam, d_model)`.
             layer_cache: this layer's part of a `RecurrentCache`.
             step: the `RecurrentStep` of the decoding step.
+            score_bias: not used.
 
         Returns:
             `(rows * beam, d_model)`, and the new `layer_cache`.

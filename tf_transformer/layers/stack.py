@@ -4,12 +4,16 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from keras import ops
+
 from tf_transformer.layer_settings import LayerSettings, StackSettings
 from tf_transformer.layers.attention import SelfAttention
 from tf_transformer.layers.feed_forward import FeedForward
 from tf_transformer.layers.layer_history import LayerHistory
+from tf_transformer.layers.layout import SentenceLayout
 from tf_transformer.layers.masks import MaskedLayer
 from tf_transformer.layers.normalization import make_norm
+from tf_transformer.layers.positions import RelativeBias
 from tf_transformer.layers.residual import Residual
 
 
@@ -37,6 +41,7 @@ class TransformerLayer(MaskedLayer):
         self.feed_forward = FeedForward(
             d_ff=self.settings.d_ff,
             activation=self.settings.activation,
+            use_bias=self.settings.dense_bias,
             dropout_rate=self.settings.feed_forward_dropout_rate,
             initial_gain=self.settings.initial_gain,
             dtype=self.dtype_policy,
@@ -48,6 +53,8 @@ class TransformerLayer(MaskedLayer):
         """Creates the sublayer that connects the positions, and its residual connection."""
         self.self_attention = SelfAttention(
             num_heads=self.settings.num_heads,
+            head_dim=self.settings.head_dim,
+            use_bias=self.settings.dense_bias,
             dropout_rate=self.settings.attention_dropout_rate,
             relative_positions=self.settings.relative_positions,
             max_relative_distance=self.settings.max_relative_distance,
@@ -99,9 +106,11 @@ class Stack(MaskedLayer):
     Attributes:
         settings: the settings of the stack.
         layer_settings: those of its layers.
+        relative_bias: the bias of all layers with `relative_positions="buckets"`, else None.
     """
 
     layer_class: type[TransformerLayer]
+    is_bidirectional = True
 
     def __init__(
         self, *, name: str | None = None, dtype: Any = None, trainable: bool = True, **settings: Any
@@ -131,10 +140,35 @@ class Stack(MaskedLayer):
                 dtype=self.dtype_policy,
                 name="history",
             )
+        self.relative_bias = self._make_relative_bias()
         self.final_norm = None
         final_norm = self.settings.final_norm
         if norm_position == "pre" if final_norm is None else final_norm:
             self.final_norm = make_norm(norm_type, epsilon, self.dtype_policy, "final_norm")
+
+    def _make_relative_bias(self) -> RelativeBias | None:
+        settings = self.layer_settings
+        if settings.relative_positions != "buckets" or not self._has_self_attention:
+            return None
+        return RelativeBias(
+            num_heads=settings.num_heads,
+            num_buckets=self.settings.relative_buckets,
+            max_distance=settings.max_relative_distance,
+            is_bidirectional=self.is_bidirectional,
+            dtype=self.dtype_policy,
+            name="relative_bias",
+        )
+
+    @property
+    def _has_self_attention(self) -> bool:
+        return True
+
+    def _score_bias(self, inputs, layout: SentenceLayout):
+        """Returns what is added to the scores of self-attention in all layers, or None."""
+        if self.relative_bias is None:
+            return None
+        positions = ops.arange(layout.length(inputs), dtype="int32")
+        return self.relative_bias(positions, positions)
 
     def _settings_of_layer(self, layer_index):
         if not self.settings.depth_scaled_initialization:
@@ -147,6 +181,8 @@ class Stack(MaskedLayer):
             layer.build(inputs_shape, *layer_shapes)
         if self.settings.layer_history:
             self.history.build([inputs_shape, inputs_shape])
+        if self.relative_bias is not None:
+            self.relative_bias.build((None,), (None,))
         if self.final_norm is not None:
             self.final_norm.build(inputs_shape)
         self.built = True

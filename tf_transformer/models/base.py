@@ -18,6 +18,7 @@ from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.kernels import is_tensorflow
 from tf_transformer.layers.layout import PADDED, SentenceLayout
+from tf_transformer.layers.normalization import make_norm
 from tf_transformer.layers.positions import PositionalEncoding
 from tf_transformer.models.draft_heads import DraftHeads
 from tf_transformer.models.states import ModelStates
@@ -26,9 +27,9 @@ from tf_transformer.text.special_ids import BEGIN_ID, END_ID
 
 # Attributes, in the order in which a batch passes the layers.
 _LAYERS = (
-    *("source_embedding", "source_positions", "embedding_dropout", "encoder"),
-    *("target_embedding", "target_positions", "decoder", "logits_projection"),
-    "draft_heads",
+    *("source_embedding", "source_positions", "source_embedding_norm", "embedding_dropout"),
+    *("encoder", "target_embedding", "target_positions", "target_embedding_norm", "decoder"),
+    *("logits_projection", "draft_heads"),
 )
 
 
@@ -72,6 +73,7 @@ class DecoderModel(keras.Model):
         )
         self.target_embedding = self._embedding("decoder", config.target_vocab_size, "target")
         self.target_positions = self._positions("decoder", "target")
+        self.target_embedding_norm = self._embedding_norm("decoder", "target")
         self.embedding_dropout = Dropout(
             config.dropout_rate, dtype=self.dtype_policy, name="embedding_dropout"
         )
@@ -139,10 +141,17 @@ class DecoderModel(keras.Model):
         return TokenEmbedding(
             vocab_size=vocab_size,
             d_model=self.config.side(side).d_model,
+            scaled=self.config.scaled_embeddings,
             trainable=self.config.trainable_embeddings,
             dtype=self.dtype_policy,
             name=f"{name}_embedding",
         )
+
+    def _embedding_norm(self, side: str, name: str) -> keras.layers.Layer | None:
+        if not self.config.embedding_norm:
+            return None
+        settings = self.config.side(side).norm_type, self.config.layer_norm_epsilon
+        return make_norm(*settings, self.dtype_policy, f"{name}_embedding_norm")
 
     def _positions(self, side: str, name: str) -> PositionalEncoding | None:
         if self.config.positions == "none":
@@ -168,6 +177,8 @@ class DecoderModel(keras.Model):
             self.target_embedding.build((None, None))
         if self.target_positions is not None:
             self.target_positions.build((None,))
+        if self.target_embedding_norm is not None:
+            self.target_embedding_norm.build(hidden_shape)
         self.embedding_dropout.build(hidden_shape)
         self.decoder.build(hidden_shape, memory_shape)
         if self.logits_projection is not None:
@@ -201,17 +212,27 @@ class DecoderModel(keras.Model):
             )
         return [inputs[key] for key in self.input_keys]
 
-    def _embed(self, ids, look_up, positional_encoding, training, layout: SentenceLayout = PADDED):
-        """Embeds ids `(batch, length)` as `(batch, length, d_model)`, in the given layout."""
+    def _embed(self, ids, look_up, side: str, training, layout: SentenceLayout = PADDED):
+        """Embeds ids `(batch, length)` as `(batch, length, d_model)`, in the given layout.
+
+        Args:
+            ids: ids of the source or the target.
+            look_up: function that returns their token vectors.
+            side: "source" or "target".
+            training: True applies dropout.
+            layout: layout of the result.
+        """
         hidden = look_up(ids)
-        if positional_encoding is not None:
+        if (positional_encoding := getattr(self, f"{side}_positions")) is not None:
             positions = ops.arange(ops.shape(ids)[1], dtype="int32")
             hidden = hidden + positional_encoding(positions)
         hidden = ops.cast(layout.pack(hidden), self.compute_dtype)
+        if (norm := getattr(self, f"{side}_embedding_norm")) is not None:
+            hidden = norm(hidden)
         return self.embedding_dropout(hidden, training=training)
 
     def _embed_target(self, target, training, layout: SentenceLayout = PADDED):
-        return self._embed(target, self._look_up_target, self.target_positions, training, layout)
+        return self._embed(target, self._look_up_target, "target", training, layout)
 
     def _look_up_target(self, ids):
         """Returns the target's token vectors: ids `(...)` to `(..., d_model)` float32."""
@@ -284,9 +305,10 @@ class DecoderModel(keras.Model):
         hidden = self._look_up_target(newest)
         if self.target_positions is not None:
             hidden = hidden + self.target_positions(position)
-        return self.decoder.step(
-            ops.cast(hidden, self.compute_dtype), caches, step, projected_memory, memory_mask
-        )
+        hidden = ops.cast(hidden, self.compute_dtype)
+        if self.target_embedding_norm is not None:
+            hidden = self.target_embedding_norm(hidden)
+        return self.decoder.step(hidden, caches, step, projected_memory, memory_mask)
 
     def logits(self, hidden):
         """Computes the logits from the decoder's output.

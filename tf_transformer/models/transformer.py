@@ -62,6 +62,7 @@ class Transformer(DecoderModel):
             else self._embedding("encoder", config.source_vocab_size, "source")
         )
         self.source_positions = self._positions("encoder", "source")
+        self.source_embedding_norm = self._embedding_norm("encoder", "source")
         self.build(self.input_shapes)
 
     def _build_layers(self):
@@ -69,7 +70,10 @@ class Transformer(DecoderModel):
             self.source_embedding.build((None, None))
         if self.source_positions is not None:
             self.source_positions.build((None,))
-        self.encoder.build((None, None, self.config.side("encoder").d_model))
+        hidden_shape = (None, None, self.config.side("encoder").d_model)
+        if self.source_embedding_norm is not None:
+            self.source_embedding_norm.build(hidden_shape)
+        self.encoder.build(hidden_shape)
         super()._build_layers()
 
     def call(self, inputs, training=None):
@@ -229,4 +233,4 @@ class Transformer(DecoderModel):
         return self._embed_target(target, training, layout), memory, masks, layout
 
     def _embed_source(self, source, training, layout: SentenceLayout = PADDED):
-        return self._embed(source, self.source_embedding, self.source_positions, training, layout)
+        return self._embed(source, self.source_embedding, "source", training, layout)

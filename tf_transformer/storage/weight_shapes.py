@@ -33,6 +33,8 @@ def _embedding(side: str, name: str, vocab_size: int, config: TransformerConfig)
     shapes: Shapes = {f"{name}_embedding/embeddings": (vocab_size, width)}
     if config.positions == "learned":
         shapes[f"{name}_positions/vectors"] = (config.max_length, width)
+    if config.embedding_norm:
+        shapes |= _norm(f"{name}_embedding_norm", config.side(side))
     return shapes
 
 
@@ -42,13 +44,16 @@ def _stack(side: str, config: TransformerConfig) -> Shapes:
     layer = _ssru(side_config) if is_recurrent else _self_attention(side_config, config)
     layer |= _feed_forward(side_config, config)
     if side == "decoder" and not config.decoder_only:
-        layer |= _cross_attention(side_config, config.side("encoder").d_model)
+        layer |= _cross_attention(side_config, config)
     num_layers = getattr(config, f"num_{side}_layers")
     shapes = {
         f"{side}/layer_{layer_index}/{name}": shape
         for layer_index in range(num_layers)
         for name, shape in layer.items()
     }
+    if config.relative_positions == "buckets" and not is_recurrent:
+        biases = (config.relative_buckets, side_config.num_heads)
+        shapes[f"{side}/relative_bias/biases"] = biases
     if side_config.layer_history:
         for layer_index in range(num_layers):
             shapes[f"{side}/history/mix_{layer_index}"] = (layer_index + 2,)
@@ -59,11 +64,13 @@ def _stack(side: str, config: TransformerConfig) -> Shapes:
 
 
 def _self_attention(side_config: ResolvedSide, config: TransformerConfig) -> Shapes:
-    shapes = _dense("self_attention/query_key_value", side_config.d_model, 3 * side_config.d_model)
-    shapes |= _dense("self_attention/output_projection", side_config.d_model, side_config.d_model)
+    d_model, head_dim = side_config.d_model, side_config.head_dim_of(side_config.num_heads)
+    width, has_bias = side_config.num_heads * head_dim, config.dense_bias
+    shapes = _dense("self_attention/query_key_value", d_model, 3 * width, has_bias)
+    shapes |= _dense("self_attention/output_projection", width, d_model, has_bias)
     shapes |= _norm("self_attention_residual/norm", side_config)
-    vectors = (2 * config.max_relative_distance + 1, side_config.d_model // side_config.num_heads)
-    if config.relative_positions != "none":
+    vectors = (2 * config.max_relative_distance + 1, head_dim)
+    if config.relative_positions in ("keys", "keys_values"):
         shapes["self_attention/relative_keys/vectors"] = vectors
     if config.relative_positions == "keys_values":
         shapes["self_attention/relative_values/vectors"] = vectors
@@ -76,17 +83,21 @@ def _ssru(side_config: ResolvedSide) -> Shapes:
     return shapes | _norm("ssru_residual/norm", side_config)
 
 
-def _cross_attention(side_config: ResolvedSide, memory_width: int) -> Shapes:
-    shapes = _dense("cross_attention/query", side_config.d_model, side_config.d_model)
-    shapes |= _dense("cross_attention/key_value", memory_width, 2 * side_config.d_model)
-    shapes |= _dense("cross_attention/output_projection", side_config.d_model, side_config.d_model)
+def _cross_attention(side_config: ResolvedSide, config: TransformerConfig) -> Shapes:
+    d_model, num_heads = side_config.d_model, side_config.cross_num_heads
+    width, has_bias = num_heads * side_config.head_dim_of(num_heads), config.dense_bias
+    memory_width = config.side("encoder").d_model
+    shapes = _dense("cross_attention/query", d_model, width, has_bias)
+    shapes |= _dense("cross_attention/key_value", memory_width, 2 * width, has_bias)
+    shapes |= _dense("cross_attention/output_projection", width, d_model, has_bias)
     return shapes | _norm("cross_attention_residual/norm", side_config)
 
 
 def _feed_forward(side_config: ResolvedSide, config: TransformerConfig) -> Shapes:
     num_parts = 2 if config.activation in GATED_ACTIVATIONS else 1
-    shapes = _dense("feed_forward/inner", side_config.d_model, num_parts * side_config.d_ff)
-    shapes |= _dense("feed_forward/outer", side_config.d_ff, side_config.d_model)
+    d_model, d_ff, has_bias = side_config.d_model, side_config.d_ff, config.dense_bias
+    shapes = _dense("feed_forward/inner", d_model, num_parts * d_ff, has_bias)
+    shapes |= _dense("feed_forward/outer", d_ff, d_model, has_bias)
     return shapes | _norm("feed_forward_residual/norm", side_config)
 
 
@@ -98,8 +109,9 @@ def _draft_heads(width: int, number: int) -> Shapes:
     return shapes | _dense("draft_heads/outer", width, width)
 
 
-def _dense(name: str, num_inputs: int, num_outputs: int) -> Shapes:
-    return {f"{name}/kernel": (num_inputs, num_outputs), f"{name}/bias": (num_outputs,)}
+def _dense(name: str, num_inputs: int, num_outputs: int, has_bias: bool = True) -> Shapes:
+    kernel: Shapes = {f"{name}/kernel": (num_inputs, num_outputs)}
+    return kernel | {f"{name}/bias": (num_outputs,)} if has_bias else kernel
 
 
 def _norm(name: str, side_config: ResolvedSide) -> Shapes:

@@ -90,13 +90,16 @@ def test_join_heads():
     np.testing.assert_array_equal(gradient, split(padded(upstream.numpy()), 1)[0])
 
 
-@pytest.mark.representatives("cpu-switches1", "cpu-switches3", "cpu-switches4", "gpu-switches0")
+@pytest.mark.representatives(
+    "cpu-switches1", "cpu-switches3", "cpu-switches4", "cpu-switches5", "gpu-switches0"
+)
 @pytest.mark.parametrize(
     "switches",
     [
         {},
         dict(relative_positions="keys_values", norm_position="pre"),
         dict(layer_history=True),
+        dict(relative_positions="buckets", head_dim=3, embedding_norm=True),
         dict(decoder_only=True),
         dict(decoder_autoregression="ssru"),
         dict(decoder_autoregression="ssru", decoder_only=True),

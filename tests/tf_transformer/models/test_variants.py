@@ -34,7 +34,8 @@ SIZES = dict(
     num_heads=2,
     dropout_rate=0.1,
     max_length=16,
-    max_relative_distance=2,
+    max_relative_distance=3,
+    relative_buckets=4,
 )
 SOURCE = np.array([[4, 5, 6, 7, 3], [8, 3, 0, 0, 0]], "int32")
 TARGET = np.array([[2, 9, 8, 7, 6, 5], [2, 4, 4, 0, 0, 0]], "int32")
@@ -47,6 +48,10 @@ SPACE: dict[str, tuple] = choices() | {
     "trainable_embeddings": BOOLEANS,
     "decoder_only": BOOLEANS,
     "source_end": BOOLEANS,
+    "dense_bias": BOOLEANS,
+    "scaled_embeddings": BOOLEANS,
+    "embedding_norm": BOOLEANS,
+    "head_dim": (None, 3),
     "first_position": (0, 2),
     "encoder": ({}, dict(norm_position="pre", final_norm=False, num_heads=4, d_ff=20)),
     "decoder": (
@@ -163,7 +168,8 @@ def test_variant(settings, rng, tmp_path):
     expected = reference(settings, model).logits(
         TARGET, None if isinstance(model, LanguageModel) else SOURCE
     )
-    np.testing.assert_allclose(logits[real], expected[real], atol=1e-5, rtol=1e-5)
+    # The logits of one combination change by 2.5e-5 if its weights change by half an ulp.
+    np.testing.assert_allclose(logits[real], expected[real], atol=4e-5, rtol=1e-5)
 
     # 1. step by step is parallel, for every hypothesis of a beam
     stepped = step_by_step(model, SOURCE, TARGET, beam=2)

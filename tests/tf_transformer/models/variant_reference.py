@@ -18,6 +18,10 @@ DEFAULTS = {
     "decoder_autoregression": "self_attention",
     "relative_positions": "none",
     "max_relative_distance": 16,
+    "relative_buckets": 16,
+    "dense_bias": True,
+    "scaled_embeddings": True,
+    "embedding_norm": False,
     "activation": "relu",
     "layer_history": False,
     "final_norm": None,
@@ -61,9 +65,10 @@ class VariantReference:
         shared = self.settings["tied_embeddings"] in ("inputs", "all")
         table = self.weights[f"{'target' if shared else name}_embedding/embeddings"]
         d_model = self.side(side, "d_model")
-        vectors = table[ids] * math.sqrt(d_model)
+        scale = math.sqrt(d_model) if self.settings["scaled_embeddings"] else 1
+        vectors = table[ids] * scale
         if side == "decoder":
-            begin = {"own": vectors[ids == 2], "zero": 0, "end": table[3] * math.sqrt(d_model)}
+            begin = {"own": vectors[ids == 2], "zero": 0, "end": table[3] * scale}
             vectors[ids == 2] = begin[self.settings["begin_embedding"]]
         kind = self.settings["positions"]
         for position in range(ids.shape[1]):
@@ -72,6 +77,8 @@ class VariantReference:
             elif kind != "none":
                 place = position + self.settings["first_position"]
                 vectors[:, position] += sinusoid(kind, place, d_model)
+        if self.settings["embedding_norm"]:
+            vectors = self.norm(side, f"{name}_embedding_norm", vectors)
         return vectors
 
     def stack(self, side, hidden, mask, memory=None, memory_mask=None):
@@ -84,7 +91,7 @@ class VariantReference:
                 mix = self.weights[f"{side}/history/mix_{number}"]
 
                 def norm(k, x):
-                    return self.norm(side, f"history/norm_{k}", x)
+                    return self.norm(side, f"{side}/history/norm_{k}", x)
 
                 if pre:
                     hidden = mix[0] * outputs[0]
@@ -95,12 +102,12 @@ class VariantReference:
                     hidden = norm(number, mixed)
         final_norm = self.side(side, "final_norm")
         if pre if final_norm is None else final_norm:
-            hidden = self.norm(side, "final_norm", hidden)
+            hidden = self.norm(side, f"{side}/final_norm", hidden)
         return hidden
 
     def layer(self, side, number, hidden, mask, memory, memory_mask):
         def sublayer(name, function, inputs):
-            place = f"layer_{number}/{name}_residual/norm"
+            place = f"{side}/layer_{number}/{name}_residual/norm"
             if self.side(side, "norm_position") == "pre":
                 return inputs + function(self.norm(side, place, inputs))
             return self.norm(side, place, inputs + function(inputs))
@@ -125,13 +132,33 @@ class VariantReference:
         query, key, value = np.split(self.linear(f"{where}/query_key_value", x), 3, axis=-1)
         relative = self.settings["relative_positions"]
         keys = values = None
-        if relative != "none":
+        if relative.startswith("keys"):
             keys = self.weights[f"{where}/relative_keys/vectors"]
         if relative == "keys_values":
             values = self.weights[f"{where}/relative_values/vectors"]
         heads = self.side(side, "num_heads")
-        joined = self.attend(heads, query, key, value, mask, keys, values)
+        bias = self.bucket_bias(side) if relative == "buckets" else None
+        joined = self.attend(heads, query, key, value, mask, keys, values, bias)
         return self.linear(f"{where}/output_projection", joined)
+
+    def bucket_bias(self, side):
+        """The bias of a head for a key at some distance from the query; Raffel et al., 2020."""
+        biases = self.weights[f"{side}/relative_bias/biases"]
+        number, limit = self.settings["relative_buckets"], self.settings["max_relative_distance"]
+
+        def bias(head, distance):
+            first, size, count = 0, -distance, number
+            if side == "encoder":
+                count //= 2
+                first = count if distance > 0 else 0
+                size = abs(distance)
+            if size < count // 2:
+                return biases[first + max(size, 0), head]
+            share = math.log(size / (count // 2)) / math.log(limit / (count // 2))
+            place = count // 2 + int(share * (count - count // 2))
+            return biases[first + min(place, count - 1), head]
+
+        return bias
 
     def ssru(self, where, x):
         """One position at a time; Kim et al., 2019."""
@@ -154,7 +181,9 @@ class VariantReference:
             f"{where}/output_projection", self.attend(heads, query, key, value, mask)
         )
 
-    def attend(self, heads, query, key, value, mask, relative_keys=None, relative_values=None):
+    def attend(
+        self, heads, query, key, value, mask, relative_keys=None, relative_values=None, bias=None
+    ):
         """One query, key and head at a time; relative vectors as in Shaw et al., 2018."""
         batch, length, width = query.shape
         size, limit = width // heads, self.settings["max_relative_distance"]
@@ -174,7 +203,8 @@ class VariantReference:
                 vector = key[b, j, part]
                 if relative_keys is not None:
                     vector = vector + relative_keys[place]
-                scores.append(query[b, i, part] @ vector / math.sqrt(size))
+                score = query[b, i, part] @ vector / math.sqrt(size)
+                scores.append(score + bias(h, j - i) if bias else score)
             powers = np.exp(np.array(scores) - max(scores))
             for weight, j, place in zip(powers / powers.sum(), allowed, places, strict=True):
                 vector = value[b, j, part]
@@ -186,29 +216,31 @@ class VariantReference:
     def feed_forward(self, where, x):
         inner = self.linear(f"{where}/feed_forward/inner", x)
         activation = self.settings["activation"]
-        if activation.endswith("glu"):
+        kinds = {"glu": "sigmoid", "reglu": "relu", "geglu": "gelu", "swiglu": "swish"}
+        kinds["geglu_tanh"] = "gelu_tanh"
+        if activation in kinds:
             gate, value = np.split(inner, 2, axis=-1)
-            kinds = {"glu": "sigmoid", "reglu": "relu", "geglu": "gelu", "swiglu": "swish"}
             inner = ACTIVATIONS[kinds[activation]](gate) * value
         else:
             inner = ACTIVATIONS[activation](inner)
         return self.linear(f"{where}/feed_forward/outer", inner)
 
     def linear(self, where, x):
-        return x @ self.weights[f"{where}/kernel"] + self.weights[f"{where}/bias"]
+        product = x @ self.weights[f"{where}/kernel"]
+        return product + self.weights[f"{where}/bias"] if self.settings["dense_bias"] else product
 
     def norm(self, side, where, x):
         kind = self.side(side, "norm_type")
         if kind == "rms":
             root = np.sqrt((x**2).mean(axis=-1, keepdims=True) + EPSILON)
-            return x / root * self.weights[f"{side}/{where}/scale"]
+            return x / root * self.weights[f"{where}/scale"]
         centred = x - x.mean(axis=-1, keepdims=True)
         spread = {
             "layer": lambda: np.sqrt((centred**2).mean(axis=-1, keepdims=True) + EPSILON),
             "sample_std": lambda: x.std(axis=-1, ddof=1, keepdims=True) + EPSILON,
             "l1": lambda: np.abs(centred).mean(axis=-1, keepdims=True) + EPSILON,
         }[kind]()
-        gamma, beta = (self.weights[f"{side}/{where}/{name}"] for name in ("gamma", "beta"))
+        gamma, beta = (self.weights[f"{where}/{name}"] for name in ("gamma", "beta"))
         return centred / spread * gamma + beta
 
 
@@ -221,6 +253,7 @@ ACTIVATIONS = {
     "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
     "swish": lambda x: x / (1.0 + np.exp(-x)),
     "gelu": _gelu,
+    "gelu_tanh": lambda x: x / 2 * (1 + np.tanh((2 / math.pi) ** 0.5 * (x + 0.044715 * x**3))),
 }
 
 

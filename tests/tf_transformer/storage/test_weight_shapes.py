@@ -46,6 +46,13 @@ def check(config: TransformerConfig) -> None:
             max_relative_distance=3,
             max_length=17,
         ),
+        dict(
+            encoder=dict(d_model=16, num_heads=4),
+            decoder=dict(cross_num_heads=4, head_dim=3),
+            relative_positions="buckets",
+            dense_bias=False,
+            embedding_norm=True,
+        ),
     ],
     ids=str,
 )
@@ -61,6 +68,7 @@ def test_shapes_of_translation_models(settings):
         dict(positions="learned", layer_history=True, activation="geglu", norm_type="rms"),
         dict(decoder=dict(d_model=16, num_heads=4), relative_positions="keys_values"),
         dict(decoder_autoregression="ssru", norm_type="rms", positions="none"),
+        dict(head_dim=5, dense_bias=False, relative_positions="buckets", positions="none"),
     ],
     ids=str,
 )

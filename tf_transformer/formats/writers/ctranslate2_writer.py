@@ -26,6 +26,10 @@ _MORE_POSITIONS = 1
 _SUPPORTED: dict[str, list[Any]] = {
     "decoder_autoregression": ["self_attention"],
     "norm_type": ["layer"],
+    "head_dim": [None],
+    "dense_bias": [True],
+    "scaled_embeddings": [True],
+    "embedding_norm": [False],
     "layer_history": [False],
     "relative_positions": ["none"],
     "positions": [*SINUSOIDS, "learned"],

@@ -49,7 +49,7 @@ def encode_inputs() -> Arguments:
 def encode_outputs(config: TransformerConfig) -> Arguments:
     """Returns the outputs of `encode`, which are inputs of `decode_step`."""
     side = config.side("decoder")
-    head_dim = side.d_model // side.cross_num_heads
+    head_dim = side.head_dim_of(side.cross_num_heads)
     projected = Argument("float32", (1, side.cross_num_heads, _SOURCE_LENGTH, head_dim))
     outputs = {"memory_mask": Argument("bool", (1, _SOURCE_LENGTH))}
     for index in range(config.num_decoder_layers):
@@ -62,7 +62,7 @@ def caches(config: TransformerConfig) -> Arguments:
     side, layers = config.side("decoder"), range(config.num_decoder_layers)
     if config.decoder_autoregression == "ssru":
         return {f"state_{index}": Argument("float32", (1, 1, side.d_model)) for index in layers}
-    head_dim = side.d_model // side.num_heads
+    head_dim = side.head_dim_of(side.num_heads)
     entries = Argument("float32", (1, side.num_heads, _TARGET_LENGTH, head_dim))
     return {f"{part}_{index}": entries for index in layers for part in ("key", "value")}
 

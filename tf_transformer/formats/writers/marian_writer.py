@@ -41,6 +41,10 @@ from tf_transformer.text.vocabulary import Vocabulary
 _NAME = "marian"
 _SUPPORTED: dict[str, list[Any]] = {
     "norm_type": ["layer"],
+    "head_dim": [None],
+    "dense_bias": [True],
+    "scaled_embeddings": [True],
+    "embedding_norm": [False],
     "layer_history": [False],
     "source_end": [True],
     "relative_positions": ["none"],
