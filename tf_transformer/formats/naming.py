@@ -79,6 +79,8 @@ class Naming:
         logits_bias: name of the bias of tied logits; of all logits if `logits` has no bias of its
             own.
         positions: names of the learned positions of source and target.
+        embedding_norms: names of the norms of the embeddings of source and target.
+        relative_bias: name of the bias of relative positions of a stack, `RelativeBias`.
         ssru: names of the dense layers of an SSRU, value and gate, of which the second has a bias.
         ssru_norm: name of the norm of an SSRU sublayer.
         transposed: whether matrices are `(outputs, inputs)`, as in PyTorch.
@@ -104,6 +106,8 @@ class Naming:
     logits: str = ""
     logits_bias: str = ""
     positions: tuple[str, str] = ("", "")
+    embedding_norms: tuple[str, str] = ("", "")
+    relative_bias: str = ""
     ssru: tuple[str, ...] = ("", "")
     ssru_norm: str = ""
     transposed: bool = True
@@ -156,6 +160,7 @@ def _source_of(name: str, naming: Naming) -> Source:
         "gate_bias": naming.vector,
         "gamma": naming.gain,
         "beta": naming.shift,
+        "scale": naming.gain,
     }
     parts = [_part(template, kinds.get(kind, "")) for template in found]
     return Source(parts, naming.transposed and kind == "kernel")
@@ -168,13 +173,15 @@ def _modules(module: str, naming: Naming) -> list[str]:
         "target_embedding": naming.embeddings[1],
         "source_positions": naming.positions[0],
         "target_positions": naming.positions[1],
+        "source_embedding_norm": naming.embedding_norms[0],
+        "target_embedding_norm": naming.embedding_norms[1],
         "logits_projection": naming.logits,
         "logits_bias": naming.logits_bias,
     }
     if module in outside:
         return [outside[module]]
-    if match := re.fullmatch(r"(encoder|decoder)/final_norm", module):
-        return [naming.final_norm.format(stack=match[1], kind=_KIND)]
+    if match := re.fullmatch(r"(encoder|decoder)/(final_norm|relative_bias)", module):
+        return [getattr(naming, match[2]).format(stack=match[1], kind=_KIND)]
     match = re.fullmatch(r"(encoder|decoder)/layer_(\d+)/(.+)", module)
     if not match:
         return []

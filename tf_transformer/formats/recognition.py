@@ -12,6 +12,7 @@ from tf_transformer.formats.foreign_content import NUM_BYTES, describe
 from tf_transformer.formats.hf.folder import CONFIG_NAME, read_model_type
 from tf_transformer.formats.hf.m2m100 import HFM2M100
 from tf_transformer.formats.hf.marian import HFMarian
+from tf_transformer.formats.hf.t5 import HFT5
 from tf_transformer.formats.imported_model import ModelFormat
 from tf_transformer.formats.keras_hub.reader import KerasHub
 from tf_transformer.formats.marian.reader import Marian
@@ -23,6 +24,7 @@ from tf_transformer.storage.regular_files import regular_size
 FORMATS: tuple[ModelFormat, ...] = (
     HFMarian(),
     HFM2M100(),
+    HFT5(),
     KerasHub(),
     Marian(),
     CTranslate2(),

@@ -1,1 +1,1 @@
-"""Folders of Hugging Face's Transformers: Marian, M2M100 and NLLB."""
+"""Folders of Hugging Face's Transformers: Marian, M2M100, NLLB and T5."""

@@ -5,7 +5,7 @@ MarianMT, M2M100 and NLLB share the names of their weights and most settings.
 
 import pathlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pydantic
 
@@ -25,6 +25,7 @@ from tf_transformer.storage.regular_files import read_regular
 CONFIG_NAME, GENERATION_NAME = "config.json", "generation_config.json"
 # The largest known vocabulary file, of 256,000 pieces, takes about 10 MB.
 MAX_VOCABULARY_BYTES = 2**28
+Settings = TypeVar("Settings", bound=pydantic.BaseModel)
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 
 
@@ -170,20 +171,8 @@ def check_settings(
                 f"{path}: {alias}={shown(values[alias])} and {name}={shown(values[name])} are the "
                 "same setting"
             )
-    generation = _generation_ids(files.generation)
-    values |= generation
-    end = values.get("eos_token_id")
-    if isinstance(end, list) and len(end) == 1:
-        values["eos_token_id"] = end[0]
-    try:
-        settings = Seq2SeqSettings.model_validate(
-            DEFAULTS[model_type] | values | _FIXED.get(model_type, {}) | {"model_type": model_type}
-        )
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        where = files.folder / GENERATION_NAME if name in generation else path
-        raise InputError(f"{where}: {name}: {first['msg']}") from error
+    fixed = _FIXED.get(model_type, {}) | {"model_type": model_type}
+    settings = validate(Seq2SeqSettings, files, DEFAULTS[model_type] | values, fixed)
     if settings.activation_function not in ACTIVATIONS:
         raise InputError(
             f"{path}: activation_function={shown(settings.activation_function)} is not supported, "
@@ -192,9 +181,37 @@ def check_settings(
     return settings, _model_settings(settings)
 
 
-def _generation_ids(generation: dict[str, Any]) -> dict[str, Any]:
+def validate(
+    settings_class: type[Settings],
+    files: FolderFiles,
+    values: Mapping[str, Any],
+    fixed: Mapping[str, Any],
+) -> Settings:
+    """Checks the types and ranges of settings.
+
+    Args:
+        settings_class: their class.
+        files: the contents of the files, for the ids in `generation_config.json`, which come first,
+            and for messages.
+        values: the values in `config.json`, or their defaults.
+        fixed: values that replace those of the files.
+
+    Raises:
+        InputError: a setting is wrong.
+    """
     names = ("decoder_start_token_id", "eos_token_id")
-    return {name: generation[name] for name in names if generation.get(name) is not None}
+    generation = {x: files.generation[x] for x in names if files.generation.get(x) is not None}
+    values = {**values, **generation, **fixed}
+    end = values.get("eos_token_id")
+    if isinstance(end, list) and len(end) == 1:
+        values["eos_token_id"] = end[0]
+    try:
+        return settings_class.model_validate(values)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        where = files.folder / (GENERATION_NAME if name in generation else CONFIG_NAME)
+        raise InputError(f"{where}: {name}: {first['msg']}") from error
 
 
 def _model_settings(settings: Seq2SeqSettings) -> dict[str, Any]:

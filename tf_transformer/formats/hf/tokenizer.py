@@ -16,6 +16,7 @@ from tf_transformer.formats.hf.added_tokens import (
     read_description,
 )
 from tf_transformer.formats.hf.folder import read_vocabulary
+from tf_transformer.formats.hf.tokenizer_json import piece_ids
 from tf_transformer.printable import shown
 from tf_transformer.text.language_tags import is_tag
 
@@ -113,7 +114,7 @@ def _vocabulary_ids(
         yield from ((name, token_id, VOCABULARY_NAME) for token_id, name in enumerate(names))
         return
     if (folder / TOKENIZER_NAME).exists():
-        vocabulary = _read_tokenizer(folder / TOKENIZER_NAME)
+        vocabulary = piece_ids(folder / TOKENIZER_NAME)
         yield from ((name, token_id, TOKENIZER_NAME) for name, token_id in vocabulary.items())
     if pieces is not None:
         yield from ((name, token_id, MODEL_NAME) for token_id, name in enumerate(SPECIAL))
@@ -162,15 +163,6 @@ def _language_tokens(folder: pathlib.Path) -> list[str]:
             f"{' or '.join(map(repr, _LANGUAGES))}"
         )
     return [f"__{code}__" for code in _LANGUAGES[name].split()]
-
-
-def _read_tokenizer(path: pathlib.Path) -> Mapping[str, Any]:
-    """Returns the ids of a `tokenizer.json` without those of its added tokens."""
-    model = read_description(path).get("model")
-    vocabulary = model.get("vocab") if isinstance(model, Mapping) else None
-    if not isinstance(vocabulary, Mapping):
-        raise InputError(f"{path}: expected the ids of pieces as model.vocab")
-    return vocabulary
 
 
 def _read_listed(folder: pathlib.Path) -> dict[str, list[str]]:

@@ -1,14 +1,16 @@
-"""The SentencePiece model of a `tokenizer.json`, which Transformers 5 writes without it for NLLB.
+"""The SentencePiece model of a `tokenizer.json`, which Transformers 5 writes without it.
 
-The file has the pieces, the merges of BPE in their order, and the table of the normalization.
-SentencePiece merges the pair whose result has the best score; the score is therefore the negative
-rank of the first merge that results in a piece.
+The file has the pieces and the table of the normalization. Those of NLLB have the merges of BPE in
+their order: SentencePiece merges the pair whose result has the best score; the score is therefore
+the negative rank of the first merge that results in a piece. Those of T5, mT5 and mBART-50 have the
+logarithm of the probability of each piece (Unigram).
 """
 
 import base64
 import binascii
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from tf_transformer.errors import InputError
@@ -19,18 +21,18 @@ from tf_transformer.text.sentencepiece_model_pb2 import ModelProto
 
 # NLLB's file has 33 MB.
 MAX_BYTES = 2**28
-# Settings of the tokenizer as Transformers 5 writes them for NLLB; each may be missing.
-_REQUIRED: dict[str, dict[str, Any]] = {
-    "model": {
-        "type": "BPE",
-        "dropout": None,
-        "continuing_subword_prefix": None,
-        "end_of_word_suffix": None,
-        "byte_fallback": False,
-        "ignore_merges": False,
-    },
-    "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"},
+# Settings of the tokenizer as Transformers 5 writes them; each may be missing.
+_BPE: dict[str, Any] = {
+    "type": "BPE",
+    "dropout": None,
+    "continuing_subword_prefix": None,
+    "end_of_word_suffix": None,
+    "byte_fallback": False,
+    "ignore_merges": False,
 }
+_UNIGRAM: dict[str, Any] = {"type": "Unigram", "byte_fallback": False}
+_METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"}
+_WHITESPACE = {"type": "WhitespaceSplit"}
 _STRIP = {"type": "Strip", "strip_left": False, "strip_right": True}
 # Steps that do what SentencePiece does with spaces; Transformers 4 writes the second and third.
 _SPACES = [
@@ -48,20 +50,19 @@ def sentencepiece_model(path: pathlib.Path, special: Sequence[str]) -> bytes:
         special: pieces that take no part in segmentation.
 
     Raises:
-        InputError: the file is damaged, or its tokenizer is not NLLB's.
+        InputError: the file is damaged, or its tokenizer is of another kind.
     """
     content = parse_json(read_regular(path, MAX_BYTES), path)
-    for section, settings in _REQUIRED.items():
-        _check(content.get(section), settings, path, section)
-    ranks = _ranks(content["model"].get("merges"), path)
-    names = content["model"].get("vocab")
-    if not isinstance(names, Mapping):
-        raise InputError(f"{path}: expected the ids of pieces as model.vocab")
+    model = content.get("model")
+    is_unigram = isinstance(model, Mapping) and model.get("type") == "Unigram"
+    _check(model, _UNIGRAM if is_unigram else _BPE, path, "model")
+    scores = (_unigram_scores if is_unigram else _bpe_scores)(content["model"], path)
     result = ModelProto()
-    result.trainer_spec.model_type = result.trainer_spec.BPE
+    trainer = result.trainer_spec
+    trainer.model_type = trainer.UNIGRAM if is_unigram else trainer.BPE
     result.normalizer_spec.add_dummy_prefix = True
     result.normalizer_spec.escape_whitespaces = True
-    result.normalizer_spec.remove_extra_whitespaces = False
+    result.normalizer_spec.remove_extra_whitespaces = _splits_at_spaces(content, path)
     for step in _normalizers(content.get("normalizer"), path):
         if step in _SPACES:
             result.normalizer_spec.remove_extra_whitespaces = True
@@ -69,11 +70,63 @@ def sentencepiece_model(path: pathlib.Path, special: Sequence[str]) -> bytes:
             result.normalizer_spec.precompiled_charsmap = _table(step, path)
     for name, kind in (("<unk>", "UNKNOWN"), ("<s>", "CONTROL"), ("</s>", "CONTROL")):
         result.pieces.add(piece=name, score=0.0, type=kind)
-    for name in names:
+    for name, score in scores.items():
         if name and name not in special:
-            rank = ranks.get(name, len(ranks) + 1)
-            result.pieces.add(piece=name, score=-float(rank), type="NORMAL")
+            result.pieces.add(piece=name, score=score, type="NORMAL")
     return result.SerializeToString()
+
+
+def piece_ids(path: pathlib.Path) -> dict[Any, Any]:
+    """Returns the id of each piece of a `tokenizer.json`, without the added tokens.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    model = parse_json(read_regular(path, MAX_BYTES), path).get("model")
+    if isinstance(model, Mapping) and model.get("type") == "Unigram":
+        return {name: token_id for token_id, name in enumerate(_unigram_scores(model, path))}
+    return dict(_bpe_ids(model, path))
+
+
+def _bpe_ids(model: Any, path: pathlib.Path) -> Mapping[str, Any]:
+    vocabulary = model.get("vocab") if isinstance(model, Mapping) else None
+    if not isinstance(vocabulary, Mapping):
+        raise InputError(f"{path}: expected the ids of pieces as model.vocab")
+    return vocabulary
+
+
+def _bpe_scores(model: Mapping[str, Any], path: pathlib.Path) -> dict[str, float]:
+    ranks = _ranks(model.get("merges"), path)
+    return {name: -float(ranks.get(name, len(ranks) + 1)) for name in _bpe_ids(model, path)}
+
+
+def _unigram_scores(model: Mapping[str, Any], path: pathlib.Path) -> dict[str, float]:
+    vocabulary, scores = model.get("vocab"), {}
+    for entry in vocabulary if isinstance(vocabulary, list) else [None]:
+        match entry:
+            case [str(name), int() | float() as score] if name not in scores and isfinite(score):
+                scores[name] = float(score)
+            case _:
+                raise InputError(
+                    f"{path}: expected different pieces and their scores as model.vocab, got "
+                    f"{shown(entry)}"
+                )
+    return scores
+
+
+def _splits_at_spaces(content: Mapping[str, Any], path: pathlib.Path) -> bool:
+    """Returns whether texts are split at spaces, so that there is one for several.
+
+    Raises:
+        InputError: no space is put before each word.
+    """
+    found = content.get("pre_tokenizer")
+    steps = found.get("pretokenizers") if isinstance(found, Mapping) else None
+    if isinstance(steps, list) and len(steps) == 2 and steps[0] == _WHITESPACE:
+        _check(steps[1], _METASPACE, path, "pre_tokenizer")
+        return True
+    _check(found, _METASPACE, path, "pre_tokenizer")
+    return False
 
 
 def strips_parts(path: pathlib.Path) -> bool:
@@ -88,8 +141,7 @@ def strips_parts(path: pathlib.Path) -> bool:
         InputError: no space is put before each part, as NLLB's tokenizer does.
     """
     content = parse_json(read_regular(path, MAX_BYTES), path)
-    _check(content.get("pre_tokenizer"), _REQUIRED["pre_tokenizer"], path, "pre_tokenizer")
-    return _STRIP in _steps(content.get("normalizer"))
+    return _splits_at_spaces(content, path) or _STRIP in _steps(content.get("normalizer"))
 
 
 def _check(found: Any, required: Mapping[str, Any], path: pathlib.Path, section: str) -> None:
@@ -98,8 +150,7 @@ def _check(found: Any, required: Mapping[str, Any], path: pathlib.Path, section:
     for name, value in required.items():
         if found.get(name, value) != value:
             raise InputError(
-                f"{path}: expected {section}.{name}={value!r}, as of NLLB. "
-                f"Received: {shown(found[name])}"
+                f"{path}: expected {section}.{name}={value!r}. Received: {shown(found[name])}"
             )
 
 

@@ -14,6 +14,7 @@ from tf_transformer.formats.naming import Naming, convert_weights
 from tf_transformer.formats.position_tables import Layout, recognize_sinusoids
 from tf_transformer.formats.tensors.opening import open_tensors
 from tf_transformer.formats.tensors.renamed_tensors import RenamedTensors
+from tf_transformer.formats.tensors.tensor_file import TensorFile
 from tf_transformer.formats.vocabulary_rows import VocabularyRows, row_edits
 from tf_transformer.storage.weight_shapes import weight_shapes
 
@@ -60,6 +61,18 @@ NAMES = Naming(
 )
 
 
+def open_weights(folder: pathlib.Path) -> TensorFile:
+    """Opens the weights of a folder.
+
+    Raises:
+        InputError: there are none, or the file is damaged.
+    """
+    paths = [folder / name for name in WEIGHTS_NAMES if (folder / name).exists()]
+    if not paths:
+        raise InputError(f"{folder}: no weights; expected {' or '.join(WEIGHTS_NAMES[::2])}")
+    return open_tensors(paths[0])
+
+
 class FolderWeights(RenamedTensors):
     """The arrays of a folder, with each tied weight once and without tables of sinusoids.
 
@@ -84,10 +97,7 @@ class FolderWeights(RenamedTensors):
     """
 
     def __init__(self, folder: pathlib.Path, settings: Seq2SeqSettings):
-        paths = [folder / name for name in WEIGHTS_NAMES if (folder / name).exists()]
-        if not paths:
-            raise InputError(f"{folder}: no weights; expected {' or '.join(WEIGHTS_NAMES[::2])}")
-        super().__init__(open_tensors(paths[0]))
+        super().__init__(open_weights(folder))
         self._is_scaled = settings.scale_embedding
         self.tied_embeddings = self._remove_copies(settings)
         if not self._is_scaled and self.tied_embeddings in ("all", "target"):

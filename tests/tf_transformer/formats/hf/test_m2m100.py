@@ -79,14 +79,14 @@ def set_table(content, table):
 FAULTS = {
     "another pre-tokenizer": (
         alone(lambda content: content.update(pre_tokenizer={"type": "ByteLevel"})),
-        "expected pre_tokenizer.type='Metaspace', as of NLLB. Received: 'ByteLevel'",
+        "expected pre_tokenizer.type='Metaspace'. Received: 'ByteLevel'",
     ),
     "no pre-tokenizer": (
         alone(lambda content: content.pop("pre_tokenizer")),
         "expected an object 'pre_tokenizer', got None",
     ),
     "another model of pieces": (
-        alone(lambda content: content["model"].update(type="Unigram")),
+        alone(lambda content: content["model"].update(type="WordPiece")),
         "expected model.type='BPE'",
     ),
     "a merge of three": (

@@ -1,0 +1,133 @@
+"""The vocabulary of T5's tokenizers: SentencePiece's ids, and the sentinels after them."""
+
+import pathlib
+from typing import NamedTuple
+
+from tf_transformer.errors import InputError
+from tf_transformer.formats.added_words import AddedWord
+from tf_transformer.formats.hf.added_tokens import (
+    DESCRIPTION_NAME,
+    TOKENIZER_NAME,
+    AddedToken,
+    TokenIds,
+    find_words,
+    read_added_tokens,
+    read_description,
+)
+from tf_transformer.formats.hf.tokenizer_json import piece_ids, sentencepiece_model
+from tf_transformer.formats.sentencepiece_ids import pieces_of, with_ids
+from tf_transformer.formats.vocabulary_rows import VocabularyRows
+from tf_transformer.storage.regular_files import read_regular
+from tf_transformer.text.language_tags import is_tag
+from tf_transformer.text.vocabulary import MAX_MODEL_BYTES
+
+MODEL_NAME = "spiece.model"
+_SPECIAL = ("<pad>", "</s>", "<unk>")
+# The number of sentinels, `<extra_id_0>` and so on, of a tokenizer whose files name none.
+_NUM_SENTINELS = 100
+# Matrices have more rows than there are ids, since their number was rounded up.
+_MAX_UNNAMED = 2**11
+
+
+class T5Vocabulary(NamedTuple):
+    """The vocabulary of both sides.
+
+    Attributes:
+        folder: the folder, for error messages.
+        names: the name of each id; words are their pieces.
+        words: the words that were added to the tokenizer, such as sentinels.
+        model: the SentencePiece model, with its own ids.
+        notes: see `ImportedModel`.
+    """
+
+    folder: pathlib.Path
+    names: list[str]
+    words: tuple[AddedWord, ...]
+    model: bytes
+    notes: tuple[str, ...]
+
+    def rows(self, *, pad: int, begin: int, end: int) -> VocabularyRows:
+        """Returns the order of the vocabulary here.
+
+        Args:
+            pad: the original's id of padding.
+            begin: its id that starts the decoder.
+            end: its id of the end.
+
+        Raises:
+            InputError: one of them is no id, or there is no `<unk>`.
+        """
+        for name, token_id in (("pad", pad), ("decoder_start", begin), ("eos", end)):
+            if not 0 <= token_id < len(self.names):
+                raise InputError(
+                    f"{self.folder}: {name}_token_id must be one of the {len(self.names)} ids. "
+                    f"Received: {token_id}"
+                )
+        if "<unk>" not in self.names:
+            raise InputError(f"{self.folder}: expected the piece <unk>")
+        unknown = self.names.index("<unk>")
+        return VocabularyRows.of(self.names, pad=pad, unknown=unknown, begin=begin, end=end)
+
+    def sentencepiece_model(self, rows: VocabularyRows) -> bytes:
+        """Returns the SentencePiece model with the ids of `rows`."""
+        return with_ids(self.model, rows.pieces, self.words)
+
+
+def read_t5_vocabulary(folder: pathlib.Path, size: int) -> T5Vocabulary:
+    """Reads `spiece.model` or `tokenizer.json`, and the added tokens.
+
+    Args:
+        folder: the folder.
+        size: number of rows of the embeddings.
+
+    Raises:
+        InputError: a file is missing or damaged, the files contradict each other, or there are more
+            ids than rows, or far fewer.
+    """
+    ids, path = TokenIds(folder), folder / MODEL_NAME
+    if path.exists() or not (folder / TOKENIZER_NAME).exists():
+        model = read_regular(path, MAX_MODEL_BYTES)
+        try:
+            pieces = pieces_of(model)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+        for token_id, name in enumerate(pieces):
+            ids.state(name, token_id, MODEL_NAME)
+    else:
+        model = sentencepiece_model(folder / TOKENIZER_NAME, _SPECIAL)
+        for name, token_id in piece_ids(folder / TOKENIZER_NAME).items():
+            ids.state(name, token_id, TOKENIZER_NAME)
+    added = read_added_tokens(folder)
+    for token in added:
+        ids.state(token.name, token.token_id, token.file)
+    if not added:
+        sentinels = _sentinels(folder)
+        ids.fill(sentinels, DESCRIPTION_NAME)
+        added = [
+            AddedToken(name, ids.by_name[name], DESCRIPTION_NAME, {"special": True})
+            for name in sentinels
+        ]
+    tags = [token.name for token in added if isinstance(token.name, str) and is_tag(token.name)]
+    words = find_words(folder, added, {*_SPECIAL, "<s>", *tags})
+    names = [words[name].piece if name in words else name for name in ids.names()]
+    if not 0 <= size - len(names) <= _MAX_UNNAMED:
+        raise InputError(
+            f"{folder}: the tokenizer has {len(names)} ids, and vocab_size={size}; expected as "
+            "many, or some more rows"
+        )
+    names += [f"<row {row}>" for row in range(len(names), size)]
+    return T5Vocabulary(folder, names, tuple(words.values()), model, ())
+
+
+def _sentinels(folder: pathlib.Path) -> list[str]:
+    """Returns the sentinels in the order of their ids, of which the files name none.
+
+    Raises:
+        InputError: their number is none.
+    """
+    path = folder / DESCRIPTION_NAME
+    number = read_description(path).get("extra_ids") if path.exists() else None
+    number = _NUM_SENTINELS if number is None else number
+    if type(number) is not int or not 0 <= number <= _MAX_UNNAMED:
+        raise InputError(f"{path}: extra_ids must be the number of sentinels. Received: {number!r}")
+    return [f"<extra_id_{index}>" for index in reversed(range(number))]
