@@ -309,6 +309,14 @@ WRONG = {
         "translate --model-dir {model} --split-sentences --n-best 2",
         "--n-best is not valid with --split-sentences",
     ),
+    "translate, an output without length": (
+        "translate --model-dir {model} --max-length 0",
+        "--max-length 0: expected 1 to 1048576",
+    ),
+    "translate, n-grams of candidates": (
+        "translate --model-dir {model} --no-repeat-ngram 3 --mbr",
+        "--no-repeat-ngram is not valid with reranking or minimum Bayes risk",
+    ),
     "translate, capitals of lines": (
         "translate --model-dir {model} --keep-capitals",
         "--keep-capitals is valid only with --split-sentences or --markup",

@@ -55,7 +55,9 @@ from tf_transformer.command_line.command_options import (
 )
 from tf_transformer.command_line.predictor_options import (
     add_exported_model,
+    add_output_options,
     check_place,
+    given_output_options,
     open_predictor,
     row_options,
 )
@@ -64,6 +66,7 @@ from tf_transformer.command_line.reranking_options import (
     add_reranking,
     check_reranking,
     given_choice,
+    is_reranking,
 )
 from tf_transformer.command_line.tag_options import (
     Prepare,
@@ -156,6 +159,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_document_languages(parser, "with --markup, or with --split-sentences and --model-dir")
     add_languages(parser)
     add_search_options(parser)
+    add_output_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
     add_shortlist(parser)
@@ -276,7 +280,7 @@ def _request(options, checked: _Checked) -> dict[str, Any]:
     if options.confidence is not None:
         calibration = checked.calibration
         request["confidence"] = True if calibration is None else calibration._asdict()
-    return request | given_search(options)
+    return request | given_search(options) | given_output_options(options)
 
 
 def _check_options(options):
@@ -297,6 +301,9 @@ def _check_options(options):
     given_xla(options)
     limit, name = given_search(options).get("beam_size", DEFAULT_BEAM_SIZE), "--beam-size"
     check_reranking(options)
+    if (given := given_output_options(options)) and is_reranking(options):
+        name = next(iter(given)).replace("_", "-")
+        raise InputError(f"--{name} is not valid with reranking or minimum Bayes risk")
     if options.mbr_samples is not None:
         limit, name = options.mbr_samples, "--mbr-samples"
     if options.model_dir is None and "beam_size" not in given_search(options):

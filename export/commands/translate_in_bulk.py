@@ -9,6 +9,7 @@ import time
 
 from tf_transformer.apache_beam.runner_options import check_runner, pipeline_options
 from tf_transformer.command_line.command_options import given_search
+from tf_transformer.command_line.predictor_options import given_output_options
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.command_line.tag_options import given_tags
 from tf_transformer.errors import InputError
@@ -115,4 +116,4 @@ def _checked_search(options, folder: pathlib.Path) -> dict:
             f"--beam-size {search['beam_size']}: expected at most that of the exported model, "
             f"{largest}"
         )
-    return search
+    return search | given_output_options(options)

@@ -29,6 +29,7 @@ TERM_OPTIONS = "--terms terms --protect urls placeholders"
 COMMANDS = {
     "lines": "--input lines",
     "search options": "--input lines --beam-size 2 --length-penalty 1.5",
+    "limits of outputs": "--input lines --no-repeat-ngram 1 --min-length 5 --max-length 6",
     "n best": "--input lines --n-best 3",
     "documents": "--input lines --split-sentences",
     "capitals": "--input lines --split-sentences --keep-capitals",
@@ -38,6 +39,7 @@ COMMANDS = {
     "Bayes risk of samples": "--input lines --mbr bleu --mbr-samples 4 --mbr-top-p 0.9",
     "page": HTML,
     "search options of a page": f"{HTML} --beam-size 1 --translate-attributes title",
+    "limits of outputs of a page": f"{HTML} --no-repeat-ngram 1 --max-length 4",
     "capitals of a page": f"{HTML} --keep-capitals --document-languages en",
     "English page": f"{HTML} --document-languages en --no-split-sentences",
     "page with terms": f"{HTML} {TERM_OPTIONS}",

@@ -23,6 +23,14 @@ if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.predictors.model_predictor import ModelPredictor
     from tf_transformer.storage.trained_models import TrainedModels
 
+# Options of search that are given for each row, and their help.
+_OUTPUT_OPTIONS = {
+    "max_length": "the longest translation, in tokens (default: derived from the source)",
+    "min_length": "the shortest translation, in tokens",
+    "no_repeat_ngram": "no sequence of N tokens occurs twice in a translation, as in summaries",
+}
+_LARGEST = 2**20
+
 
 def add_exported_model(source: argparse._MutuallyExclusiveGroup) -> None:
     """Adds `--saved-model` and `--server`.
@@ -135,10 +143,29 @@ def row_options(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the search options of each row.
 
     Args:
-        options: the parsed command line; a model directory is loaded for the search that it asks
-            for, so that its rows need none.
+        options: the parsed command line; a model directory is loaded for the beam size and the
+            length penalty that it asks for, so that its rows need none.
     """
-    return {} if options.model_dir else given_search(options)
+    return ({} if options.model_dir else given_search(options)) | given_output_options(options)
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of search that limit outputs."""
+    for name, what in _OUTPUT_OPTIONS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=what)
+
+
+def given_output_options(options: argparse.Namespace) -> dict[str, int]:
+    """Returns the options of `add_output_options` that were given, by name.
+
+    Raises:
+        InputError: one is out of range.
+    """
+    given = {name: getattr(options, name, None) for name in _OUTPUT_OPTIONS}
+    for name, value in given.items():
+        if value is not None and not 1 <= value <= _LARGEST:
+            raise InputError(f"--{name.replace('_', '-')} {value}: expected 1 to {_LARGEST}")
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def load_saved_model(folder: pathlib.Path) -> Predictor:

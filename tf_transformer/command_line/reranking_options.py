@@ -83,6 +83,16 @@ def add_reranking(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def is_reranking(options: argparse.Namespace) -> bool:
+    """Returns whether the translations are chosen among candidates."""
+    return bool(_criteria(options))
+
+
+def _criteria(options: argparse.Namespace) -> list[str]:
+    """Returns the options that say by what candidates are chosen."""
+    return [name for name in ("mbr", *_MODELS) if _is_given(options, name)]
+
+
 def check_reranking(options: argparse.Namespace, needs_weights: bool = True) -> None:
     """Checks the options without reading a file.
 
@@ -99,7 +109,7 @@ def check_reranking(options: argparse.Namespace, needs_weights: bool = True) -> 
     if _is_given(options, "mbr_tokenize") and options.mbr != "bleu":
         raise InputError("--mbr-tokenize is valid only with --mbr bleu")
     _check_ranges(options)
-    given = [name for name in ("mbr", *_MODELS) if _is_given(options, name)]
+    given = _criteria(options)
     if "mbr" in given and len(given) > 1:
         raise InputError(
             f"--mbr and {_option(given[1])} choose by different criteria; give one of them"
