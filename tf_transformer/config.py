@@ -110,7 +110,7 @@ class TransformerConfig:
             `make_norm`.
         positions: what is added to the embeddings: sinusoids "interleaved" (the paper),
             "concatenated" (NiuTensor, Tensor2Tensor) or "marian" (Hugging Face's Marian), a
-            "learned" vector for each position up to `max_length`, or "none".
+            "learned" vector for each of the `num_positions`, or "none".
         first_position: position of the first token in the sinusoids: 0 in the paper, 2 in M2M100,
             NLLB and NiuTensor's program.
         relative_positions: what self-attention knows of distances: learned vectors, added to "keys"
@@ -267,6 +267,11 @@ class TransformerConfig:
     def num_target_tags(self) -> int:
         """Number of tags at the start of a source that belong to its target."""
         return int(self.language_tags == "source_and_target")
+
+    @property
+    def num_positions(self) -> int:
+        """Number of positions of a source or a target: `max_length`, and those of its tags."""
+        return self.max_length + self.num_target_tags
 
     @property
     def alignment_layer(self) -> int:

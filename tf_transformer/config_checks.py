@@ -211,11 +211,6 @@ def _check_meaning(config):
             "`draft_heads` need `head_dim` None, with which the heads divide `d_model`. Received: "
             f"draft_heads={config.draft_heads}, head_dim={config.side('decoder').head_dim}"
         )
-    if config.num_target_tags and config.positions == "learned":
-        raise InputError(
-            "`language_tags='source_and_target'` makes targets longer than `max_length`, for which "
-            "there are no learned positions. Received: positions='learned'"
-        )
 
 
 def _check_buckets(config):

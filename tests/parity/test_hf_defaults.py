@@ -17,9 +17,17 @@ transformers = pytest.importorskip("transformers")
 
 pytestmark = pytest.mark.parity
 
-CLASSES = {"marian": "MarianConfig", "m2m_100": "M2M100Config"}
+CLASSES = {
+    "marian": "MarianConfig",
+    "m2m_100": "M2M100Config",
+    "mbart": "MBartConfig",
+    "pegasus": "PegasusConfig",
+}
 # Not settings of the class.
-OWN = {"marian": set(), "m2m_100": {"decoder_vocab_size", "share_encoder_decoder_embeddings"}}
+_ONE_VOCABULARY = {"decoder_vocab_size", "share_encoder_decoder_embeddings"}
+OWN = {name: set() if name == "marian" else _ONE_VOCABULARY for name in CLASSES}
+# A setting that a folder must have.
+NEEDED = {"mbart": {"decoder_start_token_id": 2}}
 
 
 @pytest.mark.parametrize("model_type", DEFAULTS)
@@ -28,14 +36,16 @@ def test_defaults(model_type, tmp_path):
     config = getattr(transformers, CLASSES[model_type])()
     read = set(Seq2SeqSettings.model_fields) - {"model_type", "language_tags"}
     assert set(DEFAULTS[model_type]) == read
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
+    needed = NEEDED.get(model_type, {})
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type} | needed))
     settings, _ = check_settings(read_files(tmp_path), {"model_type": model_type})
     assert all(not hasattr(config, name) for name in OWN[model_type])
-    for name in read - OWN[model_type]:
+    for name in read - OWN[model_type] - set(needed):
         value = getattr(settings, name)
         if name == "decoder_vocab_size":
             value = value or settings.vocab_size
-        assert value == getattr(config, name), name
+        assert value == getattr(config, name, None), name
+    assert all(getattr(config, name) is None for name in needed)
     assert config.attribute_map == ALIASES
 
 
@@ -54,7 +64,8 @@ def test_names_of_generation():
 @pytest.mark.parametrize("setting", ["forced_bos_token_id", "eos_token_id"])
 def test_generation_config_wins(model_type, setting, tmp_path):
     """As in `from_pretrained`."""
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type, setting: 7}))
+    config = {"model_type": model_type} | NEEDED.get(model_type, {}) | {setting: 7}
+    (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "generation_config.json").write_text(json.dumps({setting: 8}))
     theirs = transformers.GenerationConfig.from_pretrained(tmp_path)
     assert getattr(theirs, setting) == 8

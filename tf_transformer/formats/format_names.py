@@ -3,6 +3,8 @@
 IMPORTED = {
     "hf-marian": "folder of Transformers' MarianMTModel, such as OPUS-MT",
     "hf-m2m100": "folder of Transformers' M2M100ForConditionalGeneration, such as NLLB",
+    "hf-mbart": "folder of Transformers' MBartForConditionalGeneration, of mBART-50",
+    "hf-pegasus": "folder of Transformers' PegasusForConditionalGeneration",
     "hf-t5": "folder of Transformers' T5ForConditionalGeneration, such as Flan-T5 or MADLAD-400",
     "keras-hub": "preset of tf_transformer.hub",
     "marian": "Marian's model.npz, or its folder",

@@ -12,6 +12,8 @@ from tf_transformer.formats.foreign_content import NUM_BYTES, describe
 from tf_transformer.formats.hf.folder import CONFIG_NAME, read_model_type
 from tf_transformer.formats.hf.m2m100 import HFM2M100
 from tf_transformer.formats.hf.marian import HFMarian
+from tf_transformer.formats.hf.mbart import HFMBart
+from tf_transformer.formats.hf.pegasus import HFPegasus
 from tf_transformer.formats.hf.t5 import HFT5
 from tf_transformer.formats.imported_model import ModelFormat
 from tf_transformer.formats.keras_hub.reader import KerasHub
@@ -24,7 +26,9 @@ from tf_transformer.storage.regular_files import regular_size
 FORMATS: tuple[ModelFormat, ...] = (
     HFMarian(),
     HFM2M100(),
+    HFMBart(),
     HFT5(),
+    HFPegasus(),
     KerasHub(),
     Marian(),
     CTranslate2(),

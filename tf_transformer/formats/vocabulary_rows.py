@@ -56,6 +56,10 @@ class VocabularyRows(NamedTuple):
         """Number of ids."""
         return len(self.rows)
 
+    def with_pad_as_output(self) -> "VocabularyRows":
+        """Returns the order for an original whose logits of the pad id count, as of any other."""
+        return self._replace(added=tuple(x for x in self.added if x != PAD_ID))
+
     def take(self, array: np.ndarray, axis: int = 0) -> np.ndarray:
         """Reorders an axis of `original_size` entries. Ids that the original lacks get zeros.
 

@@ -159,7 +159,7 @@ class DecoderModel(keras.Model):
         return PositionalEncoding(
             kind=self.config.positions,
             d_model=self.config.side(side).d_model,
-            max_length=self.config.max_length,
+            max_length=self.config.num_positions,
             first_position=self.config.first_position,
             dtype=self.dtype_policy,
             name=f"{name}_positions",

@@ -32,7 +32,7 @@ def _embedding(side: str, name: str, vocab_size: int, config: TransformerConfig)
     width = config.side(side).d_model
     shapes: Shapes = {f"{name}_embedding/embeddings": (vocab_size, width)}
     if config.positions == "learned":
-        shapes[f"{name}_positions/vectors"] = (config.max_length, width)
+        shapes[f"{name}_positions/vectors"] = (config.num_positions, width)
     if config.embedding_norm:
         shapes |= _norm(f"{name}_embedding_norm", config.side(side))
     return shapes

@@ -46,6 +46,7 @@ def check(config: TransformerConfig) -> None:
             max_relative_distance=3,
             max_length=17,
         ),
+        dict(positions="learned", language_tags="source_and_target"),
         dict(
             encoder=dict(d_model=16, num_heads=4),
             decoder=dict(cross_num_heads=4, head_dim=3),

@@ -1,6 +1,5 @@
 """Models of CTranslate2: a folder with `model.bin`, vocabularies and SentencePiece models."""
 
-import math
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -105,7 +104,8 @@ class CTranslate2:
             source_vocab_size=source.vocab_size,
             target_vocab_size=target.vocab_size,
             begin_embedding="zero" if is_zero else "end" if starts_with_end else "own",
-            tied_embeddings=_tied(weights, scaled),
+            tied_embeddings=_tied(weights),
+            scaled_embeddings=scaled,
             logits_bias=True,
             # Marian's sources always end; of a model of Transformers, its tokenizer adds the end.
             source_end=tokens.add_source_eos or is_zero,
@@ -122,7 +122,7 @@ class CTranslate2:
         tokenizers = make_tokenizers(
             sentencepiece_folder(folder), source, target, (None, None), "spaces"
         )
-        edits = _edits(config, scaled, source, target)
+        edits = _edits(config, source, target)
         return ImportedModel(
             config,
             tokenizers.source,
@@ -137,14 +137,10 @@ def _holding(_folder: Any, weights: Iterator[Weight]) -> Iterator[Weight]:
     yield from weights
 
 
-def _tied(weights: CTranslate2Weights, scaled: bool) -> TiedEmbeddings:
-    """Returns the setting of `TransformerConfig`, and removes the copies that it makes needless.
-
-    Embeddings are always scaled here. If the original's are not, the matrix is divided by the
-    scale, so that it is not that of the logits.
-    """
+def _tied(weights: CTranslate2Weights) -> TiedEmbeddings:
+    """Returns the setting of `TransformerConfig`, and removes the copies that it makes needless."""
     shares_inputs = weights.is_alias(SOURCE_EMBEDDING, TARGET_EMBEDDING)
-    shares_logits = scaled and weights.is_alias(LOGITS, TARGET_EMBEDDING)
+    shares_logits = weights.is_alias(LOGITS, TARGET_EMBEDDING)
     if shares_inputs:
         weights.drop(SOURCE_EMBEDDING)
     if shares_logits:
@@ -170,14 +166,8 @@ def _positions(weights: CTranslate2Weights, file: TensorFile) -> dict:
     return dict(positions="learned", max_length=length)
 
 
-def _edits(
-    config: TransformerConfig, scaled: bool, source: VocabularyRows, target: VocabularyRows
-) -> Edits:
+def _edits(config: TransformerConfig, source: VocabularyRows, target: VocabularyRows) -> Edits:
     edits = dict(row_edits(source, target))
-    if not scaled:
-        scale = np.float32(1 / math.sqrt(config.d_model))
-        edits["source_embedding/embeddings"] = lambda matrix: source.take(matrix) * scale
-        edits["target_embedding/embeddings"] = lambda matrix: target.take(matrix) * scale
     for side in ("source", "target"):
         edits[f"{side}_positions/vectors"] = lambda table: table[: config.max_length]
     return edits

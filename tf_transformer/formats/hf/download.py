@@ -20,6 +20,7 @@ from tf_transformer.formats.hf.marian import (
     TARGET_MODEL_NAME,
     TARGET_VOCABULARY_NAME,
 )
+from tf_transformer.formats.hf.spiece_vocabulary import MODEL_NAME as SPIECE_MODEL_NAME
 from tf_transformer.formats.hf.tokenizer import DESCRIPTION_NAMES, MODEL_NAME, VOCABULARY_NAME
 from tf_transformer.formats.hf.weights import WEIGHTS_NAMES
 from tf_transformer.printable import printable, shown
@@ -27,7 +28,7 @@ from tf_transformer.storage.json_files import read_json
 
 PREFIX = "hf:"
 _SETTINGS = {
-    *(CONFIG_NAME, GENERATION_NAME, MODEL_NAME, VOCABULARY_NAME),
+    *(CONFIG_NAME, GENERATION_NAME, MODEL_NAME, SPIECE_MODEL_NAME, VOCABULARY_NAME),
     *(SOURCE_MODEL_NAME, TARGET_MODEL_NAME, TARGET_VOCABULARY_NAME),
     *(ADDED_NAME, TOKENIZER_NAME, *DESCRIPTION_NAMES),
 }

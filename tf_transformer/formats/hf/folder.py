@@ -66,10 +66,22 @@ DEFAULTS["m2m_100"] = DEFAULTS["marian"] | {
     "eos_token_id": 2,
     "decoder_start_token_id": 2,
 }
-# Settings that the class does not have, in spite of what `config.json` says.
-_FIXED: dict[str, dict[str, Any]] = {
-    "m2m_100": {"share_encoder_decoder_embeddings": True, "decoder_vocab_size": None}
+DEFAULTS["mbart"] = DEFAULTS["m2m_100"] | {
+    "vocab_size": 50265,
+    "activation_function": "gelu",
+    "scale_embedding": False,
+    "attention_dropout": 0.0,
+    "decoder_start_token_id": None,
 }
+DEFAULTS["pegasus"] = DEFAULTS["mbart"] | {
+    "pad_token_id": 0,
+    "bos_token_id": None,
+    "eos_token_id": 1,
+    "decoder_start_token_id": 0,
+}
+# Settings that the class does not have, in spite of what `config.json` says.
+_ONE_VOCABULARY = {"share_encoder_decoder_embeddings": True, "decoder_vocab_size": None}
+_FIXED: dict[str, dict[str, Any]] = dict.fromkeys(("m2m_100", "mbart", "pegasus"), _ONE_VOCABULARY)
 # Other names of settings, the classes' `attribute_map`.
 ALIASES = {
     "num_attention_heads": "encoder_attention_heads",
@@ -226,6 +238,7 @@ def _model_settings(settings: Seq2SeqSettings) -> dict[str, Any]:
         dropout_rate=settings.dropout,
         attention_dropout_rate=settings.attention_dropout,
         feed_forward_dropout_rate=settings.activation_dropout,
+        scaled_embeddings=settings.scale_embedding,
         layer_norm_epsilon=1e-5,  # PyTorch's default, which these models use
         max_length=settings.max_position_embeddings,
     )

@@ -4,28 +4,17 @@ A folder with `config.json`, `sentencepiece.bpe.model`, the tokenizer's descript
 """
 
 import pathlib
-from collections.abc import Iterator
-from typing import NamedTuple
-
-import numpy as np
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import BeginEmbedding
-from tf_transformer.errors import InputError
-from tf_transformer.formats.hf.added_tokens import TOKENIZER_NAME
+from tf_transformer.formats.hf.fairseq_vocabulary import begin_notes, read_fairseq_vocabulary
 from tf_transformer.formats.hf.folder import (
     Seq2SeqSettings,
     check_settings,
     read_files,
     read_model_type,
 )
-from tf_transformer.formats.hf.generation import FORCED_BEGIN, Generation
-from tf_transformer.formats.hf.marian import (
-    SOURCE_MODEL_NAME,
-    read_marian_vocabulary,
-)
-from tf_transformer.formats.hf.tokenizer import MODEL_NAME, SPECIAL, Names, read_names
-from tf_transformer.formats.hf.tokenizer_json import sentencepiece_model
+from tf_transformer.formats.hf.generation import Generation
 from tf_transformer.formats.hf.weights import (
     TARGET_EMBEDDING,
     FolderWeights,
@@ -33,15 +22,8 @@ from tf_transformer.formats.hf.weights import (
     keep_bias,
 )
 from tf_transformer.formats.imported_model import ImportedModel
-from tf_transformer.formats.sentencepiece_ids import pieces_of, with_ids
-from tf_transformer.formats.vocabulary_rows import VocabularyRows
-from tf_transformer.storage.regular_files import read_regular
-from tf_transformer.text.language_tags import is_tag, languages_of
-from tf_transformer.text.special_ids import NUM_SPECIAL
-from tf_transformer.text.vocabulary import MAX_MODEL_BYTES
 
 _REQUIRED = {"model_type": "m2m_100"}
-_MAX_UNNAMED = 127
 # Tables of positions that old files contain; Transformers does not read them.
 _TABLES = ("model.encoder.embed_positions.weights", "model.decoder.embed_positions.weights")
 
@@ -71,8 +53,7 @@ class HFM2M100:
         """
         files = read_files(path)
         settings, model_settings = check_settings(files, _REQUIRED)
-        read = _read_marian_vocabulary if _has_marian_tokenizer(path) else _read_vocabulary
-        rows, source_model, target_model, notes = read(path, settings)
+        rows, source_model, target_model, notes = read_fairseq_vocabulary(path, settings)
         weights = FolderWeights(path, settings)
         for name in _TABLES:
             weights.drop(name)
@@ -96,114 +77,11 @@ class HFM2M100:
             source_model,
             target_model,
             weights.convert(config, rows, target),
-            (*notes, *_begin_notes(path, generation, rows), *generation.notes),
+            (*notes, *begin_notes(path, generation, rows), *generation.notes),
         )
-
-
-def _begin_notes(
-    folder: pathlib.Path, generation: Generation, rows: VocabularyRows
-) -> Iterator[str]:
-    """Yields what the user must know of the language that the original's outputs begin with.
-
-    Raises:
-        InputError: they begin with another token.
-    """
-    row = generation.forced_begin()
-    if row is not None:
-        ids = np.flatnonzero(rows.rows == row)
-        piece = rows.pieces[ids[0] - NUM_SPECIAL] if ids.size and ids[0] >= NUM_SPECIAL else ""
-        if not is_tag(piece):
-            raise InputError(
-                f"{folder}: {FORCED_BEGIN}={row} must be the id of a language's code, since "
-                "outputs begin with one"
-            )
-        (language,) = languages_of([piece])
-        yield (
-            f"the original translates into {language.strip('<>')} if no language is named "
-            f"({FORCED_BEGIN}); here it must be: --target-language {language.strip('<>')}"
-        )
-
-
-def _has_marian_tokenizer(folder: pathlib.Path) -> bool:
-    return (folder / SOURCE_MODEL_NAME).exists()
-
-
-class _Vocabulary(NamedTuple):
-    """The vocabulary of both sides, their SentencePiece models with its ids, and notes."""
-
-    rows: VocabularyRows
-    source_model: bytes
-    target_model: bytes
-    notes: tuple[str, ...] = ()
-
-
-def _read_marian_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> _Vocabulary:
-    """Reads the vocabulary and the SentencePiece models that `hf_writer` writes."""
-    vocabulary = read_marian_vocabulary(folder, settings)
-    return _Vocabulary(vocabulary.source, *vocabulary.read_models(folder))
-
-
-def _read_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> _Vocabulary:
-    """Reads the vocabulary of M2M100 or NLLB and its SentencePiece model."""
-    path = folder / MODEL_NAME
-    if (folder / TOKENIZER_NAME).exists() and not path.exists():
-        path = folder / TOKENIZER_NAME
-        model = sentencepiece_model(path, SPECIAL)
-        _pieces(path, model)
-        names = read_names(folder, None)
-    else:
-        model = read_regular(path, MAX_MODEL_BYTES)
-        names = read_names(folder, _pieces(path, model))
-    rows = _read_rows(folder, names, settings)
-    renumbered = with_ids(model, rows.pieces, names.words)
-    return _Vocabulary(rows, renumbered, renumbered, names.notes)
 
 
 def _begin_embedding(settings: Seq2SeqSettings, weights: FolderWeights) -> BeginEmbedding:
     if settings.decoder_start_token_id == settings.eos_token_id:
         return "end"
     return "own" if weights[TARGET_EMBEDDING][settings.decoder_start_token_id].any() else "zero"
-
-
-def _read_rows(folder: pathlib.Path, read: Names, settings: Seq2SeqSettings) -> VocabularyRows:
-    names = read.names
-    if len(names) > settings.vocab_size:
-        raise InputError(
-            f"{folder}: the tokenizer has {len(names)} ids, more than vocab_size="
-            f"{settings.vocab_size}"
-        )
-    for name, token_id, piece in (
-        ("pad", settings.pad_token_id, "<pad>"),
-        ("eos", settings.eos_token_id, "</s>"),
-        ("decoder_start", settings.decoder_start_token_id, "</s>"),
-    ):
-        if not 0 <= token_id < len(names) or names[token_id] != piece:
-            raise InputError(
-                f"{folder}: {name}_token_id must be the id of {piece}. Received: {token_id}"
-            )
-    for piece in ("<s>", "<unk>"):
-        if piece not in names:
-            raise InputError(f"{folder}: expected the piece {piece}")
-    # The matrix has more rows than there are names: 8 in M2M100, 2 in NLLB, up to 127 if it was
-    # resized to a multiple of 128.
-    unnamed = [f"<row {row}>" for row in range(len(names), settings.vocab_size)]
-    if read.are_guessed and len(unnamed) > _MAX_UNNAMED:
-        raise InputError(
-            f"{folder}: no file states the ids of the languages, and {len(unnamed)} of "
-            f"{settings.vocab_size} rows have no name; save the tokenizer with a newer version of "
-            "Transformers, which writes tokenizer.json or added_tokens_decoder"
-        )
-    return VocabularyRows.of(
-        names + unnamed,
-        pad=settings.pad_token_id,
-        unknown=names.index("<unk>"),
-        begin=names.index("<s>"),
-        end=settings.eos_token_id,
-    )
-
-
-def _pieces(path: pathlib.Path, model: bytes) -> list[str]:
-    try:
-        return pieces_of(model)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error

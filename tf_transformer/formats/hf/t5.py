@@ -27,12 +27,10 @@ from tf_transformer.formats.hf.folder import (
     validate,
 )
 from tf_transformer.formats.hf.generation import Generation
-from tf_transformer.formats.hf.t5_vocabulary import read_t5_vocabulary
+from tf_transformer.formats.hf.spiece_vocabulary import read_t5_vocabulary
 from tf_transformer.formats.hf.t5_weights import LOGITS_BIAS, T5Weights
 from tf_transformer.formats.imported_model import ImportedModel
-from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.printable import shown
-from tf_transformer.text.special_ids import BEGIN_ID
 
 # `feed_forward_proj` and the setting `activation`; "gated-gelu" has the approximation of GELU.
 ACTIVATIONS = {
@@ -143,7 +141,7 @@ class HFT5:
         )
         generation = Generation(files)
         generation.check_no_forced_begin()
-        target = generation.ban(_without_second_begin(rows))
+        target = generation.ban(rows.with_pad_as_output())
         weights = T5Weights(path, settings.tie_word_embeddings)
         weights.check_vocabulary(rows)
         weights.keep_bias(target)
@@ -163,11 +161,6 @@ class HFT5:
             weights.convert(config, rows, target),
             (*vocabulary.notes, *_prefix_notes(files), *generation.notes),
         )
-
-
-def _without_second_begin(rows: VocabularyRows) -> VocabularyRows:
-    """Returns the vocabulary of the logits: the pad id is an output of the original."""
-    return rows._replace(added=tuple(token_id for token_id in rows.added if token_id == BEGIN_ID))
 
 
 def _read_settings(files: FolderFiles) -> T5Settings:

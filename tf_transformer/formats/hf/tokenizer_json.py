@@ -9,7 +9,7 @@ logarithm of the probability of each piece (Unigram).
 import base64
 import binascii
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from math import isfinite
 from typing import Any
 
@@ -42,7 +42,7 @@ _SPACES = [
 ]
 
 
-def sentencepiece_model(path: pathlib.Path, special: Sequence[str]) -> bytes:
+def sentencepiece_model(path: pathlib.Path, special: Container[str]) -> bytes:
     """Returns the serialized SentencePiece model of a `tokenizer.json`.
 
     Args:

@@ -1,8 +1,7 @@
 """Weights in folders of Hugging Face's Transformers."""
 
-import math
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -58,6 +57,7 @@ NAMES = Naming(
     logits="lm_head",
     logits_bias=LOGITS_BIAS,
     positions=POSITIONS,
+    embedding_norms=("model.encoder.layernorm_embedding", "model.decoder.layernorm_embedding"),
 )
 
 
@@ -80,12 +80,10 @@ class FolderWeights(RenamedTensors):
     shares no embedding unless `tie_word_embeddings`, in spite of
     `share_encoder_decoder_embeddings`.
 
-    Embeddings are always scaled here. Without `scale_embedding`, their matrices are divided by the
-    scale, and logits that share one get a copy.
-
     Args:
         folder: folder of the model.
         settings: the model's settings.
+        unused_positions: number of rows of learned positions that no token has.
 
     Attributes:
         positions: the layout of the tables of sinusoids, `LEARNED` if they are others, or None if
@@ -96,12 +94,10 @@ class FolderWeights(RenamedTensors):
         InputError: there are no weights, the file is damaged, or a copy has other values.
     """
 
-    def __init__(self, folder: pathlib.Path, settings: Seq2SeqSettings):
+    def __init__(self, folder: pathlib.Path, settings: Seq2SeqSettings, unused_positions: int = 0):
         super().__init__(open_weights(folder))
-        self._is_scaled = settings.scale_embedding
+        self._unused_positions = unused_positions
         self.tied_embeddings = self._remove_copies(settings)
-        if not self._is_scaled and self.tied_embeddings in ("all", "target"):
-            self._copy_for_logits()
         self.positions = self._recognize_positions(settings.d_model)
         if self.positions != LEARNED:
             for name in POSITIONS:
@@ -122,11 +118,6 @@ class FolderWeights(RenamedTensors):
             return "inputs"
         return "none"
 
-    def _copy_for_logits(self) -> None:
-        if TARGET_EMBEDDING in self._stored_names:  # otherwise `check_rows` refuses the model
-            self._stored_names[LOGITS] = self._stored_names[TARGET_EMBEDDING]
-        self.tied_embeddings = "inputs" if self.tied_embeddings == "all" else "none"
-
     def convert(
         self, config: TransformerConfig, source: VocabularyRows, target: VocabularyRows
     ) -> Iterator[tuple[str, np.ndarray]]:
@@ -141,10 +132,8 @@ class FolderWeights(RenamedTensors):
             InputError: see `convert_weights`.
         """
         edits = dict(row_edits(source, target))
-        if not self._is_scaled:
-            scale = np.float32(1 / math.sqrt(config.d_model))
-            for name, rows in (("source", source), ("target", target)):
-                edits[f"{name}_embedding/embeddings"] = _scaled(rows, scale)
+        for side in ("source", "target"):
+            edits[f"{side}_positions/vectors"] = lambda table: table[self._unused_positions :]
         return convert_weights(weight_shapes(config), NAMES, self, edits)
 
     def _recognize_positions(self, width: int) -> Layout | None:
@@ -160,10 +149,6 @@ class FolderWeights(RenamedTensors):
         if not layouts:
             return None
         return layouts.pop() if len(layouts) == 1 else LEARNED
-
-
-def _scaled(rows: VocabularyRows, scale: np.float32) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda matrix: rows.take(matrix) * scale
 
 
 def check_rows(weights: FolderWeights, source: VocabularyRows, target: VocabularyRows) -> None:

@@ -28,7 +28,6 @@ _SUPPORTED: dict[str, list[Any]] = {
     "norm_type": ["layer"],
     "head_dim": [None],
     "dense_bias": [True],
-    "scaled_embeddings": [True],
     "embedding_norm": [False],
     "layer_history": [False],
     "relative_positions": ["none"],
@@ -141,6 +140,7 @@ def _stack_spec(name: str, config: TransformerConfig) -> Any:
         pre_norm=side.norm_position == "pre",
         activation=activations[config.activation],
     )
+    spec.scale_embeddings = config.scaled_embeddings
     if name == "decoder":
         spec.start_from_zero_embedding = config.begin_embedding == "zero"
     return spec

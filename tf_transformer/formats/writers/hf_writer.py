@@ -68,7 +68,6 @@ _SUPPORTED: dict[str, list[Any]] = {
     "norm_type": ["layer"],
     "head_dim": [None],
     "dense_bias": [True],
-    "scaled_embeddings": [True],
     "embedding_norm": [False],
     "layer_history": [False],
     "relative_positions": ["none"],
@@ -190,7 +189,7 @@ def _settings(config: TransformerConfig) -> dict[str, Any]:
         "attention_dropout": config.dropout_rate_of("attention"),
         "activation_dropout": config.dropout_rate_of("feed_forward"),
         "max_position_embeddings": config.max_length,
-        "scale_embedding": True,
+        "scale_embedding": config.scaled_embeddings,
         "language_tags": config.language_tags,  # not a setting of Transformers
         **_ids(config),
     }

@@ -1,6 +1,10 @@
-"""The vocabulary of T5's tokenizers: SentencePiece's ids, and the sentinels after them."""
+"""Vocabularies of the tokenizers of T5 and Pegasus: `spiece.model`, and special ids around it.
+
+T5 has SentencePiece's ids, and sentinels after them; Pegasus has special ids before them.
+"""
 
 import pathlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tf_transformer.errors import InputError
@@ -23,13 +27,16 @@ from tf_transformer.text.vocabulary import MAX_MODEL_BYTES
 
 MODEL_NAME = "spiece.model"
 _SPECIAL = ("<pad>", "</s>", "<unk>")
+# The names of Pegasus' first ids, which take the place of the first pieces of `spiece.model`.
+_PEGASUS = ("<pad>", "</s>", "<mask_1>", "<mask_2>", *(f"<unk_{i}>" for i in range(2, 103)))
+_NUM_REPLACED = 2
 # The number of sentinels, `<extra_id_0>` and so on, of a tokenizer whose files name none.
 _NUM_SENTINELS = 100
 # Matrices have more rows than there are ids, since their number was rounded up.
 _MAX_UNNAMED = 2**11
 
 
-class T5Vocabulary(NamedTuple):
+class SpieceVocabulary(NamedTuple):
     """The vocabulary of both sides.
 
     Attributes:
@@ -73,8 +80,8 @@ class T5Vocabulary(NamedTuple):
         return with_ids(self.model, rows.pieces, self.words)
 
 
-def read_t5_vocabulary(folder: pathlib.Path, size: int) -> T5Vocabulary:
-    """Reads `spiece.model` or `tokenizer.json`, and the added tokens.
+def read_t5_vocabulary(folder: pathlib.Path, size: int) -> SpieceVocabulary:
+    """Reads the vocabulary of T5.
 
     Args:
         folder: the folder.
@@ -84,22 +91,9 @@ def read_t5_vocabulary(folder: pathlib.Path, size: int) -> T5Vocabulary:
         InputError: a file is missing or damaged, the files contradict each other, or there are more
             ids than rows, or far fewer.
     """
-    ids, path = TokenIds(folder), folder / MODEL_NAME
-    if path.exists() or not (folder / TOKENIZER_NAME).exists():
-        model = read_regular(path, MAX_MODEL_BYTES)
-        try:
-            pieces = pieces_of(model)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
-        for token_id, name in enumerate(pieces):
-            ids.state(name, token_id, MODEL_NAME)
-    else:
-        model = sentencepiece_model(folder / TOKENIZER_NAME, _SPECIAL)
-        for name, token_id in piece_ids(folder / TOKENIZER_NAME).items():
-            ids.state(name, token_id, TOKENIZER_NAME)
+    ids = TokenIds(folder)
+    model = _read_pieces(folder, ids)
     added = read_added_tokens(folder)
-    for token in added:
-        ids.state(token.name, token.token_id, token.file)
     if not added:
         sentinels = _sentinels(folder)
         ids.fill(sentinels, DESCRIPTION_NAME)
@@ -107,6 +101,56 @@ def read_t5_vocabulary(folder: pathlib.Path, size: int) -> T5Vocabulary:
             AddedToken(name, ids.by_name[name], DESCRIPTION_NAME, {"special": True})
             for name in sentinels
         ]
+    return _vocabulary(folder, ids, added, model, size)
+
+
+def read_pegasus_vocabulary(folder: pathlib.Path, size: int) -> SpieceVocabulary:
+    """Reads the vocabulary of Pegasus; arguments and errors as for `read_t5_vocabulary`."""
+    ids = TokenIds(folder)
+    model = _read_pieces(folder, ids, _PEGASUS, _NUM_REPLACED)
+    return _vocabulary(folder, ids, read_added_tokens(folder), model, size)
+
+
+def _read_pieces(
+    folder: pathlib.Path, ids: TokenIds, first: Sequence[str] = (), num_replaced: int = 0
+) -> bytes:
+    """Reads `spiece.model` or `tokenizer.json`.
+
+    Args:
+        folder: the folder.
+        ids: the ids, to which those of the pieces are added.
+        first: names of the ids before those of `spiece.model`.
+        num_replaced: number of its first pieces that these replace.
+
+    Returns:
+        The SentencePiece model.
+    """
+    path = folder / MODEL_NAME
+    if path.exists() or not (folder / TOKENIZER_NAME).exists():
+        model = read_regular(path, MAX_MODEL_BYTES)
+        try:
+            pieces = pieces_of(model)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+        for token_id, name in enumerate([*first, *pieces[num_replaced:]]):
+            ids.state(name, token_id, MODEL_NAME)
+        return model
+    path = folder / TOKENIZER_NAME
+    for name, token_id in piece_ids(path).items():
+        ids.state(name, token_id, path.name)
+    added = {token.name for token in read_added_tokens(folder)}
+    return sentencepiece_model(path, {*_SPECIAL, *added})
+
+
+def _vocabulary(
+    folder: pathlib.Path,
+    ids: TokenIds,
+    added: Sequence[AddedToken],
+    model: bytes,
+    size: int,
+) -> SpieceVocabulary:
+    for token in added:
+        ids.state(token.name, token.token_id, token.file)
     tags = [token.name for token in added if isinstance(token.name, str) and is_tag(token.name)]
     words = find_words(folder, added, {*_SPECIAL, "<s>", *tags})
     names = [words[name].piece if name in words else name for name in ids.names()]
@@ -116,7 +160,7 @@ def read_t5_vocabulary(folder: pathlib.Path, size: int) -> T5Vocabulary:
             "many, or some more rows"
         )
     names += [f"<row {row}>" for row in range(len(names), size)]
-    return T5Vocabulary(folder, names, tuple(words.values()), model, ())
+    return SpieceVocabulary(folder, names, tuple(words.values()), model, ())
 
 
 def _sentinels(folder: pathlib.Path) -> list[str]:

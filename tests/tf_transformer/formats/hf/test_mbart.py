@@ -1,0 +1,30 @@
+"""What mBART's reader refuses; `tests/parity/test_hf_bart.py` compares what it reads."""
+
+import json
+
+import pytest
+
+from tf_transformer.errors import InputError
+from tf_transformer.formats.import_model import read_model
+
+CODES_BEHIND = "whose languages' codes are behind the text"
+
+
+@pytest.mark.parametrize(
+    ("config", "tokenizer", "message"),
+    [
+        ({"decoder_start_token_id": 250020}, {}, CODES_BEHIND),
+        ({"decoder_start_token_id": 2, "tokenizer_class": "MBartTokenizer"}, {}, CODES_BEHIND),
+        ({"decoder_start_token_id": 2}, {"tokenizer_class": "MBartTokenizerFast"}, CODES_BEHIND),
+        ({}, {}, "decoder_start_token_id: Input should be a valid integer"),
+        ({"normalize_before": False}, {}, "normalize_before=False is not supported"),
+        ({"model_type": "bart"}, {}, "BART is not supported: its tokenizer splits text into bytes"),
+        ({"decoder_start_token_id": 2}, {}, "sentencepiece.bpe.model"),
+    ],
+)
+def test_refused(tmp_path, config, tokenizer, message):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mbart"} | config))
+    if tokenizer:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    with pytest.raises((InputError, FileNotFoundError), match=message):
+        read_model(tmp_path)
