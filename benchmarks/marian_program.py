@@ -15,7 +15,8 @@ import tempfile
 
 import yaml
 
-from tf_transformer.formats.marian.folder import DECODER_NAME, MODEL_NAME
+from tf_transformer.formats.marian.description import DECODER_NAME
+from tf_transformer.formats.marian.folder import MODEL_NAME
 
 PYTHON = os.environ.get("PYMARIAN_PYTHON", sys.executable)
 _WORKSPACE = "256"  # MB

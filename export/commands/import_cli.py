@@ -39,6 +39,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 @interrupted_by_signals()
 def _run(options):
     from tf_transformer.formats.import_model import local_path, read_model, write_model
+    from tf_transformer.formats.imported_model import SHORTLIST_NAME
     from tf_transformer.storage.new_folder import check_new_folder
 
     check_new_folder(options.model_dir)
@@ -47,7 +48,10 @@ def _run(options):
     imported = read_model(path, options.format, settings)
     import_tensorflow(on_cpu=True)
     write_model(imported, path, options.model_dir)
-    again = shlex.join(["tf-transformer", "translate", "--model-dir", str(options.model_dir)])
+    words = ["tf-transformer", "translate", "--model-dir", str(options.model_dir)]
+    if imported.shortlist is not None:
+        words += ["--shortlist", str(options.model_dir / SHORTLIST_NAME)]
+    again = shlex.join([*words, *imported.options])
     for note in imported.notes:
         print(f"{options.model_dir}: {note}")
     print(f"{options.model_dir}: imported, and two sentences translated. To translate:\n  {again}")

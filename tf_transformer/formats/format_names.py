@@ -7,7 +7,7 @@ IMPORTED = {
     "hf-pegasus": "folder of Transformers' PegasusForConditionalGeneration",
     "hf-t5": "folder of Transformers' T5ForConditionalGeneration, such as Flan-T5 or MADLAD-400",
     "keras-hub": "preset of tf_transformer.hub",
-    "marian": "Marian's model.npz, or its folder",
+    "marian": "Marian's model.npz or .bin, such as Firefox's and Bergamot's, or its folder",
     "ctranslate2": "folder of CTranslate2, or .argosmodel of Argos Translate",
     "fairseq": "checkpoint of fairseq, with its dictionaries beside it",
     "opennmt-py": "checkpoint of OpenNMT-py",

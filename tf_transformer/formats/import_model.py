@@ -12,9 +12,15 @@ import tqdm
 from tf_transformer.errors import InputError
 from tf_transformer.formats.checkpoints.opennmt_tf import OpenNMTTF
 from tf_transformer.formats.hf.download import download, is_hub_name, parse
-from tf_transformer.formats.imported_model import ImportedModel
+from tf_transformer.formats.imported_model import SHORTLIST_NAME, ImportedModel
 from tf_transformer.formats.recognition import find_format
-from tf_transformer.storage.model_dir import WEIGHTS_NAME, load_model, write_config_and_tokenizers
+from tf_transformer.shortlists.table import read_shortlist
+from tf_transformer.storage.model_dir import (
+    WEIGHTS_NAME,
+    load_model,
+    read_vocabularies,
+    write_config_and_tokenizers,
+)
 from tf_transformer.storage.new_folder import check_new_folder, new_folder
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import check_finite, write_arrays
@@ -95,6 +101,7 @@ def write_model(imported: ImportedModel, origin: pathlib.Path, model_dir: pathli
 
     It appears under its name when it is complete, and has translated two sentences with finite
     scores. Weights are converted one by one, so that memory holds them once, for the translation.
+    A shortlist becomes `SHORTLIST_NAME` in it.
 
     Args:
         imported: the model.
@@ -102,12 +109,15 @@ def write_model(imported: ImportedModel, origin: pathlib.Path, model_dir: pathli
         model_dir: the model directory to write; it must not exist, or be empty.
 
     Raises:
-        InputError: a weight is damaged or not finite, or the model cannot translate.
+        InputError: a weight is damaged or not finite, the shortlist is not one of the vocabularies,
+            or the model cannot translate.
     """
     with _named(origin), new_folder(model_dir) as folder:
         write_config_and_tokenizers(
             folder, imported.config, imported.source_model, imported.target_model
         )
+        if imported.shortlist is not None:
+            _write_shortlist(folder, imported.shortlist, origin)
         shapes = weight_shapes(imported.config)
         progress = tqdm.tqdm(
             imported.weights, "converting weights", len(shapes), leave=False, disable=None
@@ -133,6 +143,25 @@ def _finite(
     for name, array in arrays:
         check_finite(name, array, origin)
         yield name, array
+
+
+def _write_shortlist(folder: pathlib.Path, lines: Iterable[str], origin: pathlib.Path) -> None:
+    """Writes a shortlist and reads it again.
+
+    Raises:
+        InputError: it is empty, or not one of the vocabularies.
+    """
+    path = folder / SHORTLIST_NAME
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.writelines(lines)
+    source, target = read_vocabularies(folder)
+    if source is None:
+        raise InputError(f"{origin}: a model without a source has no shortlist")
+    try:
+        read_shortlist(path, source, target)
+    except ValueError as error:
+        message = str(error).replace(str(path), "the converted shortlist")
+        raise InputError(f"{origin}: {message}") from error
 
 
 def _check_translations(folder: pathlib.Path, origin: pathlib.Path) -> None:

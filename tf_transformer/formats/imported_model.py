@@ -8,6 +8,9 @@ import numpy as np
 
 from tf_transformer.config import TransformerConfig
 
+# The shortlist of an imported model in its model directory.
+SHORTLIST_NAME = "shortlist.tsv"
+
 
 class ImportedModel(NamedTuple):
     """A model of another toolkit, converted.
@@ -18,6 +21,8 @@ class ImportedModel(NamedTuple):
         target_model: SentencePiece model of the target, with the model's ids.
         weights: name and value of each weight, read and converted one after the other.
         notes: what the user must know to use the model, a sentence each.
+        shortlist: lines of a shortlist that `read_shortlist` reads; None if the original has none.
+        options: words of the command line of `translate` for the search of the original.
     """
 
     config: TransformerConfig
@@ -25,6 +30,8 @@ class ImportedModel(NamedTuple):
     target_model: bytes
     weights: Iterator[tuple[str, np.ndarray]]
     notes: tuple[str, ...] = ()
+    shortlist: Iterator[str] | None = None
+    options: tuple[str, ...] = ()
 
 
 class ModelFormat(Protocol):

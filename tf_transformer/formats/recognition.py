@@ -37,7 +37,7 @@ FORMATS: tuple[ModelFormat, ...] = (
     OpenNMTTF(),
 )
 # Files whose content decides on the format of a folder.
-_DECIDING = (CONFIG_NAME, "*.npz", "*.pt", "*.index")
+_DECIDING = (CONFIG_NAME, "*.npz", "*.pt", "*.index", "model*.bin", "model*.bin.gz")
 _MAX_FILES = 20
 
 

@@ -6,6 +6,7 @@ always candidates. This module does not import TensorFlow.
 """
 
 import hashlib
+import itertools
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -141,7 +142,25 @@ def shortlist_lines(
         source: vocabulary of the source.
         target: vocabulary of the target.
     """
-    for piece, ids in [*zip(source.pieces, table.by_source, strict=True), ("", table.always)]:
+    yield from lines_of(table.always, table.by_source, source, target)
+
+
+def lines_of(
+    always: Iterable[int],
+    by_source: Iterable[Iterable[int]],
+    source: "Vocabulary",
+    target: "Vocabulary",
+) -> Iterator[str]:
+    """Yields the lines of a file as `shortlist_lines`, of candidates that are in no table.
+
+    Args:
+        always: target ids that are candidates for every source.
+        by_source: candidates of each source id.
+        source: vocabulary of the source.
+        target: vocabulary of the target.
+    """
+    rows = itertools.chain(zip(source.pieces, by_source, strict=True), [("", always)])
+    for piece, ids in rows:
         candidates = [target.pieces[index] for index in ids if index != PAD_ID]
         candidates = [candidate for candidate in candidates if _fits_format(candidate)]
         if not piece or (candidates and _fits_format(piece)):

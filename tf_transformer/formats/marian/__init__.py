@@ -1,1 +1,1 @@
-"""Marian's own format: `model.npz` with its settings, vocabularies, and `decoder.yml`."""
+"""Marian's own format: `model.npz` or `.bin`, vocabularies, shortlists, and `decoder.yml`."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from tf_transformer.config_checks import NormPosition, TiedEmbeddings
 from tf_transformer.errors import InputError
+from tf_transformer.formats.marian.binary_model import QUANTIZED_NAMES
 from tf_transformer.formats.naming import Naming
 from tf_transformer.formats.tensors.tensor_file import TensorFile
 
@@ -72,8 +73,8 @@ class MarianWeights(Mapping[str, np.ndarray]):
         has_logits_bias: whether the logits have a bias; without one, `LOGITS_BIAS` is zeros.
 
     Raises:
-        InputError: a weight is not of a floating-point type, or an embedding is missing or has not
-            a row for each entry of its vocabulary.
+        InputError: a weight is neither of a floating-point type nor quantized, or an embedding is
+            missing or has not a row for each entry of its vocabulary.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class MarianWeights(Mapping[str, np.ndarray]):
             if name != SETTINGS_NAME and not name.endswith(_ACTIVATION_SCALE)
         }
         for name in self._stored_names.values():
-            if "float" not in file.dtypes[name]:
+            if "float" not in file.dtypes[name] and file.dtypes[name] not in QUANTIZED_NAMES:
                 raise InputError(
                     f"{file.path}: {name} is of type {file.dtypes[name]}; only floating-point "
                     "weights are supported"

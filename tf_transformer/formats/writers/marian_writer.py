@@ -13,7 +13,8 @@ from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import SIDES
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, DEFAULT_LENGTH_PENALTY
 from tf_transformer.errors import InputError
-from tf_transformer.formats.marian.folder import DECODER_NAME, MODEL_NAME
+from tf_transformer.formats.marian.description import DECODER_NAME
+from tf_transformer.formats.marian.folder import MODEL_NAME
 from tf_transformer.formats.marian.reader import LAYER_NORM_EPSILON
 from tf_transformer.formats.marian.settings import (
     ACTIVATIONS,

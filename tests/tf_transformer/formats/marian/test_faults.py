@@ -105,7 +105,7 @@ FAULTS = {
     "no model": (remove("model.npz"), r"model\.npz"),
     "no files": (
         remove("model.npz", "decoder.yml"),
-        r"expected decoder\.yml or one \.npz file, found none",
+        r"expected decoder\.yml, or one \.npz or \.bin file of Marian, found none",
     ),
     "two models": (
         both(remove("decoder.yml"), write("b.npz", b"")),
@@ -118,8 +118,12 @@ FAULTS = {
         ),
         r"found a\.spm, target\.spm",
     ),
-    "an ensemble": (decoder(models=["a.npz", "b.npz"]), "expected one model, a .npz file"),
-    "8-bit integers": (decoder(models=["model.intgemm.alphas.bin"]), "expected one model, a .npz"),
+    "an ensemble": (decoder(models=["a.npz", "b.npz"]), "expected one model, a .npz or .bin"),
+    "another model": (decoder(models=["model.onnx"]), "expected one model, a .npz or .bin"),
+    "no binary model": (decoder(models=["model.intgemm.bin"]), r"model\.intgemm\.bin"),
+    "a wide beam": (decoder(**{"beam-size": 1001}), "expected 1 to 1000. Received: beam-size"),
+    "a beam of text": (decoder(**{"beam-size": "4"}), "expected a number. Received: beam-size='"),
+    "a shortlist of numbers": (decoder(shortlist=[1, 2]), "expected a list of files. Received: sh"),
     "no list": (decoder(models="model.npz"), r"expected a list of files. Received: models='mod"),
     "no text": (decoder(vocabs=[1, 2]), "expected a list of files"),
     "no names": (decoder(vocabs=["a/..", "/"]), "expected a list of files"),
@@ -265,14 +269,6 @@ def test_faults(folder, tmp_path, fault):
     assert "\n" not in str(error.value) and str(folder) in str(error.value)
     leftovers = sorted(path.name for path in tmp_path.iterdir() if path.name != "models")
     assert leftovers == before and not list(tmp_path.glob("models/*"))
-
-
-def test_binary_models(tmp_path):
-    (tmp_path / "model.bin").write_bytes(b"\x01")
-    for path in (tmp_path / "model.bin", tmp_path):
-        assert not Marian().recognizes(path)
-        with pytest.raises(ValueError, match=r"expected .*\.npz file"):
-            Marian().read(path)
 
 
 @pytest.mark.slow

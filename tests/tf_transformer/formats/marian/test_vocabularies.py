@@ -127,6 +127,6 @@ def test_files(tmp_path, case):
         (tmp_path / name).write_text(NAMED if name.endswith("decoder.yml") else "")
     files = find_files(tmp_path / path)
     assert files.model.name == (path or "m.npz")
-    assert {file.parent for file in files} == {tmp_path}
-    for file, expected in zip(files[1:], vocabularies, strict=True):
+    assert {file.parent for file in files[:3]} == {tmp_path}
+    for file, expected in zip(files[1:3], vocabularies, strict=True):
         assert file.name.startswith(expected)
