@@ -36,7 +36,8 @@ def run_marian(folder: pathlib.Path, command: str, *options: str) -> list[str]:
     """Runs a command with one thread, in the folder of a model.
 
     Args:
-        folder: where `model.npz` is, and where relative paths in `options` begin.
+        folder: where `model.npz` is, or what `pack` made of it, and where relative paths in
+            `options` begin.
         command: `train`, `score` or `decode`.
         options: further options, such as the vocabularies.
 
@@ -46,10 +47,11 @@ def run_marian(folder: pathlib.Path, command: str, *options: str) -> list[str]:
     Raises:
         RuntimeError: the program failed.
     """
+    model = _PACKED_NAME if (folder / _PACKED_NAME).exists() else MODEL_NAME
     # Imported, its library of 1 GB would be in this process, next to TensorFlow's.
     done = subprocess.run(
         [
-            *(PYTHON, "-m", "pymarian", command, "-m", "model.npz", "--quiet"),
+            *(PYTHON, "-m", "pymarian", command, "-m", model, "--quiet"),
             *("--cpu-threads", "1", "--workspace", _WORKSPACE, *options),
         ],
         cwd=folder,

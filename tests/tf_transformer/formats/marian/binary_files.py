@@ -21,9 +21,14 @@ class Item(NamedTuple):
     content: bytes
 
 
-def plain(name, array):
+def plain(name, array, padded=True):
     array = np.ascontiguousarray(array)
-    return Item(name, TYPES[array.dtype.name], array.shape, array.tobytes())
+    return Item(name, TYPES[array.dtype.name], array.shape, _padded(array.tobytes(), padded))
+
+
+def _padded(content, padded):
+    """Values in whole blocks, so that all begin where a memory map can be used."""
+    return content + bytes(-len(content) % 256 if padded else 0)
 
 
 def is_quantized(name, origin):
@@ -51,8 +56,7 @@ def quantized(name, array, origin="browsermt", bits=8, padded=True):
     integers, scale = quantize(array, bits)
     as_stored = integers if origin == "browsermt" and "Wemb" in name else integers.T
     content = np.ascontiguousarray(as_stored).tobytes() + scale.tobytes()
-    content += bytes(-len(content) % 256 if padded else 0)
-    return Item(name, INTGEMM[origin][bits], array.shape, content)
+    return Item(name, INTGEMM[origin][bits], array.shape, _padded(content, padded))
 
 
 def model_items(arrays, origin=None, bits=8, alphas=False, dtype="float32"):

@@ -84,7 +84,7 @@ def test_without_padding(tmp_path):
     items = [
         quantized(name, array, padded=False)
         if is_quantized(name, "browsermt")
-        else plain(name, array)
+        else plain(name, array, padded=False)
         for name, array in arrays.items()
     ]
     found = [dict(Marian().read(tmp_path / "theirs").weights)]
