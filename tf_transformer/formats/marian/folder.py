@@ -131,17 +131,30 @@ def _begins(path: pathlib.Path, is_like: Callable[[bytes], bool]) -> bool:
 
 def _files(model: pathlib.Path, description: Description | None) -> MarianFiles:
     if description is None:
-        vocabularies, search = _find_vocabularies(model.parent), Search()
+        vocabularies, search = _find_vocabularies(model), Search()
     else:
         vocabularies = [model.with_name(name) for name in description.vocabularies]
         search = description.search
-    shortlist, notes = _find_shortlist(model.parent, description)
+    shortlist, notes = _find_shortlist(model, description)
     source, target = vocabularies
     return MarianFiles(model, source, target, shortlist, search, (*search.notes, *notes))
 
 
-def _find_vocabularies(folder: pathlib.Path) -> list[pathlib.Path]:
+def _of_languages(model: pathlib.Path, files: list[pathlib.Path]) -> list[pathlib.Path]:
+    """Returns the files with the languages of a model in their names, as Firefox's; else all.
+
+    Args:
+        model: the model, such as `model.enfr.intgemm.alphas.bin`.
+        files: files such as `vocab.enfr.spm`.
+    """
+    languages = model.name.split(".")[1]
+    return [file for file in files if languages in file.name.split(".")] or files
+
+
+def _find_vocabularies(model: pathlib.Path) -> list[pathlib.Path]:
+    folder = model.parent
     found = sorted(file for file in folder.iterdir() if file.suffix == SENTENCEPIECE_SUFFIX)
+    found = _of_languages(model, found)
     if len(found) == 1:
         return found * 2
     sides = [[file for file in found if file.name.startswith(names)] for names in _SIDES]
@@ -154,9 +167,9 @@ def _find_vocabularies(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _find_shortlist(
-    folder: pathlib.Path, description: Description | None
+    model: pathlib.Path, description: Description | None
 ) -> tuple[pathlib.Path | None, tuple[str, ...]]:
-    name = description and description.shortlist
+    folder, name = model.parent, description and description.shortlist
     if name:
         path = folder / name
         if _begins(path, begins_like_shortlist):
@@ -168,6 +181,7 @@ def _find_shortlist(
         for file in folder.iterdir()
         if file.suffix == BINARY_SUFFIX and _begins(file, begins_like_shortlist)
     )
+    found = _of_languages(model, found)
     if len(found) > 1:
         raise InputError(
             f"{folder}: expected one shortlist, found {_listed(file.name for file in found)}; put "

@@ -93,6 +93,18 @@ def test_without_padding(tmp_path):
     check_equal(*found)
 
 
+def test_files_of_other_languages(tmp_path):
+    """Beside the model, as in some folders of Firefox's repository; the names tell."""
+    write_firefox(tmp_path / "theirs")
+    expected = Marian().read(tmp_path / "theirs")
+    (tmp_path / "theirs" / "vocab.deen.spm").write_bytes(b"another")
+    content = (tmp_path / "theirs" / SHORTLIST).read_bytes()
+    (tmp_path / "theirs" / "lex.50.50.deen.s2t.bin").write_bytes(content[:-1])
+    found = Marian().read(tmp_path / "theirs")
+    assert found.source_model == found.target_model == expected.source_model
+    assert list(found.shortlist) == list(expected.shortlist)
+
+
 def test_a_matrix_of_zeros(tmp_path):
     """Its scale is 127 / 0."""
     name = "encoder_l1_self_Wq"

@@ -118,8 +118,9 @@ def test_a_damaged_shortlist_refuses_the_model(tmp_path):
     with pytest.raises(InputError, match=rf"{SHORTLIST}: expected .* bytes"):
         import_model(tmp_path / "theirs", tmp_path / "ours")
     write_firefox(tmp_path / "two")
-    (tmp_path / "two" / "lex.bin").write_bytes((tmp_path / "two" / SHORTLIST).read_bytes())
-    with pytest.raises(InputError, match=r"expected one shortlist, found lex\.50.*, lex\.bin"):
+    content = (tmp_path / "two" / SHORTLIST).read_bytes()
+    (tmp_path / "two" / "lex.ende.bin").write_bytes(content)
+    with pytest.raises(InputError, match=r"expected one shortlist, found lex\.50.*, lex\.ende"):
         import_model(tmp_path / "two", tmp_path / "ours")
     assert not (tmp_path / "ours").exists()
 
