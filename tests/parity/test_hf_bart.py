@@ -7,6 +7,7 @@ from tests.parity.hf_bart_model import KINDS, write_folder
 from tf_transformer import Translator, load_model
 from tf_transformer.formats.import_model import import_model
 from tf_transformer.text.framing import end_and_pad, prepend_begin, split_tags
+from tf_transformer.text.special_ids import END_ID
 from training.demo.corpus import generate_pairs
 
 torch = pytest.importorskip("torch")
@@ -100,26 +101,58 @@ def test_logits(both, lines):
     np.testing.assert_allclose(computed[real][:, ids], expected[real][:, ids], atol=1e-4)
 
 
+def generate(both, texts, **options):
+    """Their outputs, of which the first tokens are those of the start."""
+    forced = {} if len(both.start) == 1 else dict(forced_bos_token_id=both.start[1])
+    batch = both.theirs(texts, return_tensors="pt", padding=True)
+    batch.pop("token_type_ids", None)
+    return both.module.generate(
+        **batch, do_sample=False, forced_eos_token_id=None, **forced, **options,
+        suppress_tokens=sorted({*both.rows[:3].tolist()}),  # this project never produces them
+    )  # fmt: skip
+
+
+def texts_of(both, outputs):
+    """Texts of the ids of their outputs."""
+    ids = both.ours_of(outputs.numpy()[:, len(both.start) :])
+    return [text.decode() for text in both.tokenizer.detokenize(ids).numpy()]
+
+
 @pytest.mark.representatives("mbart", "pegasus")
 def test_greedy_translations(both, lines):
     ours = Translator(
         both.model, both.tokenizer, both.tokenizer, beam_size=1,
         max_length_factor=0.0, max_length_constant=LENGTH,
     )([both.tags + text for text in lines[0]])  # fmt: skip
-    forced = {} if len(both.start) == 1 else dict(forced_bos_token_id=both.start[1])
     theirs = []
     for first in range(0, len(lines[0]), 100):
-        batch = both.theirs(lines[0][first : first + 100], return_tensors="pt", padding=True)
-        batch.pop("token_type_ids", None)
-        found = both.module.generate(
-            **batch, num_beams=1, do_sample=False, max_new_tokens=LENGTH + len(both.start) - 1,
-            forced_eos_token_id=None, **forced,
-            suppress_tokens=sorted({*both.rows[:3].tolist()}),  # this project never produces them
-        )  # fmt: skip
-        ids = both.ours_of(found.numpy()[:, len(both.start) :])
-        theirs += both.tokenizer.detokenize(ids).numpy().tolist()
+        length = LENGTH + len(both.start) - 1
+        texts = lines[0][first : first + 100]
+        theirs += texts_of(both, generate(both, texts, num_beams=1, max_new_tokens=length))
     assert len(set(theirs)) > 5
-    different = [
-        pair for pair in zip(ours, (x.decode() for x in theirs), strict=True) if pair[0] != pair[1]
-    ]
+    different = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
     assert not different, (len(different), different[:3])
+
+
+@pytest.mark.parametrize("both", ["mbart"], indirect=True)
+def test_beam_search(both, lines):
+    """Of outputs that end: ours are shorter than the limit, at which Transformers adds no end."""
+    texts, length = lines[0][:200], 40
+    with torch.no_grad():  # so that outputs end
+        both.module.final_logits_bias[0, 2] += 3.0
+    both.model.logits_bias.assign_add(3.0 * np.eye(len(both.rows), dtype="f4")[END_ID])
+    ours = Translator(
+        both.model, both.tokenizer, both.tokenizer, beam_size=4, length_penalty=0.0,
+        max_length_factor=0.0, max_length_constant=length,
+    ).n_best([both.tags + text for text in texts])  # fmt: skip
+    found = generate(
+        both, texts, num_beams=4, max_new_tokens=length + 1, length_penalty=0.0,
+        early_stopping=False, return_dict_in_generate=True, output_scores=True,
+    )  # fmt: skip
+    ends = (found.sequences[:, 2:] == 2).any(axis=1)
+    assert ends.sum() > 100
+    rows = zip(ours, texts_of(both, found.sequences), found.sequences_scores, strict=True)
+    ended = [row for row, is_ended in zip(rows, ends, strict=True) if is_ended]
+    for (best, *_), _, score in ended:  # different texts are then ties
+        assert abs(best.score - float(score)) < 1e-4
+    assert sum(best.text != text for (best, *_), text, _ in ended) <= 2
