@@ -266,7 +266,7 @@ LARGEST_FOLDER = 16
 TIERS = (
     {
         *("errors", "printable", "argument_types", "backend", "private_interfaces"),
-        *("known_names", "config_checks", "presets", "config", "ensemble_config"),
+        *("known_names", "model_names", "config_checks", "presets", "config", "ensemble_config"),
         *("import_hook", "tensorflow_messages", "layer_settings"),
     },
     {"text"},

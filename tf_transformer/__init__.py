@@ -1,9 +1,11 @@
 """The Transformer of "Attention Is All You Need" as Keras layers."""
 
 import importlib
+import pathlib
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.known_names import missing_attribute
+from tf_transformer.model_names import register_prefix
 from tf_transformer.registration import register, register_with_keras
 from tf_transformer.tensorflow_messages import hide_messages
 
@@ -147,5 +149,12 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
+def _import_by_name(name: str) -> pathlib.Path:
+    from tf_transformer.formats.import_cache import imported_model_dir
+
+    return imported_model_dir(name)
+
+
 hide_messages()
 register_with_keras()
+register_prefix("hf:", _import_by_name)

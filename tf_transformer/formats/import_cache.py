@@ -14,7 +14,7 @@ _VERSION = 1
 def imported_model_dir(name: str) -> pathlib.Path:
     """Returns the model directory of a model of the Hub; imports it once for each commit.
 
-        translator = Translator.load(imported_model_dir("hf:Helsinki-NLP/opus-mt-en-de"))
+        translator = Translator.load("hf:Helsinki-NLP/opus-mt-en-de")  # calls it
 
     Args:
         name: `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISION`.

@@ -16,6 +16,7 @@ from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.known_names import check_names, keywords, name_options_of_load
+from tf_transformer.model_names import resolve_name
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.printable import shown
@@ -147,7 +148,9 @@ class Translator(tf.Module):
         """Loads a translator from a model directory, or from those of an ensemble.
 
         Args:
-            model_dir: the model directory; several are the members of an `Ensemble`.
+            model_dir: the model directory, or the name of a model of the Hugging Face Hub,
+                `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISION`, which is imported into a cache, see
+                `formats.import_cache`; several are the members of an `Ensemble`.
             ensemble_weights: the weight of each member; None weights all equally.
             adapter: an `adapter.h5` that `train --lora` has written for the model.
             dtype: "float32", "bfloat16" or "int8", see `load_for_decoding`.
@@ -157,7 +160,7 @@ class Translator(tf.Module):
         Raises:
             InputError: not a valid model directory, that of a language model, the models of an
                 ensemble do not fit together, the shortlist belongs to another model, or an argument
-                is out of range.
+                is out of range; a model cannot be downloaded or imported.
         """
         check_names(options, cls.load_options())
         given = [model_dir] if isinstance(model_dir, str | os.PathLike) else model_dir
@@ -166,7 +169,9 @@ class Translator(tf.Module):
                 "`model_dir` must be the path of a model directory, or a list of several. "
                 f"Received: {shown(model_dir)}"
             )
-        directories = tuple(as_path(path, "model_dir", "a model directory") for path in given)
+        directories = tuple(
+            as_path(resolve_name(path), "model_dir", "a model directory") for path in given
+        )
         weights = None if ensemble_weights is None else _weights(ensemble_weights)
         if adapter is not None:
             adapter = as_path(adapter, "adapter", "the file of an adapter")

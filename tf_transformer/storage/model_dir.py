@@ -22,6 +22,7 @@ from tf_transformer.argument_types import as_path
 from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
 from tf_transformer.known_names import nearest
+from tf_transformer.model_names import resolve_name
 from tf_transformer.printable import shown
 from tf_transformer.storage.json_files import read_json, write_json
 from tf_transformer.storage.new_folder import check_new_folder, new_folder
@@ -290,7 +291,8 @@ def load_model(
     """Loads the model and its tokenizers from a model directory.
 
     Args:
-        model_dir: the model directory.
+        model_dir: the model directory, or the name of a model of the Hugging Face Hub, see
+            `Translator.load`.
         dtype: "float32", or "bfloat16" for layers with half the memory; embeddings, softmax, logits
             and scores are always float32.
         adapter: what to add to the weights.
@@ -304,7 +306,7 @@ def load_model(
     """
     from tf_transformer.models.assignment import without_initial_values
 
-    model_dir = as_path(model_dir, "model_dir", "a model directory")
+    model_dir = as_path(resolve_name(model_dir), "model_dir", "a model directory")
     config = read_config(model_dir)
     source_tokenizer, target_tokenizer = read_tokenizers(model_dir)
     check_weights(model_dir, config)  # before memory is allocated for the model

@@ -15,7 +15,6 @@ from tf_transformer.__main__ import main
 from tf_transformer.errors import InputError
 from tf_transformer.formats.convert_model import convert_model
 from tf_transformer.formats.hf.download import HubModel, download, parse
-from tf_transformer.formats.import_cache import imported_model_dir
 from tf_transformer.formats.import_model import import_model
 
 NAME = "hf:owner/opus-mt"
@@ -92,22 +91,18 @@ def test_import_by_name(hub, original, tmp_path, capsys):
     for file in (tmp_path / "local").iterdir():
         assert (tmp_path / "model" / file.name).read_bytes() == file.read_bytes(), file.name
     expected = Translator.load(tmp_path / "local", beam_size=2)(SENTENCES)
-    assert Translator.load(imported_model_dir(NAME), beam_size=2)(SENTENCES) == expected
+    assert Translator.load(NAME, beam_size=2)(SENTENCES) == expected
 
 
 @pytest.mark.slow
 def test_a_translator_is_imported_once(hub, tmp_path, monkeypatch):
-    translator = Translator.load(imported_model_dir(NAME), beam_size=1)
+    translator = Translator.load(NAME, beam_size=1)
     (model_dir,) = (tmp_path / "cache").glob(f"*/owner--opus-mt--{COMMIT}")
     written = {file: file.stat().st_mtime_ns for file in model_dir.iterdir()}
-    assert Translator.load(imported_model_dir(NAME), beam_size=1)(SENTENCES) == translator(
-        SENTENCES
-    )
+    assert Translator.load(NAME, beam_size=1)(SENTENCES) == translator(SENTENCES)
     assert {file: file.stat().st_mtime_ns for file in model_dir.iterdir()} == written
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert Translator.load(imported_model_dir(NAME), beam_size=1)(SENTENCES) == translator(
-        SENTENCES
-    )
+    assert Translator.load(NAME, beam_size=1)(SENTENCES) == translator(SENTENCES)
 
 
 def test_an_interrupted_download_goes_on(hub, monkeypatch):
