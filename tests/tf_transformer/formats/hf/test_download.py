@@ -2,48 +2,20 @@
 
 import contextlib
 import json
-import shutil
 import sys
 
 import pytest
 from huggingface_hub import constants
 
-from tests.tf_transformer.formats.hf.hub_server import COMMIT, serve
-from tests.tf_transformer.formats.random_model import train_vocabularies, write_random_model
+from tests.tf_transformer.formats.hf.hub_server import COMMIT
 from tf_transformer import Translator
 from tf_transformer.__main__ import main
 from tf_transformer.errors import InputError
-from tf_transformer.formats.convert_model import convert_model
 from tf_transformer.formats.hf.download import HubModel, download, parse
 from tf_transformer.formats.import_model import import_model
 
 NAME = "hf:owner/opus-mt"
 SENTENCES = ["A man sleeps.", "Two dogs run."]
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("original")
-    write_random_model(folder / "ours", train_vocabularies(True), positions="marian")
-    convert_model(folder / "ours", "hf", folder / "theirs")
-    for name in ("README.md", "pytorch_model.bin", "tf_model.h5", "rust_model.ot"):
-        (folder / "theirs" / name).write_bytes(b"not needed")
-    return folder / "theirs"
-
-
-@pytest.fixture
-def hub(original, tmp_path, monkeypatch):
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setenv("TF_TRANSFORMER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    with serve() as (hub, address):
-        monkeypatch.setattr(constants, "ENDPOINT", address)
-        template = address + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        folder = shutil.copytree(original, tmp_path / "theirs")
-        hub.repositories["owner/opus-mt"] = folder
-        yield hub
 
 
 @pytest.mark.parametrize(
@@ -84,10 +56,10 @@ def test_only_what_is_needed_is_downloaded_once(hub):
 
 
 @pytest.mark.slow
-def test_import_by_name(hub, original, tmp_path, capsys):
+def test_import_by_name(hub, published, tmp_path, capsys):
     assert main(["import", "--input", f"{NAME}@main", "--model-dir", str(tmp_path / "model")]) == 0
     assert "imported, and two sentences translated" in capsys.readouterr().out
-    import_model(original, tmp_path / "local")
+    import_model(published, tmp_path / "local")
     for file in (tmp_path / "local").iterdir():
         assert (tmp_path / "model" / file.name).read_bytes() == file.read_bytes(), file.name
     expected = Translator.load(tmp_path / "local", beam_size=2)(SENTENCES)
