@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.parity.hf_bart_model import KINDS, write_folder
-from tf_transformer import Translator, load_model
+from tf_transformer import Translator, load_model, save_model
+from tf_transformer.formats.convert_model import convert_model
 from tf_transformer.formats.import_model import import_model
 from tf_transformer.text.framing import end_and_pad, prepend_begin, split_tags
 from tf_transformer.text.special_ids import END_ID
@@ -156,3 +157,32 @@ def test_beam_search(both, lines):
     for (best, *_), _, score in ended:  # different texts are then ties
         assert abs(best.score - float(score)) < 1e-4
     assert sum(best.text != text for (best, *_), text, _ in ended) <= 2
+
+
+@pytest.mark.representatives("mbart_unscaled", "pegasus")
+def test_round_trip(both, tmp_path):
+    """Through the format of `convert`, whose folders Transformers reads with other files."""
+    source = tmp_path / "source"
+    save_model(both.model, both.tokenizer, both.tokenizer, source)
+    convert_model(source, "hf", tmp_path / "hf")
+    module = type(both.module).from_pretrained(tmp_path / "hf").eval()
+    ids = np.array([[*range(4, 20), 3]])
+    with torch.no_grad():
+        found, expected = (
+            model(
+                input_ids=torch.tensor(source), decoder_input_ids=torch.tensor(target)
+            ).logits.numpy()
+            for model, source, target in (
+                (module, ids, ids[:, :9]),
+                (both.module, both.rows[ids], both.rows[ids[:, :9]]),
+            )
+        )
+    outputs = np.arange(len(both.rows)) != 2
+    np.testing.assert_allclose(
+        found[..., outputs], expected[..., both.rows][..., outputs], atol=1e-4
+    )
+    import_model(tmp_path / "hf", tmp_path / "again")
+    model, *_ = load_model(tmp_path / "again")
+    assert model.config == both.model.config
+    for ours, again in zip(both.model.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(ours, again)

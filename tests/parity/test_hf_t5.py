@@ -1,11 +1,14 @@
 """Imported T5, mT5 and MADLAD-400 models against Transformers, from the same random weights."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import sentencepiece
 
 from tests.parity.hf_t5_model import KINDS, MODEL_NAME, write_folder
-from tf_transformer import Translator, load_model
+from tf_transformer import Translator, load_model, save_model
+from tf_transformer.formats.convert_model import convert_model
 from tf_transformer.formats.hf.t5 import DEFAULTS, T5Settings
 from tf_transformer.formats.import_model import import_model
 from tf_transformer.layers.positions import RelativeBias
@@ -143,6 +146,44 @@ def test_greedy_translations(both, lines):
     assert not different, (len(different), different[:3])
 
 
+@pytest.mark.representatives("t5", "flan")
+def test_round_trip(both, tmp_path):
+    """Through the format of `convert`, whose folders Transformers reads with other files."""
+    source = tmp_path / "source"
+    save_model(both.model, both.tokenizer, both.tokenizer, source)
+    convert_model(source, "hf", tmp_path / "hf")
+    module = transformers.T5ForConditionalGeneration.from_pretrained(tmp_path / "hf").eval()
+    ids, target = np.array([[*range(4, 20), 3]]), np.array([[2, *range(4, 12)]])
+    their_target = both.rows[target]
+    their_target[:, 0] = both.start
+    with torch.no_grad():
+        found, expected = (
+            model(
+                input_ids=torch.tensor(source), decoder_input_ids=torch.tensor(target)
+            ).logits.numpy()
+            for model, source, target in (
+                (module, ids, target),
+                (both.module, both.rows[ids], their_target),
+            )
+        )
+    outputs = np.arange(len(both.rows)) != 2
+    np.testing.assert_allclose(
+        found[..., outputs], expected[..., both.rows][..., outputs], atol=1e-4
+    )
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    text = both.prefix + "A man sleeps."
+    (ours,) = both.tokenizer.tokenize([text]).to_list()
+    assert tokenizer(text)["input_ids"] == [*ours, 3]
+    import_model(tmp_path / "hf", tmp_path / "again")
+    model, *_ = load_model(tmp_path / "again")
+    expected = dataclasses.replace(both.model.config, logits_bias=False)
+    assert model.config == expected
+    for weight in model.weights:
+        name = weight.path.partition("/")[2]
+        (ours,) = [w for w in both.model.weights if w.path.partition("/")[2] == name]
+        np.testing.assert_allclose(ours, weight, rtol=1e-6)
+
+
 @pytest.mark.parametrize("is_bidirectional", [False, True])
 @pytest.mark.parametrize(("number", "limit"), [(32, 128), (8, 16), (64, 1000)])
 def test_buckets(is_bidirectional, number, limit):
@@ -164,7 +205,8 @@ def test_buckets(is_bidirectional, number, limit):
 @pytest.mark.parametrize("model_type", DEFAULTS)
 def test_defaults(model_type):
     config = transformers.AutoConfig.for_model(model_type)
-    assert set(DEFAULTS[model_type]) == set(T5Settings.model_fields)
+    own = {"bos_token_id", "decoder_vocab_size", "share_encoder_decoder_embeddings"}
+    assert set(DEFAULTS[model_type]) == set(T5Settings.model_fields) - own
     for name, value in DEFAULTS[model_type].items():
         if name == "num_decoder_layers":
             value = DEFAULTS[model_type]["num_layers"]

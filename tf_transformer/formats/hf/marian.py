@@ -5,14 +5,13 @@ separate vocabularies, `vocab.json` is the source's, and `target_vocab.json` the
 """
 
 import pathlib
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.errors import InputError
 from tf_transformer.formats.added_words import AddedWord
 from tf_transformer.formats.hf.added_tokens import TokenIds, find_words, read_added_tokens
 from tf_transformer.formats.hf.folder import (
-    Seq2SeqSettings,
     check_settings,
     read_files,
     read_model_type,
@@ -96,6 +95,18 @@ class HFMarian:
         )
 
 
+class VocabularySettings(Protocol):
+    """The settings of `config.json` that belong to the vocabulary."""
+
+    vocab_size: int
+    decoder_vocab_size: int | None
+    share_encoder_decoder_embeddings: bool
+    pad_token_id: int
+    bos_token_id: int | None
+    eos_token_id: int
+    decoder_start_token_id: int
+
+
 class MarianVocabulary(NamedTuple):
     """The vocabularies of Marian's tokenizer, the same one twice if it is shared.
 
@@ -132,7 +143,7 @@ class MarianVocabulary(NamedTuple):
         return source, target, self.notes + source_notes + target_notes
 
 
-def read_marian_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> MarianVocabulary:
+def read_marian_vocabulary(folder: pathlib.Path, settings: VocabularySettings) -> MarianVocabulary:
     """Reads the vocabularies of Marian's tokenizer.
 
     Args:
@@ -167,7 +178,7 @@ def read_marian_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> M
 
 
 def _read_rows(
-    path: pathlib.Path, names: list[str], size: int, settings: Seq2SeqSettings
+    path: pathlib.Path, names: list[str], size: int, settings: VocabularySettings
 ) -> VocabularyRows:
     # Embeddings can have been resized to a multiple of up to 128.
     if size % 8 == 0 and 0 < size - len(names) < 128:

@@ -4,8 +4,14 @@ import pathlib
 from typing import Any
 
 from tf_transformer.config import TransformerConfig
-from tf_transformer.formats.hf.folder import check_settings, read_files, read_model_type
+from tf_transformer.formats.hf.folder import (
+    Seq2SeqSettings,
+    check_settings,
+    read_files,
+    read_model_type,
+)
 from tf_transformer.formats.hf.generation import Generation
+from tf_transformer.formats.hf.marian import SOURCE_MODEL_NAME, read_marian_vocabulary
 from tf_transformer.formats.hf.spiece_vocabulary import read_pegasus_vocabulary
 from tf_transformer.formats.hf.weights import (
     TARGET_EMBEDDING,
@@ -15,6 +21,7 @@ from tf_transformer.formats.hf.weights import (
 )
 from tf_transformer.formats.imported_model import ImportedModel
 from tf_transformer.formats.position_tables import Layout
+from tf_transformer.formats.vocabulary_rows import VocabularyRows
 
 _REQUIRED: dict[str, Any] = {
     "model_type": "pegasus",
@@ -48,30 +55,44 @@ class HFPegasus:
         """
         files = read_files(path)
         settings, model_settings = check_settings(files, _REQUIRED)
-        vocabulary = read_pegasus_vocabulary(path, settings.vocab_size)
-        begin = settings.decoder_start_token_id
-        rows = vocabulary.rows(pad=settings.pad_token_id, begin=begin, end=settings.eos_token_id)
+        rows, source_model, target_model, notes = _read_vocabulary(path, settings)
         generation = Generation(files)
         generation.check_no_forced_begin()
         target = generation.ban(rows.with_pad_as_output())
         weights = FolderWeights(path, settings)
         check_rows(weights, rows, rows)
-        begins_with_zero = not weights[TARGET_EMBEDDING][begin].any()
+        begin_row = weights[TARGET_EMBEDDING][settings.decoder_start_token_id]
         config = TransformerConfig(
             source_vocab_size=rows.vocab_size,
             target_vocab_size=rows.vocab_size,
             tied_embeddings=weights.tied_embeddings,
             logits_bias=keep_bias(weights, target),
             norm_position="pre",
-            begin_embedding="zero" if begins_with_zero else "own",
+            begin_embedding="own" if begin_row.any() else "zero",
             **(weights.positions or Layout("marian"))._asdict(),
             **model_settings,
         )
-        model = vocabulary.sentencepiece_model(rows)
         return ImportedModel(
             config,
-            model,
-            model,
+            source_model,
+            target_model,
             weights.convert(config, rows, target),
-            (*vocabulary.notes, *generation.notes),
+            (*notes, *generation.notes),
         )
+
+
+def _read_vocabulary(
+    folder: pathlib.Path, settings: Seq2SeqSettings
+) -> tuple[VocabularyRows, bytes, bytes, tuple[str, ...]]:
+    """Reads the vocabulary, or that of Marian's tokenizer, which `hf_writer` writes."""
+    if (folder / SOURCE_MODEL_NAME).exists():
+        found = read_marian_vocabulary(folder, settings)
+        return found.source, *found.read_models(folder)
+    vocabulary = read_pegasus_vocabulary(folder, settings.vocab_size)
+    rows = vocabulary.rows(
+        pad=settings.pad_token_id,
+        begin=settings.decoder_start_token_id,
+        end=settings.eos_token_id,
+    )
+    model = vocabulary.sentencepiece_model(rows)
+    return rows, model, model, vocabulary.notes

@@ -27,9 +27,11 @@ from tf_transformer.formats.hf.folder import (
     validate,
 )
 from tf_transformer.formats.hf.generation import Generation
+from tf_transformer.formats.hf.marian import SOURCE_MODEL_NAME, read_marian_vocabulary
 from tf_transformer.formats.hf.spiece_vocabulary import read_t5_vocabulary
 from tf_transformer.formats.hf.t5_weights import LOGITS_BIAS, T5Weights
 from tf_transformer.formats.imported_model import ImportedModel
+from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.printable import shown
 
 # `feed_forward_proj` and the setting `activation`; "gated-gelu" has the approximation of GELU.
@@ -74,6 +76,11 @@ DEFAULTS["mt5"] = DEFAULTS["t5"] | {
 }
 # Logits of T5 with a shared matrix are scaled by 1 / sqrt(d_model); those of mT5 never are.
 _FIXED: dict[str, dict[str, Any]] = {"mt5": {"tie_word_embeddings": False}}
+_OF_OTHERS = {
+    "bos_token_id": None,
+    "decoder_vocab_size": None,
+    "share_encoder_decoder_embeddings": True,
+}
 # Other names of settings, the classes' `attribute_map`.
 _ALIASES = {
     "hidden_size": "d_model",
@@ -104,8 +111,12 @@ class T5Settings(pydantic.BaseModel):
     tie_word_embeddings: bool
     pad_token_id: int
     eos_token_id: int
-    decoder_start_token_id: int | None
+    decoder_start_token_id: int
     n_positions: NumPositions
+    # Settings of `VocabularySettings` that T5 does not have.
+    bos_token_id: int | None
+    decoder_vocab_size: int | None
+    share_encoder_decoder_embeddings: bool
 
 
 class HFT5:
@@ -132,13 +143,7 @@ class HFT5:
         """
         files = read_files(path)
         settings = _read_settings(files)
-        vocabulary = read_t5_vocabulary(path, settings.vocab_size)
-        begin = settings.decoder_start_token_id
-        rows = vocabulary.rows(
-            pad=settings.pad_token_id,
-            begin=settings.pad_token_id if begin is None else begin,
-            end=settings.eos_token_id,
-        )
+        rows, source_model, target_model, notes = _read_vocabulary(path, settings)
         generation = Generation(files)
         generation.check_no_forced_begin()
         target = generation.ban(rows.with_pad_as_output())
@@ -153,14 +158,30 @@ class HFT5:
             logits_bias=LOGITS_BIAS in weights,
             **_model_settings(settings),
         )
-        model = vocabulary.sentencepiece_model(rows)
         return ImportedModel(
             config,
-            model,
-            model,
+            source_model,
+            target_model,
             weights.convert(config, rows, target),
-            (*vocabulary.notes, *_prefix_notes(files), *generation.notes),
+            (*notes, *_prefix_notes(files), *generation.notes),
         )
+
+
+def _read_vocabulary(
+    folder: pathlib.Path, settings: T5Settings
+) -> tuple[VocabularyRows, bytes, bytes, tuple[str, ...]]:
+    """Reads the vocabulary, or that of Marian's tokenizer, which `hf_writer` writes."""
+    if (folder / SOURCE_MODEL_NAME).exists():
+        found = read_marian_vocabulary(folder, settings)
+        return found.source, *found.read_models(folder)
+    vocabulary = read_t5_vocabulary(folder, settings.vocab_size)
+    rows = vocabulary.rows(
+        pad=settings.pad_token_id,
+        begin=settings.decoder_start_token_id,
+        end=settings.eos_token_id,
+    )
+    model = vocabulary.sentencepiece_model(rows)
+    return rows, model, model, vocabulary.notes
 
 
 def _read_settings(files: FolderFiles) -> T5Settings:
@@ -172,9 +193,10 @@ def _read_settings(files: FolderFiles) -> T5Settings:
                 "same setting"
             )
     model_type = values["model_type"]
-    settings = validate(
-        T5Settings, files, DEFAULTS[model_type] | values, _FIXED.get(model_type, {})
-    )
+    values = DEFAULTS[model_type] | values
+    if values["decoder_start_token_id"] is None:
+        values["decoder_start_token_id"] = values["pad_token_id"]
+    settings = validate(T5Settings, files, values, _FIXED.get(model_type, {}) | _OF_OTHERS)
     if settings.feed_forward_proj not in ACTIVATIONS:
         raise InputError(
             f"{path}: feed_forward_proj={shown(settings.feed_forward_proj)} is not supported, only "

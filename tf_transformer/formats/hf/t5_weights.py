@@ -134,6 +134,12 @@ def _short_name(name: str) -> str:
     return re.sub(r"(\.block\.\d+)\.layer\.\d\.(DenseReluDense\.)", r"\1.\2", name)
 
 
+def published_name(name: str) -> str:
+    """Returns the name in a file of a weight of `t5_names`, the inverse of `T5Weights`."""
+    index = 1 if name.startswith("encoder") else 2
+    return name.replace(".DenseReluDense.", f".layer.{index}.DenseReluDense.")
+
+
 def _scaled(
     edit: Callable[[np.ndarray], np.ndarray], factor: float
 ) -> Callable[[np.ndarray], np.ndarray]:

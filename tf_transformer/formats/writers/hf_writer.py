@@ -28,10 +28,17 @@ from tf_transformer.formats.hf.weights import (
     SHARED_EMBEDDING,
     SOURCE_EMBEDDING,
     TARGET_EMBEDDING,
+    WEIGHTS_NAMES,
 )
 from tf_transformer.formats.naming import revert_weights, reverted_shapes
 from tf_transformer.formats.position_tables import SINUSOIDS, Layout, sinusoid_table
 from tf_transformer.formats.supported import ModelToConvert, check_equal_heads, check_supported
+from tf_transformer.formats.writers.hf_t5_writer import (
+    check_t5,
+    is_t5,
+    t5_settings,
+    write_t5_weights,
+)
 from tf_transformer.formats.writers.safetensors_writer import write_safetensors
 from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.model_dir import WEIGHTS_NAME
@@ -53,6 +60,7 @@ class _Architecture(NamedTuple):
         supported: what the class can hold, see `check_supported`.
         has_bias: whether its logits have a bias.
         stores_positions: whether its files contain tables of positions.
+        unused_positions: number of rows before its learned positions, which no token has.
     """
 
     class_name: str
@@ -60,6 +68,7 @@ class _Architecture(NamedTuple):
     supported: dict[str, list[Any]]
     has_bias: bool
     stores_positions: bool
+    unused_positions: int = 0
 
 
 _SUPPORTED: dict[str, list[Any]] = {
@@ -102,6 +111,39 @@ _M2M100 = _Architecture(
     has_bias=False,
     stores_positions=False,
 )
+_MBART = _Architecture(
+    "MBartForConditionalGeneration",
+    "mbart",
+    _SUPPORTED
+    | {
+        "norm_position": ["pre"],
+        "final_norm": [True],
+        "embedding_norm": [True],
+        "positions": ["learned"],
+        "tied_embeddings": ["all"],
+        "begin_embedding": ["end"],
+        "language_tags": ["source_and_target"],
+    },
+    has_bias=True,
+    stores_positions=True,
+    unused_positions=2,
+)
+_PEGASUS = _Architecture(
+    "PegasusForConditionalGeneration",
+    "pegasus",
+    _SUPPORTED
+    | {
+        "norm_position": ["pre"],
+        "final_norm": [True],
+        "positions": ["marian"],
+        "first_position": [0],
+        "tied_embeddings": ["all"],
+        "begin_embedding": ["own", "zero"],
+        "language_tags": ["source"],
+    },
+    has_bias=True,
+    stores_positions=True,
+)
 # The names of a shared embedding: Transformers writes the first of a tied weight's. It does not tie
 # the embeddings of source and target if the logits have a matrix of their own.
 _TIED_NAMES: dict[str | None, dict[str, list[str]]] = {
@@ -112,7 +154,12 @@ _EPSILON = 1e-5  # of Transformers, not a setting
 
 
 def write_hf(model: ModelToConvert, output: pathlib.Path) -> list[str]:
-    """Writes the files that `MarianMTModel` and `MarianTokenizer` load.
+    """Writes the files that a model of Transformers and `MarianTokenizer` load.
+
+    The model is an `MBartForConditionalGeneration` if its embeddings are normalized, otherwise with
+    the norms before the sublayers a `PegasusForConditionalGeneration` or
+    `M2M100ForConditionalGeneration`, by its positions, and with the norms behind them a
+    `MarianMTModel`. Models with `relative_positions="buckets"` are a `T5ForConditionalGeneration`.
 
     Args:
         model: the model.
@@ -132,7 +179,8 @@ def write_hf(model: ModelToConvert, output: pathlib.Path) -> list[str]:
             f"{model_dir}: source and target share an embedding, so that the format {_NAME} needs "
             "the same pieces in source.spm and target.spm"
         )
-    write_json(output / CONFIG_NAME, _settings(config))
+    own = t5_settings(config) if is_t5(config) else _settings(config)
+    write_json(output / CONFIG_NAME, own | _ids(config))
     write_json(output / "generation_config.json", _generation(config))
     write_json(output / "tokenizer_config.json", _tokenizer(config, target))
     for name, vocabulary in ((SOURCE_MODEL_NAME, source), (TARGET_MODEL_NAME, target)):
@@ -141,7 +189,10 @@ def write_hf(model: ModelToConvert, output: pathlib.Path) -> list[str]:
     _write_vocabulary(output / VOCABULARY_NAME, source, order)
     if not is_shared:
         _write_vocabulary(output / TARGET_VOCABULARY_NAME, target, order)
-    _write_weights(model_dir, config, output / "model.safetensors")
+    if is_t5(config):
+        write_t5_weights(model_dir / WEIGHTS_NAME, config, output / WEIGHTS_NAMES[0])
+    else:
+        _write_weights(model_dir, config, output / WEIGHTS_NAMES[0])
     return _changes(config)
 
 
@@ -151,6 +202,9 @@ def check_convertible(config: TransformerConfig) -> None:
     Raises:
         InputError: it cannot; the message names the setting.
     """
+    if is_t5(config):
+        check_t5(config)
+        return
     check_supported(config, _NAME, _architecture(config).supported)
     encoder, decoder = config.side("encoder"), config.side("decoder")
     if encoder.d_model != decoder.d_model:
@@ -188,15 +242,20 @@ def _settings(config: TransformerConfig) -> dict[str, Any]:
         "dropout": config.dropout_rate,
         "attention_dropout": config.dropout_rate_of("attention"),
         "activation_dropout": config.dropout_rate_of("feed_forward"),
-        "max_position_embeddings": config.max_length,
+        "max_position_embeddings": config.num_positions
+        if config.positions == "learned"
+        else config.max_length,
         "scale_embedding": config.scaled_embeddings,
         "language_tags": config.language_tags,  # not a setting of Transformers
-        **_ids(config),
     }
 
 
 def _architecture(config: TransformerConfig) -> _Architecture:
-    return _M2M100 if config.side("encoder").norm_position == "pre" else _MARIAN
+    if config.embedding_norm:
+        return _MBART
+    if config.side("encoder").norm_position == "post":
+        return _MARIAN
+    return _PEGASUS if config.positions == "marian" else _M2M100
 
 
 def _order(config: TransformerConfig) -> list[int]:
@@ -204,6 +263,8 @@ def _order(config: TransformerConfig) -> list[int]:
 
     M2M100 counts positions from the pad id + 1.
     """
+    if is_t5(config):
+        return [PAD_ID, UNKNOWN_ID]
     is_second = not _architecture(config).stores_positions and config.first_position == 2
     return [UNKNOWN_ID, PAD_ID] if is_second else [PAD_ID, UNKNOWN_ID]
 
@@ -268,11 +329,17 @@ def _write_weights(model_dir: pathlib.Path, config: TransformerConfig, path: pat
         for name, array in itertools.chain(revert_weights(NAMES, weights), added.items()):
             if name == TARGET_EMBEDDING:
                 array = _embedding(array, config)
+            if name in learned:
+                array = np.pad(array, ((architecture.unused_positions, 0), (0, 0)))
             for written_name in renamed.get(name, [name]):
                 yield written_name, array.reshape(as_row) if name == LOGITS_BIAS else array
 
     renamed = _TIED_NAMES.get(config.tied_embeddings, {})
+    learned = POSITIONS if config.positions == "learned" else ()
     original = reverted_shapes(NAMES, shapes) | {name: x.shape for name, x in added.items()}
+    for name in learned:
+        length, width = original[name]
+        original[name] = (length + architecture.unused_positions, width)
     written = {
         written_name: as_row if name == LOGITS_BIAS else shape
         for name, shape in original.items()
@@ -293,6 +360,8 @@ def _embedding(matrix: np.ndarray, config: TransformerConfig) -> np.ndarray:
 
 def _changes(config: TransformerConfig) -> list[str]:
     changes = ["Transformers divides scores by length ** length_penalty, not ((5 + length) / 6)."]
+    if is_t5(config):
+        return [*changes, "The logits of the begin id, which starts the decoder, count."]
     if config.layer_norm_epsilon != _EPSILON:
         changes.append(f"layer_norm_epsilon={config.layer_norm_epsilon} becomes {_EPSILON}.")
     if config.begin_embedding == "zero":

@@ -8,7 +8,7 @@ import sentencepiece
 
 from tests.tf_transformer.formats.random_model import SOURCES, TARGETS
 from tf_transformer.config import TransformerConfig
-from tf_transformer.formats.hf.t5_weights import t5_names
+from tf_transformer.formats.hf.t5_weights import published_name, t5_names
 from tf_transformer.formats.naming import reverted_shapes
 from tf_transformer.formats.writers.safetensors_writer import write_safetensors
 from tf_transformer.storage.weight_shapes import weight_shapes
@@ -54,7 +54,7 @@ def write_t5(folder: pathlib.Path, **settings) -> dict[str, np.ndarray]:
         tied_embeddings="inputs", logits_bias=False,
     )  # fmt: skip
     shapes = reverted_shapes(t5_names(is_gated=True), weight_shapes(config))
-    shapes = {_published_name(name): shape for name, shape in shapes.items()}
+    shapes = {published_name(name): shape for name, shape in shapes.items()}
     random = np.random.default_rng(1)
     arrays = {name: random.normal(0, 0.3, shape).astype("f4") for name, shape in shapes.items()}
     write_weights(folder, arrays)
@@ -65,8 +65,3 @@ def write_weights(folder: pathlib.Path, arrays: dict[str, np.ndarray]) -> None:
     """Writes the file of the weights."""
     shapes = {name: array.shape for name, array in arrays.items()}
     write_safetensors(folder / "model.safetensors", shapes, arrays.items())
-
-
-def _published_name(name: str) -> str:
-    number = 1 if name.startswith("encoder") else 2
-    return name.replace(".DenseReluDense", f".layer.{number}.DenseReluDense")
