@@ -1,5 +1,7 @@
 """Imported M2M100 and NLLB models against Transformers, from the same random weights."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -134,6 +136,28 @@ def test_greedy_translations(both, lines):
     assert len(set(theirs)) > 5
     different = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
     assert not different, (len(different), different[:3])
+
+
+@pytest.mark.parametrize("both", ["m2m100"], indirect=True)
+def test_small100(both, lines, tmp_path):
+    """The tag of the target is before the source, and the decoder begins without one."""
+    folder = shutil.copytree(both.folder / "theirs", tmp_path / "theirs")
+    (folder / "tokenization_small100.py").write_text("raise AssertionError('never run')")
+    import_model(folder, tmp_path / "ours")
+    model, tokenizer, _ = load_model(tmp_path / "ours")
+    ours = Translator(
+        model, tokenizer, tokenizer, beam_size=1, max_length_factor=0.0, max_length_constant=LENGTH
+    )([">>de<< " + text for text in lines[0][:100]])
+    both.theirs.src_lang = "de"  # the code before the source
+    batch = both.theirs(lines[0][:100], return_tensors="pt", padding=True)
+    both.theirs.src_lang = "en"
+    found = both.module.generate(
+        **batch, num_beams=1, do_sample=False, max_new_tokens=LENGTH, suppress_tokens=[0, 1, 3]
+    )
+    ids = np.argsort(both.rows)[found.numpy()[:, 1:]]
+    theirs = tokenizer.detokenize(ids.astype("int32")).numpy().tolist()
+    assert len(set(theirs)) > 5
+    assert ours == [text.decode() for text in theirs]
 
 
 @pytest.mark.representatives("nllb")

@@ -179,9 +179,7 @@ def test_decoder_ignores_memory_at_padding(model, rng):
 def test_no_gradient_flows_into_source_padding(model):
     """Neither from the memory of real tokens nor from the logits of real tokens."""
     ids = SOURCE
-    hidden = tf.Variable(
-        model._embed(ids, model.source_embedding, model.source_positions, training=False)
-    )
+    hidden = tf.Variable(model._embed_source(ids, training=False))
     mask = padding_mask(ids)
     with tf.GradientTape() as tape:
         memory = model.encoder(hidden, mask[:, None, None, :])
