@@ -1,6 +1,8 @@
 """Imported T5, mT5 and MADLAD-400 models against Transformers, from the same random weights."""
 
+import copy
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -34,6 +36,7 @@ class Both:
     """A model of Transformers, and the same imported.
 
     Attributes:
+        folder: holds the folder of the original, `theirs`, and the model directory, `ours`.
         module, theirs: the model of Transformers and its tokenizer.
         model, tokenizer: the imported model and its tokenizer, one for both sides.
         rows: their id of each of our ids.
@@ -42,6 +45,7 @@ class Both:
     """
 
     def __init__(self, folder, lines, kind):
+        self.folder = folder
         self.module, self.theirs = write_folder(folder / "theirs", [*lines[0], *lines[1]], kind)
         self.notes = import_model(folder / "theirs", folder / "ours")
         self.model, self.tokenizer, _ = load_model(folder / "ours")
@@ -144,6 +148,18 @@ def test_greedy_translations(both, lines):
     assert len(set(theirs)) > 5
     different = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
     assert not different, (len(different), different[:3])
+
+
+@pytest.mark.parametrize("both", ["flan"], indirect=True)
+def test_shards_in_half_precision(both, tmp_path):
+    folder = shutil.copytree(both.folder / "theirs", tmp_path / "theirs")
+    (folder / "model.safetensors").unlink()
+    copy.deepcopy(both.module).half().save_pretrained(folder, max_shard_size="30KB")
+    assert len(list(folder.glob("model-*.safetensors"))) > 2
+    import_model(folder, tmp_path / "ours")
+    model, *_ = load_model(tmp_path / "ours")
+    for ours, full in zip(model.weights, both.model.weights, strict=True):
+        np.testing.assert_allclose(ours, full, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.representatives("t5", "flan")
