@@ -104,7 +104,8 @@ def test_limits_of_keras_are_refused(limit, corpus, tmp_path):
     [
         {"relative_positions": "keys_values"},
         {"positions": "learned", "layer_history": True},
-        {"norm_type": "l1"},
+        {"norm_type": "l1", "embedding_norm": True, "scaled_embeddings": False},
+        {"norm_type": "rms", "relative_positions": "buckets", "dense_bias": False, "head_dim": 3},
         {"decoder_only": True, "tied_embeddings": "none"},
     ],
 )

@@ -1,6 +1,7 @@
 """Import of a model of another toolkit as a model directory."""
 
 import contextlib
+import math
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,9 +23,11 @@ from tf_transformer.storage.model_dir import (
     write_config_and_tokenizers,
 )
 from tf_transformer.storage.new_folder import check_new_folder, new_folder
-from tf_transformer.storage.weight_shapes import weight_shapes
+from tf_transformer.storage.weight_shapes import Shapes, weight_shapes
 from tf_transformer.storage.weights_file import check_finite, write_arrays
 
+# From this number of weights on, the check has them in half the memory.
+_LARGE = 10**9
 # Translated to check an imported model: words, and characters that few vocabularies have.
 _SAMPLES = ("A man sleeps.", "1 2 3 \u4f60\u597d \u00e4\u00f6\u00fc")
 
@@ -123,7 +126,7 @@ def write_model(imported: ImportedModel, origin: pathlib.Path, model_dir: pathli
             imported.weights, "converting weights", len(shapes), leave=False, disable=None
         )
         write_arrays(folder / WEIGHTS_NAME, shapes, _finite(progress, origin))
-        _check_translations(folder, origin)
+        _check_translations(folder, origin, shapes)
 
 
 @contextlib.contextmanager
@@ -164,7 +167,7 @@ def _write_shortlist(folder: pathlib.Path, lines: Iterable[str], origin: pathlib
         raise InputError(f"{origin}: {message}") from error
 
 
-def _check_translations(folder: pathlib.Path, origin: pathlib.Path) -> None:
+def _check_translations(folder: pathlib.Path, origin: pathlib.Path, shapes: Shapes) -> None:
     """Loads the model and translates sentences.
 
     Raises:
@@ -173,11 +176,13 @@ def _check_translations(folder: pathlib.Path, origin: pathlib.Path) -> None:
     from tf_transformer.inference.translator import Translator
     from tf_transformer.text.language_tags import written_tags
 
+    num_weights = sum(math.prod(shape) for shape in shapes.values())
+    dtype = "bfloat16" if num_weights >= _LARGE else "float32"
     try:
         # The weights are not prepared for decoding, which would take twice the memory; without
         # that, large products are fast with a single row only.
         translator = Translator(
-            *load_model(folder), beam_size=1, chunk_size=1, max_length_constant=5
+            *load_model(folder, dtype), beam_size=1, chunk_size=1, max_length_constant=5
         )
         languages = translator.source_tokenizer.languages[:1]
         tags = written_tags(*languages * (1 + translator.model.config.num_target_tags))

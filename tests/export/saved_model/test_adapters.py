@@ -105,6 +105,7 @@ def search_by_row(config):
         {},
         dict(decoder_autoregression="ssru"),
         dict(tied_embeddings="none", activation="swiglu", relative_positions="keys_values"),
+        dict(head_dim=3, dense_bias=False, relative_positions="buckets", embedding_norm=True),
     ],
     ids=str,
 )

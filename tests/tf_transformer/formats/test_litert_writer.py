@@ -40,7 +40,16 @@ CASES = {
         True,
         dict(positions="concatenated", decoder_autoregression="ssru", begin_embedding="zero"),
     ),
-    "fairseq": (True, dict(positions="learned", activation="gelu", begin_embedding="end")),
+    "fairseq": (
+        True,
+        dict(
+            positions="learned",
+            activation="gelu",
+            begin_embedding="end",
+            embedding_norm=True,
+            scaled_embeddings=False,
+        ),
+    ),
     "OpenNMT": (
         False,
         dict(source_end=False, positions="none", relative_positions="keys", activation="geglu"),
@@ -49,7 +58,18 @@ CASES = {
         False,
         dict(relative_positions="keys_values", max_relative_distance=3, activation="swiglu"),
     ),
-    "RMS norms": (True, dict(norm_type="rms", norm_position="pre", activation="reglu")),
+    "RMS norms": (
+        True,
+        dict(
+            norm_type="rms",
+            norm_position="pre",
+            activation="geglu_tanh",
+            dense_bias=False,
+            relative_positions="buckets",
+            positions="none",
+            head_dim=5,
+        ),
+    ),
     "L1 norms": (True, dict(norm_type="l1", tied_embeddings="inputs", activation="glu")),
     "the Annotated Transformer": (False, dict(norm_type="sample_std", norm_position="pre")),
     "layer history": (True, dict(layer_history=True)),

@@ -11,8 +11,12 @@ from tf_transformer.storage.files import replacing
 from tf_transformer.storage.weight_shapes import Shapes
 
 # Name of each type in the format, and its layout.
-_CODES = {"float32": "F32", "int16": "I16"}
-_LAYOUTS: dict[str, np.dtype] = {"float32": np.dtype("<f4"), "int16": np.dtype("<i2")}
+_CODES = {"float32": "F32", "int16": "I16", "bfloat16": "BF16"}
+_LAYOUTS: dict[str, np.dtype] = {
+    "float32": np.dtype("<f4"),
+    "int16": np.dtype("<i2"),
+    "bfloat16": np.dtype("<u2"),
+}
 # The header's length is stored in 8 bytes, and the header is padded with spaces to a multiple of 8.
 _ALIGNMENT = 8
 
@@ -29,7 +33,8 @@ def write_safetensors(
         path: the file.
         shapes: shape of each array by name, in the order of `arrays`.
         arrays: name and value of each array.
-        dtypes: "float32" or "int16" for each array; None for float32.
+        dtypes: "float32", "int16", or "bfloat16", whose bits are given as uint16, for each array;
+            None for float32.
 
     Raises:
         RuntimeError: `arrays` are not those of `shapes`.

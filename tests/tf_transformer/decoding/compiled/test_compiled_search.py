@@ -24,8 +24,16 @@ VARIANTS = {
     "tags": dict(norm_position="pre", language_tags="source_and_target", begin_embedding="end"),
     "ssru": dict(decoder_autoregression="ssru", begin_embedding="zero"),
     "relative": dict(relative_positions="keys_values", positions="none"),
-    "learned": dict(positions="learned", tied_embeddings="none", activation="swiglu"),
-    "shapes": dict(decoder=dict(d_ff=40, num_heads=2), layer_history=True, norm_position="pre"),
+    "learned": dict(
+        positions="learned", embedding_norm=True, tied_embeddings="none", activation="swiglu"
+    ),
+    "shapes": dict(
+        decoder=dict(d_ff=40, num_heads=2, head_dim=5),
+        layer_history=True,
+        norm_position="pre",
+        dense_bias=False,
+        relative_positions="buckets",
+    ),
 }
 
 
