@@ -7,7 +7,7 @@ which holds any SentencePiece models and any ids.
 import itertools
 import pathlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from tf_transformer.formats.hf.weights import (
 from tf_transformer.formats.naming import revert_weights, reverted_shapes
 from tf_transformer.formats.position_tables import SINUSOIDS, Layout, sinusoid_table
 from tf_transformer.formats.supported import ModelToConvert, check_equal_heads, check_supported
+from tf_transformer.formats.writers.hf_architectures import architecture_of
 from tf_transformer.formats.writers.hf_t5_writer import (
     check_t5,
     is_t5,
@@ -51,99 +52,6 @@ from tf_transformer.text.vocabulary import WORD_BEGIN, Vocabulary
 _NAME = "hf"
 
 
-class _Architecture(NamedTuple):
-    """One of Transformers' classes.
-
-    Attributes:
-        class_name: name of the class.
-        model_type: its name in `config.json`.
-        supported: what the class can hold, see `check_supported`.
-        has_bias: whether its logits have a bias.
-        stores_positions: whether its files contain tables of positions.
-        unused_positions: number of rows before its learned positions, which no token has.
-    """
-
-    class_name: str
-    model_type: str
-    supported: dict[str, list[Any]]
-    has_bias: bool
-    stores_positions: bool
-    unused_positions: int = 0
-
-
-_SUPPORTED: dict[str, list[Any]] = {
-    "decoder_autoregression": ["self_attention"],
-    "source_end": [True],
-    "norm_type": ["layer"],
-    "head_dim": [None],
-    "dense_bias": [True],
-    "embedding_norm": [False],
-    "layer_history": [False],
-    "relative_positions": ["none"],
-    "activation": ["relu", "gelu", "swish"],
-}
-_MARIAN = _Architecture(
-    "MarianMTModel",
-    "marian",
-    _SUPPORTED
-    | {
-        "norm_position": ["post"],
-        "final_norm": [False],
-        "positions": [*SINUSOIDS, "learned"],
-        "begin_embedding": ["own", "zero"],
-        "language_tags": ["source"],
-    },
-    has_bias=True,
-    stores_positions=True,
-)
-_M2M100 = _Architecture(
-    "M2M100ForConditionalGeneration",
-    "m2m_100",
-    _SUPPORTED
-    | {
-        "norm_position": ["pre"],
-        "final_norm": [True],
-        "positions": ["concatenated"],
-        "first_position": [1, 2],  # the pad id + 1, see `_order`
-        "tied_embeddings": ["all"],
-        "logits_bias": [False],
-    },
-    has_bias=False,
-    stores_positions=False,
-)
-_MBART = _Architecture(
-    "MBartForConditionalGeneration",
-    "mbart",
-    _SUPPORTED
-    | {
-        "norm_position": ["pre"],
-        "final_norm": [True],
-        "embedding_norm": [True],
-        "positions": ["learned"],
-        "tied_embeddings": ["all"],
-        "begin_embedding": ["end"],
-        "language_tags": ["source_and_target"],
-    },
-    has_bias=True,
-    stores_positions=True,
-    unused_positions=2,
-)
-_PEGASUS = _Architecture(
-    "PegasusForConditionalGeneration",
-    "pegasus",
-    _SUPPORTED
-    | {
-        "norm_position": ["pre"],
-        "final_norm": [True],
-        "positions": ["marian"],
-        "first_position": [0],
-        "tied_embeddings": ["all"],
-        "begin_embedding": ["own", "zero"],
-        "language_tags": ["source"],
-    },
-    has_bias=True,
-    stores_positions=True,
-)
 # The names of a shared embedding: Transformers writes the first of a tied weight's. It does not tie
 # the embeddings of source and target if the logits have a matrix of their own.
 _TIED_NAMES: dict[str | None, dict[str, list[str]]] = {
@@ -205,7 +113,7 @@ def check_convertible(config: TransformerConfig) -> None:
     if is_t5(config):
         check_t5(config)
         return
-    check_supported(config, _NAME, _architecture(config).supported)
+    check_supported(config, _NAME, architecture_of(config).supported)
     encoder, decoder = config.side("encoder"), config.side("decoder")
     if encoder.d_model != decoder.d_model:
         raise InputError(
@@ -222,7 +130,7 @@ def check_convertible(config: TransformerConfig) -> None:
 
 def _settings(config: TransformerConfig) -> dict[str, Any]:
     encoder, decoder = config.side("encoder"), config.side("decoder")
-    architecture = _architecture(config)
+    architecture = architecture_of(config)
     return {
         "architectures": [architecture.class_name],
         "model_type": architecture.model_type,
@@ -250,14 +158,6 @@ def _settings(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-def _architecture(config: TransformerConfig) -> _Architecture:
-    if config.embedding_norm:
-        return _MBART
-    if config.side("encoder").norm_position == "post":
-        return _MARIAN
-    return _PEGASUS if config.positions == "marian" else _M2M100
-
-
 def _order(config: TransformerConfig) -> list[int]:
     """Returns our id of each of their first ids; all others are the same.
 
@@ -265,7 +165,7 @@ def _order(config: TransformerConfig) -> list[int]:
     """
     if is_t5(config):
         return [PAD_ID, UNKNOWN_ID]
-    is_second = not _architecture(config).stores_positions and config.first_position == 2
+    is_second = not architecture_of(config).stores_positions and config.first_position == 2
     return [UNKNOWN_ID, PAD_ID] if is_second else [PAD_ID, UNKNOWN_ID]
 
 
@@ -315,7 +215,7 @@ def _write_vocabulary(path: pathlib.Path, vocabulary: Vocabulary, order: list[in
 def _write_weights(model_dir: pathlib.Path, config: TransformerConfig, path: pathlib.Path) -> None:
     shapes = weight_shapes(config)
     added = {}
-    architecture = _architecture(config)
+    architecture = architecture_of(config)
     if architecture.has_bias and not config.logits_bias:
         added[LOGITS_BIAS] = np.zeros(config.target_vocab_size, "float32")
     if architecture.stores_positions and config.positions in SINUSOIDS:
