@@ -174,6 +174,10 @@ WRONG = {
         "expected the name of a folder, got ''",
     ),
     "translate, no name": ("translate --model-dir=", "expected the name of a folder, got ''"),
+    "translate, a name of the Hub": (
+        "translate --model-dir hf:a/b",
+        "expected a folder, got hf:a/b; `tf-transformer import --input hf:a/b --model-dir DIR`",
+    ),
     "translate, no name of the terms": (
         "translate --model-dir {model} --terms=",
         "expected the name of a file, got ''",

@@ -41,10 +41,16 @@ def folder(value: str) -> pathlib.Path:
     """Converts the value of an option that names a folder.
 
     Raises:
-        argparse.ArgumentTypeError: it is empty, as from an unset variable of the shell.
+        argparse.ArgumentTypeError: it is empty, as from an unset variable of the shell, or the name
+            of a model of the Hugging Face Hub.
     """
     if not value:
         raise argparse.ArgumentTypeError("expected the name of a folder, got ''; '.' is this one")
+    if value.startswith("hf:"):
+        raise argparse.ArgumentTypeError(
+            f"expected a folder, got {printable(value, 100)}; `tf-transformer import --input "
+            f"{printable(value, 100)} --model-dir DIR` makes one"
+        )
     return pathlib.Path(value)
 
 
