@@ -18,6 +18,7 @@ MODEL_NAME = "spiece.model"
 KINDS = {
     "t5": (dict(feed_forward_proj="relu"), True, True),
     "flan": (dict(feed_forward_proj="gated-gelu"), False, True),
+    "loaded and saved": (dict(feed_forward_proj="gated-gelu"), False, True),
     "saved": (dict(feed_forward_proj="gated-silu"), True, False),
     "mt5": ({}, False, True),
     "madlad": (dict(feed_forward_proj="gated-gelu"), False, True),
@@ -73,6 +74,9 @@ def write_folder(folder: pathlib.Path, lines: list[str], kind: str, **settings):
                 # Queries and keys are not scaled: large ones would amplify rounding.
                 parameter.normal_(0, 0.15 if name.endswith(("q.weight", "k.weight")) else 0.4)
     module.save_pretrained(folder)
+    if kind == "loaded and saved":  # with which Transformers 5 writes other settings
+        module = transformers.T5ForConditionalGeneration.from_pretrained(folder).eval()
+        module.save_pretrained(folder)
     return module, tokenizer
 
 

@@ -233,7 +233,7 @@ class RelativeBias(keras.layers.Layer):
 
     Args:
         num_heads: number of heads.
-        num_buckets: n, a multiple of 4.
+        num_buckets: n, at least 4; halves are rounded down.
         max_distance: the distance with which the last bucket begins; more than n / 2.
         is_bidirectional: whether earlier and later keys have different buckets, as in an encoder.
 

@@ -174,6 +174,11 @@ def read_config(model_dir: pathlib.Path) -> TransformerConfig:
             f"{model_dir} is not a model directory: it has no {CONFIG_NAME}"
         ) from error
     version = description.get("format_version")
+    if version is None and "model_type" in description:
+        raise InputError(
+            f"{path}: a folder of Transformers, not a model directory; `tf-transformer import --input "
+            f"{model_dir} --model-dir DIR` makes one of it"
+        )
     if version != FORMAT_VERSION:
         raise InputError(
             f"{path}: this version reads model directories of format {FORMAT_VERSION}, "

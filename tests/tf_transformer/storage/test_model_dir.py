@@ -219,6 +219,13 @@ def test_config_that_is_no_object(model_dir, text):
         load_model(model_dir)
 
 
+def test_a_folder_of_transformers(model_dir):
+    replace_file(model_dir / "config.json", '{"model_type": "t5"}')
+    reason = f"a folder of Transformers, not a model directory; .* --input {model_dir} .* of it$"
+    with refuses(model_dir / "config.json", reason):
+        load_model(model_dir)
+
+
 @pytest.mark.parametrize("text", ["{}", '{"model": {}}'])
 def test_no_format_version(model_dir, text):
     replace_file(model_dir / "config.json", text)

@@ -118,6 +118,15 @@ class TokenIds:
         return [self._stated[token_id][0] for token_id in range(size)]
 
 
+def added_names(folder: pathlib.Path) -> set[str]:
+    """Returns the names of the added tokens.
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    return {token.name for token in _added_tokens(folder) if isinstance(token.name, str)}
+
+
 def read_added_tokens(folder: pathlib.Path) -> list[AddedToken]:
     """Returns the added tokens of all files, one that several files state several times.
 

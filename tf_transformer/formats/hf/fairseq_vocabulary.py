@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tf_transformer.errors import InputError
-from tf_transformer.formats.hf.added_tokens import TOKENIZER_NAME, read_added_tokens
+from tf_transformer.formats.hf.added_tokens import TOKENIZER_NAME, added_names
 from tf_transformer.formats.hf.folder import Seq2SeqSettings
 from tf_transformer.formats.hf.generation import FORCED_BEGIN, Generation
 from tf_transformer.formats.hf.marian import SOURCE_MODEL_NAME, read_marian_vocabulary
@@ -61,8 +61,7 @@ def _read_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> Fairseq
     path = folder / MODEL_NAME
     if (folder / TOKENIZER_NAME).exists() and not path.exists():
         path = folder / TOKENIZER_NAME
-        added = {token.name for token in read_added_tokens(folder)}
-        model = sentencepiece_model(path, {*SPECIAL, *added})
+        model = sentencepiece_model(path, {*SPECIAL, *added_names(folder)})
         _pieces(path, model)
         names = read_names(folder, None)
     else:

@@ -55,7 +55,7 @@ class HFMBart:
                 not supported.
         """
         files = read_files(path)
-        if files.config["model_type"] == "bart":
+        if files.config.get("model_type") == "bart":
             raise InputError(
                 f"{path}: BART is not supported: its tokenizer splits text into bytes (vocab.json "
                 "and merges.txt), and is no SentencePiece model"

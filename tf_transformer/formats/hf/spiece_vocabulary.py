@@ -14,6 +14,7 @@ from tf_transformer.formats.hf.added_tokens import (
     TOKENIZER_NAME,
     AddedToken,
     TokenIds,
+    added_names,
     find_words,
     read_added_tokens,
     read_description,
@@ -21,6 +22,7 @@ from tf_transformer.formats.hf.added_tokens import (
 from tf_transformer.formats.hf.tokenizer_json import piece_ids, sentencepiece_model
 from tf_transformer.formats.sentencepiece_ids import pieces_of, with_ids
 from tf_transformer.formats.vocabulary_rows import VocabularyRows
+from tf_transformer.printable import shown
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.text.language_tags import is_tag
 from tf_transformer.text.vocabulary import MAX_MODEL_BYTES
@@ -62,7 +64,7 @@ class SpieceVocabulary(NamedTuple):
             end: its id of the end.
 
         Raises:
-            InputError: one of them is no id, or there is no `<unk>`.
+            InputError: one of them is no id, the end is another special id, or there is no `<unk>`.
         """
         for name, token_id in (("pad", pad), ("decoder_start", begin), ("eos", end)):
             if not 0 <= token_id < len(self.names):
@@ -73,6 +75,11 @@ class SpieceVocabulary(NamedTuple):
         if "<unk>" not in self.names:
             raise InputError(f"{self.folder}: expected the piece <unk>")
         unknown = self.names.index("<unk>")
+        if end in (pad, begin, unknown):
+            raise InputError(
+                f"{self.folder}: eos_token_id must be an id of its own. Received: {end}, which is "
+                f"{shown(self.names[end])}"
+            )
         return VocabularyRows.of(self.names, pad=pad, unknown=unknown, begin=begin, end=end)
 
     def sentencepiece_model(self, rows: VocabularyRows) -> bytes:
@@ -138,8 +145,7 @@ def _read_pieces(
     path = folder / TOKENIZER_NAME
     for name, token_id in piece_ids(path).items():
         ids.state(name, token_id, path.name)
-    added = {token.name for token in read_added_tokens(folder)}
-    return sentencepiece_model(path, {*_SPECIAL, *added})
+    return sentencepiece_model(path, {*_SPECIAL, *added_names(folder)})
 
 
 def _vocabulary(

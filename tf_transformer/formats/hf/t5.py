@@ -61,6 +61,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "layer_norm_epsilon": 1e-6,
         "feed_forward_proj": "relu",
         "tie_word_embeddings": True,
+        "scale_decoder_outputs": None,
         "pad_token_id": 0,
         "eos_token_id": 1,
         "decoder_start_token_id": None,
@@ -74,8 +75,11 @@ DEFAULTS["mt5"] = DEFAULTS["t5"] | {
     "num_heads": 6,
     "feed_forward_proj": "gated-gelu",
 }
-# Logits of T5 with a shared matrix are scaled by 1 / sqrt(d_model); those of mT5 never are.
-_FIXED: dict[str, dict[str, Any]] = {"mt5": {"tie_word_embeddings": False}}
+# Logits of T5 are scaled by 1 / sqrt(d_model) if `tie_word_embeddings`; Transformers 5 writes this
+# as `scale_decoder_outputs`, and ties in any case. Those of mT5 never are.
+_FIXED: dict[str, dict[str, Any]] = {
+    "mt5": {"tie_word_embeddings": False, "scale_decoder_outputs": None}
+}
 _OF_OTHERS = {
     "bos_token_id": None,
     "decoder_vocab_size": None,
@@ -109,6 +113,7 @@ class T5Settings(pydantic.BaseModel):
     layer_norm_epsilon: Epsilon
     feed_forward_proj: str
     tie_word_embeddings: bool
+    scale_decoder_outputs: bool | None
     pad_token_id: int
     eos_token_id: int
     decoder_start_token_id: int
@@ -117,6 +122,12 @@ class T5Settings(pydantic.BaseModel):
     bos_token_id: int | None
     decoder_vocab_size: int | None
     share_encoder_decoder_embeddings: bool
+
+    @property
+    def scales_logits(self) -> bool:
+        """Whether the logits are scaled by 1 / sqrt(d_model)."""
+        scales = self.scale_decoder_outputs
+        return self.tie_word_embeddings if scales is None else scales
 
 
 class HFT5:
@@ -147,7 +158,7 @@ class HFT5:
         generation = Generation(files)
         generation.check_no_forced_begin()
         target = generation.ban(rows.with_pad_as_output())
-        weights = T5Weights(path, settings.tie_word_embeddings)
+        weights = T5Weights(path, settings.scales_logits)
         weights.check_vocabulary(rows)
         weights.keep_bias(target)
         config = TransformerConfig(
@@ -186,13 +197,18 @@ def _read_vocabulary(
 
 def _read_settings(files: FolderFiles) -> T5Settings:
     path, values = files.folder / CONFIG_NAME, dict(files.config)
+    model_type = values.get("model_type")
+    if not isinstance(model_type, str) or model_type not in DEFAULTS:
+        raise InputError(
+            f"{path}: model_type={shown(model_type)} is not supported, only "
+            f"{' or '.join(map(repr, DEFAULTS))}"
+        )
     for alias, name in _ALIASES.items():
         if alias in values and values.setdefault(name, values[alias]) != values[alias]:
             raise InputError(
                 f"{path}: {alias}={shown(values[alias])} and {name}={shown(values[name])} are the "
                 "same setting"
             )
-    model_type = values["model_type"]
     values = DEFAULTS[model_type] | values
     if values["decoder_start_token_id"] is None:
         values["decoder_start_token_id"] = values["pad_token_id"]

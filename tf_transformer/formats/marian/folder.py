@@ -22,6 +22,7 @@ MODEL_NAME = "model.npz"
 MODEL_SUFFIX, BINARY_SUFFIX = ".npz", ".bin"
 # Marian's trainer saves the state of the optimizer, too.
 _OPTIMIZER_SUFFIX = ".optimizer.npz"
+_SHORTLIST_PREFIX = "lex."
 # How the names of the vocabularies of source and target begin.
 _SIDES = (("source", "src"), ("target", "trg", "tgt"))
 
@@ -179,7 +180,8 @@ def _find_shortlist(
     found = sorted(
         file
         for file in folder.iterdir()
-        if file.suffix == BINARY_SUFFIX and _begins(file, begins_like_shortlist)
+        if file.suffix == BINARY_SUFFIX
+        and (file.name.startswith(_SHORTLIST_PREFIX) or _begins(file, begins_like_shortlist))
     )
     found = _of_languages(model, found)
     if len(found) > 1:

@@ -108,9 +108,26 @@ FAULTS = {
     ),
     "two widths": (edit("config.json", hidden_size=17), "are the same setting"),
     "no width": (edit("config.json", d_model=0), r"config\.json: d_model: Input should be greater"),
-    "an odd number of buckets": (
-        edit("config.json", relative_attention_num_buckets=7),
-        "relative_attention_num_buckets: Input should be a multiple of 4",
+    "too few buckets": (
+        edit("config.json", relative_attention_num_buckets=3),
+        "relative_attention_num_buckets: Input should be greater than or equal to 4",
+    ),
+    "a switch that is none": (
+        edit("config.json", scale_decoder_outputs="x"),
+        "scale_decoder_outputs: Input should be a valid boolean",
+    ),
+    "another type": (
+        edit("config.json", model_type="umt5"),
+        "model_type='umt5' is not supported, only 't5' or 'mt5'",
+    ),
+    "no type": (edit("config.json", model_type=None), "model_type=None is not supported"),
+    "an end that is the padding": (
+        edit("config.json", eos_token_id=0),
+        "eos_token_id must be an id of its own. Received: 0, which is '<pad>'",
+    ),
+    "an added token without a name": (
+        edit("tokenizer_config.json", added_tokens_decoder={"120": {"content": ["x"]}}),
+        r"expected names and ids of tokens, got 120 for \['x'\]",
     ),
     "no start": (
         edit("config.json", decoder_start_token_id=500),
@@ -150,7 +167,16 @@ def test_faults(folder, fault):
     spoil, message = FAULTS[fault]
     spoil(folder)
     with pytest.raises((InputError, FileNotFoundError), match=message):
-        read_model(folder)
+        read_model(folder, "hf-t5")
+
+
+@pytest.mark.parametrize("scales", [False, True])
+def test_scale_of_the_logits_as_transformers_5_writes_it(folder, scales):
+    """It ties the matrices in any case, which says nothing."""
+    arrays = write_t5(folder, tie_word_embeddings=True, scale_decoder_outputs=scales)
+    kernel = dict(read_model(folder).weights)["logits_projection/kernel"]
+    expected = arrays[LOGITS][3] / (math.sqrt(16) if scales else 1)
+    np.testing.assert_allclose(kernel[:, 4], expected, rtol=1e-6)
 
 
 def test_bias_of_every_layer(folder):

@@ -105,6 +105,14 @@ def test_faults(fault, tmp_path):
     assert "\n" not in str(error.value) and "lex.bin" in str(error.value)
 
 
+def test_a_damaged_file_is_found_by_its_name(tmp_path):
+    write_firefox(tmp_path / "model")
+    (shortlist,) = (tmp_path / "model").glob("lex.*")
+    shortlist.write_bytes(b"")
+    with pytest.raises(InputError, match="expected a binary shortlist of Marian"):
+        Marian().read(tmp_path / "model")
+
+
 def test_many_candidates_of_an_id(tmp_path):
     rows = [[*range(MAX_CANDIDATES + 1)], []]
     with pytest.raises(InputError, match=r"at most 1000 candidates, got 1,001"):
