@@ -60,7 +60,7 @@ class HFMBart:
                 f"{path}: BART is not supported: its tokenizer splits text into bytes (vocab.json "
                 "and merges.txt), and is no SentencePiece model"
             )
-        _check_tokenizer(files)
+        _check_codes(files)
         settings, model_settings = check_settings(files, _REQUIRED)
         if settings.decoder_start_token_id != settings.eos_token_id:
             raise _not_supported(path)
@@ -92,8 +92,15 @@ class HFMBart:
         )
 
 
-def _check_tokenizer(files: FolderFiles) -> None:
-    """Raises an error if the codes of languages are behind the text, as in mbart-large-cc25."""
+def _check_codes(files: FolderFiles) -> None:
+    """Raises an error if the codes of languages are behind the text, as in mbart-large-cc25.
+
+    Its `config.json` names neither a tokenizer nor the id that the decoder starts with, which is
+    the code of the target.
+    """
+    start = "decoder_start_token_id"
+    if files.config.get(start) is None and files.generation.get(start) is None:
+        raise _not_supported(files.folder)
     path = files.folder / DESCRIPTION_NAME
     description = read_description(path) if path.exists() else {}
     for settings in (files.config, description):
