@@ -1,0 +1,1 @@
+"""Settings and sizes of published models, and folders with them and random weights."""

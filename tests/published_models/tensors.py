@@ -1,0 +1,88 @@
+"""The tensors of a published model, from its settings: their names and shapes in Transformers."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tf_transformer.storage.weight_shapes import Shapes
+
+# Rows of mBART's tables of positions that no token has.
+_UNUSED_POSITIONS = 2
+
+
+def tensor_shapes(config: dict[str, Any]) -> Shapes:
+    """Returns the shape of each tensor that is stored, a tied one once.
+
+    Args:
+        config: the content of `config.json`.
+    """
+    is_t5 = config["model_type"] in ("t5", "mt5")
+    return dict((_t5 if is_t5 else _bart)(config))
+
+
+def is_weight(name: str) -> bool:
+    """Returns whether a tensor counts as a weight; Transformers' bias of the logits is a buffer."""
+    return name != "final_logits_bias"
+
+
+def _bart(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    family, width, size = config["model_type"], config["d_model"], config["vocab_size"]
+    yield "model.shared.weight", (size, width)
+    if family != "m2m_100":
+        yield "final_logits_bias", (1, size)
+    for stack in ("encoder", "decoder"):
+        where, inner = f"model.{stack}", config[f"{stack}_ffn_dim"]
+        norms = [f"{where}.layer_norm"] if family != "marian" else []
+        if family == "mbart":
+            rows = config["max_position_embeddings"] + _UNUSED_POSITIONS
+            yield f"{where}.embed_positions.weight", (rows, width)
+            norms.append(f"{where}.layernorm_embedding")
+        for index in range(config[f"{stack}_layers"]):
+            layer = f"{where}.layers.{index}"
+            attentions = ("self_attn", "encoder_attn")[: 1 if stack == "encoder" else 2]
+            for attention in attentions:
+                for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+                    yield f"{layer}.{attention}.{name}.weight", (width, width)
+                    yield f"{layer}.{attention}.{name}.bias", (width,)
+                norms.append(f"{layer}.{attention}_layer_norm")
+            norms.append(f"{layer}.final_layer_norm")
+            for name, shape in (("fc1", (inner, width)), ("fc2", (width, inner))):
+                yield f"{layer}.{name}.weight", shape
+                yield f"{layer}.{name}.bias", shape[:1]
+        for name in norms:
+            yield f"{name}.weight", (width,)
+            yield f"{name}.bias", (width,)
+
+
+def _t5(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    width, size = config["d_model"], config["vocab_size"]
+    heads, inner = config["num_heads"], config["d_ff"]
+    projected = heads * config["d_kv"]
+    is_gated = config.get("feed_forward_proj", "relu").startswith("gated-")
+    # MADLAD-400's file has the embedding by the name of its copy.
+    has_vocabulary_of_t5 = config["eos_token_id"] == 1
+    yield (
+        "shared.weight" if has_vocabulary_of_t5 else "decoder.embed_tokens.weight",
+        (size, width),
+    )
+    if not config.get("tie_word_embeddings", True):
+        yield "lm_head.weight", (size, width)
+    num_layers = config["num_layers"]
+    for stack, attentions, count in (
+        ("encoder", ("SelfAttention",), num_layers),
+        ("decoder", ("SelfAttention", "EncDecAttention"), config.get("num_decoder_layers")),
+    ):
+        yield f"{stack}.final_layer_norm.weight", (width,)
+        bias = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        yield bias, (config["relative_attention_num_buckets"], heads)
+        for index in range(count or num_layers):
+            layer = f"{stack}.block.{index}.layer"
+            for number, attention in enumerate(attentions):
+                for name in "qkv":
+                    yield f"{layer}.{number}.{attention}.{name}.weight", (projected, width)
+                yield f"{layer}.{number}.{attention}.o.weight", (width, projected)
+                yield f"{layer}.{number}.layer_norm.weight", (width,)
+            dense = f"{layer}.{len(attentions)}.DenseReluDense"
+            for name in ("wi_0", "wi_1") if is_gated else ("wi",):
+                yield f"{dense}.{name}.weight", (inner, width)
+            yield f"{dense}.wo.weight", (width, inner)
+            yield f"{layer}.{len(attentions)}.layer_norm.weight", (width,)

@@ -1,0 +1,98 @@
+"""Models of the Hugging Face Hub by their published settings and sizes, with random weights.
+
+The weights themselves were not downloaded.
+"""
+
+import json
+import math
+import pathlib
+import re
+
+import pytest
+
+from tests.published_models.folders import write_full_size, write_small
+from tests.published_models.models import MODELS, REFUSED
+from tests.published_models.tensors import is_weight, tensor_shapes
+from tf_transformer.errors import InputError
+from tf_transformer.formats.import_model import read_model, write_model
+from tf_transformer.formats.recognition import find_format
+from tf_transformer.formats.tensors import stored_file
+from tf_transformer.storage.regular_files import regular_size
+from tf_transformer.storage.weight_shapes import weight_shapes
+from tf_transformer.text.tokenizer import Tokenizer
+
+PAGE = pathlib.Path(__file__).parents[4] / "docs" / "published-models.md"
+MODEL = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name.partition("/")[2])
+# The settings of attention, by the family of Transformers.
+HEADS = {"t5": "num_heads", "mt5": "num_heads"}
+NORM_POSITION = {"marian": "post"}
+
+
+def total(shapes):
+    return sum(math.prod(shape) for shape in shapes.values())
+
+
+def stored_weights(config):
+    shapes = tensor_shapes(config)
+    return total({name: shape for name, shape in shapes.items() if is_weight(name)})
+
+
+def check_number_of_weights(config, published):
+    """All weights are kept, and what is added are rows of special ids and a bias of the logits.
+
+    Of mBART's positions, two rows a table are not read, and the last position is that of the tag.
+    """
+    added = config.target_vocab_size - published["vocab_size"]
+    assert config.source_vocab_size == config.target_vocab_size and added in (0, 1)
+    matrices = 1 if config.tied_embeddings == "all" else 2
+    own = total(weight_shapes(config)) - added * matrices * config.d_model
+    if config.logits_bias:
+        own -= config.target_vocab_size
+    if published["model_type"] == "mbart":
+        own += 2 * 2 * config.d_model
+    assert own == stored_weights(published)
+
+
+@pytest.mark.slow
+@pytest.mark.representatives(
+    "opus-mt-en-zh", "opus-mt-tc-big-fr-en", "m2m100_418M", "wmt21-dense-24-wide-x-en",
+    "nllb-200-3.3B", "mbart-large-50-many-to-one-mmt", "pegasus-cnn_dailymail", "t5-3b",
+    "flan-t5-base", "mt5-small", "madlad400-3b-mt",
+)  # fmt: skip
+@MODEL
+def test_import(model, tmp_path):
+    """With one layer a stack, 64 dimensions and 560 rows: imported, which translates sentences."""
+    theirs = tmp_path / "theirs"
+    settings = write_small(theirs, model)
+    assert find_format(theirs).name == model.format_name
+    imported = read_model(theirs)
+    config = imported.config
+    check_number_of_weights(config, settings)
+    family = settings["model_type"]
+    assert config.num_heads == model.config[HEADS.get(family, "encoder_attention_heads")]
+    assert config.norm_position == NORM_POSITION.get(family, "pre")
+    write_model(imported, theirs, tmp_path / "ours")
+    assert len(Tokenizer(imported.source_model).languages) == model.num_tags
+
+
+@pytest.mark.slow
+@pytest.mark.large
+@pytest.mark.representatives("opus-mt-en-de", "t5-small")
+@MODEL
+def test_size(model, tmp_path, monkeypatch):
+    """As large as published: the reader's own weights are counted, and the vocabulary is whole."""
+    counted = stored_weights(model.config)
+    if model.counts_positions:
+        counted += 2 * model.config["max_position_embeddings"] * model.config["d_model"]
+    assert model.weights in (counted, None)
+    monkeypatch.setattr(stored_file, "stored_bytes", regular_size)  # of a file that is a hole
+    write_full_size(tmp_path / "theirs", model)
+    imported = read_model(tmp_path / "theirs")
+    check_number_of_weights(imported.config, model.config)
+
+
+@pytest.mark.parametrize("model", REFUSED, ids=lambda model: model.name.partition("/")[2])
+def test_refused(model, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(model.config))
+    with pytest.raises((InputError, FileNotFoundError), match=re.escape(model.message)):
+        read_model(tmp_path)
