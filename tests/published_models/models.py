@@ -1,10 +1,12 @@
 """The published models in `docs/published-models.md`, and those that are refused."""
 
 import dataclasses
+import math
 from typing import Any
 
 from tests.published_models import configs, vocabularies
 from tests.published_models.configs import opus_mt, sizes, t5
+from tests.published_models.tensors import is_weight, tensor_shapes
 from tests.published_models.vocabularies import Writer
 
 
@@ -39,6 +41,16 @@ class PublishedModel:
     counts_positions: bool = False
     is_copied: bool = True
 
+    @property
+    def row(self) -> str:
+        """The row of the table in the documentation."""
+        shapes = tensor_shapes(self.config)
+        number = sum(math.prod(shape) for name, shape in shapes.items() if is_weight(name))
+        checked = ["`config.json`" if self.is_copied else "sizes"]
+        checked += ["number of weights"] if self.weights else []
+        cells = (f"`hf:{self.name}`", self.task, f"{number:,}", f"`{self.format_name}`")
+        return f"| {' | '.join((*cells, self.licence or 'not found', ', '.join(checked)))} |"
+
 
 def _opus_mt(name: str, task: str, licence: str | None, size: int, **other: Any) -> PublishedModel:
     """Returns a model of OPUS-MT; `other` can have `changes` of its settings."""
@@ -52,7 +64,7 @@ def _opus_mt(name: str, task: str, licence: str | None, size: int, **other: Any)
     return PublishedModel(name, task, "hf-marian", licence, config=config, **other)
 
 
-def _m2m100(name: str, task: str, licence: str, **other: Any) -> PublishedModel:
+def _m2m100(name: str, task: str, licence: str | None, **other: Any) -> PublishedModel:
     return PublishedModel(f"facebook/{name}", task, "hf-m2m100", licence, **other)
 
 
@@ -68,7 +80,7 @@ def _nllb(name: str, config: dict[str, Any], **other: Any) -> PublishedModel:
 def _mbart50(name: str, task: str, licence: str | None, **other: Any) -> PublishedModel:
     changes = other.pop("changes", {})
     return PublishedModel(
-        f"facebook/mbart-large-50{name}", task, "hf-mbart", licence, weights=610_879_488,
+        f"facebook/mbart-large-50{name}", task, "hf-mbart", licence,
         config=configs.MBART50 | changes, write_vocabulary=vocabularies.write_mbart50, num_tags=52,
         generation=configs.MBART50_GENERATION | changes, **other,
     )  # fmt: skip
@@ -85,11 +97,14 @@ def _pegasus(name: str, task: str, **other: Any) -> PublishedModel:
 def _t5(
     name: str, task: str, config: dict[str, Any], weights: int | None, **other: Any
 ) -> PublishedModel:
-    other = {"write_vocabulary": vocabularies.write_t5, "weights": weights} | other
-    return PublishedModel(name, task, "hf-t5", "Apache-2.0", config=config, **other)
+    other = {"write_vocabulary": vocabularies.write_t5, "licence": "Apache-2.0"} | other
+    return PublishedModel(name, task, "hf-t5", config=config, weights=weights, **other)
 
 
-_ENGLISH, _INSTRUCTIONS = "text to text, English to German, French, Romanian", "instructions"
+_ENGLISH, _INSTRUCTIONS = (
+    "English to German, French, Romanian; other tasks",
+    "instructions, several languages",
+)
 _GATED = configs.GATED
 _MT5 = dict(task="101 languages, to be fine-tuned", write_vocabulary=vocabularies.write_mt5)
 _V1_1 = "English, to be fine-tuned"
@@ -105,7 +120,7 @@ MODELS = (
         changes={"extra_pos_embeddings": 65001, "num_beams": 6},
     ),
     _opus_mt(
-        "en-zh", "English to Chinese, several scripts", None, 65001, weights=77_943_296,
+        "en-zh", "English to Chinese, several scripts", "Apache-2.0", 65001, weights=77_943_296,
         counts_positions=True, write_vocabulary=vocabularies.write_marian_with_tags, num_tags=3,
         changes={"max_length": None, "num_beams": None, "bad_words_ids": [[65000]]},
     ),
@@ -131,16 +146,18 @@ MODELS = (
         write_vocabulary=vocabularies.write_wmt21, num_tags=8, is_copied=False,
     ),
     _m2m100(
-        "wmt21-dense-24-wide-x-en", "7 languages to English", "MIT",
+        "wmt21-dense-24-wide-x-en", "7 languages to English", None,
         config=configs.WMT21 | {"forced_bos_token_id": 128001},
         write_vocabulary=vocabularies.write_wmt21, num_tags=8, is_copied=False,
     ),
     _nllb("distilled-600M", {}, weights=615_073_792),
-    _nllb("distilled-1.3B", sizes(24, 1024, 16, 8192), weights=1_370_638_336, is_copied=False),
+    _nllb("distilled-1.3B", sizes(24, 1024, 16, 8192), is_copied=False),
     _nllb("1.3B", sizes(24, 1024, 16, 8192), weights=1_370_638_336, is_copied=False),
     _nllb("3.3B", sizes(24, 2048, 16, 8192), weights=3_344_863_232, is_copied=False),
-    _mbart50("", "50 languages, to be fine-tuned", None, is_copied=False),
-    _mbart50("-many-to-many-mmt", "50 languages", "MIT"),
+    _mbart50(
+        "", "50 languages, to be fine-tuned", "MIT", weights=610_879_488, is_copied=False,
+    ),
+    _mbart50("-many-to-many-mmt", "50 languages", "MIT", weights=610_879_488),
     _mbart50("-one-to-many-mmt", "English to 49 languages", None, is_copied=False),
     _mbart50(
         "-many-to-one-mmt", "49 languages to English", None, is_copied=False,
@@ -148,7 +165,7 @@ MODELS = (
     ),
     _pegasus("large", "summaries, to be fine-tuned", weights=570_797_056, counts_positions=True),
     _pegasus(
-        "cnn_dailymail", "summaries of news", weights=570_797_056, counts_positions=True,
+        "cnn_dailymail", "summaries of news",
         changes={"max_length": 128, "min_length": 32}, generation=configs.PEGASUS_GENERATION,
     ),
     _pegasus(
@@ -165,7 +182,8 @@ MODELS = (
         is_copied=False,
     ),
     _t5(
-        "google/t5-v1_1-base", _V1_1, t5(12, 768, 12, 2048) | _GATED, None, is_copied=False,
+        "google/t5-v1_1-base", _V1_1, t5(12, 768, 12, 2048) | _GATED, None, licence=None,
+        is_copied=False,
     ),
     _t5("google/flan-t5-small", _INSTRUCTIONS, t5(8, 512, 6, 1024) | _GATED, 76_961_152),
     _t5("google/flan-t5-base", _INSTRUCTIONS, t5(12, 768, 12, 2048) | _GATED, 247_577_856),

@@ -56,8 +56,8 @@ def check_number_of_weights(config, published):
 @pytest.mark.slow
 @pytest.mark.representatives(
     "opus-mt-en-zh", "opus-mt-tc-big-fr-en", "m2m100_418M", "wmt21-dense-24-wide-x-en",
-    "nllb-200-3.3B", "mbart-large-50-many-to-one-mmt", "pegasus-cnn_dailymail", "t5-3b",
-    "flan-t5-base", "mt5-small", "madlad400-3b-mt",
+    "nllb-200-3.3B", "mbart-large-50-many-to-one-mmt", "pegasus-cnn_dailymail",
+    "pegasus-xsum", "t5-3b", "flan-t5-base", "mt5-small", "madlad400-3b-mt",
 )  # fmt: skip
 @MODEL
 def test_import(model, tmp_path):
@@ -71,6 +71,8 @@ def test_import(model, tmp_path):
     family = settings["model_type"]
     assert config.num_heads == model.config[HEADS.get(family, "encoder_attention_heads")]
     assert config.norm_position == NORM_POSITION.get(family, "pre")
+    names_target = any("the original translates into en" in note for note in imported.notes)
+    assert names_target == ("forced_bos_token_id" in settings)
     write_model(imported, theirs, tmp_path / "ours")
     assert len(Tokenizer(imported.source_model).languages) == model.num_tags
 
@@ -96,3 +98,12 @@ def test_refused(model, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(model.config))
     with pytest.raises((InputError, FileNotFoundError), match=re.escape(model.message)):
         read_model(tmp_path)
+
+
+def test_page():
+    """The table of the documentation has these models, in this order, and the refused ones."""
+    text = PAGE.read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| `hf:")]
+    assert rows == [model.row for model in MODELS]
+    for model in REFUSED:
+        assert f"`{model.name}`" in text
