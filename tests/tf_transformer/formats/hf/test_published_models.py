@@ -14,9 +14,10 @@ from tests.published_models.folders import write_full_size, write_small
 from tests.published_models.models import MODELS, REFUSED
 from tests.published_models.tensors import is_weight, tensor_shapes
 from tf_transformer.errors import InputError
-from tf_transformer.formats.import_model import read_model, write_model
+from tf_transformer.formats.import_model import import_model, read_model
 from tf_transformer.formats.recognition import find_format
 from tf_transformer.formats.tensors import stored_file
+from tf_transformer.storage.model_dir import read_config
 from tf_transformer.storage.regular_files import regular_size
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.text.tokenizer import Tokenizer
@@ -53,15 +54,9 @@ def check_number_of_weights(config, published):
     assert own == stored_weights(published)
 
 
-@pytest.mark.slow
-@pytest.mark.representatives(
-    "opus-mt-en-zh", "opus-mt-tc-big-fr-en", "m2m100_418M", "wmt21-dense-24-wide-x-en",
-    "nllb-200-3.3B", "mbart-large-50-many-to-one-mmt", "pegasus-cnn_dailymail",
-    "pegasus-xsum", "t5-3b", "flan-t5-base", "mt5-small", "madlad400-3b-mt",
-)  # fmt: skip
 @MODEL
-def test_import(model, tmp_path):
-    """With one layer a stack, 64 dimensions and 560 rows: imported, which translates sentences."""
+def test_conversion(model, tmp_path):
+    """With one layer a stack, 64 dimensions and 560 rows: every weight, language and note."""
     theirs = tmp_path / "theirs"
     settings = write_small(theirs, model)
     assert find_format(theirs).name == model.format_name
@@ -71,10 +66,24 @@ def test_import(model, tmp_path):
     family = settings["model_type"]
     assert config.num_heads == model.config[HEADS.get(family, "encoder_attention_heads")]
     assert config.norm_position == NORM_POSITION.get(family, "pre")
+    assert len(Tokenizer(imported.source_model).languages) == model.num_tags
     names_target = any("the original translates into en" in note for note in imported.notes)
     assert names_target == ("forced_bos_token_id" in settings)
-    write_model(imported, theirs, tmp_path / "ours")
-    assert len(Tokenizer(imported.source_model).languages) == model.num_tags
+    converted = {name: array.shape for name, array in imported.weights}
+    assert converted == weight_shapes(config)
+
+
+@pytest.mark.slow
+@pytest.mark.representatives(
+    "opus-mt-tc-big-fr-en", "wmt21-dense-24-wide-x-en", "mbart-large-50-many-to-one-mmt",
+    "pegasus-xsum", "mt5-small", "madlad400-3b-mt",
+)  # fmt: skip
+@MODEL
+def test_import(model, tmp_path):
+    """The same small models become model directories, after they have translated sentences."""
+    settings = write_small(tmp_path / "theirs", model)
+    import_model(tmp_path / "theirs", tmp_path / "ours")
+    assert read_config(tmp_path / "ours").source_vocab_size >= settings["vocab_size"]
 
 
 @pytest.mark.slow
