@@ -176,8 +176,8 @@ def read_config(model_dir: pathlib.Path) -> TransformerConfig:
     version = description.get("format_version")
     if version is None and "model_type" in description:
         raise InputError(
-            f"{path}: a folder of Transformers, not a model directory; `tf-transformer import --input "
-            f"{model_dir} --model-dir DIR` makes one of it"
+            f"{path}: a folder of Transformers, not a model directory; `tf-transformer import "
+            f"--input {model_dir} --model-dir DIR` makes one of it"
         )
     if version != FORMAT_VERSION:
         raise InputError(
