@@ -41,17 +41,21 @@ def folder(value: str) -> pathlib.Path:
     """Converts the value of an option that names a folder.
 
     Raises:
-        argparse.ArgumentTypeError: it is empty, as from an unset variable of the shell, or the name
-            of a model of the Hugging Face Hub.
+        argparse.ArgumentTypeError: it is empty, as from an unset variable of the shell.
     """
     if not value:
         raise argparse.ArgumentTypeError("expected the name of a folder, got ''; '.' is this one")
+    return pathlib.Path(value)
+
+
+def _model_dir(value: str) -> pathlib.Path:
+    """Converts the value of an option that names a model directory, and no model of the Hub."""
     if value.startswith("hf:"):
         raise argparse.ArgumentTypeError(
             f"expected a folder, got {printable(value, 100)}; `tf-transformer import --input "
             f"{printable(value, 100)} --model-dir DIR` makes one"
         )
-    return pathlib.Path(value)
+    return folder(value)
 
 
 def file_name(value: str) -> str:
@@ -94,7 +98,7 @@ def add_model_dirs(
         group: the group of alternatives that `--model-dir` belongs to; None makes it required.
     """
     (group or parser).add_argument(
-        "--model-dir", type=folder, nargs="+", metavar="DIR", required=group is None,
+        "--model-dir", type=_model_dir, nargs="+", metavar="DIR", required=group is None,
         help="the trained model; several translate together, as an ensemble",
     )  # fmt: skip
     parser.add_argument(
