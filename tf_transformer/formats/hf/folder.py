@@ -1,6 +1,6 @@
 """Folders of Hugging Face's Transformers: `config.json`, vocabularies, and weights.
 
-MarianMT, M2M100 and NLLB share the names of their weights and most settings.
+MarianMT, M2M100, NLLB, mBART-50 and Pegasus share the names of their weights and most settings.
 """
 
 import pathlib

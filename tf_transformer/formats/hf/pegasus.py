@@ -5,14 +5,12 @@ from typing import Any
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.formats.hf.folder import (
-    Seq2SeqSettings,
     check_settings,
     read_files,
     read_model_type,
 )
 from tf_transformer.formats.hf.generation import Generation
-from tf_transformer.formats.hf.marian import SOURCE_MODEL_NAME, read_marian_vocabulary
-from tf_transformer.formats.hf.spiece_vocabulary import read_pegasus_vocabulary
+from tf_transformer.formats.hf.spiece_vocabulary import read_models, read_pegasus_vocabulary
 from tf_transformer.formats.hf.weights import (
     TARGET_EMBEDDING,
     FolderWeights,
@@ -21,7 +19,6 @@ from tf_transformer.formats.hf.weights import (
 )
 from tf_transformer.formats.imported_model import ImportedModel
 from tf_transformer.formats.position_tables import Layout
-from tf_transformer.formats.vocabulary_rows import VocabularyRows
 
 _REQUIRED: dict[str, Any] = {
     "model_type": "pegasus",
@@ -55,7 +52,9 @@ class HFPegasus:
         """
         files = read_files(path)
         settings, model_settings = check_settings(files, _REQUIRED)
-        rows, source_model, target_model, notes = _read_vocabulary(path, settings)
+        rows, source_model, target_model, notes = read_models(
+            path, settings, read_pegasus_vocabulary
+        )
         generation = Generation(files)
         generation.check_no_forced_begin()
         target = generation.ban(rows.with_pad_as_output())
@@ -79,20 +78,3 @@ class HFPegasus:
             weights.convert(config, rows, target),
             (*notes, *generation.notes),
         )
-
-
-def _read_vocabulary(
-    folder: pathlib.Path, settings: Seq2SeqSettings
-) -> tuple[VocabularyRows, bytes, bytes, tuple[str, ...]]:
-    """Reads the vocabulary, or that of Marian's tokenizer, which `hf_writer` writes."""
-    if (folder / SOURCE_MODEL_NAME).exists():
-        found = read_marian_vocabulary(folder, settings)
-        return found.source, *found.read_models(folder)
-    vocabulary = read_pegasus_vocabulary(folder, settings.vocab_size)
-    rows = vocabulary.rows(
-        pad=settings.pad_token_id,
-        begin=settings.decoder_start_token_id,
-        end=settings.eos_token_id,
-    )
-    model = vocabulary.sentencepiece_model(rows)
-    return rows, model, model, vocabulary.notes

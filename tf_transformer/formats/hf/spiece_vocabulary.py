@@ -4,7 +4,7 @@ T5 has SentencePiece's ids, and sentinels after them; Pegasus has special ids be
 """
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tf_transformer.errors import InputError
@@ -18,6 +18,11 @@ from tf_transformer.formats.hf.added_tokens import (
     find_words,
     read_added_tokens,
     read_description,
+)
+from tf_transformer.formats.hf.marian import (
+    SOURCE_MODEL_NAME,
+    VocabularySettings,
+    read_marian_vocabulary,
 )
 from tf_transformer.formats.hf.tokenizer_json import piece_ids, sentencepiece_model
 from tf_transformer.formats.sentencepiece_ids import pieces_of, with_ids
@@ -116,6 +121,38 @@ def read_pegasus_vocabulary(folder: pathlib.Path, size: int) -> SpieceVocabulary
     ids = TokenIds(folder)
     model = _read_pieces(folder, ids, _PEGASUS, _NUM_REPLACED)
     return _vocabulary(folder, ids, read_added_tokens(folder), model, size)
+
+
+def read_models(
+    folder: pathlib.Path,
+    settings: VocabularySettings,
+    read: Callable[[pathlib.Path, int], SpieceVocabulary],
+) -> tuple[VocabularyRows, bytes, bytes, tuple[str, ...]]:
+    """Reads the vocabulary, or that of Marian's tokenizer, which `hf_writer` writes.
+
+    Args:
+        folder: the folder.
+        settings: the settings that belong to the vocabulary.
+        read: `read_t5_vocabulary` or `read_pegasus_vocabulary`.
+
+    Returns:
+        The order of the vocabulary here, the SentencePiece models of source and target with its
+        ids, and notes, see `ImportedModel`.
+
+    Raises:
+        InputError: a file is missing or damaged, or the files do not fit together.
+    """
+    if (folder / SOURCE_MODEL_NAME).exists():
+        found = read_marian_vocabulary(folder, settings)
+        return found.source, *found.read_models(folder)
+    vocabulary = read(folder, settings.vocab_size)
+    rows = vocabulary.rows(
+        pad=settings.pad_token_id,
+        begin=settings.decoder_start_token_id,
+        end=settings.eos_token_id,
+    )
+    model = vocabulary.sentencepiece_model(rows)
+    return rows, model, model, vocabulary.notes
 
 
 def _read_pieces(

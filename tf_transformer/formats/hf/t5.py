@@ -27,11 +27,9 @@ from tf_transformer.formats.hf.folder import (
     validate,
 )
 from tf_transformer.formats.hf.generation import Generation
-from tf_transformer.formats.hf.marian import SOURCE_MODEL_NAME, read_marian_vocabulary
-from tf_transformer.formats.hf.spiece_vocabulary import read_t5_vocabulary
+from tf_transformer.formats.hf.spiece_vocabulary import read_models, read_t5_vocabulary
 from tf_transformer.formats.hf.t5_weights import LOGITS_BIAS, T5Weights
 from tf_transformer.formats.imported_model import ImportedModel
-from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.printable import shown
 
 # `feed_forward_proj` and the setting `activation`; "gated-gelu" has the approximation of GELU.
@@ -154,7 +152,7 @@ class HFT5:
         """
         files = read_files(path)
         settings = _read_settings(files)
-        rows, source_model, target_model, notes = _read_vocabulary(path, settings)
+        rows, source_model, target_model, notes = read_models(path, settings, read_t5_vocabulary)
         generation = Generation(files)
         generation.check_no_forced_begin()
         target = generation.ban(rows.with_pad_as_output())
@@ -176,23 +174,6 @@ class HFT5:
             weights.convert(config, rows, target),
             (*notes, *_prefix_notes(files), *generation.notes),
         )
-
-
-def _read_vocabulary(
-    folder: pathlib.Path, settings: T5Settings
-) -> tuple[VocabularyRows, bytes, bytes, tuple[str, ...]]:
-    """Reads the vocabulary, or that of Marian's tokenizer, which `hf_writer` writes."""
-    if (folder / SOURCE_MODEL_NAME).exists():
-        found = read_marian_vocabulary(folder, settings)
-        return found.source, *found.read_models(folder)
-    vocabulary = read_t5_vocabulary(folder, settings.vocab_size)
-    rows = vocabulary.rows(
-        pad=settings.pad_token_id,
-        begin=settings.decoder_start_token_id,
-        end=settings.eos_token_id,
-    )
-    model = vocabulary.sentencepiece_model(rows)
-    return rows, model, model, vocabulary.notes
 
 
 def _read_settings(files: FolderFiles) -> T5Settings:
