@@ -1,11 +1,13 @@
 """Speed of one product with weights: row-major, tiled, bfloat16 and int8, by number of rows.
 
-    python -m benchmarks.products [--shape 512 2048] [--rows 1 4 32 128] [--megabytes 100]
+    python -m benchmarks.products [--shape 512 2048] [--rows 1 4 32 128] [--megabytes 100] [--xla]
 
 The products alternate over enough matrices of a shape to fill `--megabytes` in float32, like the
 layers of a model, since the weights in decoding do not fit the cache. "transposed" reads a matrix
-of the transposed shape, as the logits of a tied embedding do without a copy. Prints a table in
-Markdown with milliseconds per product, as medians of interleaved rounds.
+of the transposed shape, as the logits of a tied embedding do without a copy. With `--xla`, XLA
+compiles the loop: "int8, expanded" converts the weights to float32 before the product, "int8, sums"
+within a sum of the weighted inputs. Prints a table in Markdown with milliseconds per product, as
+medians of interleaved rounds.
 """
 
 import argparse
@@ -50,7 +52,36 @@ def make_kinds(count: int, shape: tuple[int, int]) -> dict:
     }
 
 
-def make_loop(products: list, num_inputs: int):
+def make_xla_kinds(count: int, shape: tuple[int, int]) -> dict:
+    """Returns `{name: products}` for XLA, as `make_kinds`; the weights are variables."""
+    import numpy as np
+    import tensorflow as tf
+
+    random = np.random.default_rng(1)
+    bias = tf.constant(np.ones(shape[1], "float32"))
+    kinds: dict[str, list] = {"float32": [], "int8, expanded": [], "int8, sums": []}
+    for _ in range(count):
+        kernel = random.normal(size=shape).astype("float32")
+        scales = np.abs(kernel).max(0) / 127
+        weights = tf.Variable(kernel)
+        quantized = tf.Variable(np.round(kernel / scales).astype("int8"))
+
+        def plain(x, weights=weights):
+            return x @ weights + bias
+
+        def expanded(x, quantized=quantized, scales=scales):
+            return (x @ tf.cast(quantized, tf.float32)) * scales + bias
+
+        def sums(x, quantized=quantized, scales=scales):
+            weighted = x[:, :, tf.newaxis] * tf.cast(quantized, tf.float32)
+            return tf.reduce_sum(weighted, axis=1) * scales + bias
+
+        for products, product in zip(kinds.values(), (plain, expanded, sums), strict=True):
+            products.append(product)
+    return kinds
+
+
+def make_loop(products: list, num_inputs: int, xla: bool):
     """Returns a function of rows that computes every product `LOOPS` times."""
     import tensorflow as tf
 
@@ -63,7 +94,8 @@ def make_loop(products: list, num_inputs: int):
     def run(rows):
         return tf.while_loop(lambda i, *_: i < LOOPS, step, (0, tf.constant(0.0), rows))[1]
 
-    return tf.function(run, input_signature=[tf.TensorSpec((None, num_inputs))], autograph=False)
+    signature = None if xla else [tf.TensorSpec((None, num_inputs))]  # XLA needs the number of rows
+    return tf.function(run, input_signature=signature, autograph=False, jit_compile=xla or None)
 
 
 def main() -> None:
@@ -73,6 +105,7 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", type=int, default=[1, 4, 32, 128])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--megabytes", type=int, default=100)
+    parser.add_argument("--xla", action="store_true", help="products in loops that XLA compiles")
     options = parser.parse_args()
     import tensorflow as tf
 
@@ -80,8 +113,8 @@ def main() -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     shape = tuple(options.shape)
     count = -(-options.megabytes * 2**20 // (4 * shape[0] * shape[1]))
-    kinds = make_kinds(count, shape)
-    loops = {name: make_loop(products, shape[0]) for name, products in kinds.items()}
+    kinds = (make_xla_kinds if options.xla else make_kinds)(count, shape)
+    loops = {name: make_loop(kind, shape[0], options.xla) for name, kind in kinds.items()}
     times = {(name, rows): [] for name in loops for rows in options.rows}
     for rows in options.rows:
         inputs = tf.random.normal((rows, shape[0]))
