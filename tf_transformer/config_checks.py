@@ -1,8 +1,12 @@
-"""The type and range of each setting of a `TransformerConfig`, and the constraints between them."""
+"""The type and range of each setting of a `TransformerConfig`, and the constraints between them.
+
+`validate` checks the settings of others.
+"""
 
 import functools
 import typing
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
@@ -10,6 +14,8 @@ from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 
 SIDES = ("encoder", "decoder")
+
+Settings = TypeVar("Settings", bound=pydantic.BaseModel)
 
 # The largest sizes: above those of any known model, and small enough to compute with. Known are
 # vocabularies of 256,000 pieces (NLLB), 1,000 layers (DeepNet), and of dense models a d_model of
@@ -246,3 +252,31 @@ def _check_decoder_only(config):
             "`tied_embeddings` of a `decoder_only` model must be 'none' or 'target'. "
             f"Received: tied_embeddings={config.tied_embeddings!r}"
         )
+
+
+def validate(
+    settings_class: type[Settings],
+    values: Mapping[str, Any],
+    where: object | Callable[[str], object],
+) -> Settings:
+    """Checks the types and ranges of settings.
+
+    Args:
+        settings_class: their class.
+        values: the settings by name.
+        where: their file, for messages; or a function that returns the file of a setting.
+
+    Raises:
+        InputError: a setting is missing or wrong; the message names it, what was expected and what
+            was received.
+    """
+    try:
+        return settings_class.model_validate(dict(values))
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        received = (
+            "" if first["type"] == "missing" else f". Received: {name}={shown(first['input'])}"
+        )
+        file = where(name) if callable(where) else where
+        raise InputError(f"{file}: {name}: {first['msg']}{received}") from error

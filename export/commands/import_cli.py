@@ -51,10 +51,21 @@ def _run(options):
     words = ["tf-transformer", "translate", "--model-dir", str(options.model_dir)]
     if imported.shortlist is not None:
         words += ["--shortlist", str(options.model_dir / SHORTLIST_NAME)]
+    words += _language_options(options.model_dir, 1 + imported.config.num_target_tags)
     again = shlex.join([*words, *imported.options])
     for note in imported.notes:
         print(f"{options.model_dir}: {note}")
     print(f"{options.model_dir}: imported, and two sentences translated. To translate:\n  {again}")
+
+
+def _language_options(model_dir, num_tags):
+    """Returns the options that name languages of a multilingual model, with some of its own."""
+    from tf_transformer.storage.model_dir import read_vocabularies
+
+    source = read_vocabularies(model_dir)[0]
+    languages = [name.strip("<>") for name in source.languages] if source else []
+    options = ("--target-language", "--source-language")[:num_tags]
+    return [word for pair in zip(options, languages, strict=False) for word in pair]
 
 
 def _path_or_name(value: str) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.parity.hf_m2m100_model import write_folder
 from tf_transformer import Translator, load_model
+from tf_transformer.__main__ import main
 from tf_transformer.formats.convert_model import convert_model
 from tf_transformer.formats.import_model import import_model
 from tf_transformer.text.framing import end_and_pad, prepend_begin, split_tags
@@ -139,12 +140,16 @@ def test_greedy_translations(both, lines):
 
 
 @pytest.mark.parametrize("both", ["m2m100"], indirect=True)
-def test_small100(both, lines, tmp_path):
+def test_small100(both, lines, tmp_path, capsys):
     """The tag of the target is before the source, and the decoder begins without one."""
     folder = shutil.copytree(both.folder / "theirs", tmp_path / "theirs")
     (folder / "tokenization_small100.py").write_text("raise AssertionError('never run')")
-    import_model(folder, tmp_path / "ours")
+    words = ["--input", str(folder), "--model-dir", str(tmp_path / "ours")]
+    assert main(["import", *words]) == 0
+    hint = capsys.readouterr().out.splitlines()[-1]
     model, tokenizer, _ = load_model(tmp_path / "ours")
+    language = hint.partition("--target-language ")[2]
+    assert f">>{language}<<" in tokenizer.languages and "--source-language" not in hint
     ours = Translator(
         model, tokenizer, tokenizer, beam_size=1, max_length_factor=0.0, max_length_constant=LENGTH
     )([">>de<< " + text for text in lines[0][:100]])

@@ -144,7 +144,7 @@ def _finite(
     arrays: Iterable[tuple[str, np.ndarray]], origin: pathlib.Path
 ) -> Iterator[tuple[str, np.ndarray]]:
     for name, array in arrays:
-        check_finite(name, array, origin)
+        check_finite(name, array, origin, "The file is damaged")
         yield name, array
 
 

@@ -208,13 +208,19 @@ def read_arrays(path: pathlib.Path, shapes: Shapes) -> Iterator[tuple[str, np.nd
             yield name, file[name][()]
 
 
-def check_finite(name: str, array: np.ndarray, where: object) -> None:
+def check_finite(
+    name: str,
+    array: np.ndarray,
+    where: object,
+    advice: str = "Training probably diverged. Use earlier weights",
+) -> None:
     """Checks that all values of an array are finite.
 
     Args:
         name: name of the array, for the error message.
         array: the array.
         where: the file, for the error message.
+        advice: the end of the error message.
 
     Raises:
         NotFiniteError: a value is NaN or infinite.
@@ -223,7 +229,7 @@ def check_finite(name: str, array: np.ndarray, where: object) -> None:
     if num_invalid:
         raise NotFiniteError(
             f"{where}: {num_invalid:,} of the {array.size:,} numbers in {name} are NaN or "
-            "infinite; expected finite weights. Training probably diverged. Use earlier weights"
+            f"infinite; expected finite weights. {advice}"
         )
 
 

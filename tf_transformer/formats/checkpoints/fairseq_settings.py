@@ -6,7 +6,14 @@ from typing import Any
 
 import pydantic
 
-from tf_transformer.config_checks import InnerWidth, ModelWidth, NumHeads, NumLayers, TiedEmbeddings
+from tf_transformer.config_checks import (
+    InnerWidth,
+    ModelWidth,
+    NumHeads,
+    NumLayers,
+    TiedEmbeddings,
+    validate,
+)
 from tf_transformer.errors import InputError
 from tf_transformer.formats.checkpoints.files import check_settings
 from tf_transformer.printable import shown
@@ -147,12 +154,7 @@ def read_settings(checkpoint: Mapping[str, Any], path: pathlib.Path) -> FairseqS
     if task != _TASK:
         raise InputError(f"{path}: task={shown(task)} is not supported, only {_TASK}")
     check_settings(values, _SUPPORTED, path)
-    try:
-        settings = FairseqSettings.model_validate(values)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        raise InputError(f"{path}: {name}: {first['msg']}") from error
+    settings = validate(FairseqSettings, values, path)
     if settings.activation_fn not in _ACTIVATIONS:
         raise InputError(
             f"{path}: activation_fn={shown(settings.activation_fn)} is not supported, only "

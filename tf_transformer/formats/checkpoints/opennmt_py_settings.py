@@ -13,6 +13,7 @@ from tf_transformer.config_checks import (
     NumLayers,
     Positions,
     TiedEmbeddings,
+    validate,
 )
 from tf_transformer.errors import InputError
 from tf_transformer.formats.checkpoints.files import check_settings
@@ -136,12 +137,7 @@ def read_settings(options: Mapping[str, Any], path: pathlib.Path) -> OpenNMTPySe
     for name in ("dropout", "attention_dropout"):  # lists, a value for each phase of training
         if isinstance(rates := values.get(name), list) and rates:
             values[name] = rates[0]
-    try:
-        return OpenNMTPySettings.model_validate(values)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        raise InputError(f"{path}: {name}: {first['msg']}") from error
+    return validate(OpenNMTPySettings, values, path)
 
 
 def _check_choice(values: Mapping[str, Any], name: str, supported: Any, path: pathlib.Path) -> None:

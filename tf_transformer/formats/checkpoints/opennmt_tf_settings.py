@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import pydantic
 
-from tf_transformer.config_checks import DropoutRate, Epsilon, NumHeads, Switch
+from tf_transformer.config_checks import DropoutRate, Epsilon, NumHeads, Switch, validate
 from tf_transformer.errors import InputError
 from tf_transformer.formats.checkpoints.opennmt_tf_weights import Architecture
 from tf_transformer.known_names import nearest
@@ -96,14 +96,7 @@ def check_settings(given: Mapping[str, Any], where: object) -> OpenNMTTFSettings
                 f"{where}: unknown setting {shown(name)}, expected one of {', '.join(known)}"
                 + nearest(str(name), known)
             )
-    try:
-        return OpenNMTTFSettings.model_validate(dict(given))
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0])
-        raise InputError(
-            f"{where}: {name}: {first['msg']}. Received: {name}={shown(given.get(name))}"
-        ) from error
+    return validate(OpenNMTTFSettings, given, where)
 
 
 def complete_settings(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pydantic
 
-from tf_transformer.config_checks import Epsilon
+from tf_transformer.config_checks import Epsilon, validate
 from tf_transformer.errors import InputError
 from tf_transformer.formats.tensors.tensor_file import TensorFile
 from tf_transformer.printable import shown
@@ -74,11 +74,7 @@ def read_tokens(folder: pathlib.Path, version: int, scalars: Mapping[str, Any]) 
             if name in scalars:
                 values[name] = scalars[name]
         values["decoder_start_token"] = values.get("bos_token", "<s>")
-    try:
-        tokens = Tokens.model_validate(values)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    tokens = validate(Tokens, values, path)
     if tokens.add_source_bos:
         raise InputError(f"{path}: add_source_bos=true is not supported, only false")
     if tokens.decoder_start_token is None:

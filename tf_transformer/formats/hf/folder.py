@@ -5,10 +5,11 @@ MarianMT, M2M100, NLLB, mBART-50 and Pegasus share the names of their weights an
 
 import pathlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pydantic
 
+from tf_transformer import config_checks
 from tf_transformer.config_checks import (
     InnerWidth,
     LanguageTags,
@@ -25,7 +26,6 @@ from tf_transformer.storage.regular_files import read_regular
 CONFIG_NAME, GENERATION_NAME = "config.json", "generation_config.json"
 # The largest known vocabulary file, of 256,000 pieces, takes about 10 MB.
 MAX_VOCABULARY_BYTES = 2**28
-Settings = TypeVar("Settings", bound=pydantic.BaseModel)
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 
 
@@ -194,11 +194,11 @@ def check_settings(
 
 
 def validate(
-    settings_class: type[Settings],
+    settings_class: type[config_checks.Settings],
     files: FolderFiles,
     values: Mapping[str, Any],
     fixed: Mapping[str, Any],
-) -> Settings:
+) -> config_checks.Settings:
     """Checks the types and ranges of settings.
 
     Args:
@@ -217,13 +217,11 @@ def validate(
     end = values.get("eos_token_id")
     if isinstance(end, list) and len(end) == 1:
         values["eos_token_id"] = end[0]
-    try:
-        return settings_class.model_validate(values)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        where = files.folder / (GENERATION_NAME if name in generation else CONFIG_NAME)
-        raise InputError(f"{where}: {name}: {first['msg']}") from error
+    return config_checks.validate(
+        settings_class,
+        values,
+        lambda name: files.folder / (GENERATION_NAME if name in generation else CONFIG_NAME),
+    )
 
 
 def _model_settings(settings: Seq2SeqSettings) -> dict[str, Any]:

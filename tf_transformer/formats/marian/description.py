@@ -19,6 +19,8 @@ DECODER_NAME = "decoder.yml"
 # Of Bergamot, such as config.intgemm8bitalpha.yml.
 _CONFIGS = "config*.yml"
 _MAX_CONFIGS = 20
+# Settings that no other program's `config.yml` has.
+_OF_DECODERS = {"models", "vocabs", "shortlist", "gemm-precision"}
 _MAX_BYTES = 2**20
 _BEAM_SIZE, _NORMALIZE = "beam-size", "normalize"
 # Options of the search, and their values without effect here. With one hypothesis, all but the
@@ -75,7 +77,7 @@ def read_descriptions(folder: pathlib.Path) -> list[Description]:
     found = []
     for config in sorted(folder.glob(_CONFIGS))[:_MAX_CONFIGS]:
         values = _read_yaml(config)
-        if "models" in values and "vocabs" in values:
+        if not _OF_DECODERS.isdisjoint(values):
             found.append(_description(values, config))
     return found
 

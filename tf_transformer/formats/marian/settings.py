@@ -19,6 +19,7 @@ from tf_transformer.config_checks import (
     NumLayers,
     TiedEmbeddings,
     VocabSize,
+    validate,
 )
 from tf_transformer.errors import InputError
 from tf_transformer.formats.marian.weights import SETTINGS_NAME
@@ -124,11 +125,7 @@ def read_settings(file: TensorFile) -> tuple[MarianSettings, dict[str, Any]]:
     _check_supported(values, _SUPPORTED, where)
     if values.get("transformer-decoder-autoreg") == "rnn":
         _check_supported({"dec-cell": "gru"} | values, _SUPPORTED_RECURRENT, where)
-    try:
-        settings = MarianSettings.model_validate(values)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    settings = validate(MarianSettings, values, where)
     return settings, _model_settings(settings, where)
 
 

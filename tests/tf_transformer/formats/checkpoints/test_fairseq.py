@@ -114,7 +114,10 @@ FAULTS = {
     "activation": (setting(activation_fn="gelu_fast"), "'gelu_fast' is not supported, only relu, "),
     "positions": (setting(encoder_learned_pos=True), "decoder_learned_pos=False is not supp"),
     "output": (setting(decoder_output_dim=4), "decoder_output_dim=4 is not supported, only .*=8"),
-    "a size is text": (setting(encoder_layers="2"), "encoder_layers: Input should be a valid int"),
+    "a size is text": (
+        setting(encoder_layers="2"),
+        r"encoder_layers: .*integer.*\. Received: encoder_layers='2'",
+    ),
     "a size is huge": (setting(encoder_layers=10**9), "encoder_layers: Input should be less"),
     "heads": (setting(encoder_attention_heads=3), r"`encoder\.num_heads` must divide"),
     "a layer too many": (setting(decoder_layers=3), r"No weight 'decoder\.layers\.2\.self_at"),

@@ -107,7 +107,10 @@ FAULTS = {
         "feed_forward_proj='gated-tanh' is not supported, only relu, gelu",
     ),
     "two widths": (edit("config.json", hidden_size=17), "are the same setting"),
-    "no width": (edit("config.json", d_model=0), r"config\.json: d_model: Input should be greater"),
+    "no width": (
+        edit("config.json", d_model=0),
+        r"config\.json: d_model: Input should be greater.*\. Received: d_model=0",
+    ),
     "too few buckets": (
         edit("config.json", relative_attention_num_buckets=3),
         "relative_attention_num_buckets: Input should be greater than or equal to 4",

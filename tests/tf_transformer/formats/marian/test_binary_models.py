@@ -26,7 +26,9 @@ from tests.tf_transformer.formats.marian.firefox_folder import (
 from tests.tf_transformer.formats.marian.marian_files import SETTINGS, write_npz
 from tests.tf_transformer.formats.random_model import SOURCES, read_all
 from tf_transformer.__main__ import main
+from tf_transformer.errors import InputError
 from tf_transformer.formats.import_model import import_model
+from tf_transformer.formats.marian.description import read_descriptions
 from tf_transformer.formats.marian.reader import Marian
 from tf_transformer.formats.recognition import find_format
 from tf_transformer.storage.model_dir import read_config
@@ -126,6 +128,17 @@ def test_the_format_is_recognized(tmp_path):
     assert not Marian().recognizes(tmp_path / "theirs" / SHORTLIST)
     (tmp_path / "model.bin").write_bytes(b"\x01")
     assert not Marian().recognizes(tmp_path) and not Marian().recognizes(tmp_path / "model.bin")
+
+
+def test_a_config_without_models_is_refused(tmp_path):
+    theirs = tmp_path / "theirs"
+    write_firefox(theirs)
+    path = theirs / "config.yml"
+    path.write_text("beam-size: 1\ngemm-precision: int8shiftAlphaAll\n")
+    with pytest.raises(InputError, match=r"config\.yml: .* Received: vocabs="):
+        read_descriptions(theirs)
+    path.write_text("params: {beam_width: 4}\n")  # of another program
+    assert read_descriptions(theirs) == []
 
 
 @pytest.mark.slow

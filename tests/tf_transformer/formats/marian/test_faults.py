@@ -218,7 +218,8 @@ FAULTS = {
     ),
     "not finite": (
         put("encoder_l1_ffn_b1", np.full((1, 48), np.nan, "f4")),
-        "48 of the 48 numbers in encoder/layer_0/feed_forward/inner/bias are NaN or infinite",
+        "48 of the 48 numbers in encoder/layer_0/feed_forward/inner/bias are NaN or infinite; "
+        "expected finite weights. The file is damaged",
     ),
     "truncated": (lambda folder: os.truncate(folder / "model.npz", 5000), r"model\.npz: "),
     "no archive": (write("model.npz", b"PK\x03\x04" + bytes(99)), r"model\.npz: damaged"),
