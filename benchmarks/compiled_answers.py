@@ -54,14 +54,24 @@ def kind_of(ordinary: Any, compiled: Any) -> str:
 def answer_function(loaded: tuple, beam_size: int, xla: str) -> _Answer:
     """Returns the translation or completion of sentences with a loaded model."""
     from tf_transformer import Completer
-    from tf_transformer.inference.compiling_translator import CompilingTranslator
+    from tf_transformer.inference.translator import Translation
+    from tf_transformer.predictors.answers import answer
+    from tf_transformer.predictors.model_predictor import ModelPredictor
 
     model, source_tokenizer, tokenizer = loaded
     if source_tokenizer is None:
         completer = Completer(model, tokenizer, beam_size=beam_size, xla=xla)
         return lambda texts: [completer.complete(" ".join(text.split()[:3])) for text in texts]
-    translator = CompilingTranslator(*loaded, beam_size=beam_size, chunk_size=CHUNK_SIZE, xla=xla)
-    return lambda texts: [best[0] for best in translator.translate_batch(texts)]
+    predictor = ModelPredictor.of_model(
+        *loaded, beam_size=beam_size, chunk_size=CHUNK_SIZE, xla=xla
+    )
+
+    def translate(texts):
+        (found,) = answer(predictor, "translate", {"text": texts})
+        columns = (found[name] for name in ("translation", "score", "truncated"))
+        return [Translation(*row) for row in zip(*columns, strict=True)]
+
+    return translate
 
 
 def compare(ordinary: _Answer, compiled: _Answer, sentences: list[str], rows: int) -> Comparison:

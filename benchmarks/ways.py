@@ -93,17 +93,12 @@ def _adapted(options):
 
 
 def _bayes(translator, num_samples):
-    from tf_transformer.reranking.reranking_translator import RerankingTranslator
+    from tf_transformer.predictors.model_predictor import ModelPredictor
+    from tf_transformer.reranking.reranker import Reranker
     from tf_transformer.reranking.settings import MinimumBayesRisk
 
-    reranking = RerankingTranslator(
-        translator.model,
-        translator.source_tokenizer,
-        translator.target_tokenizer,
-        choice=MinimumBayesRisk(num_samples=num_samples),
-        beam_size=BEAM,
-    )
-    return reranking.translate_batch
+    choice = MinimumBayesRisk(num_samples=num_samples)
+    return Reranker(ModelPredictor.of(translator), choice).translate_batch
 
 
 def measure(ways: dict[str, Way], sources: list[str], batch_size: int, rounds: int):

@@ -9,11 +9,10 @@ from apache_beam.ml.inference.base import ModelHandler
 
 from export.bulk.row_files import Result
 from tf_transformer.command_line.quiet import import_tensorflow
-from tf_transformer.decoding.search_options import SEARCH_OPTIONS
-from tf_transformer.errors import InputError
+from tf_transformer.predictors.answers import answer, find_signature
+from tf_transformer.tasks.table import TASKS
 
-# How the lines of TensorFlow's messages begin that say where an error happened.
-_NO_REASON = ("Graph execution error", "Detected at node", "<stack traces", "\t [[")
+_OUTPUTS = ("translation", "score", "truncated")
 # Sentences that are translated together.
 BATCH_SIZE = 64
 
@@ -89,44 +88,25 @@ def _load(folder: str, search: tuple, num_threads: int | None) -> Callable:
     """Returns a function of a list of sentences to a list of `Result`."""
     import_tensorflow()
     import tensorflow as tf
-    import tensorflow_text  # noqa: F401
+
+    from tf_transformer.predictors.saved_model_predictor import SavedModelPredictor
 
     if num_threads is not None:
         _set_threads(tf, num_threads)
-    loaded = tf.saved_model.load(folder)
-    name = "translate_options" if search else "serving_default"
-    if name not in loaded.signatures:
-        found = ", ".join(sorted(loaded.signatures))
-        raise InputError(f"{folder}: expected the signature {name}, got {found}")
-    signature = loaded.signatures[name]
-    values = {option.name: (option.unset, option.dtype) for option in SEARCH_OPTIONS}
-    values |= {option: (value, values[option][1]) for option, value in search}
+    predictor = SavedModelPredictor(pathlib.Path(folder))
+    options = dict(search)
+    find_signature(predictor, TASKS["translate"], options, _OUTPUTS)  # before any sentence
 
     def translate(sentences: list[str]) -> list[Result]:
-        _ = loaded  # in the closure, since the signatures hold their variables weakly
-        inputs = {"text": tf.constant(sentences)}
-        if search:
-            inputs |= {
-                option: tf.fill([len(sentences)], tf.constant(value, dtype))
-                for option, (value, dtype) in values.items()
-            }
-        try:
-            found = signature(**inputs)
-        except tf.errors.InvalidArgumentError as error:
-            raise InputError(_reason(error.message)) from error
-        columns = (found[name].numpy().tolist() for name in ("translation", "score", "truncated"))
+        inputs = {"text": sentences}
+        batches = answer(predictor, "translate", inputs, options, outputs=_OUTPUTS)
         return [
-            Result(text.decode("utf-8", "replace"), score, truncated)
-            for text, score, truncated in zip(*columns, strict=True)
+            Result(*row)
+            for batch in batches
+            for row in zip(*(batch[name] for name in _OUTPUTS), strict=True)
         ]
 
     return translate
-
-
-def _reason(message: str) -> str:
-    """Returns what TensorFlow's message says, without where in the graph that is."""
-    lines = [line for line in message.splitlines() if line and not line.startswith(_NO_REASON)]
-    return lines[0].strip()[:400] if lines else "refused by the model"
 
 
 def _set_threads(tf, num_threads: int) -> None:

@@ -7,7 +7,7 @@ import argparse
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from export.commands.options.confidence import add_confidence, check_confidence, given_confidence
@@ -74,7 +74,7 @@ from tf_transformer.command_line.tag_options import (
     given_tags,
     prepare_with,
 )
-from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, DEFAULT_SEARCH, MAX_BEAM_SIZE
+from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, MAX_BEAM_SIZE
 from tf_transformer.errors import InputError
 from tf_transformer.predictors.predictor import Predictor
 from tf_transformer.printable import shown
@@ -101,6 +101,7 @@ class _Checked(NamedTuple):
         choice: how to choose among candidates; None for the translations of the search.
         terms: terms and protected spans, if there are any.
         calibration: that of the model's confidences, if they are wanted.
+        languages: languages whose tags the sources may have.
     """
 
     prepare: Prepare
@@ -109,6 +110,7 @@ class _Checked(NamedTuple):
     choice: "Choice | None" = None
     terms: TermLines | None = None
     calibration: "Calibration | None" = None
+    languages: Sequence[str] = ()
 
     def directories(self):
         """Returns the model directories that are read."""
@@ -186,8 +188,10 @@ def _run_translate(options):
         run_bulk(options)
         return
     if options.model_dir is None:
-        choice = given_choice(options, len(given_languages(options)))
-        checked = _Checked(prepare_with(given_tags(options)), choice=choice, terms=terms)
+        languages = given_languages(options)
+        choice = given_choice(options, len(languages))
+        prepare = prepare_with(given_tags(options))
+        checked = _Checked(prepare, choice=choice, terms=terms, languages=languages)
     else:
         checked = _check_models(options, given_models(options))._replace(terms=terms)
     if options.markup:
@@ -322,7 +326,9 @@ def _check_models(options, models: "TrainedModels") -> _Checked:
     prepare = prepare_with(given_tags(options, source, num_tags), source.languages, num_tags)
     choice = given_choice(options, num_tags if source.languages else 0)
     calibration = given_confidence(options, models)
-    return _Checked(prepare, models, shortlist, choice, calibration=calibration)
+    return _Checked(
+        prepare, models, shortlist, choice, calibration=calibration, languages=source.languages
+    )
 
 
 def _translate(options, checked: _Checked, predictor: Callable[[], Predictor]) -> Translate:
@@ -360,29 +366,20 @@ def _load_model(options, checked: _Checked) -> "ModelPredictor":
 def _load_choosing(
     options, checked: _Checked, choice: "Choice", predictor: Callable[[], Predictor]
 ) -> Translate:
-    import_tensorflow(on_cpu=options.dtype == "int8")
+    import_tensorflow(on_cpu=options.dtype == "int8")  # which scores by other models, too
     from tf_transformer.inference.finite_scores import check_scores
-    from tf_transformer.reranking.predictor_candidates import predictor_reranker
-    from tf_transformer.reranking.reranking_translator import make_translator
+    from tf_transformer.reranking.reranker import Reranker
 
-    num_best = options.n_best or 1
-    if checked.models is None:
-        search, languages = DEFAULT_SEARCH | given_search(options), given_languages(options)
-        reranker = predictor_reranker(predictor(), choice, search, languages, num_best)
-        translate_batch = reranker.translate_batch
-    else:
-        translate_batch = make_translator(
-            *checked.models.load(options.dtype or "float32"),
-            choice=choice,
-            **given_search(options),
-            end_pieces=options.end_piece,
-            num_best=num_best,
-            shortlist=checked.shortlist,
-            xla=given_xla(options),
-        ).translate_batch
+    reranker = Reranker(
+        predictor(),
+        choice,
+        given_search(options),
+        languages=checked.languages,
+        num_best=options.n_best or 1,
+    )
 
     def translate(lines, _):
-        translations = translate_batch(lines)
+        translations = reranker.translate_batch(lines)
         check_scores([best[0].score for best in translations])
         return translations
 

@@ -15,11 +15,6 @@ import tensorflow as tf
 
 from export.saved_model.progress import with_progress
 from export.saved_model.signatures import ServedTranslator
-from tf_transformer.decoding.search_options import (
-    CONTINUATION_OPTIONS,
-    SAMPLING_OPTIONS,
-    SEARCH_OPTIONS,
-)
 from tf_transformer.errors import InputError
 from tf_transformer.inference.finite_scores import check_scores
 from tf_transformer.inference.translator import Translator
@@ -157,8 +152,9 @@ def _sample_inputs(specs, texts, lengths, adapter_names=()):
         "keep_capitals": rows % 2 == 0,
         "is_english": rows % 4 < 2,
     }
-    for option in (*SEARCH_OPTIONS, *SAMPLING_OPTIONS, *CONTINUATION_OPTIONS):
-        choices[option.name] = np.resize(option.samples, len(texts))
+    for task in TASKS.values():
+        for option in task.options:
+            choices[option.name] = np.resize(option.samples, len(texts))
     for spec in specs:
         if spec.name == "ids":
             is_real = np.arange(spec.shape[1]) < lengths[:, None]

@@ -36,7 +36,9 @@ COMMANDS = {
     "terms": f"--input lines {TERM_OPTIONS}",
     "documents with terms": f"--input lines --split-sentences {TERM_OPTIONS}",
     "Bayes risk": "--input lines --mbr --beam-size 3 --n-best 2",
-    "Bayes risk of samples": "--input lines --mbr bleu --mbr-samples 4 --mbr-top-p 0.9",
+    "Bayes risk of samples": "--input lines --mbr bleu --mbr-samples 4",
+    "Bayes risk of nucleus samples": "--input lines --mbr --mbr-samples 4 --mbr-top-p 0.9",
+    "reverse model": "--input lines --rerank-reverse {model} --rerank-reverse-weight 0.5",
     "page": HTML,
     "search options of a page": f"{HTML} --beam-size 1 --translate-attributes title",
     "limits of outputs of a page": f"{HTML} --no-repeat-ngram 1 --max-length 4",
@@ -76,8 +78,9 @@ def test_the_same_bytes(places, command, tmp_path, monkeypatch, capsys):
     for name, text in (("lines", LINES), ("page", PAGE), ("terms", TERMS)):
         (tmp_path / name).write_text(text)
     outputs, errors = [], []
+    options = [word.replace("{model}", places[0][1]) for word in COMMANDS[command].split()]
     for number, place in enumerate(places):
-        words = ["translate", *place, *COMMANDS[command].split(), "--output", f"out{number}"]
+        words = ["translate", *place, *options, "--output", f"out{number}"]
         assert main(words) == 0, capsys.readouterr().err
         outputs.append((tmp_path / f"out{number}").read_bytes())
         errors.append([x for x in capsys.readouterr().err.splitlines() if "that lack" in x])

@@ -20,9 +20,10 @@ if os.environ.get("REHEARSE_GPU") == "1":  # before other modules import it by n
     tf_transformer.backend.has_gpu = lambda: True
 
 from tests.conftest import Corpus, small_config
-from tf_transformer import Transformer, TransformerConfig, Translator
+from tf_transformer import Transformer, TransformerConfig
 from tf_transformer.decoding.compiled.search_shapes import default_shapes
-from tf_transformer.inference.compiling_translator import CompilingTranslator
+from tf_transformer.predictors.answers import answer
+from tf_transformer.predictors.model_predictor import ModelPredictor
 from tf_transformer.storage.model_dir import load_for_decoding, load_model, weights_digest
 from tf_transformer.text.special_ids import BEGIN_ID
 from training.model import build_model
@@ -106,14 +107,11 @@ def translate(model_dir, source, dtype, xla):
     lines = pathlib.Path(source).read_text(encoding="utf-8").splitlines()[:64]
     loaded = load_for_decoding(pathlib.Path(model_dir), dtype)
     if xla == "on":
-        translator = CompilingTranslator(*loaded, xla="on", num_best=2)
-        assert default_shapes(translator.model.config.max_length)
-    else:
-        translator = Translator(*loaded, num_best=2)
-    found = translator.translate_batch(lines)
+        assert default_shapes(loaded[0].config.max_length)
+    (found,) = answer(ModelPredictor.of_model(*loaded, xla=xla), "nbest", {"text": lines})
     return {
-        "texts": np.array([[one.text for one in best] for best in found]),
-        "scores": np.array([[one.score for one in best] for best in found]),
+        "texts": np.array([texts[:2] for texts in found["translations"]]),
+        "scores": np.array([scores[:2] for scores in found["scores"]]),
     }
 
 

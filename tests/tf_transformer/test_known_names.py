@@ -16,10 +16,8 @@ from tf_transformer.confidence.confident_translator import ConfidentTranslator
 from tf_transformer.documents.document_translator import DocumentTranslator
 from tf_transformer.errors import InputError
 from tf_transformer.hub import TransformerBackbone
-from tf_transformer.inference.compiling_translator import CompilingTranslator
 from tf_transformer.inference.term_translator import TermTranslator
 from tf_transformer.known_names import check_names, keywords, nearest, suggest_arguments
-from tf_transformer.reranking.reranking_translator import RerankingTranslator
 
 
 def test_nearest():
@@ -74,17 +72,6 @@ CALLS = {
     "end ids": (  # the search's, which `end_pieces` sets
         lambda: Translator(None, None, None, end_ids=4),
         "option: 'end_ids'; did you mean 'end_pieces'?",
-    ),
-    "CompilingTranslator": (
-        lambda: CompilingTranslator(None, None, None, num_bets=4),
-        "option: 'num_bets'; did you mean 'num_best'?",
-    ),
-    "CompilingTranslator.load": (
-        lambda: CompilingTranslator.load("nowhere", xlaa=4), "option: 'xlaa'; did you mean 'xla'?"
-    ),
-    "RerankingTranslator.load": (
-        lambda: RerankingTranslator.load("nowhere", choise=4),
-        "option: 'choise'; did you mean 'choice'?",
     ),
     "Completer.load": (
         lambda: Completer.load("nowhere", max_tokens=4),
@@ -143,7 +130,6 @@ def test_unknown_names(name):
         (Translator, "__call__", "beam_size", "beam_size", "sentences"),
         (Translator, "n_best", "num_beams", "beam_size", "sentences"),
         (Translator, "n_best", "shortlist", "shortlist", "sentences"),
-        (CompilingTranslator, "__call__", "xla", "xla", "sentences"),
         (Completer, "__call__", "max_new_tokens", "max_new_tokens", "texts"),
         (Completer, "complete", "num_beams", "beam_size", "text"),
     ],

@@ -43,12 +43,13 @@ def add_reranking(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--mbr-epsilon", type=float, metavar="E",
-        help="draw samples from the tokens with at least this probability (default: 0.02, or 0 "
-        "with --mbr-top-p)",
+        help="draw samples from the tokens with at least this probability (default: 0.02; 0: "
+        "from all)",
     )  # fmt: skip
     parser.add_argument(
         "--mbr-top-p", type=float, metavar="P",
-        help="draw samples from the most probable tokens with total probability P (default: all)",
+        help="draw samples from the most probable tokens with total probability P, in place of "
+        "--mbr-epsilon",
     )  # fmt: skip
     parser.add_argument(
         "--mbr-temperature", type=float, metavar="T",
@@ -108,6 +109,8 @@ def check_reranking(options: argparse.Namespace, needs_weights: bool = True) -> 
             raise InputError(f"{_option(name)} is valid only with {_option(needed)}")
     if _is_given(options, "mbr_tokenize") and options.mbr != "bleu":
         raise InputError("--mbr-tokenize is valid only with --mbr bleu")
+    if options.mbr_epsilon and _is_given(options, "mbr_top_p"):
+        raise InputError("--mbr-epsilon and --mbr-top-p draw in different ways; give one of them")
     _check_ranges(options)
     given = _criteria(options)
     if "mbr" in given and len(given) > 1:

@@ -121,3 +121,17 @@ SAMPLING_OPTIONS = (
         "seed", "int64", 0, "seed 0", "the same seed gives the same sample", (0, 1, 2, 3, 4, 5, 6)
     ),
 )
+
+# Without `top_k` and `top_p`, for which the vocabulary is sorted.
+EPSILON_OPTIONS = (
+    SAMPLING_OPTIONS[0],
+    RowOption(
+        "epsilon",
+        "float32",
+        0.0,
+        "all",
+        "samples from the tokens with at least this probability",
+        (0.0, 0.02, 0.1),
+    ),
+    SAMPLING_OPTIONS[-1],
+)

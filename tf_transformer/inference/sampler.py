@@ -12,12 +12,9 @@ from tf_transformer.inference.translator import Translator
 from tf_transformer.text.framing import end_and_pad, split_tags
 from tf_transformer.text.special_ids import BEGIN_ID, SUPPRESSED_IDS
 
-# Samples of `sample_many` that are drawn together.
-_MAX_ROWS = 256
-
 
 class SampledTranslations(NamedTuple):
-    """One sampled translation per sentence, `(batch,)` each; several in `sample_many`.
+    """One sampled translation per sentence, `(batch,)` each.
 
     Attributes:
         text: UTF-8 strings.
@@ -51,69 +48,14 @@ def sample_translations(
     return SampledTranslations(texts, log_probs, truncated=lengths > translator.source_limit)
 
 
-def sample_many(
-    translator: Translator,
-    text: tf.Tensor,
-    seeds: tf.Tensor,
-    *,
-    temperature: float = 1.0,
-    top_p: float | None = None,
-    epsilon: float | None = None,
-) -> SampledTranslations:
-    """Draws several translations of each sentence, which is encoded only once.
-
-    A sample depends on its seed, its sentence and the options, not on the others.
-
-    Args:
-        translator: the translator, for its model, tokenizers and length limits.
-        text: `(batch,)` strings.
-        seeds: `(batch, samples)` int64; the number of samples is known in the graph.
-        temperature: see `SamplingOptions`; positive.
-        top_p: see `SamplingOptions`; None draws from all.
-        epsilon: see `SamplingOptions`; None draws from all.
-
-    Returns:
-        `text` and `log_probs`, `(batch, samples)`, and `truncated`, `(batch,)`.
-    """
-    num_samples = seeds.shape[1]
-
-    def sample_chunk(rows):
-        source, seeds = rows
-        seeds = tf.reshape(seeds, (-1,))
-        options = SamplingOptions(
-            temperature=tf.fill(tf.shape(seeds), temperature),
-            top_k=None,
-            top_p=None if top_p is None else tf.fill(tf.shape(seeds), top_p),
-            seed=seeds,
-            max_length=tf.zeros_like(seeds, tf.int32),
-            epsilon=None if epsilon is None else tf.fill(tf.shape(seeds), epsilon),
-        )
-        found = _sample_chunk(translator, source, options, num_samples)
-        return tuple(tf.reshape(column, (-1, num_samples)) for column in found)
-
-    source, lengths = translator.tokenize_source(text)
-    texts, log_probs = map_chunks(
-        sample_chunk,
-        (source, seeds),
-        lengths,
-        max(_MAX_ROWS // num_samples, 1),
-        (tf.TensorSpec([num_samples], tf.string), tf.TensorSpec([num_samples], tf.float32)),
-    )
-    return SampledTranslations(texts, log_probs, truncated=lengths > translator.source_limit)
-
-
-def _sample_chunk(translator, source, options, num_samples=1):
-    """Draws `num_samples` translations of each source; `options` have a row for each of them."""
+def _sample_chunk(translator, source, options):
+    """Draws a translation of each source."""
     num_tags = translator.model.config.num_target_tags
     tags, source = split_tags(source, num_tags)
     ids = end_and_pad(source)
     decoder = make_decoder(translator.model, IncrementalDecoder)
     mask, memory = translator.model.source_mask(ids), translator.model.encode(ids)
     is_empty = source.row_lengths() == 0
-    if num_samples > 1:
-        ids, mask, memory, tags, is_empty = tf.nest.map_structure(
-            lambda x: tf.repeat(x, num_samples, axis=0), (ids, mask, memory, tags, is_empty)
-        )
     state = decoder.start(tf.shape(ids)[0], memory, mask)
     max_length = translator.search.max_lengths(ids, options.max_length)
     found = sample(

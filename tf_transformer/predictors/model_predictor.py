@@ -11,6 +11,8 @@ from tf_transformer.decoding.compiled.compilation_rule import CompilationRule
 from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.inference.continuer import Continuer
 from tf_transformer.inference.translator import Translator
+from tf_transformer.models.base import DecoderModel
+from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.predictors.local_predictor import LocalPredictor
 from tf_transformer.predictors.signature import signature_of_task
 from tf_transformer.predictors.tracing import trace
@@ -18,6 +20,7 @@ from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.tasks.parts import Parts
 from tf_transformer.tasks.table import TASK_OF, TASKS
+from tf_transformer.text.tokenizer import Tokenizer
 
 
 class ModelPredictor(LocalPredictor):
@@ -87,18 +90,55 @@ class ModelPredictor(LocalPredictor):
         Raises:
             InputError: the model cannot be loaded, or an argument is out of range.
         """
-        model, source, target = models.load(dtype)
+        names = ", ".join(map(str, models.directories))
+        return cls.of_model(
+            *models.load(dtype),
+            description=f"model directory {names}",
+            xla=xla,
+            calibration=calibration,
+            document_languages=document_languages,
+            **options,
+        )
+
+    @classmethod
+    def of_model(
+        cls,
+        model: DecoderModel | Ensemble,
+        source_tokenizer: Tokenizer | None,
+        target_tokenizer: Tokenizer,
+        *,
+        description: str = "model",
+        xla: str = "off",
+        calibration: Calibration | None = None,
+        document_languages: Iterable[str] = LANGUAGES,
+        **options: Any,
+    ) -> Self:
+        """Returns a predictor for a model that is loaded, see `load`.
+
+        Args:
+            model: see `Translator`, or for a language model `Continuer`.
+            source_tokenizer: see `Translator`; None for a language model.
+            target_tokenizer: see `Translator`.
+            description: see above.
+            xla: see above.
+            calibration: see `Parts`.
+            document_languages: see `Parts`.
+            **options: arguments of `Translator` or `Continuer`.
+
+        Raises:
+            InputError: an argument is out of range.
+        """
 
         def make_parts(shapes):
             engine: Translator | Continuer
-            if source is None:
-                engine = Continuer(model, target, **options, compiled_shapes=shapes)
+            given = {**options, "compiled_shapes": shapes}
+            if source_tokenizer is None:
+                engine = Continuer(model, target_tokenizer, **given)
             else:
-                engine = Translator(model, source, target, **options, compiled_shapes=shapes)
+                engine = Translator(model, source_tokenizer, target_tokenizer, **given)
             return Parts(engine, calibration=calibration, document_languages=document_languages)
 
-        names = ", ".join(map(str, models.directories))
-        return cls(make_parts, f"model directory {names}", xla)
+        return cls(make_parts, description, xla)
 
     def call(self, signature: str, tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the outputs of a signature, see `LocalPredictor`."""

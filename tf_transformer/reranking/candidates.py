@@ -2,16 +2,10 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from tf_transformer.decoding.search_interface import length_penalty
-from tf_transformer.inference.finite_scores import check_scores
-from tf_transformer.inference.sampler import SampledTranslations, sample_many
-from tf_transformer.inference.translator import Translator
-from tf_transformer.reranking.settings import MinimumBayesRisk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,40 +28,14 @@ class Candidates:
     truncated: bool
 
 
-def beam_candidates(translator: Translator, lines: Sequence[str | bytes]) -> list[Candidates]:
-    """Returns the `num_best` translations of each sentence, best first.
+def candidates_of_beam(
+    texts: list[str], scores: np.ndarray, lengths: np.ndarray, alpha: float, truncated: bool
+) -> Candidates:
+    """Returns the n best translations of a sentence as candidates, best first.
 
     Their weights are their probabilities, normalized over the list: each is in the list once, be it
     likely or not, so that only the model says how likely it is. Hypotheses of the same text, which
     differ in their tokens, are one candidate with the sum of their probabilities as its weight.
-
-    Args:
-        translator: the translator.
-        lines: the sentences, none of them blank.
-
-    Raises:
-        InputError: a score is not finite.
-    """
-    found = translator.translate(tf.constant(lines, tf.string, shape=[len(lines)]))
-    scores = found.scores.numpy().astype(np.float64)
-    check_scores(scores[:, :1])
-    lengths, texts = found.lengths.numpy(), found.text.numpy()
-    return [
-        candidates_of_beam(
-            [text.decode() for text in texts[row]],
-            scores[row],
-            lengths[row],
-            translator.search.length_penalty,
-            bool(is_truncated),
-        )
-        for row, is_truncated in enumerate(found.truncated.numpy())
-    ]
-
-
-def candidates_of_beam(
-    texts: list[str], scores: np.ndarray, lengths: np.ndarray, alpha: float, truncated: bool
-) -> Candidates:
-    """Returns the n best translations of a sentence as candidates, see `beam_candidates`.
 
     Args:
         texts: the translations.
@@ -86,66 +54,11 @@ def _normalized(log_probs: np.ndarray) -> np.ndarray:
     return probabilities / probabilities.sum()
 
 
-class Sampler:
-    """Draws candidates from a model.
+def candidates_of_samples(texts: list[str], log_probs: np.ndarray, truncated: bool) -> Candidates:
+    """Returns the samples of a sentence as candidates, the most frequent first.
 
     Their weights are their shares of the samples: the share of a translation is an unbiased
     estimate of its probability, and weights by the model's probability would count it twice.
-
-    Args:
-        translator: the translator, for its model, tokenizers and length limits.
-        settings: the number of samples and how they are drawn.
-    """
-
-    def __init__(self, translator: Translator, settings: MinimumBayesRisk):
-        self._num_samples, self._seed = settings.num_samples or 1, settings.seed
-
-        def sample(text: tf.Tensor, seeds: tf.Tensor) -> SampledTranslations:
-            return sample_many(
-                translator,
-                text,
-                seeds,
-                temperature=settings.temperature,
-                top_p=settings.top_p,
-                epsilon=settings.epsilon,
-            )
-
-        self._sample = tf.function(
-            sample,
-            input_signature=[
-                tf.TensorSpec([None], tf.string),
-                tf.TensorSpec([None, self._num_samples], tf.int64),
-            ],
-            autograph=False,
-        )
-
-    def candidates(self, lines: Sequence[bytes]) -> list[Candidates]:
-        """Draws translations of sentences; the most frequent come first.
-
-        The samples of a sentence depend on the seed and on the sentence, not on the others.
-
-        Args:
-            lines: the sentences, none of them blank.
-
-        Raises:
-            InputError: a log-probability is not finite.
-        """
-        seeds = np.array([seeds_of(line, self._seed, self._num_samples) for line in lines])
-        found = self._sample(tf.constant(lines, tf.string, shape=[len(lines)]), seeds)
-        log_probs = found.log_probs.numpy().astype(np.float64)
-        check_scores(log_probs)
-        return [
-            candidates_of_samples(
-                [text.decode() for text in texts], log_probs[row], bool(is_truncated)
-            )
-            for row, (texts, is_truncated) in enumerate(
-                zip(found.text.numpy(), found.truncated.numpy(), strict=True)
-            )
-        ]
-
-
-def candidates_of_samples(texts: list[str], log_probs: np.ndarray, truncated: bool) -> Candidates:
-    """Returns the samples of a sentence as candidates, the most frequent first.
 
     Args:
         texts: the samples.

@@ -1,11 +1,10 @@
-"""Candidate translations by the tasks `nbest` and `sample` of a SavedModel or a server."""
+"""Candidate translations by the tasks of a predictor: the n best of a beam, or samples."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tf_transformer.errors import InputError
 from tf_transformer.predictors.answers import answer
 from tf_transformer.predictors.predictor import Predictor
 from tf_transformer.reranking.candidates import (
@@ -14,54 +13,27 @@ from tf_transformer.reranking.candidates import (
     candidates_of_samples,
     seeds_of,
 )
-from tf_transformer.reranking.reranker import Reranker
-from tf_transformer.reranking.settings import Choice, MinimumBayesRisk
+from tf_transformer.reranking.settings import MinimumBayesRisk
 from tf_transformer.tasks.nbest import NO_SCORE
 
-_NEEDED_BY = "--mbr or --rerank"
 
-
-def predictor_reranker(
-    predictor: Predictor,
-    choice: Choice,
-    search: Mapping[str, Any],
-    languages: Sequence[str],
-    num_best: int,
-) -> Reranker:
-    """Returns what chooses translations of a model among its candidates.
+def beam_candidates(
+    predictor: Predictor, lines: Sequence[bytes], search: Mapping[str, Any]
+) -> Iterator[Candidates]:
+    """Yields the hypotheses of the beam of each sentence, see `candidates_of_beam`.
 
     Args:
         predictor: the model.
-        choice: how to choose.
-        search: `beam_size` and `length_penalty` of the search.
-        languages: see `Reranker`.
-        num_best: see `Reranker`.
+        lines: the sentences, none of them blank.
+        search: search options by name, of which `length_penalty` must be given.
 
     Raises:
-        InputError: as `Reranker`, or the samples would be drawn from the tokens above a
-            probability, which the signature `sample` has no input for.
+        InputError: as `answer`.
+        OSError: as `answer`.
     """
-    candidates = _candidates_of(predictor, choice, search)
-    num_candidates = choice.num_candidates(search["beam_size"])
-    return Reranker(candidates, choice, languages, num_best, num_candidates)
-
-
-def _candidates_of(predictor, choice, search) -> Callable[[Sequence[bytes]], list[Candidates]]:
-    """Returns a function that returns the candidates of sentences, none of which is blank."""
-    if not isinstance(choice, MinimumBayesRisk) or choice.num_samples is None:
-        return lambda lines: list(_of_beam(predictor, lines, search))
-    if choice.epsilon is not None:
-        raise InputError(
-            "--mbr-samples: an exported model draws from all tokens or by --mbr-top-p; give "
-            "--mbr-epsilon 0 or --mbr-top-p"
-        )
-    return lambda lines: list(_of_samples(predictor, lines, choice))
-
-
-def _of_beam(predictor, lines, search) -> Iterator[Candidates]:
     outputs = ("translations", "scores", "num_tokens", "truncated")
     batches = answer(
-        predictor, "nbest", {"text": lines}, search, outputs=outputs, needed_by=_NEEDED_BY
+        predictor, "nbest", {"text": lines}, search, outputs=outputs, needed_by="--mbr or --rerank"
     )
     for batch in batches:
         for texts, scores, lengths, truncated in zip(*(batch[x] for x in outputs), strict=True):
@@ -71,15 +43,34 @@ def _of_beam(predictor, lines, search) -> Iterator[Candidates]:
             yield candidates_of_beam(texts, given, np.array(lengths), alpha, truncated)
 
 
-def _of_samples(predictor, lines, choice) -> Iterator[Candidates]:
-    number = choice.num_samples
+def sampled_candidates(
+    predictor: Predictor, lines: Sequence[bytes], settings: MinimumBayesRisk
+) -> Iterator[Candidates]:
+    """Yields the samples of each sentence, see `candidates_of_samples`.
+
+    They depend on the seed and on the sentence, not on the others.
+
+    Args:
+        predictor: the model.
+        lines: the sentences, none of them blank.
+        settings: the number of samples and how they are drawn.
+
+    Raises:
+        InputError: as `answer`.
+        OSError: as `answer`.
+    """
+    number = settings.num_samples or 1
     inputs = {
         "text": [line for line in lines for _ in range(number)],
-        "seed": np.concatenate([seeds_of(line, choice.seed, number) for line in lines]).tolist(),
+        "seed": np.concatenate([seeds_of(line, settings.seed, number) for line in lines]).tolist(),
     }
-    options = {"temperature": choice.temperature, "top_p": choice.top_p}
+    options = {"temperature": settings.temperature}
+    if settings.epsilon is None:
+        task, options["top_p"] = "sample", settings.top_p or 0.0
+    else:
+        task, options["epsilon"] = "sample_epsilon", settings.epsilon
     columns: dict[str, list] = {"translation": [], "log_prob": [], "truncated": []}
-    for batch in answer(predictor, "sample", inputs, options, needed_by="--mbr-samples"):
+    for batch in answer(predictor, task, inputs, options, needed_by="--mbr-samples"):
         for name, column in columns.items():
             column += batch[name]
     for start in range(0, len(inputs["text"]), number):

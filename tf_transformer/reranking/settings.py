@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 from typing import Any
 
+from tf_transformer.errors import InputError
 from tf_transformer.storage.model_dir import weights_digest
 from tf_transformer.storage.trained_models import TrainedModels
 
@@ -23,9 +24,12 @@ class MinimumBayesRisk:
         tokenizer: sacreBLEU's name of the tokenizer, for "bleu".
         num_samples: number of samples that are the candidates; None takes the n best of the search.
         temperature: of the samples, see `SamplingOptions`.
-        top_p: of the samples; None draws from all tokens.
+        top_p: of the samples, in place of `epsilon`; None draws from all tokens.
         epsilon: of the samples; None draws from all tokens.
         seed: of the samples.
+
+    Raises:
+        InputError: both `top_p` and `epsilon` are given.
     """
 
     utility: str = "chrf"
@@ -35,6 +39,13 @@ class MinimumBayesRisk:
     top_p: float | None = None
     epsilon: float | None = DEFAULT_EPSILON
     seed: int = DEFAULT_SEED
+
+    def __post_init__(self):
+        if self.top_p is not None and self.epsilon is not None:
+            raise InputError(
+                "`top_p` and `epsilon` draw samples in different ways; give one of them. Received: "
+                f"top_p={self.top_p}, epsilon={self.epsilon}"
+            )
 
     @property
     def directories(self) -> tuple[pathlib.Path, ...]:

@@ -8,7 +8,7 @@ from tf_transformer.tasks.document import TRANSLATE_DOCUMENT
 from tf_transformer.tasks.language import LANGUAGE
 from tf_transformer.tasks.markup import TRANSLATE_MARKUP, TRANSLATE_MARKUP_WITH_TERMS
 from tf_transformer.tasks.nbest import NBEST
-from tf_transformer.tasks.sample import SAMPLE
+from tf_transformer.tasks.sample import SAMPLE, SAMPLE_EPSILON
 from tf_transformer.tasks.score import SCORE_PAIR
 from tf_transformer.tasks.task import Task
 from tf_transformer.tasks.terms import TRANSLATE_DOCUMENT_WITH_TERMS, TRANSLATE_WITH_TERMS
@@ -16,7 +16,7 @@ from tf_transformer.tasks.tokens import TOKENS
 from tf_transformer.tasks.translate import TRANSLATE
 
 _ALL = (
-    *(TRANSLATE, NBEST, ALIGN, COMPLETE, TOKENS, SCORE_PAIR, SAMPLE),
+    *(TRANSLATE, NBEST, ALIGN, COMPLETE, TOKENS, SCORE_PAIR, SAMPLE, SAMPLE_EPSILON),
     *(TRANSLATE_DOCUMENT, TRANSLATE_DOCUMENT_WITH_TERMS, TRANSLATE_WITH_TERMS),
     *(TRANSLATE_MARKUP, TRANSLATE_MARKUP_WITH_TERMS, WORD_LINKS),
     *(ADAPTED, CONFIDENCE, LANGUAGE, CONTINUATION),

@@ -155,7 +155,7 @@ def _run_evaluate(options):
         )
         texts.check()
     if options.model_dir is None:
-        _evaluate_exported(options, texts)
+        _evaluate_predictor(options, texts)
         return
     models, dtype = given_models(options), options.dtype or "float32"
     check_own_file(models.directories[0] / SCORES_NAME)
@@ -186,17 +186,17 @@ def _write(options, evaluation, translations):
             path.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
 
 
-def _evaluate_exported(options, texts):
+def _evaluate_predictor(options, texts):
     """Evaluates a SavedModel or a server; the scores are stored only in `--json`."""
     tags, search = given_tags(options), given_search(options)
     languages = given_languages(options)
     if tags:
         texts = texts.with_tags(tags)
     import_tensorflow()  # which the modules of the evaluation import, also with a server
-    from training.evaluation.evaluation import evaluate_exported
+    from training.evaluation.evaluation import evaluate_predictor
 
     with open_exported_model(options) as predictor:
-        evaluation, translations = evaluate_exported(
+        evaluation, translations = evaluate_predictor(
             predictor(),
             model_facts(options),
             texts,

@@ -15,13 +15,12 @@ from tf_transformer.losses.metrics import Perplexity
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.predictors.answers import answer
+from tf_transformer.predictors.model_predictor import ModelPredictor
 from tf_transformer.predictors.predictor import Predictor
-from tf_transformer.reranking.predictor_candidates import predictor_reranker
-from tf_transformer.reranking.reranking_translator import make_translator
+from tf_transformer.reranking.reranker import Reranker
 from tf_transformer.reranking.settings import Choice
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.tasks.table import TASKS
-from tf_transformer.text.framing import move_tags
 from tf_transformer.text.lines import join_lines
 from tf_transformer.text.text_file import TextFile
 from training.config import DataConfig
@@ -124,26 +123,43 @@ def evaluate(
         InputError: the test set or the model directory is invalid.
     """
     texts.check()
+    predictor, languages, origin = load_predictor(models, search)
+    num_tags = 1 + models.config().num_target_tags
+    return evaluate_predictor(
+        predictor,
+        origin,
+        texts.tagged(languages, num_tags),
+        {"beam_size": search.beam_size, "length_penalty": search.length_penalty},
+        dtype=search.dtype,
+        choice=choice,
+        languages=languages,
+    )
+
+
+def load_predictor(
+    models: TrainedModels, search: SearchSettings
+) -> tuple[ModelPredictor, list[str], dict[str, Any]]:
+    """Loads a model for its evaluation.
+
+    Args:
+        models: the model, or the models of an ensemble.
+        search: how it translates.
+
+    Returns:
+        The predictor, the languages of the tags of its sources, and what identifies it, as JSON
+        values.
+
+    Raises:
+        InputError: a model directory is invalid.
+    """
     options: dict[str, Any] = dict(beam_size=search.beam_size, length_penalty=search.length_penalty)
     calibration, shortlist = search.calibration, search.shortlist
     calibrate = functools.partial(calibration.input_ranges, **options) if calibration else None
     model, source_tokenizer, target_tokenizer, digest = models.load_with_digest(
         search.dtype, calibrate
     )
-    tokenizers = (source_tokenizer, target_tokenizer)
-    languages = source_tokenizer.languages if source_tokenizer else []
-    texts = texts.tagged(languages, num_tags=1 + model.config.num_target_tags)
-    translator = make_translator(
-        model, *tokenizers, **options, choice=choice, shortlist=shortlist, xla=search.xla
-    )
-
-    def translate(lines):
-        found = [best[0] for best in translator.translate_lines(lines, description="translating")]
-        check_scores([best.score for best in found])
-        return [best.text for best in found]
-
-    corpus = ParallelText(
-        texts.source, texts.reference, *tokenizers, DataConfig(max_length=model.config.max_length)
+    predictor = ModelPredictor.of_model(
+        model, source_tokenizer, target_tokenizer, **options, shortlist=shortlist, xla=search.xla
     )
     origin = {
         "weights_digest_blake2b": digest,
@@ -151,33 +167,27 @@ def evaluate(
         **({"shortlist_digest_blake2b": shortlist.digest} if shortlist else {}),
         **({"calibration": calibration.facts} if calibration else {}),
     }
-    return _evaluate(
-        translate,
-        lambda: perplexity(model, corpus),
-        origin,
-        texts,
-        **options,
-        dtype=search.dtype,
-        choice=choice.facts() if choice else None,
-    )
+    return predictor, source_tokenizer.languages if source_tokenizer else [], origin
 
 
-def evaluate_exported(
+def evaluate_predictor(
     predictor: Predictor,
     origin: dict[str, Any],
     texts: EvaluationTexts,
     search: dict[str, Any],
     *,
+    dtype: str | None = None,
     choice: Choice | None = None,
     languages: Sequence[str] = (),
 ) -> tuple[Evaluation, list[str]]:
-    """Evaluates a SavedModel or a server by its tasks `translate` and `score`.
+    """Evaluates a model by its tasks `translate` and `score`.
 
     Args:
         predictor: the model.
         origin: what identifies it, as JSON values.
         texts: the test set, with the tags that the model needs.
         search: search options by name; without any, those of the model.
+        dtype: dtype of the computation; None if only the exported model knows.
         choice: see `evaluate`.
         languages: languages of the tags that the source has.
 
@@ -191,7 +201,7 @@ def evaluate_exported(
     texts.check()
     if choice is not None:
         search = DEFAULT_SEARCH | search
-        reranker = predictor_reranker(predictor, choice, search, languages, num_best=1)
+        reranker = Reranker(predictor, choice, search, languages=languages)
 
     def translate_batches(lines):
         if choice is None:
@@ -212,18 +222,26 @@ def evaluate_exported(
 
     return _evaluate(
         translate,
-        lambda: _exported_perplexity(predictor, texts),
+        lambda: pair_perplexity(predictor, texts),
         origin,
         texts,
         beam_size=search.get("beam_size"),
         length_penalty=search.get("length_penalty"),
-        dtype=None,
+        dtype=dtype,
         choice=choice.facts() if choice else None,
     )
 
 
-def _exported_perplexity(predictor, texts) -> float:
-    """Returns the perplexity of the pairs that are complete, as `perplexity`."""
+def pair_perplexity(predictor: Predictor, texts: EvaluationTexts) -> float:
+    """Returns exp(mean of -log p) over the tokens of the references, without label smoothing.
+
+    p is the probability of a token given the source and the previous tokens. Pairs that are longer
+    than the model's limit or have an empty side are left out.
+
+    Args:
+        predictor: the model, whose task `score` is asked; without it, the result is NaN.
+        texts: the test set.
+    """
     if "score" not in predictor.signatures:
         _log.warning(
             "no perplexity: the %s has no signature 'score'; export it with %s",
@@ -337,22 +355,17 @@ def evaluate_language_model(models: TrainedModels, text: TextFile, dtype: str = 
 
 
 def perplexity(model: DecoderModel | Ensemble, corpus: ParallelText) -> float:
-    """Returns exp(mean of -log p) over the target tokens, without label smoothing.
-
-    p is the probability of a token given the source and the previous target tokens.
+    """Returns the perplexity per token of a language model, see `pair_perplexity`.
 
     Args:
         model: the model.
-        corpus: the corpus; pairs longer than its `max_length` are dropped.
+        corpus: the text; lines longer than its `max_length` are dropped.
 
     Returns:
-        The perplexity per token; NaN if no pair is left.
+        The perplexity per token; NaN if no line is left.
     """
     metric = Perplexity()
-    num_tags = model.config.num_target_tags
     batches = corpus.batches()
     for inputs, labels in progress_bar(iterable=batches, desc="perplexity", unit=" batches"):
-        if num_tags:
-            inputs, labels = move_tags(inputs, labels, num_tags)
         metric.update_state(labels, model(inputs, training=False))
     return float(metric.result()) if metric.tokens > 0 else float("nan")

@@ -90,7 +90,7 @@ class SearchSettings:
         dtype: see `load_for_decoding`.
         shortlist: the target pieces to consider, see `Translator`.
         calibration: calibration of "int8", or None.
-        xla: whether to compile the search, see `CompilingTranslator`.
+        xla: whether to compile the search, see `ModelPredictor`.
     """
 
     beam_size: int = DEFAULT_BEAM_SIZE

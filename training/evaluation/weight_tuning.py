@@ -1,22 +1,23 @@
 """Choosing the weights of a noisy channel on a validation set, by a grid."""
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import sacrebleu
 import tabulate
 import tqdm
 
-from tf_transformer.inference.compiling_translator import CompilingTranslator
-from tf_transformer.inference.translator import Translator
-from tf_transformer.reranking.candidates import Candidates, beam_candidates
+from tf_transformer.predictors.predictor import Predictor
+from tf_transformer.reranking.candidates import Candidates
 from tf_transformer.reranking.channel_models import ChannelModels
 from tf_transformer.reranking.choice import noisy_channel_scores, ranking
+from tf_transformer.reranking.predictor_candidates import beam_candidates
 from tf_transformer.reranking.settings import NoisyChannel
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.lines import join_lines
+from training.evaluation.evaluation import load_predictor
 from training.evaluation.settings import EvaluationTexts, SearchSettings
 
 GRID = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
@@ -64,22 +65,13 @@ def tune_on_texts(
     Raises:
         InputError: the texts or a model directory is invalid.
     """
-    model, source_tokenizer, target_tokenizer = models.load(search.dtype)
-    languages = source_tokenizer.languages if source_tokenizer else []
-    texts = texts.tagged(languages, num_tags=1 + model.config.num_target_tags)
-    translator = CompilingTranslator(
-        model,
-        source_tokenizer,
-        target_tokenizer,
-        beam_size=search.beam_size,
-        num_best=search.beam_size,
-        length_penalty=search.length_penalty,
-        shortlist=search.shortlist,
-        xla=search.xla,
-    )
-    channel_models = ChannelModels(channel, translator.source_tokenizer.languages)
+    predictor, languages, _ = load_predictor(models, search)
+    texts = texts.tagged(languages, num_tags=1 + models.config().num_target_tags)
+    options = {"beam_size": search.beam_size, "length_penalty": search.length_penalty}
+    channel_models = ChannelModels(channel, languages)
+    lines = list(texts.source.lines())
     return tune_weights(
-        scored_candidates(translator, channel_models, list(texts.source.lines())),
+        scored_candidates(predictor, options, channel_models, lines),
         list(texts.reference.lines()),
         has_reverse=channel.reverse is not None,
         has_language_model=channel.language_model is not None,
@@ -88,19 +80,20 @@ def tune_on_texts(
 
 
 def scored_candidates(
-    translator: Translator, models: ChannelModels, lines: Sequence[str]
+    predictor: Predictor, search: Mapping[str, Any], models: ChannelModels, lines: Sequence[str]
 ) -> list[Scored | None]:
     """Returns the n best translations of each sentence with their scores; None for blank ones.
 
     Args:
-        translator: the translator.
+        predictor: the model.
+        search: see `beam_candidates`.
         models: the models of the noisy channel.
         lines: the sentences.
     """
     scored: list[Scored | None] = []
     for batch in tqdm.tqdm(list(_batches(lines)), unit=" batches", disable=None):
         given = [line.encode() for line in batch if line.strip()]
-        candidates = beam_candidates(translator, given) if given else []
+        candidates = list(beam_candidates(predictor, given, search)) if given else []
         scores = iter(zip(candidates, models.scores(given, candidates), strict=True))
         for line in batch:
             if not line.strip():

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, DEFAULT_LENGTH_PENALTY
-from tf_transformer.inference.compiling_translator import CompilingTranslator
-from tf_transformer.inference.finite_scores import check_scores
+from tf_transformer.predictors.answers import answer
+from tf_transformer.predictors.model_predictor import ModelPredictor
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.language_tags import check_tags
 from tf_transformer.text.lines import join_lines
@@ -64,19 +64,18 @@ class SearchTrials:
             "beam_size": DEFAULT_BEAM_SIZE,
             "length_penalty": DEFAULT_LENGTH_PENALTY,
         }
-        translator = CompilingTranslator(*self._loaded, **(options | params))
-        found = [best[0] for best in translator.translate_lines(self._sources)]
-        check_scores([best.score for best in found])
-        scores = bleu_and_chrf(
-            [join_lines(best.text) for best in found], self._references, self._bleu_tokenizer
-        )
-        del translator
+        predictor = ModelPredictor.of_model(*self._loaded, xla="auto", **(options | params))
+        batches = answer(predictor, "translate", {"text": self._sources})
+        found = [text for batch in batches for text in batch["translation"]]
+        lines = list(map(join_lines, found))
+        scores = bleu_and_chrf(lines, self._references, self._bleu_tokenizer)
+        del predictor
         gc.collect()
         return Result(scores.bleu, "complete", _facts(scores, found, self._references))
 
 
-def _facts(scores: Any, found: Sequence[Any], references: Sequence[str]) -> dict[str, Any]:
-    lengths = [sum(map(len, texts)) for texts in ([best.text for best in found], references)]
+def _facts(scores: Any, found: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    lengths = [sum(map(len, texts)) for texts in (found, references)]
     return {
         "bleu": scores.bleu,
         "chrf": scores.chrf,

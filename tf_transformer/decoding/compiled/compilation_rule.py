@@ -1,6 +1,6 @@
 """When XLA compiles a search. This module does not import TensorFlow.
 
-`ModelPredictor` and `CompilingTranslator` ask it; `compiled_search.py` compiles, also for
+`ModelPredictor` asks it; `compiled_search.py` compiles, also for
 `export --xla`, which gives the shapes itself, and `Continuer` the search of a language model.
 """
 

@@ -1,4 +1,4 @@
-"""Translators that choose among candidates, with trained models."""
+"""Choosing among candidates of a predictor, with trained models."""
 
 import math
 
@@ -8,14 +8,16 @@ import tensorflow as tf
 
 from tests.other_models import language_model, reverse_model
 from tests.tf_transformer.reranking.test_choice import candidates as make_candidates
+from tf_transformer.decoding.search_options import DEFAULT_SEARCH
 from tf_transformer.inference.scorer import score_pairs
 from tf_transformer.inference.translator import Translator
 from tf_transformer.models.ensemble import Ensemble
-from tf_transformer.reranking.candidates import Sampler, beam_candidates
+from tf_transformer.predictors.model_predictor import ModelPredictor
 from tf_transformer.reranking.channel_models import ChannelModels
 from tf_transformer.reranking.choice import expected_utilities, noisy_channel_scores
 from tf_transformer.reranking.model_scores import PairScorer, TextScorer
-from tf_transformer.reranking.reranking_translator import RerankingTranslator, make_translator
+from tf_transformer.reranking.predictor_candidates import beam_candidates, sampled_candidates
+from tf_transformer.reranking.reranker import Reranker
 from tf_transformer.reranking.settings import MinimumBayesRisk, NoisyChannel
 from tf_transformer.storage.model_dir import load_model
 from tf_transformer.storage.trained_models import TrainedModels
@@ -54,7 +56,8 @@ def test_the_candidates_of_a_beam(loaded, lines):
     source, _ = translator.tokenize_source(tf.constant(lines))
     hypotheses = translator.search.run(source, num_best=4)
     best = translator.n_best(lines)
-    for row, found in enumerate(beam_candidates(translator, lines)):
+    predictor = ModelPredictor.of(translator)
+    for row, found in enumerate(beam_candidates(predictor, lines, {"length_penalty": 1.3})):
         texts = [translation.text for translation in best[row]]
         assert found.texts == list(dict.fromkeys(texts))
         if len(found.texts) == 4:
@@ -75,7 +78,8 @@ def test_log_probs_of_samples(loaded, lines, kind):
         model = Ensemble([model, model], [3.0, 1.0])
     translator = Translator(model, source_tokenizer, target_tokenizer)
     num_equal = num_samples = 0
-    for line, found in zip(lines, Sampler(translator, SAMPLES).candidates(lines), strict=True):
+    samples = sampled_candidates(ModelPredictor.of(translator), lines, SAMPLES)
+    for line, found in zip(lines, samples, strict=True):
         np.testing.assert_allclose(found.weights.sum(), 1.0)
         texts = tf.constant(found.texts)
         scores = score_pairs(translator, tf.fill([len(found.texts)], line), texts)
@@ -88,11 +92,11 @@ def test_log_probs_of_samples(loaded, lines, kind):
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_samples_depend_on_their_seed_and_sentence_alone(loaded, lines):
-    translator = Translator(*loaded)
+    predictor = ModelPredictor.of_model(*loaded)
 
     def texts(lines, **given):
         settings = MinimumBayesRisk(num_samples=12, **given)
-        return [found.texts for found in Sampler(translator, settings).candidates(lines)]
+        return [found.texts for found in sampled_candidates(predictor, lines, settings)]
 
     together = texts(lines)
     assert texts(lines) == together
@@ -101,7 +105,7 @@ def test_samples_depend_on_their_seed_and_sentence_alone(loaded, lines):
     assert texts([lines[0], lines[0]]) == [together[0]] * 2
     assert texts(lines, seed=2) != together
     assert texts(lines, epsilon=None) != together
-    assert sum(map(len, texts(lines, top_p=0.2))) < sum(map(len, together))
+    assert sum(map(len, texts(lines, top_p=0.2, epsilon=None))) < sum(map(len, together))
     assert sum(map(len, texts(lines, temperature=0.02))) < 4 * len(lines)
 
 
@@ -114,11 +118,12 @@ def test_samples_depend_on_their_seed_and_sentence_alone(loaded, lines):
 )
 def test_minimum_bayes_risk(loaded, lines, choice):
     """The translations are candidates, with falling expected utilities; blank lines are empty."""
-    translator = RerankingTranslator(*loaded, choice=choice, beam_size=5, num_best=3)
+    predictor = ModelPredictor.of_model(*loaded, beam_size=5)
+    reranker = Reranker(predictor, choice, {"beam_size": 5}, num_best=3)
     given = [*lines[:2], b"", b"  ", *lines[2:]]
-    found = translator.translate_batch(given)
+    found = reranker.translate_batch(given)
     assert found[2] == found[3] == [("", 0.0, False)]
-    candidates = translator.candidates(lines)
+    candidates = reranker.candidates(lines)
     changed = 0
     for own, best in zip(candidates, found[:2] + found[4:], strict=True):
         expected = dict(zip(own.texts, expected_utilities(own, choice.utility), strict=True))
@@ -126,24 +131,29 @@ def test_minimum_bayes_risk(loaded, lines, choice):
         assert all(expected[translation.text] == translation.score for translation in best)
         changed += best[0].text != own.texts[0]
     assert changed or choice.utility == "bleu"  # the criterion is not that of the search
-    assert list(translator.translate_lines(given)) == found
-    assert translator([line.decode() for line in given[:3]]) == [x[0].text for x in found[:3]]
+    as_text = reranker.translate_batch([line.decode() for line in given[:3]])
+    assert [[x.text for x in best] for best in as_text] == [
+        [x.text for x in best] for best in found[:3]
+    ]
 
 
 @pytest.mark.slow
 def test_arguments(loaded):
+    predictor = ModelPredictor.of_model(*loaded)
     with pytest.raises(ValueError, match=r"between 1 and the number of candidates, 4.*num_best=5"):
-        RerankingTranslator(*loaded, choice=MinimumBayesRisk(), beam_size=4, num_best=5)
-    translator = RerankingTranslator(*loaded, choice=SAMPLES, beam_size=1, num_best=12)
-    assert translator.translate_batch([]) == []
-    assert type(make_translator(*loaded, choice=None)) is not RerankingTranslator
+        Reranker(predictor, MinimumBayesRisk(), {"beam_size": 4}, num_best=5)
+    reranker = Reranker(predictor, SAMPLES, {"beam_size": 1}, num_best=12)
+    assert reranker.translate_batch([]) == []
+    with pytest.raises(ValueError, match=r"`top_p` and `epsilon` .*top_p=0\.9, epsilon=0\.02"):
+        MinimumBayesRisk(num_samples=2, top_p=0.9)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_scores_of_other_models(loaded, reverse, language, lines):
     """Log-probabilities of the reverse pair and of the text, token by token."""
-    candidates = beam_candidates(Translator(*loaded, beam_size=3, num_best=3), lines)
+    predictor = ModelPredictor.of_model(*loaded, beam_size=3)
+    candidates = list(beam_candidates(predictor, lines, DEFAULT_SEARCH | {"beam_size": 3}))
     channel = NoisyChannel(reverse=TrainedModels((reverse,)), language_model=language)
     scores = ChannelModels(channel, []).scores(lines, candidates)
     backwards = Translator(*load_model(reverse))
@@ -164,19 +174,19 @@ def test_scores_of_other_models(loaded, reverse, language, lines):
 def test_noisy_channel(loaded, reverse, language, lines):
     models = dict(reverse=TrainedModels((reverse,)), language_model=language)
     plain = Translator(*loaded, beam_size=5, num_best=5)
+    predictor = ModelPredictor.of(plain)
 
     def translate(reverse_weight, language_model_weight):
         channel = NoisyChannel(
             **models, reverse_weight=reverse_weight, language_model_weight=language_model_weight
         )
-        translator = RerankingTranslator(*loaded, choice=channel, beam_size=5, num_best=5)
-        return translator.translate_batch(lines)
+        return Reranker(predictor, channel, {"beam_size": 5}, num_best=5).translate_batch(lines)
 
     # Without weights, everything is that of the search.
     for own, expected in zip(translate(0.0, 0.0), plain.translate_batch(lines), strict=True):
         assert [x.text for x in own] == list(dict.fromkeys(x.text for x in expected))
         np.testing.assert_allclose(own[0].score, expected[0].score, rtol=1e-4)
-    candidates = beam_candidates(plain, lines)
+    candidates = list(beam_candidates(predictor, lines, DEFAULT_SEARCH))
     scores = ChannelModels(NoisyChannel(**models), []).scores(lines, candidates)
     changed = 0
     for own, others_, found in zip(candidates, scores, translate(0.8, 0.4), strict=True):
