@@ -255,7 +255,8 @@ def models_loaded_once() -> Iterator[None]:
         return found[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("options.predictors", "synthesis_cli", "align_cli", "complete_cli"):
+        commands = ("distill_cli", "back_translate_cli", "align_cli", "complete_cli")
+        for module in ("options.predictors", *commands):
             patch.setattr(f"export.commands.{module}.load_models", load_once)
         yield
 

@@ -4,19 +4,21 @@ import argparse
 
 from export.commands import (
     align_cli,
+    back_translate_cli,
     complete_cli,
     convert_cli,
+    distill_cli,
     export_cli,
     identify_cli,
     import_cli,
-    synthesis_cli,
     translate_cli,
     web_cli,
 )
 
 _MODULES = (
     translate_cli,
-    synthesis_cli,
+    distill_cli,
+    back_translate_cli,
     align_cli,
     complete_cli,
     identify_cli,

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from export.commands import align_cli, synthesis_cli
+from export.commands import align_cli, distill_cli
 from tests.served_functions import behaviour_of
 from tests.serving_stub import serve
 from tf_transformer.__main__ import main
@@ -59,7 +59,7 @@ def places(talkative, exported, loaded):
         serve("grpc", behaviour) as grpc,
     ):
         patch.setattr(predictor_options, "load_saved_model", load)
-        patch.setattr(synthesis_cli, "load_saved_model", load)
+        patch.setattr(distill_cli, "load_saved_model", load)
         yield [
             ["--model-dir", str(talkative)],
             ["--saved-model", str(exported / "1")],

@@ -3,7 +3,9 @@
 import argparse
 
 from training.commands import (
+    attention_cli,
     average_cli,
+    data_service_cli,
     demo_cli,
     evaluate_cli,
     picture_cli,
@@ -28,9 +30,11 @@ _MODULES = (
     train_language_id_cli,
     evaluate_cli,
     prepare_cli,
+    data_service_cli,
     plan_cli,
     tune_cli,
     runs_cli,
+    attention_cli,
     picture_cli,
 )
 

@@ -1,78 +1,25 @@
-"""The commands that draw figures: attention, picture."""
+"""The command `picture`."""
 
 import argparse
-import pathlib
 import re
-import sys
 
-from tf_transformer.command_line.command_options import (
-    add_model_dir,
-    add_search_options,
-    check_translator,
-    file_path,
-    given_search,
-    text,
-)
+from tf_transformer.command_line.command_options import add_model_dir, add_search_options, text
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
-from tf_transformer.storage.files import check_writable, replacing
-from tf_transformer.storage.output_files import check_output_file
-from tf_transformer.text.lines import escape_control_characters
+from training.commands.options.figures import (
+    add_figure_output,
+    check_figure_output,
+    load_translator,
+    save_figure,
+)
 
 _LAYOUTS = ("interleaved", "concatenated", "marian")
 _SMOOTHED_OVER = ("all", "others", "others_but_padding")
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds the parsers of the commands that draw figures."""
-    _add_attention(commands)
-    _add_picture(commands)
-
-
-def _add_attention(commands):
-    parser = commands.add_parser(
-        "attention",
-        help="draw the attention weights of one sentence",
-        description="Translates one sentence and draws the attention weights of every layer and "
-        "head. A .html page holds all of them; a picture holds one part.",
-    )
-    add_model_dir(parser, "the model")
-    parser.add_argument("--text", type=text, required=True, metavar="T", help="the sentence")
-    parser.add_argument(
-        "--part", default="cross", choices=("encoder", "decoder", "cross"),
-        help="the attention that a picture shows (default: %(default)s)",
-    )  # fmt: skip
-    add_search_options(parser)
-    _add_output(parser, "attention.html", "the file to write: .html, .png, .svg or .pdf")
-    parser.set_defaults(run=_run_attention)
-
-
-def _run_attention(options):
-    _check_output(options, (".html",))
-    translator = _load_translator(options)
-    from tf_transformer.inference.inspection import inspect_attention
-    from training.plots.attention_maps import attention_page, draw_attention
-
-    sentence = inspect_attention(translator, options.text)
-    if sentence.truncated:
-        print(
-            f"tf-transformer: the text is longer than the model's limit of "
-            f"{translator.source_limit} tokens; its end was cut off",
-            file=sys.stderr,
-        )
-    if options.output.suffix == ".html":
-        with replacing(options.output) as path:
-            path.write_text(attention_page(sentence), encoding="utf-8")
-    else:
-        _save(draw_attention(sentence, options.part), options.output)
-    translation = sentence.translation
-    if sys.stdout.isatty():
-        translation = escape_control_characters(translation)
-    print(f"{translation}\nAttention: {options.output}")
-
-
-def _add_picture(commands):
+    """Adds the parser of `picture`."""
     parser = commands.add_parser(
         "picture",
         help="draw a formula, a training run or a beam search",
@@ -82,8 +29,8 @@ def _add_picture(commands):
 
     def add(name, draw, summary):
         picture = pictures.add_parser(name, help=summary, description=summary)
-        _add_output(picture, f"{name}.png", "the file to write: .png, .svg or .pdf")
-        picture.set_defaults(run=_run_picture, draw=draw)
+        add_figure_output(picture, f"{name}.png", "the file to write: .png, .svg or .pdf")
+        picture.set_defaults(run=_run, draw=draw)
         return picture
 
     picture = add("masks", _draw_masks, "padding masks and causal masks")
@@ -119,9 +66,9 @@ def _add_picture(commands):
     add_search_options(picture)
 
 
-def _run_picture(options):
-    _check_output(options)
-    _save(options.draw(options), options.output)
+def _run(options):
+    check_figure_output(options)
+    save_figure(options.draw(options), options.output)
     print(options.output)
 
 
@@ -198,43 +145,7 @@ def _draw_training(options):
 
 
 def _draw_search(options):
-    translator = _load_translator(options)
+    translator = load_translator(options)
     from training.plots.search_tree import draw_search, record_search
 
     return draw_search(record_search(translator, options.text))
-
-
-def _load_translator(options):
-    given = given_search(options)
-    if not options.text.strip():
-        raise InputError(f"--text {options.text!r}: expected a sentence")
-    from tf_transformer.storage.trained_models import TrainedModels
-
-    check_translator(TrainedModels((options.model_dir,)))
-    import_tensorflow()
-    from tf_transformer.inference.translator import Translator
-    from tf_transformer.storage.model_dir import load_model
-
-    return Translator(*load_model(options.model_dir), **given)
-
-
-def _add_output(parser, default, summary):
-    parser.add_argument(
-        "--output", type=file_path, default=pathlib.Path(default), metavar="F",
-        help=f"{summary} (default: %(default)s)",
-    )  # fmt: skip
-
-
-def _check_output(options, more=()):
-    output = options.output
-    allowed = (".png", ".svg", ".pdf", *more)
-    if output.suffix not in allowed:
-        raise InputError(f"--output {output}: expected a name that ends in {', '.join(allowed)}")
-    check_writable(output)
-    if "model_dir" in options:
-        check_output_file("--output", output, [options.model_dir])
-
-
-def _save(figure, output):
-    with replacing(output) as path:
-        figure.savefig(path, format=output.suffix[1:], dpi=120)

@@ -1,8 +1,7 @@
-"""The commands for large corpora: prepare, data-service."""
+"""The command `prepare`."""
 
 import argparse
 import os
-import time
 
 from tf_transformer.apache_beam.runner_options import (
     add_runner_options,
@@ -10,7 +9,6 @@ from tf_transformer.apache_beam.runner_options import (
     pipeline_options,
 )
 from tf_transformer.command_line.command_options import file_name, file_path, folder, text
-from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 from tf_transformer.storage.files import check_folder
@@ -19,12 +17,7 @@ _LANGUAGE_THRESHOLD = 0.1
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds the parsers of the commands for large corpora."""
-    _add_prepare(commands)
-    _add_data_service(commands)
-
-
-def _add_prepare(commands):
+    """Adds the parser of `prepare`."""
     parser = commands.add_parser(
         "prepare",
         help="tokenize large corpora into files that training reads",
@@ -72,7 +65,7 @@ def _add_prepare(commands):
     )  # fmt: skip
     _add_language_filter(parser)
     add_runner_options(parser)
-    parser.set_defaults(run=_run_prepare)
+    parser.set_defaults(run=_run)
 
 
 def _add_language_filter(parser):
@@ -94,7 +87,7 @@ def _add_language_filter(parser):
     )  # fmt: skip
 
 
-def _run_prepare(options):
+def _run(options):
     from tf_transformer.text.text_file import TextFile
     from training.preparation.prepare import prepare
     from training.prepared.existing_vocabulary import check_vocabulary, vocabulary_for
@@ -191,56 +184,3 @@ def _report(description: dict) -> str:
         if statistics[f"{side}_tokens"]:
             lines.append(f"{statistics[f'{side}_tokens']:>15,} {side} tokens")
     return "\n".join(lines)
-
-
-def _add_data_service(commands):
-    parser = commands.add_parser(
-        "data-service",
-        help="make batches for training processes on other machines",
-        description="Runs a tf.data service until it is stopped. `train --prepared ... "
-        "--data-service grpc://HOST:PORT` gets its batches from it; the folders must have the "
-        "same paths on both machines. Every machine that can reach this one can connect, and every "
-        "client can read and write files, and so run code, as the user of the service: use it only "
-        "in a network of trusted machines, and say so with --trust-network.",
-    )
-    parser.add_argument(
-        "--port", type=int, default=5050, metavar="N", help="default: 5050; 0 chooses a free port"
-    )
-    parser.add_argument(
-        "--host", default="localhost", metavar="NAME",
-        help="name under which the clients find this machine (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--trust-network", action="store_true",
-        help="required: let every machine connect that can reach this one; each can then run code "
-        "as this user",
-    )  # fmt: skip
-    parser.set_defaults(run=_run_data_service)
-
-
-def _run_data_service(options):
-    from training.prepared.ports import bracketed, check_port
-
-    if not options.trust_network:
-        raise InputError(
-            "a tf.data service listens on every interface, and its clients can run code as this "
-            "user; give --trust-network if every machine that can reach this one may"
-        )
-    check_port(options.port)
-    import_tensorflow(on_cpu=True)
-    from training.prepared.data_service import start_service
-
-    service = start_service(options.port, options.host)
-    port = service.target.rpartition(":")[2]
-    print(f"Serving batches: --data-service grpc://{bracketed(options.host)}:{port}")
-    print("Every machine of the network can connect, and run code as this user.")
-    _wait_for_ctrl_c()
-
-
-def _wait_for_ctrl_c():
-    """Waits until Ctrl-C.
-
-    The service's `join` blocks Ctrl-C, and `signal.pause` misses one that came just before it.
-    """
-    while True:
-        time.sleep(1)

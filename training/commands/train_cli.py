@@ -14,7 +14,7 @@ import sys
 from tf_transformer.command_line.command_options import add_model_dir, file_name, file_path, folder
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.storage.own_files import replacing_own
-from training.commands.training_inputs import (
+from training.commands.options.training_inputs import (
     add_corpus,
     add_devices,
     add_settings,

@@ -22,7 +22,7 @@ from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_folder, locked
-from training.commands.training_inputs import (
+from training.commands.options.training_inputs import (
     add_corpus,
     add_devices,
     add_settings,

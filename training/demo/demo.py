@@ -88,10 +88,19 @@ def run_demo(directory: pathlib.Path, seed: int = 1) -> None:
         f"\nAll that took {minutes:.1f} minutes. See how training went, and export everything that"
     )
     print("a SavedModel can answer (n best, alignments, scores, samples, options), with")
+    _print_activation()
     _print_command("tensorboard", "--logdir", model / "logs")
     _print_command("tf-transformer", "export", "--model-dir", model, "--output", served)
     print("Try it in a browser, with the package's extra `web`, at http://localhost:8080, with")
     _print_command("tf-transformer", "web", "--model-dir", model)
+
+
+def _print_activation() -> None:
+    """Prints how a shell finds the commands, unless it finds them already, as after `make demo`."""
+    script = pathlib.Path(sys.prefix, "bin", "activate")
+    if shutil.which("tf-transformer") is None and script.is_file():
+        near = script.is_relative_to(pathlib.Path.cwd())
+        _print_command(".", script.relative_to(pathlib.Path.cwd()) if near else script)
 
 
 def _write_corpus(data: pathlib.Path, seed: int) -> None:

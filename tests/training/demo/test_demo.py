@@ -71,6 +71,19 @@ def test_the_seed_is_of_corpus_and_training(tmp_path, monkeypatch):
     assert texts[1] != texts[7]
 
 
+@pytest.mark.parametrize("is_found", [True, False])
+def test_the_commands_to_try_are_found(is_found, tmp_path, monkeypatch, capsys):
+    """`make demo` runs without an activated environment, where a shell finds no command."""
+    script = tmp_path / ".venv" / "bin" / "activate"
+    script.parent.mkdir(parents=True)
+    script.touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    monkeypatch.setattr("shutil.which", lambda name: name if is_found else None)
+    demo._print_activation()
+    assert capsys.readouterr().out == ("" if is_found else "$ . .venv/bin/activate\n")
+
+
 def test_it_replaces_no_text_of_others(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "write_demonstration", _write_small)
     (tmp_path / "data").mkdir()

@@ -580,7 +580,8 @@ def test_a_service_ends_with_ctrl_c():
 def test_ctrl_c_reaches_a_service_through_any_thread():
     """So it does too where it comes just before the wait: `signal.pause` would sleep on."""
     code = (
-        "import signal, threading; from training.commands.prepare_cli import _wait_for_ctrl_c\n"
+        "import signal, threading\n"
+        "from training.commands.data_service_cli import _wait_for_ctrl_c\n"
         "def interrupt(): signal.pthread_kill(threading.get_ident(), signal.SIGINT)\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "threading.Timer(0.5, interrupt).start()\n"

@@ -1,0 +1,1 @@
+"""Options that commands of this package share, and what they do."""
