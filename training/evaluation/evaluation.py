@@ -132,7 +132,7 @@ def evaluate(
     )
     tokenizers = (source_tokenizer, target_tokenizer)
     languages = source_tokenizer.languages if source_tokenizer else []
-    texts = texts.tagged(languages, num_tags=1 + model.config.num_target_tags)
+    texts = texts.tagged(languages, num_tags=model.config.num_tags)
     translator = make_translator(
         model, *tokenizers, **options, choice=choice, shortlist=shortlist, xla=search.xla
     )

@@ -66,7 +66,7 @@ def tune_on_texts(
     """
     model, source_tokenizer, target_tokenizer = models.load(search.dtype)
     languages = source_tokenizer.languages if source_tokenizer else []
-    texts = texts.tagged(languages, num_tags=1 + model.config.num_target_tags)
+    texts = texts.tagged(languages, num_tags=model.config.num_tags)
     translator = CompilingTranslator(
         model,
         source_tokenizer,
