@@ -27,21 +27,22 @@ class IndicTrans(transformers.M2M100ForConditionalGeneration):
     """
 
     def __init__(self, settings):
+        width = settings["encoder_embed_dim"]
         sizes = {name: settings[name] for name in SIZES}
         super().__init__(
             transformers.M2M100Config(
-                **sizes, d_model=WIDTH, vocab_size=settings["decoder_vocab_size"],
+                **sizes, d_model=width, vocab_size=settings["decoder_vocab_size"],
                 activation_function=settings["activation_function"], max_position_embeddings=64,
                 tie_word_embeddings=False, attn_implementation="eager",
             )
         )  # fmt: skip
-        source = torch.nn.Embedding(settings["encoder_vocab_size"], WIDTH)
+        source = torch.nn.Embedding(settings["encoder_vocab_size"], width)
         self.model.encoder.embed_tokens.weight = source.weight
         if settings["share_decoder_input_output_embed"]:
             self.lm_head.weight = self.model.decoder.embed_tokens.weight
         if settings["layernorm_embedding"]:
             for stack in (self.model.encoder, self.model.decoder):
-                stack.layernorm_embedding = torch.nn.LayerNorm(WIDTH)
+                stack.layernorm_embedding = torch.nn.LayerNorm(width)
                 stack.layers[0].register_forward_pre_hook(_normalize(stack.layernorm_embedding))
 
 
