@@ -142,6 +142,9 @@ class TransformerConfig:
             each side starts with the tag of its own language (Fan et al., 2020, M2M100 and NLLB);
             in text and in token ids both stand at the start of the source, first the target's,
             which the search and training move to the target, see `framing.split_tags`.
+            "both_in_source": the encoder sees both tags, its own language's at the first position
+            and the target's at the second one (Gala et al., 2023, IndicTrans2); their order in
+            text is the same as above, and their positions are exchanged.
         alignment_head: the head of the cross-attention of `alignment_layer` that was trained to
             align words, see `losses/guided_alignment.py`; it alone is the model's alignment. None
             means that none was, and the alignment is the mean over the heads. Changes no other
@@ -262,6 +265,11 @@ class TransformerConfig:
         """Returns the dropout rate of the "attention" weights or "feed_forward" activations."""
         rate = getattr(self, f"{part}_dropout_rate")
         return self.dropout_rate if rate is None else rate
+
+    @property
+    def num_tags(self) -> int:
+        """Number of tags at the start of a source, if the vocabulary has languages."""
+        return 1 if self.language_tags == "source" else 2
 
     @property
     def num_target_tags(self) -> int:

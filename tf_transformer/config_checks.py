@@ -44,7 +44,7 @@ NOT_SINUSOIDAL = ("learned", "none")
 RelativePositions = Literal["none", "keys", "keys_values", "buckets"]
 BeginEmbedding = Literal["own", "zero", "end"]
 Autoregression = Literal["self_attention", "ssru"]
-LanguageTags = Literal["source", "source_and_target"]
+LanguageTags = Literal["source", "source_and_target", "both_in_source"]
 Activation = Literal[
     "relu", "gelu", "gelu_tanh", "swish", "glu", "reglu", "geglu", "geglu_tanh", "swiglu"
 ]
@@ -201,6 +201,12 @@ def _check_meaning(config):
         )
     if config.relative_positions == "buckets":
         _check_buckets(config)
+    if config.language_tags == "both_in_source" and config.relative_positions != "none":
+        raise InputError(
+            "`language_tags='both_in_source'` exchanges the positions of two tags, which "
+            "`relative_positions` do not. "
+            f"Received: relative_positions={config.relative_positions!r}"
+        )
     num_heads = config.side("decoder").cross_num_heads
     if config.alignment_head is not None and config.alignment_head >= num_heads:
         raise InputError(
@@ -242,7 +248,7 @@ def _check_decoder_only(config):
                 f"`decoder_only` models have no encoder and no use for `{name}`. "
                 f"Received: {name}={shown(value)}"
             )
-    if config.num_target_tags:
+    if config.language_tags != "source":
         raise InputError(
             "`decoder_only` models have no source whose tag could name a language. "
             f"Received: language_tags={config.language_tags!r}"

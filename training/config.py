@@ -283,7 +283,7 @@ class TrainingConfig:
     @property
     def num_tags(self) -> int:
         """Number of tags that a source starts with, if the vocabulary has languages."""
-        return 1 + (self.model.get("language_tags") == "source_and_target")
+        return 1 if self.model.get("language_tags", "source") == "source" else 2
 
     def transformer_config(
         self, source_vocab_size: int | None, target_vocab_size: int

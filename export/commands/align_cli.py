@@ -177,5 +177,5 @@ def _model(options, stack: contextlib.ExitStack) -> "AlignmentModel":
         functools.partial(load_models, models, options.dtype or "float32"),
         model_facts(options),
         vocabulary.languages,
-        1 + models.config().num_target_tags,
+        models.config().num_tags,
     )

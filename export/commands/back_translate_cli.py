@@ -102,7 +102,7 @@ def _run(options):
     if options.model_dir is not None:
         models = given_models(options)
         vocabulary, _ = check_translator(models)
-        num_tags = 1 + models.config().num_target_tags
+        num_tags = models.config().num_tags
     languages = vocabulary.languages if vocabulary else []
     tags = given_tags(options, vocabulary, num_tags)
     if languages and not tags:

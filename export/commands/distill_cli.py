@@ -182,7 +182,7 @@ def _local_teacher(options, folders, own, other, is_reverse) -> "Teacher":
 
     models = TrainedModels(tuple(folders))
     vocabulary, _ = check_translator(models)
-    num_tags, tags = 1 + models.config().num_target_tags, ""
+    num_tags, tags = models.config().num_tags, ""
     if vocabulary.languages and other is not None:
         tags = find_tags(other, own if num_tags > 1 else None, vocabulary.languages, num_tags)
     return Teacher(

@@ -142,7 +142,7 @@ def _run_export(options):
     shortlist = source and given_shortlist(options, (source, target))
     config = models.config()
     confidence = options.confidence and read_calibration(options.confidence, models.digest())
-    calibration = source and given_calibration(options, source, 1 + config.num_target_tags)
+    calibration = source and given_calibration(options, source, config.num_tags)
     shapes = _compiled_shapes(options, config.max_length)
     facts = training_facts(models.directories, options.languages)
     scores = options.scores and read_evaluation(options.scores)

@@ -51,7 +51,7 @@ def _run(options):
     words = ["tf-transformer", "translate", "--model-dir", str(options.model_dir)]
     if imported.shortlist is not None:
         words += ["--shortlist", str(options.model_dir / SHORTLIST_NAME)]
-    words += _language_options(options.model_dir, 1 + imported.config.num_target_tags)
+    words += _language_options(options.model_dir, imported.config.num_tags)
     again = shlex.join([*words, *imported.options])
     for note in imported.notes:
         print(f"{options.model_dir}: {note}")

@@ -322,7 +322,7 @@ def _check_models(options, models: "TrainedModels") -> _Checked:
     """Checks the model directories and the languages."""
     source, target = check_translator(models, options.end_piece)
     shortlist = given_shortlist(options, (source, target))
-    num_tags = 1 + models.config().num_target_tags
+    num_tags = models.config().num_tags
     prepare = prepare_with(given_tags(options, source, num_tags), source.languages, num_tags)
     choice = given_choice(options, num_tags if source.languages else 0)
     calibration = given_confidence(options, models)

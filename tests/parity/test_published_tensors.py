@@ -7,6 +7,7 @@ from tests.published_models.tensors import tensor_shapes
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+IndicTrans = pytest.importorskip("tests.parity.hf_indictrans_model").IndicTrans
 
 pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
@@ -15,12 +16,10 @@ pytestmark = [pytest.mark.parity, pytest.mark.slow]
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name.partition("/")[2])
 def test_names_and_shapes(model):
     """Built without memory for values: the same but for what is tied or computed."""
-    settings = dict(model.config)
-    (class_name,) = settings.pop("architectures")
-    is_tied = settings.get("tie_word_embeddings", True)
-    module_class = getattr(transformers, class_name)
-    config = module_class.config_class(**settings)
-    config.tie_word_embeddings = is_tied  # which Transformers 5 sets to True
+    if model.format_name == "hf-indictrans":
+        module_class, config = IndicTrans, model.config
+    else:
+        module_class, config = original(model)
     with torch.device("meta"):
         module = module_class(config)
     theirs = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
@@ -29,3 +28,14 @@ def test_names_and_shapes(model):
     # The copies that are tied, and the tables that are computed.
     copies = ("embed_tokens.weight", "embed_positions.weight", "lm_head.weight", "shared.weight")
     assert all(name.endswith(copies) for name in theirs if name not in shapes)
+
+
+def original(model):
+    """The class of Transformers, and its settings."""
+    settings = dict(model.config)
+    (class_name,) = settings.pop("architectures")
+    is_tied = settings.get("tie_word_embeddings", True)
+    module_class = getattr(transformers, class_name)
+    config = module_class.config_class(**settings)
+    config.tie_word_embeddings = is_tied  # which Transformers 5 sets to True
+    return module_class, config

@@ -95,6 +95,27 @@ PEGASUS_GENERATION = {
     "min_length": 32, "num_beams": 8, "pad_token_id": 0,
 }  # fmt: skip
 
+
+def indictrans(
+    d_model: int, heads: int, d_ff: int, source_size: int, target_size: int, **changes: Any
+) -> Config:
+    """Returns the settings of IndicTrans2, whose stacks have 18 layers each."""
+    return {name: value for name, value in _COMMON.items() if name != "dropout"} | {
+        "model_type": "IndicTrans", "architectures": ["IndicTransForConditionalGeneration"],
+        "tokenizer_class": "IndicTransTokenizer", "activation_function": "gelu", "dropout": 0.2,
+        "activation_dropout": 0.0, "attention_dropout": 0.0, "attn_implementation": "eager",
+        "encoder_embed_dim": d_model, "decoder_embed_dim": d_model, "encoder_ffn_dim": d_ff,
+        "decoder_ffn_dim": d_ff, "encoder_attention_heads": heads,
+        "decoder_attention_heads": heads, "encoder_layers": 18, "decoder_layers": 18,
+        "num_hidden_layers": 18, "encoder_normalize_before": True,
+        "decoder_normalize_before": True, "layernorm_embedding": False,
+        "share_decoder_input_output_embed": False, "encoder_vocab_size": source_size,
+        "decoder_vocab_size": target_size, "max_source_positions": 256,
+        "max_target_positions": 256, "bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2,
+        "decoder_start_token_id": 2,
+    } | changes  # fmt: skip
+
+
 _SEARCH = {"early_stopping": True, "max_length": 300, "num_beams": 4}
 _TASKS = {
     "summarization": {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.published_models.models import PublishedModel
-from tests.published_models.tensors import tensor_shapes
+from tests.published_models.tensors import tensor_shapes, width_of
 from tf_transformer.formats.writers.safetensors_writer import write_safetensors
 
 _SMALL_WIDTH = 64
@@ -21,7 +21,11 @@ _IDS = (
     *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
     *("forced_bos_token_id", "forced_eos_token_id"),
 )
-_WIDTHS = ("d_model", "d_kv", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff")
+_WIDTHS = (
+    *("d_model", "d_kv", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff"),
+    *("encoder_embed_dim", "decoder_embed_dim"),
+)
+_VOCAB_SIZES = ("encoder_vocab_size", "decoder_vocab_size")
 _LAYERS = (
     *("num_hidden_layers", "encoder_layers", "decoder_layers"),
     *("num_layers", "num_decoder_layers"),
@@ -34,10 +38,11 @@ def scale_down(config: dict[str, Any]) -> dict[str, Any]:
     All other settings, and so the numbers of heads, are as published. Special ids keep their place
     at the beginning or at the end of the vocabulary.
     """
-    divisor = config["d_model"] // _SMALL_WIDTH
+    divisor = width_of(config) // _SMALL_WIDTH
     changes: dict[str, Any] = {name: config[name] // divisor for name in _WIDTHS if name in config}
     changes |= {name: 1 for name in _LAYERS if name in config}
-    return config | changes | {"vocab_size": _NUM_SMALL} | _small_ids(config, config["vocab_size"])
+    size = config["vocab_size"] if "vocab_size" in config else config["decoder_vocab_size"]
+    return config | changes | {"vocab_size": _NUM_SMALL} | _small_ids(config, size)
 
 
 def _small_ids(settings: dict[str, Any], size: int) -> dict[str, Any]:
@@ -54,8 +59,7 @@ def _small_ids(settings: dict[str, Any], size: int) -> dict[str, Any]:
     }
     if "bad_words_ids" in settings:
         ids["bad_words_ids"] = [[small(x) for x in entry] for entry in settings["bad_words_ids"]]
-    if "decoder_vocab_size" in settings:
-        ids["decoder_vocab_size"] = _NUM_SMALL
+    ids |= {name: _NUM_SMALL for name in _VOCAB_SIZES if name in settings}
     return ids
 
 

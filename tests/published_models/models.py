@@ -94,6 +94,18 @@ def _pegasus(name: str, task: str, **other: Any) -> PublishedModel:
     )  # fmt: skip
 
 
+def _indictrans(
+    name: str, task: str, sizes: tuple[int, int], *, is_small: bool, **changes: Any
+) -> PublishedModel:
+    """Returns a model of IndicTrans2, with `changes` of its settings."""
+    width = (512, 8, 2048) if is_small else (1024, 16, 8192)
+    return PublishedModel(
+        f"ai4bharat/indictrans2-{name}", task, "hf-indictrans", "MIT", num_tags=34,
+        write_vocabulary=vocabularies.write_indictrans,
+        config=configs.indictrans(*width, *sizes, layernorm_embedding=is_small, **changes),
+    )  # fmt: skip
+
+
 def _t5(
     name: str, task: str, config: dict[str, Any], weights: int | None, **other: Any
 ) -> PublishedModel:
@@ -164,6 +176,16 @@ MODELS = (
         changes={"forced_bos_token_id": 250004},
     ),
     _pegasus("large", "summaries, to be fine-tuned", weights=570_797_056, counts_positions=True),
+    _indictrans("en-indic-1B", "English to 22 languages of India", (32322, 122672), is_small=False),
+    _indictrans("indic-en-1B", "22 languages of India to English", (122706, 32296), is_small=False),
+    _indictrans("indic-indic-1B", "22 languages of India", (122706, 122672), is_small=False),
+    _indictrans(
+        "en-indic-dist-200M", "English to 22 languages of India", (32322, 122672), is_small=True,
+        share_decoder_input_output_embed=True,
+    ),
+    _indictrans(
+        "indic-indic-dist-320M", "22 languages of India", (122706, 122672), is_small=True,
+    ),
     _pegasus(
         "cnn_dailymail", "summaries of news",
         changes={"max_length": 128, "min_length": 32}, generation=configs.PEGASUS_GENERATION,

@@ -24,17 +24,41 @@ def is_weight(name: str) -> bool:
     return name != "final_logits_bias"
 
 
-def _bart(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    family, width, size = config["model_type"], config["d_model"], config["vocab_size"]
-    yield "model.shared.weight", (size, width)
+def width_of(config: dict[str, Any]) -> int:
+    """Returns the width of the embeddings."""
+    return config["d_model"] if "d_model" in config else config["encoder_embed_dim"]
+
+
+def vocab_sizes(config: dict[str, Any]) -> tuple[int, int]:
+    """Returns the number of rows of the embeddings of source and target."""
+    if config["model_type"] == "IndicTrans":
+        return config["encoder_vocab_size"], config["decoder_vocab_size"]
+    return (config["vocab_size"],) * 2
+
+
+def _embeddings(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    family, width, sizes = config["model_type"], width_of(config), vocab_sizes(config)
+    if family == "IndicTrans":
+        for stack, size in zip(("encoder", "decoder"), sizes, strict=True):
+            yield f"model.{stack}.embed_tokens.weight", (size, width)
+        if not config["share_decoder_input_output_embed"]:
+            yield "lm_head.weight", (sizes[1], width)
+        return
+    yield "model.shared.weight", (sizes[0], width)
     if family != "m2m_100":
-        yield "final_logits_bias", (1, size)
+        yield "final_logits_bias", (1, sizes[0])
+
+
+def _bart(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    family, width = config["model_type"], width_of(config)
+    yield from _embeddings(config)
     for stack in ("encoder", "decoder"):
         where, inner = f"model.{stack}", config[f"{stack}_ffn_dim"]
         norms = [f"{where}.layer_norm"] if family != "marian" else []
         if family == "mbart":
             rows = config["max_position_embeddings"] + _UNUSED_POSITIONS
             yield f"{where}.embed_positions.weight", (rows, width)
+        if family == "mbart" or config.get("layernorm_embedding"):
             norms.append(f"{where}.layernorm_embedding")
         for index in range(config[f"{stack}_layers"]):
             layer = f"{where}.layers.{index}"

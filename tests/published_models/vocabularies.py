@@ -39,6 +39,12 @@ my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN af_ZA az_AZ bn_IN fa_IR he
 ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA
 ur_PK xh_ZA gl_ES sl_SI
 """
+INDICTRANS_CODES = """
+asm_Beng awa_Deva ben_Beng bho_Deva brx_Deva doi_Deva eng_Latn gom_Deva gon_Deva guj_Gujr hin_Deva
+hne_Deva kan_Knda kas_Arab kas_Deva kha_Latn lus_Latn mag_Deva mai_Deva mal_Mlym mar_Deva mni_Beng
+mni_Mtei npi_Deva ory_Orya pan_Guru san_Deva sat_Olck snd_Arab snd_Deva tam_Taml tel_Telu urd_Arab
+unr_Deva
+"""
 _NUM_M2M100_CODES, _NUM_WMT21_CODES = 100, 8
 _FAIRSEQ = ("<s>", "<pad>", "</s>", "<unk>")
 _SPECIAL = ("<unk>", "<s>", "</s>")
@@ -143,6 +149,20 @@ def _write_with_codes(
     _write_json(folder / "special_tokens_map.json", special)
     if description:
         _write_json(folder / "tokenizer_config.json", description)
+
+
+def write_indictrans(folder: pathlib.Path, config: dict[str, Any]) -> None:
+    """Writes the tokenizer of IndicTrans2; only the source's dictionary has codes of languages."""
+    for side, stack, codes in (
+        ("SRC", "encoder", INDICTRANS_CODES.split()),
+        ("TGT", "decoder", []),
+    ):
+        own = pieces(_SPECIAL, config[f"{stack}_vocab_size"] - 1 - len(codes))
+        write_sentencepiece(folder / f"model.{side}", own, _SPECIAL)
+        names = [*_FAIRSEQ, *own[3:], *codes]
+        _write_json(folder / f"dict.{side}.json", {name: i for i, name in enumerate(names)})
+    added = {str(i): {"content": name, "special": True} for i, name in enumerate(_FAIRSEQ)}
+    _write_json(folder / "tokenizer_config.json", {"added_tokens_decoder": added})
 
 
 def write_pegasus(folder: pathlib.Path, config: dict[str, Any]) -> None:

@@ -213,7 +213,7 @@ def _reverse_tags(reverse, languages) -> str:
     from tf_transformer.text.language_tags import find_tags
 
     vocabulary, _ = check_translator(reverse)
-    number = 1 + reverse.config().num_target_tags if vocabulary.languages else 0
+    number = reverse.config().num_tags if vocabulary.languages else 0
     if len(languages) != number:
         needed = (
             "no languages",

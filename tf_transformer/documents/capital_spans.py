@@ -46,11 +46,13 @@ def restore_spans(
 
 def _in_capitals(translator, source, text, spans):
     """Returns texts with the words in capitals that are aligned to spans, `(rows,)` strings."""
-    tags, source = split_tags(source, translator.model.config.num_target_tags)
+    config = translator.model.config
+    tags, source = split_tags(source, config.num_target_tags)
     target = translator.target_tokenizer.tokenize(text)[:, : translator.source_limit]
     source_words = word_indices(source, translator.source_tokenizer)
     if translator.source_tokenizer.languages:
-        source_words -= 1  # the tag that is still before the source
+        # The tags that are still before the source.
+        source_words -= config.num_tags - config.num_target_tags
     target_words = word_indices(target, translator.target_tokenizer)
     weights = _attention(translator.model, tags, source, target)
     share = _share(weights, source_words, spans)

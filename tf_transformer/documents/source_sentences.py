@@ -64,7 +64,7 @@ def split_tags(translator: Translator, texts: tf.Tensor) -> tuple[tf.Tensor, tf.
     if not languages:
         return tf.zeros_like(texts), texts
     tags = "|".join(map(language_tag, languages))
-    pattern = rf"\A(?: *(?:{tags}) *){{1,{1 + translator.model.config.num_target_tags}}}"
+    pattern = rf"\A(?: *(?:{tags}) *){{1,{translator.model.config.num_tags}}}"
     rests = tf.strings.regex_replace(texts, pattern, "", replace_global=False)
     lengths = tf.strings.length(texts) - tf.strings.length(rests)
     return tf.strings.substr(texts, tf.zeros_like(lengths), lengths), rests

@@ -6,6 +6,7 @@ IMPORTED = {
     "hf-mbart": "folder of Transformers' MBartForConditionalGeneration, of mBART-50",
     "hf-pegasus": "folder of Transformers' PegasusForConditionalGeneration",
     "hf-t5": "folder of Transformers' T5ForConditionalGeneration, such as Flan-T5 or MADLAD-400",
+    "hf-indictrans": "folder of IndicTrans2's IndicTransForConditionalGeneration",
     "keras-hub": "preset of tf_transformer.hub",
     "marian": "Marian's model.npz or .bin, such as Firefox's and Bergamot's, or its folder",
     "ctranslate2": "folder of CTranslate2, or .argosmodel of Argos Translate",

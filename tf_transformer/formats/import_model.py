@@ -185,7 +185,7 @@ def _check_translations(folder: pathlib.Path, origin: pathlib.Path, shapes: Shap
             *load_model(folder, dtype), beam_size=1, chunk_size=1, max_length_constant=5
         )
         languages = translator.source_tokenizer.languages[:1]
-        tags = written_tags(*languages * (1 + translator.model.config.num_target_tags))
+        tags = written_tags(*languages * translator.model.config.num_tags)
         translator([tags + sample for sample in _SAMPLES])
     except ValueError as error:
         message = str(error).replace(str(folder), "the converted model")

@@ -10,6 +10,7 @@ from tf_transformer.formats.checkpoints.opennmt_tf import OpenNMTTF
 from tf_transformer.formats.ctranslate2.reader import CTranslate2
 from tf_transformer.formats.foreign_content import NUM_BYTES, describe
 from tf_transformer.formats.hf.folder import CONFIG_NAME, read_model_type
+from tf_transformer.formats.hf.indictrans import HFIndicTrans
 from tf_transformer.formats.hf.m2m100 import HFM2M100
 from tf_transformer.formats.hf.marian import HFMarian
 from tf_transformer.formats.hf.mbart import HFMBart
@@ -29,6 +30,7 @@ FORMATS: tuple[ModelFormat, ...] = (
     HFMBart(),
     HFT5(),
     HFPegasus(),
+    HFIndicTrans(),
     KerasHub(),
     Marian(),
     CTranslate2(),

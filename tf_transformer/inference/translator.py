@@ -217,7 +217,7 @@ class Translator(tf.Module):
         Raises:
             InputError: a sentence lacks a tag; the message contains its number.
         """
-        num_tags = 1 + self.model.config.num_target_tags
+        num_tags = self.model.config.num_tags
         check_tags(sentences, self.source_tokenizer.languages, name, num_tags)
 
     @property

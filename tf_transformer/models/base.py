@@ -225,6 +225,9 @@ class DecoderModel(keras.Model):
         hidden = look_up(ids)
         if (positional_encoding := getattr(self, f"{side}_positions")) is not None:
             positions = ops.arange(ops.shape(ids)[1], dtype="int32")
+            if side == "source" and self.config.language_tags == "both_in_source":
+                # Self-attention knows the order by the positions alone.
+                positions = ops.where(positions < 2, 1 - positions, positions)
             hidden = hidden + positional_encoding(positions)
         hidden = ops.cast(layout.pack(hidden), self.compute_dtype)
         if (norm := getattr(self, f"{side}_embedding_norm")) is not None:

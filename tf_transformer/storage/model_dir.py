@@ -228,18 +228,18 @@ def read_vocabularies(model_dir: pathlib.Path) -> tuple[Vocabulary | None, Vocab
 
 
 def _check_tags(config, source, target, where=""):
-    if source and config.num_target_tags and not _shares_tags(source, target):
-        raise InputError(
-            f"{where}language_tags={config.language_tags!r} needs one vocabulary for both sides, "
-            "with tags such as >>deu<<"
-        )
-
-
-def _shares_tags(source: Vocabulary, target: Vocabulary) -> bool:
+    if not source or config.num_tags == 1:
+        return
+    is_shared = not config.num_target_tags or source.pieces == target.pieces
     tags = [source.pieces[token_id] for token_id in source.tag_ids]
     # Others follow a piece that is only the space before them.
     are_words = all(tag.startswith(WORD_BEGIN) for tag in tags)
-    return bool(tags) and are_words and source.pieces == target.pieces
+    if not (tags and are_words and is_shared):
+        needed = "one vocabulary for both sides," if config.num_target_tags else "a vocabulary"
+        raise InputError(
+            f"{where}language_tags={config.language_tags!r} needs {needed} with tags such as "
+            ">>deu<<"
+        )
 
 
 def _read_vocabulary(model_dir: pathlib.Path, side: str, size: int) -> Vocabulary:

@@ -5,6 +5,7 @@ Johnson et al., 2017, "Google's Multilingual Neural Machine Translation System".
 splits. A language is named by its code, "de", or by a tag that is not of the first kind, ">>deu<<".
 
 Some models need two tags, see `TransformerConfig.language_tags`: the target's, then the source's.
+That is their order in text whatever the model's own is, so that a client need not know the model.
 """
 
 import re

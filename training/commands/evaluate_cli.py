@@ -222,7 +222,7 @@ def _check_models(options, models, source):
         return None, None, None
     vocabularies = check_translator(models)
     vocabulary = vocabularies[0]
-    num_tags = 1 + models.config().num_target_tags
+    num_tags = models.config().num_tags
     if find_source_tags(options, vocabulary, num_tags) is None:
         check_tags(source.lines(), vocabulary.languages, str(source), num_tags)
     return (

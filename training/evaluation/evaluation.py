@@ -124,7 +124,7 @@ def evaluate(
     """
     texts.check()
     predictor, languages, origin = load_predictor(models, search)
-    num_tags = 1 + models.config().num_target_tags
+    num_tags = models.config().num_tags
     return evaluate_predictor(
         predictor,
         origin,

@@ -66,7 +66,7 @@ def tune_on_texts(
         InputError: the texts or a model directory is invalid.
     """
     predictor, languages, _ = load_predictor(models, search)
-    texts = texts.tagged(languages, num_tags=1 + models.config().num_target_tags)
+    texts = texts.tagged(languages, num_tags=models.config().num_tags)
     options = {"beam_size": search.beam_size, "length_penalty": search.length_penalty}
     channel_models = ChannelModels(channel, languages)
     lines = list(texts.source.lines())

@@ -50,7 +50,7 @@ class SearchTrials:
         self._sources, self._references = (
             list(itertools.islice(text.lines(), sentences)) for text in (source, reference)
         )
-        num_tags = 1 + self._loaded[0].config.num_target_tags
+        num_tags = self._loaded[0].config.num_tags
         languages = self._loaded[1].languages if self._loaded[1] else []
         check_tags(self._sources, languages, str(source), num_tags)
 

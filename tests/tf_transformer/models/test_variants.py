@@ -59,7 +59,6 @@ SPACE: dict[str, tuple] = choices() | {
         dict(norm_position="post", norm_type="l1", layer_history=True, num_heads=1, d_ff=6),
     ),
 }
-del SPACE["language_tags"]  # which changes no equation
 # Widths of their own exclude sharing across the sides.
 WIDE_SIDES = [
     dict(encoder=dict(d_model=12), tied_embeddings="target"),
@@ -76,6 +75,8 @@ def make_sensible(settings):
         settings["relative_positions"] = "none"
     if settings["positions"] in ("learned", "none"):
         settings["first_position"] = 0
+    if settings["decoder_only"] or settings["relative_positions"] != "none":
+        settings["language_tags"] = "source"
     if settings["decoder_only"]:
         settings["encoder"] = {}
         settings["tied_embeddings"] = {"inputs": "none", "all": "target"}.get(

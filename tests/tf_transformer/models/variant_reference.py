@@ -14,6 +14,7 @@ DEFAULTS = {
     "positions": "interleaved",
     "first_position": 0,
     "begin_embedding": "own",
+    "language_tags": "source",
     "source_end": True,
     "decoder_autoregression": "self_attention",
     "relative_positions": "none",
@@ -71,12 +72,14 @@ class VariantReference:
             begin = {"own": vectors[ids == 2], "zero": 0, "end": table[3] * scale}
             vectors[ids == 2] = begin[self.settings["begin_embedding"]]
         kind = self.settings["positions"]
-        for position in range(ids.shape[1]):
+        for token in range(ids.shape[1]):
+            are_exchanged = name == "source" and self.settings["language_tags"] == "both_in_source"
+            position = 1 - token if are_exchanged and token < 2 else token
             if kind == "learned":
-                vectors[:, position] += self.weights[f"{name}_positions/vectors"][position]
+                vectors[:, token] += self.weights[f"{name}_positions/vectors"][position]
             elif kind != "none":
                 place = position + self.settings["first_position"]
-                vectors[:, position] += sinusoid(kind, place, d_model)
+                vectors[:, token] += sinusoid(kind, place, d_model)
         if self.settings["embedding_norm"]:
             vectors = self.norm(side, f"{name}_embedding_norm", vectors)
         return vectors

@@ -2,13 +2,13 @@
 
 import pathlib
 from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 
 from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import TiedEmbeddings
 from tf_transformer.errors import InputError
-from tf_transformer.formats.hf.folder import Seq2SeqSettings
 from tf_transformer.formats.naming import Naming, convert_weights
 from tf_transformer.formats.position_tables import Layout, recognize_sinusoids
 from tf_transformer.formats.tensors.opening import open_tensors
@@ -73,6 +73,22 @@ def open_weights(folder: pathlib.Path) -> TensorFile:
     return open_tensors(paths[0])
 
 
+class EmbeddingSettings(Protocol):
+    """What the settings of a folder say of its embeddings."""
+
+    @property
+    def d_model(self) -> int:
+        """Width."""
+
+    @property
+    def tie_word_embeddings(self) -> bool:
+        """Whether target embedding and logits share a matrix."""
+
+    @property
+    def share_encoder_decoder_embeddings(self) -> bool:
+        """Whether source and target embedding share a matrix."""
+
+
 class FolderWeights(RenamedTensors):
     """The arrays of a folder, with each tied weight once and without tables of sinusoids.
 
@@ -94,7 +110,9 @@ class FolderWeights(RenamedTensors):
         InputError: there are no weights, the file is damaged, or a copy has other values.
     """
 
-    def __init__(self, folder: pathlib.Path, settings: Seq2SeqSettings, unused_positions: int = 0):
+    def __init__(
+        self, folder: pathlib.Path, settings: EmbeddingSettings, unused_positions: int = 0
+    ):
         super().__init__(open_weights(folder))
         self._unused_positions = unused_positions
         self.tied_embeddings = self._remove_copies(settings)
@@ -103,7 +121,7 @@ class FolderWeights(RenamedTensors):
             for name in POSITIONS:
                 self.drop(name)
 
-    def _remove_copies(self, settings: Seq2SeqSettings) -> TiedEmbeddings:
+    def _remove_copies(self, settings: EmbeddingSettings) -> TiedEmbeddings:
         is_shared = settings.share_encoder_decoder_embeddings
         if settings.tie_word_embeddings:
             inputs = [SHARED_EMBEDDING, SOURCE_EMBEDDING] if is_shared else []

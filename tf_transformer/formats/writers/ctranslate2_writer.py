@@ -33,6 +33,7 @@ _SUPPORTED: dict[str, list[Any]] = {
     "relative_positions": ["none"],
     "positions": [*SINUSOIDS, "learned"],
     "activation": ["relu", "gelu", "swish"],
+    "language_tags": ["source", "source_and_target"],
 }
 
 

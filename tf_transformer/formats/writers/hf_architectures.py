@@ -62,6 +62,7 @@ _M2M100 = Architecture(
         "first_position": [1, 2],  # the pad id + 1, see `_order`
         "tied_embeddings": ["all"],
         "logits_bias": [False],
+        "language_tags": ["source", "source_and_target"],
     },
     has_bias=False,
     stores_positions=False,

@@ -12,7 +12,7 @@ import pytest
 
 from tests.published_models.folders import write_full_size, write_small
 from tests.published_models.models import MODELS, REFUSED
-from tests.published_models.tensors import is_weight, tensor_shapes
+from tests.published_models.tensors import is_weight, tensor_shapes, vocab_sizes
 from tf_transformer.errors import InputError
 from tf_transformer.formats.import_model import import_model, read_model
 from tf_transformer.formats.recognition import find_format
@@ -43,8 +43,9 @@ def check_number_of_weights(config, published):
 
     Of mBART's positions, two rows a table are not read, and the last position is that of the tag.
     """
-    added = config.target_vocab_size - published["vocab_size"]
-    assert config.source_vocab_size == config.target_vocab_size and added in (0, 1)
+    source_size, target_size = vocab_sizes(published)
+    added = config.target_vocab_size - target_size
+    assert config.source_vocab_size - source_size == added and added in (0, 1)
     matrices = 1 if config.tied_embeddings == "all" else 2
     own = total(weight_shapes(config)) - added * matrices * config.d_model
     if config.logits_bias:
