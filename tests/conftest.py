@@ -209,8 +209,30 @@ def talkative(corpus, tmp_path_factory) -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
-def exported(talkative, tmp_path_factory) -> pathlib.Path:
-    """What `export` writes of `talkative`: all signatures that need no further file.
+def confidence_file(talkative, tmp_path_factory) -> pathlib.Path:
+    """What `train-confidence` writes for `talkative`, with other numbers."""
+    from tf_transformer.confidence.calibration import Calibration, write_calibration
+    from tf_transformer.storage.model_dir import weights_digest
+
+    path = tmp_path_factory.mktemp("confidence") / "confidence.json"
+    write_calibration(path, Calibration(0.5, 0.25, weights_digest(talkative)), {})
+    return path
+
+
+@pytest.fixture(scope="session")
+def language_file(tmp_path_factory) -> pathlib.Path:
+    """What `train-language-id` writes, with random weights."""
+    from tests.tf_transformer.language_id.reference import random_classifier
+    from tf_transformer.language_id.classifier_file import write_classifier
+
+    path = tmp_path_factory.mktemp("language_id") / "classifier"
+    write_classifier(path, random_classifier())
+    return path
+
+
+@pytest.fixture(scope="session")
+def exported(talkative, confidence_file, language_file, tmp_path_factory) -> pathlib.Path:
+    """What `export` writes of `talkative`: all signatures but that of adapters.
 
     Its verification is spared: the tests compare the answers of the signatures.
     """
@@ -218,6 +240,7 @@ def exported(talkative, tmp_path_factory) -> pathlib.Path:
     def build(directory):
         options = ["--model-dir", str(talkative), "--output", str(directory)]
         options += ["--languages", "en-de", "--signatures", "all", *OPTIONAL]
+        options += ["--confidence", str(confidence_file), "--language-id", str(language_file)]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("export.saved_model.saved_model.verify", lambda *_: None)
             assert main(["export", *options]) == 0

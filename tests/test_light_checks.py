@@ -940,6 +940,15 @@ WRONG = {
     "web, address": ("web --server localhost", "`address` must be HOST:PORT"),
     "web, no model": ("web", "one of the arguments --model-dir --saved-model --server is required"),
     "web, port": ("web --server localhost:1 --port 65536", "65536: expected a port, 0 to 65535"),
+    "web, confidence": (
+        "web --server localhost:1 --confidence {text}",
+        "--confidence is valid only with --model-dir",
+    ),
+    "web, file of confidence": (
+        "web --model-dir {model} --confidence {text}",
+        "text: expected",
+    ),
+    "web, beam": ("web --saved-model {new} --beam-size 0", "--beam-size 0: expected 1 to 1000"),
     "web, limit": (
         "web --server localhost:1 --max-sentences 0",
         "--max-sentences 0: expected at least 1",

@@ -20,7 +20,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         description="Writes for each line its most probable language, a tab and the probability. "
         "The language is `und`, undetermined, if it is less probable than the threshold that the "
         "classifier was trained with, or if the line has no letters. Each line is answered when it "
-        "arrives.",
+        "arrives. A classifier is a file of its own; no model directory has one.",
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(

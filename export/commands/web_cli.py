@@ -5,7 +5,9 @@ import functools
 import importlib.util
 import logging
 import sys
+from typing import TYPE_CHECKING
 
+from export.commands.options.confidence import add_confidence_file, given_confidence
 from export.commands.options.documents import add_document_languages, given_document_languages
 from export.commands.options.predictors import load_model_predictor
 from tf_transformer.command_line.client_options import add_client_options, given_client_options
@@ -27,8 +29,10 @@ from tf_transformer.command_line.predictor_options import (
 )
 from tf_transformer.errors import InputError
 
+if TYPE_CHECKING:  # `--help` must not import SentencePiece
+    from tf_transformer.confidence.calibration import Calibration
+
 _PACKAGES = ("starlette", "uvicorn", "prometheus_client")
-_SEARCH = ("beam_size", "length_penalty")
 # Fewer than for `translate`: someone waits for the answer.
 _RETRIES = 2
 
@@ -39,9 +43,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "web",
         help="serve a web page to try translations",
         description="Serves a page on which sentences are translated by a model directory, an "
-        "exported model or a TF Serving, with the n best translations, alignments and search "
-        "options; a JSON API; and metrics for Prometheus. Only translation is passed on, with "
-        "limits on sizes and concurrent requests. There is no authentication.",
+        "exported model or a TF Serving, with the n best translations, alignments, confidences and "
+        "search options; a JSON API; and metrics for Prometheus. --beam-size and --length-penalty "
+        "are for requests that give none; the beam size is also the largest of a request. Only "
+        "translation is passed on, with limits on sizes and concurrent requests. There is no "
+        "authentication.",
     )
     source = parser.add_mutually_exclusive_group(required=True)
     add_model_dirs(parser, source)
@@ -50,6 +56,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_search_options(parser)
     add_end_pieces(parser)
     add_dtype(parser)
+    add_confidence_file(parser)
     parser.add_argument(
         "--host", type=text, default="127.0.0.1", metavar="H",
         help="address to listen on; 0.0.0.0 for every network (default: %(default)s)",
@@ -98,9 +105,11 @@ def _port(value: str) -> int:
 
 @interrupted_by_signals()
 def _run_web(options):
+    from export.web.offered import find_offered
     from export.web.settings import WebSettings
+    from export.web.translation_request import check_translation
 
-    _check_options(options)
+    calibration = _check_options(options)
     given = given_client_options(options)
     settings = WebSettings(
         model=given.get("model", WebSettings().model),
@@ -112,6 +121,7 @@ def _run_web(options):
         splits_sentences=options.split_sentences,
         document_languages=given_document_languages(options),
         allowed_hosts=tuple(options.allowed_hosts or _default_hosts(options.host)),
+        search=given_search(options),
     )
     settings.check()
     logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
@@ -120,20 +130,26 @@ def _run_web(options):
         "concurrency": max(settings.max_sentences, settings.max_concurrent),
         "retries": _RETRIES,
     }
-    load = functools.partial(load_model_predictor, options)
+    load = functools.partial(load_model_predictor, options, calibration=calibration)
     with open_predictor(options, load, **client_options) as predictor:
         _check_packages()
         from export.web.server import run_server
 
-        run_server(predictor(), settings, options.host, options.port, options.metrics_port)
+        found = predictor()
+        if options.server is None:  # a server may be started later, and load another version
+            check_translation(find_offered(found.signatures, settings.search), settings)
+        run_server(found, settings, options.host, options.port, options.metrics_port)
 
 
-def _check_options(options):
-    """Checks that the options go with where the model is."""
-    check_place(options, ("ensemble_weights", "adapter", "end_piece", "dtype", *_SEARCH))
+def _check_options(options) -> "Calibration | None":
+    """Checks that the options go with where the model is, and reads the confidence."""
+    check_place(options, ("ensemble_weights", "adapter", "end_piece", "dtype", "confidence"))
     given_search(options)
-    if options.model_dir is not None:
-        check_translator(given_models(options), options.end_piece)
+    if options.model_dir is None:
+        return None
+    models = given_models(options)
+    check_translator(models, options.end_piece)
+    return given_confidence(options, models)
 
 
 def _default_hosts(host):

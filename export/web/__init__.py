@@ -1,1 +1,1 @@
-"""A web page to try translations, in front of TF Serving; needs no TensorFlow."""
+"""A web page to try the translations of a predictor, with an API and metrics."""

@@ -1,4 +1,4 @@
-"""The web application: a page, a narrow JSON API that TF Serving answers, and metrics."""
+"""The web application: a page, a narrow JSON API that a predictor answers, and metrics."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from export.web.metrics import WebMetrics
-from export.web.offered import Offered
+from export.web.offered import SENTENCE_TASKS, Offered
 from export.web.refusals import HANDLERS, Refusal, refusal_of
 from export.web.security_headers import SecurityHeaders
 from export.web.served_model import ServedModel
@@ -39,7 +39,7 @@ def create_application(
     """Returns the application.
 
     Its paths are `/`, the page; `/api/model`, what the model offers; `/api/translate`; `/health`,
-    which does not ask the server; and `/metrics`.
+    which does not ask the predictor; and `/metrics`.
 
     Args:
         predictor: what computes the model's tasks. The `concurrency` of a client should be at
@@ -72,7 +72,7 @@ class _Api:
         self._predictor = predictor
         self._settings = settings
         self._metrics = metrics
-        self._served_model = ServedModel(predictor)
+        self._served_model = ServedModel(predictor, settings.search)
         self._num_in_flight = 0
 
     async def show_metrics(self, request: Request) -> Response:
@@ -89,7 +89,7 @@ class _Api:
         return JSONResponse(
             {
                 "model": settings.model,
-                "translates": any(map(offered.has, ("translate", "nbest", "align"))),
+                "translates": any(map(offered.has, SENTENCE_TASKS)),
                 "num_best": offered.num_best,
                 "alignment": offered.has("align"),
                 "confidence": offered.has("confidence"),

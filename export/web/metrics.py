@@ -22,9 +22,9 @@ class WebMetrics:
         registry: what Prometheus reads.
         requests: number of requests by outcome: `translated`; `invalid`, refused because of their
             content; `busy`, refused because of others; `unavailable`, `late` and `failed`, because
-            of TF Serving.
-        seconds: time that requests took which were sent to TF Serving.
-        in_flight: number of requests that TF Serving is translating.
+            of the server or the model.
+        seconds: time that requests took which were translated or failed.
+        in_flight: number of requests that are being translated.
         sentences: number of sentences translated.
         characters: number of characters translated, of the sources.
         truncated: number of sentences that exceeded the model's limit.
@@ -42,12 +42,10 @@ class WebMetrics:
         for outcome in OUTCOMES:  # present from the start, so that increases are seen
             self.requests.labels(outcome)
         self.seconds = make(
-            Histogram, "request_seconds", "Time of requests sent to TF Serving.", buckets=_SECONDS
+            Histogram, "request_seconds", "Time of requests at the model.", buckets=_SECONDS
         )
-        self.in_flight = make(Gauge, "requests_in_flight", "Requests at TF Serving now.")
-        make(Gauge, "max_requests_in_flight", "Limit of requests at TF Serving.").set(
-            max_concurrent
-        )
+        self.in_flight = make(Gauge, "requests_in_flight", "Requests at the model now.")
+        make(Gauge, "max_requests_in_flight", "Limit of requests at the model.").set(max_concurrent)
         self.sentences = make(Counter, "sentences", "Sentences translated.")
         self.characters = make(Counter, "source_characters", "Source characters translated.")
         self.truncated = make(Counter, "truncated_sentences", "Sentences that were truncated.")

@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from export.web.offered import Offered, find_offered
 from tf_transformer.predictors.client.daemon_threads import start_in_thread
@@ -18,10 +20,12 @@ class ServedModel:
 
     Args:
         predictor: what computes the model's tasks.
+        search: see `find_offered`.
     """
 
-    def __init__(self, predictor: Predictor):
+    def __init__(self, predictor: Predictor, search: Mapping[str, Any]):
         self._predictor = predictor
+        self._search = search
         self._lock = asyncio.Lock()
         self._found: Offered | Exception = LookupError("the server has not been asked")
         self._expires = 0.0
@@ -51,4 +55,4 @@ class ServedModel:
         return self._found
 
     def _ask(self):
-        return find_offered(self._predictor.refresh_signatures())
+        return find_offered(self._predictor.refresh_signatures(), self._search)

@@ -1,6 +1,8 @@
 """Settings of the web application."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tf_transformer.documents.abbreviations import LANGUAGES
@@ -27,6 +29,7 @@ class WebSettings(NamedTuple):
         allowed_hosts: names of this server in a request's header `Host`; `*` allows all. With
             names, a page of another site cannot pass for this one by giving its own name this
             address (DNS rebinding).
+        search: search options of requests that give none, by name; see `find_offered`.
     """
 
     model: str = "translator"
@@ -38,6 +41,7 @@ class WebSettings(NamedTuple):
     splits_sentences: bool = True
     document_languages: tuple[str, ...] = LANGUAGES
     allowed_hosts: tuple[str, ...] = ("*",)
+    search: Mapping[str, int | float] = MappingProxyType({})
 
     @property
     def max_body_bytes(self) -> int:

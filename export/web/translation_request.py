@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 from export.web.offered import Offered
 from export.web.settings import WebSettings
 from tf_transformer.argument_types import is_number, is_whole
-from tf_transformer.decoding.search_options import RowOption
+from tf_transformer.decoding.search_options import SEARCH_OPTIONS, RowOption
 from tf_transformer.documents.sentence_splitter import sentence_splitter
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
 from tf_transformer.text.language_tags import check_untagged, written_tags
 
 _LARGEST_INT32 = 2**31 - 1
-_FLAGS = ("alignment", "confidence")
+_FLAGS = {"alignment": "align", "confidence": "confidence"}  # and the tasks that they need
+_OPTIONS = tuple(option.name for option in SEARCH_OPTIONS)
 _NAMES = ("lines", "num_best", *_FLAGS, "options", "target_language", "source_language")
 
 
@@ -28,7 +29,7 @@ class TranslationRequest(NamedTuple):
         num_best: number of translations per sentence.
         alignment: whether to align the best translation with the source.
         confidence: whether to return how confident the model is in each word.
-        options: the given search options by name.
+        options: the search options by name: those that are given, and the defaults of the command.
     """
 
     lines: list[list[str]]
@@ -65,20 +66,28 @@ def parse_request(body: bytes, settings: WebSettings, offered: Offered) -> Trans
         if not isinstance(flag, bool):
             raise InputError(f"`{name}` must be true or false. Received: {shown(flag)}")
     num_best = fields.get("num_best", 1)
+    if is_whole(num_best) and num_best > 1:
+        offered.check("nbest", "`num_best`")
     if not is_whole(num_best) or not 1 <= num_best <= offered.num_best:
         raise InputError(
             f"`num_best` must be an integer from 1 to {offered.num_best}. "
             f"Received: {shown(num_best)}"
         )
+    given = _options(fields.get("options", {}), offered)
     request = TranslationRequest(
         _sentences(lines, settings),
         settings.splits_sentences,
         tags,
         num_best,
-        options=_options(fields.get("options", {}), offered),
+        options={**settings.search, **given},
         **flags,
     )
-    _check_tasks(request, offered)
+    for name, task in _FLAGS.items():
+        if flags[name]:
+            offered.check(task, f"`{name}`")
+    needed_by = "`options`" if given else _search_name(settings)
+    for task in tasks_of(request, offered, needed_by):
+        offered.check(task, needed_by, has_options=bool(request.options))
     return request
 
 
@@ -151,16 +160,19 @@ def _tags(lines, fields, settings) -> str:
     return written_tags(*languages)
 
 
-def _options(given, offered):
+def _options(given, offered) -> dict[str, int | float]:
+    """Returns the given options that are not unset."""
     if not isinstance(given, dict):
         raise InputError(f"`options` must be an object. Received: {shown(given)}")
     options = {option.name: option for option in offered.options}
     for name, value in given.items():
         if name not in options:
+            if name in _OPTIONS and not offered.with_options:
+                offered.check("translate", "`options`", has_options=True)
             expected = f"one of {', '.join(options)}" if options else "none"
             raise InputError(f"expected as option {expected}. Received: {shown(name)}")
         _check_option(options[name], value)
-    return given
+    return {name: value for name, value in given.items() if value != options[name].unset}
 
 
 def _check_option(option: RowOption, value: Any) -> None:
@@ -179,32 +191,40 @@ def largest_value(option: RowOption) -> int | float:
     return _LARGEST_INT32 if option.largest is None else option.largest
 
 
-def _check_tasks(request, offered):
-    if request.alignment and not offered.has("align"):
-        raise InputError("the model offers no alignment")
-    if request.confidence and not offered.has("confidence"):
-        raise InputError("the model offers no confidence")
-    for task in tasks_of(request, offered):
-        if request.options and task not in offered.with_options:
-            raise InputError(f"the model offers no search options for the signature {task!r}")
+def check_translation(offered: Offered, settings: WebSettings) -> None:
+    """Checks that the model translates what asks for nothing else.
+
+    Args:
+        offered: what the model can do.
+        settings: the search options that the command gives.
+
+    Raises:
+        InputError: it has no signature for it.
+    """
+    search = dict(settings.search)
+    request = TranslationRequest([], settings.splits_sentences, "", 1, False, False, search)
+    tasks_of(request, offered, _search_name(settings))
 
 
-def tasks_of(request: TranslationRequest, offered: Offered) -> list[str]:
+def _search_name(settings):
+    """Returns the option of the command that gives a search option, "" if there is none."""
+    return next((f"--{name.replace('_', '-')}" for name in settings.search), "")
+
+
+def tasks_of(request: TranslationRequest, offered: Offered, needed_by: str = "") -> list[str]:
     """Returns the tasks of a request, which are those of `Offered`.
+
+    Args:
+        request: the request.
+        offered: what the model can do.
+        needed_by: what its search options are for, for the error message.
 
     Raises:
         InputError: the model offers none.
     """
     tasks = ["nbest"] if request.num_best > 1 else []
-    if request.alignment:
-        tasks.append("align")
-    if request.confidence:
-        tasks.append("confidence")
-    documents = offered.with_options if request.options else offered.plain
-    if not tasks and request.are_documents and "document" in documents:
+    tasks += [task for name, task in _FLAGS.items() if getattr(request, name)]
+    has_options = bool(request.options)
+    if not tasks and request.are_documents and offered.has("document", has_options=has_options):
         return ["document"]
-    if not tasks:
-        tasks = [task for task in ("translate", "nbest", "align") if offered.has(task)][:1]
-    if not tasks:
-        raise InputError("the model offers no translation of text")
-    return tasks
+    return tasks or [offered.sentence_task(needed_by, has_options=has_options)]

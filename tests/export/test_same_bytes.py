@@ -2,6 +2,8 @@
 
 import functools
 import json
+import pathlib
+import re
 
 import pytest
 
@@ -26,6 +28,13 @@ TERMS = "horses\tHunde\nlamps\tLampe\nlamp\tLampe\n7\tsieben\n"
 SIDES = ("source", "target")
 HTML = "--markup html --input page"
 TERM_OPTIONS = "--terms terms --protect urls placeholders"
+OPTIONS = {"beam_size": 3, "length_penalty": 1.5, "no_repeat_ngram": 1}
+REQUESTS = {
+    "lines": {"lines": LINES.splitlines()},
+    "details": {"lines": LINES.splitlines(), "num_best": 2, "alignment": True, "confidence": True},
+    "options": {"lines": ["Anna sees the TWO DOGS."], "options": OPTIONS},
+    "refused": {"lines": ["a"], "num_best": 5},
+}
 COMMANDS = {
     "lines": "--input lines",
     "search options": "--input lines --beam-size 2 --length-penalty 1.5",
@@ -94,6 +103,69 @@ def test_the_same_bytes(places, command, tmp_path, monkeypatch, capsys):
         assert heading.upper() == heading.replace("<h1>", "<H1>").replace("b>", "B>")
         assert "<li>https://a.example/b</li>" in text
         assert ("<li>{name}</li>" in text) == ("terms" in command)
+
+
+def lines_with_confidences(path):
+    """The fields of each line; the numbers of several predictors differ by rounding."""
+    rows = [line.split("\t") for line in path.read_text().splitlines()]
+    texts = [(row[0], *row[2:3]) for row in rows]
+    return texts, [float(x) for row in rows for field in row[1::2] for x in field.split()]
+
+
+@pytest.mark.slow
+def test_the_same_confidences(places, confidence_file, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lines").write_text(LINES)
+    found = []
+    for number, place in enumerate(places):
+        words = ["translate", *place, "--input", "lines", "--output", f"out{number}"]
+        words += ["--confidence", *([str(confidence_file)] if number == 0 else [])]
+        assert main(words) == 0, capsys.readouterr().err
+        found.append(lines_with_confidences(tmp_path / f"out{number}"))
+    for texts, numbers in found[1:]:
+        assert texts == found[0][0]
+        assert numbers == pytest.approx(found[0][1], abs=1.1e-3)
+    assert len(found[0][1]) > len(found[0][0])
+
+
+@pytest.mark.slow
+def test_the_same_languages(places, language_file, tmp_path, capfdbinary):
+    (tmp_path / "lines").write_text(LINES)
+    outputs = []
+    for place in (["--language-id", str(language_file)], *places[1:]):
+        assert main(["identify", *place, "--input", str(tmp_path / "lines")]) == 0
+        outputs.append(capfdbinary.readouterr().out)
+    assert outputs[1:] == outputs[:1] * 3
+    assert len(outputs[0].splitlines()) == len(LINES.splitlines())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("search", ["", "--beam-size 2 --length-penalty 1.5"])
+def test_the_same_page(places, confidence_file, search, monkeypatch, capsys):
+    """What the API says that the model offers, and its answers to the same requests."""
+    testclient = pytest.importorskip("starlette.testclient")
+    for name in ("uvicorn", "prometheus_client"):
+        pytest.importorskip(name)
+    from export.web import server
+    from export.web.application import create_application
+    from export.web.metrics import WebMetrics
+
+    def answer_requests(predictor, settings, *_):
+        application = create_application(predictor, settings, WebMetrics(1))
+        with testclient.TestClient(application) as web:
+            answers = {"model": web.get("/api/model")}
+            for name, body in REQUESTS.items():
+                answers[name] = web.post("/api/translate", json=body)
+        found.append({name: re.sub(r', "seconds": .*', "", x.text) for name, x in answers.items()})
+
+    found = []
+    monkeypatch.setattr(server, "run_server", answer_requests)
+    for number, place in enumerate(places):
+        confidence = ["--confidence", str(confidence_file)] if number == 0 else []
+        words = ["web", *place, *confidence, *search.split(), "--allowed-hosts", "*"]
+        assert main(words) == 0, capsys.readouterr().err
+    pathlib.Path(f"/tmp/web_found{len(search)}.json").write_text(json.dumps(found))
+    assert found[1:] == found[:1] * 3
 
 
 @pytest.mark.slow

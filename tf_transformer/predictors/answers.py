@@ -1,6 +1,6 @@
 """Answers of a predictor to a task, whose signature, options and outputs are checked here."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from tf_transformer.errors import InputError
@@ -87,15 +87,28 @@ def find_signature(
                     f"signature {name!r}; export the model again"
                 )
             return name, found
+    lack = describe_lack(task, signatures, needed_by, has_options=bool(chosen))
+    raise InputError(f"the {predictor.description} {lack}")
+
+
+def describe_lack(
+    task: Task, signatures: Container[str], needed_by: str = "", *, has_options: bool = False
+) -> str:
+    """Returns which signatures of a task a model lacks, and how they are exported.
+
+    Args:
+        task: the task.
+        signatures: the names of the model's signatures.
+        needed_by: what the task is for, such as an option of a command.
+        has_options: whether options are given for it.
+    """
+    names = [task.with_options] if has_options else task.signatures
+    wanted = " or ".join(map(repr, names))
     needed = f", which {needed_by} needs" if needed_by else ""
-    wanted = " or ".join(repr(name) for name in names if name)
     exported_by = task.exported_by
     if not task.needed_option and TASKS["continuation"].with_options in signatures:
         exported_by = A_TRANSLATOR  # it is a language model
-    raise InputError(
-        f"the {predictor.description} has no signature {wanted}{needed}; export it with "
-        f"{exported_by}"
-    )
+    return f"has no signature {wanted}{needed}; export it with {exported_by}"
 
 
 def _unset(task: Task) -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""`translate --confidence`, for lines translated with the confidence of each word."""
+"""`--confidence` of `translate` and `web`, for the confidence of each word of a translation."""
 
 import argparse
 import pathlib
 from typing import TYPE_CHECKING
 
+from tf_transformer.command_line.command_options import file_path
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
 from tf_transformer.confidence.calibration import Calibration, read_calibration
 from tf_transformer.errors import InputError
@@ -26,6 +27,15 @@ def add_confidence(parser: argparse.ArgumentParser) -> None:
         "confidence, its words, and theirs. With --model-dir, F is a file that `train-confidence` "
         "has written for the model; a --saved-model or --server needs the signature "
         "`confidence`",
+    )  # fmt: skip
+
+
+def add_confidence_file(parser: argparse.ArgumentParser) -> None:
+    """Adds `--confidence F`, for a command that uses what an exported model offers without it."""
+    parser.add_argument(
+        "--confidence", type=file_path, metavar="F",
+        help="with --model-dir, a file that `train-confidence` has written for the model, for the "
+        "confidence of each word; a --saved-model or --server has it by the signature `confidence`",
     )  # fmt: skip
 
 

@@ -96,7 +96,8 @@ def test_confidence(web, behaviour):
 
 
 def test_a_model_without_confidence(web):
-    assert "no confidence" in refused(post(web, lines=["a"], confidence=True), 400)
+    message = "no signature 'confidence', which `confidence` needs; export it with --confidence F"
+    assert message in refused(post(web, lines=["a"], confidence=True), 400)
 
 
 WRONG_CONFIDENCES = [
@@ -123,6 +124,22 @@ def test_options_are_sent_and_others_are_not_set(web, others):
     options = {"beam_size": 2, "length_penalty": 0, "coverage_penalty": 0.5}
     (found,) = translations(post(web, lines=["a"], options=options, **others))
     assert found["best"][0]["text"] == "A beam_size=2 length_penalty=0 coverage_penalty=0.5"
+
+
+def test_search_options_of_the_command(make_web):
+    """They are for requests that give none; the beam size is also the largest."""
+    web = make_web(search={"beam_size": 2, "length_penalty": 0.5})
+    for options, expected in (
+        ({}, "beam_size=2 length_penalty=0.5"),
+        ({"beam_size": 0, "length_penalty": 0}, "beam_size=2 length_penalty=0"),
+        ({"beam_size": 1, "max_length": 9}, "beam_size=1 length_penalty=0.5 max_length=9"),
+    ):
+        (found,) = translations(post(web, lines=["a"], options=options))
+        assert found["best"][0]["text"] == f"A {expected}"
+    message = refused(post(web, lines=["a"], options={"beam_size": 3}), 400)
+    assert message == "`beam_size` must be an integer from 0 to 2. Received: 3"
+    message = refused(post(web, lines=["a"], num_best=3), 400)
+    assert message == "`num_best` must be an integer from 1 to 2. Received: 3"
 
 
 def test_any_text_is_passed_on(web):
@@ -257,9 +274,30 @@ def test_a_model_with_one_signature(web, behaviour):
     found = web.get("/api/model").json()
     assert (found["num_best"], found["alignment"], found["options"]) == (1, False, [])
     assert translations(post(web, lines=["a"]))[0]["best"][0]["text"] == "A"
-    assert "from 1 to 1" in refused(post(web, lines=["a"], num_best=2), 400)
-    assert "no alignment" in refused(post(web, lines=["a"], alignment=True), 400)
-    assert "as option none" in refused(post(web, lines=["a"], options={"beam_size": 1}), 400)
+    for body, lack in (
+        ({"num_best": 2}, "'nbest' or 'nbest_options', which `num_best` needs"),
+        ({"alignment": True}, "'align' or 'align_options', which `alignment` needs"),
+        ({"options": {"beam_size": 1}}, "'translate_options', which `options` needs"),
+    ):
+        message = f"the model has no signature {lack}; export it with --signatures all"
+        assert refused(post(web, lines=["a"], **body), 400) == message
+    assert "as option none" in refused(post(web, lines=["a"], options={"text": 1}), 400)
+
+
+def test_a_task_without_options(make_web, behaviour):
+    """They are refused for it alone, whoever gives them."""
+    del behaviour.specs["align_options"]
+    lack = "the model has no signature 'align_options', which {} needs; export it with"
+    options = {"min_length": 2}
+    (found,) = translations(post(make_web(), lines=["a"], options=options))
+    assert found["best"][0]["text"] == "A min_length=2"
+    message = refused(post(make_web(), lines=["a"], options=options, alignment=True), 400)
+    assert message.startswith(lack.format("`options`"))
+    web = make_web(search={"length_penalty": 0.5})
+    (found,) = translations(post(web, lines=["a"], num_best=2))
+    assert found["best"][0]["text"] == "A length_penalty=0.5"
+    message = refused(post(web, lines=["a"], alignment=True), 400)
+    assert message.startswith(lack.format("--length-penalty"))
 
 
 def test_a_model_with_options_only(web, behaviour):
@@ -272,7 +310,14 @@ def test_a_model_with_options_only(web, behaviour):
 def test_a_model_without_text(web, behaviour):
     behaviour.specs = {"tokens": ({"ids": ("DT_INT32", (9,))}, {"ids": ("DT_INT32", (9,))})}
     assert web.get("/api/model").json()["translates"] is False
-    assert "no translation of text" in refused(post(web, lines=["a"]), 400)
+    message = refused(post(web, lines=["a"]), 400)
+    assert message.startswith("the model has no signature 'serving_default' or 'translate_options'")
+
+
+def test_a_language_model(web, behaviour):
+    behaviour.specs = {"continuation": behaviour.specs["translate_options"]}
+    message = refused(post(web, lines=["a"]), 400)
+    assert message.endswith("; export it with a translation model as --model-dir")
 
 
 def test_everyone_who_opens_the_page_asks_the_server_once(web, behaviour):

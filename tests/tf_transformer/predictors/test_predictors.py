@@ -105,9 +105,9 @@ def test_faults(predictors, kind):
             match=r"no signature 'align' or 'align_options', which --markup needs; export",
         ):
             outputs(predictor, "align", {"text": ["a"]}, needed_by="--markup")
-    message = r"no signature 'confidence'.*export it with --confidence F, a file of `train-conf"
+    message = r"no signature 'adapted'.*export it with --adapters"
     with pytest.raises(InputError, match=message):
-        outputs(predictor, "confidence", {"text": ["a"]})
+        outputs(predictor, "adapted", {"text": ["a"], "adapter": ["b"]})
     with pytest.raises(InputError, match="also needs the input 'terms'"):
         outputs(predictor, "terms", {"text": ["a"], "protect": [0]})
     with pytest.raises(InputError, match=r"must contain strings\. Received: 7 in row 2"):
