@@ -1,4 +1,4 @@
-"""Converts notebooks to Markdown for the web site, see site_pages.py.
+"""Notebooks as pages of the web site, see site_pages.py.
 
 A page of the site asks no other server, and its formulas need no script. The usual plug-ins show a
 notebook in a page of its own style that loads MathJax.
@@ -7,10 +7,10 @@ notebook in a page of its own style that loads MathJax.
 import base64
 import json
 import pathlib
-import re
 from typing import Any, NamedTuple
 
-INLINE_FORMULA = re.compile(r"(?<![\\$\w])\$(?!\s)([^$\n`]+?)(?<!\s)\$(?![\w$])")
+import formulas
+
 _PICTURE = "image/png"
 
 
@@ -32,16 +32,17 @@ def convert_notebook(path: pathlib.Path) -> NotebookPage:
     Args:
         path: the notebook. Its pictures are expected in the folder of the page.
     """
-    parts = []
+    parts = [f'<a href="{path.name}" download>{path.name}</a>']
     pictures: dict[str, bytes] = {}
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = _joined(cell["source"])
         if cell["cell_type"] == "markdown":
-            parts.append(source)
+            parts.append(formulas.convert_all(source))
             continue
         parts.append(_fenced(source, "python"))
         for output in cell["outputs"]:
             parts.append(_convert_output(output, f"{path.stem}-{len(pictures) + 1}.png", pictures))
+    parts[:2] = reversed(parts[:2])  # the title comes first
     return NotebookPage("\n\n".join(filter(None, parts)) + "\n", pictures)
 
 
