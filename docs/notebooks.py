@@ -6,12 +6,14 @@ A source is a program in the percent format of jupytext: people edit and review 
 The address of the repository is `repo_url` of mkdocs.yml. With it, a notebook installs the package
 from there where it is missing, and if the address is on GitHub, it begins with a link to Colab.
 
+A translation, such as `NAME.zh.py`, has the code of its original: it is not run, and has the
+outputs of the original.
+
     python docs/notebooks.py [NAME ...]             runs notebooks, and stores their outputs
     python docs/notebooks.py --keep-outputs         only updates the text and the code
 """
 
 import argparse
-import copy
 import os
 import pathlib
 import re
@@ -28,12 +30,16 @@ ROOT = pathlib.Path(__file__).parents[1]
 TUTORIALS = ROOT / "docs" / "tutorials"
 BRANCH = "main"
 COLAB = "https://colab.research.google.com/github"
-LONGEST_CELL = 600  # seconds
 
 
 def sources() -> list[pathlib.Path]:
-    """Returns the sources of all notebooks."""
-    return sorted(TUTORIALS.glob("*.py"))
+    """Returns the sources of all notebooks, translations after their originals."""
+    return sorted(TUTORIALS.glob("*.py"), key=lambda path: path.stem)
+
+
+def original(name: str) -> str:
+    """Returns the name of the notebook that one is a translation of, or its own name."""
+    return name.partition(".")[0]
 
 
 def repository_url() -> str:
@@ -84,7 +90,7 @@ def execute(notebook: Any) -> None:
     with tempfile.TemporaryDirectory() as directory:
         client = NotebookClient(
             notebook,
-            timeout=LONGEST_CELL,
+            timeout=None,  # how long a cell takes depends on what else the machine does
             kernel_name="python3",
             resources={"metadata": {"path": directory}},
             record_timing=False,
@@ -99,6 +105,14 @@ def execute(notebook: Any) -> None:
 
 def _is_widget(output: Any) -> bool:
     return any("widget" in kind for kind in output.get("data", ()))
+
+
+def with_outputs(notebook: Any, name: str) -> Any:
+    """Returns a notebook with the outputs that a stored one has for cells of the same code."""
+    path = TUTORIALS / f"{name}.ipynb"
+    if not path.exists():
+        return notebook
+    return combine_inputs_with_outputs(notebook, nbformat.read(path, as_version=4))
 
 
 def write(notebook: Any, path: pathlib.Path) -> None:
@@ -124,15 +138,15 @@ def main(arguments: list[str] | None = None) -> None:
             parser.error(f"no tutorial is named {name!r}; there are {', '.join(found)}")
     url = repository_url()
     for name in options.names or found:
-        path = TUTORIALS / f"{name}.ipynb"
         notebook = read_source(found[name], url)
-        print(path.relative_to(ROOT), file=sys.stderr, flush=True)
+        print(f"{name}.ipynb", file=sys.stderr, flush=True)
         if options.keep_outputs:
-            former = copy.deepcopy(notebook) if not path.exists() else nbformat.read(path, 4)
-            notebook = combine_inputs_with_outputs(notebook, former)
+            notebook = with_outputs(notebook, name)
+        elif original(name) != name:
+            notebook = with_outputs(notebook, original(name))
         else:
             execute(notebook)
-        write(notebook, path)
+        write(notebook, TUTORIALS / f"{name}.ipynb")
 
 
 if __name__ == "__main__":
