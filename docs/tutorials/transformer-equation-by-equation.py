@@ -19,9 +19,10 @@
 # 4. a picture that moves with its parameters. In Jupyter and Colab there are sliders below it; on a
 #    page that only shows the notebook there is a row of pictures.
 #
-# You need Python and NumPy; what a neural network is, in one sentence: a function of arrays, some
-# of which (the *weights*) are changed a little at each step of training, so that a number (the
-# *loss*) falls. 中文版:
+# You need Python and NumPy; what a neural network is, in two sentences: a function of arrays, some
+# of which (the **weights**) are changed a little at each step of training, so that a number (the
+# **loss**) falls. The **gradient** says for each weight in which direction, and how strongly, it
+# changes the loss. A **layer** is a part of the function, with weights of its own. 中文版:
 # [transformer-equation-by-equation.zh](transformer-equation-by-equation.zh.ipynb).
 
 # %%
@@ -62,7 +63,7 @@ def assert_equal(ours, twin):
 # number, its **id**. The model maps every id to a **vector**, a row of `d_model` numbers (512 in
 # the paper). Everything below transforms such vectors: an array of shape `(batch, length, d_model)`
 # goes in, one of the same shape comes out, and the numbers of each position change with what stands
-# around it.
+# around it. A **batch** is several sentences that are computed together.
 #
 # The model has two halves. The **encoder** reads the source sentence and produces one vector for
 # each of its tokens, the **memory**. The **decoder** reads the memory and the target tokens so far,
@@ -102,7 +103,8 @@ softmax(np.array([1.0, 2.0, 3.0])).round(3)
 #
 # $d_k$ is the number of entries of a query and of a key. Our function is
 # [`scaled_dot_product_attention`](../../tf_transformer/layers/attention.py); every attention layer
-# calls it. It returns the result and the weights.
+# calls it. It returns the result and the weights. The arrays here are random; section 3 says where
+# they come from in a model.
 
 # %%
 queries, keys, values = (rng.normal(size=(5, 8)).astype("float32") for _ in range(3))
@@ -155,6 +157,9 @@ show_with_controls(
 #   $j \le i$: the **causal** mask.
 #
 # $$M_{ij} = [\mathrm{id}_j \ne 0] \wedge [j \le i]$$
+#
+# (Square brackets around a statement mean 1 if it is true, and 0 if not. Besides 0, two more ids
+# have a meaning of their own: 2 begins a target sentence, 3 ends every sentence.)
 #
 # A layer takes a mask of four axes, `(batch, heads, queries, keys)`; an axis of length 1 means "the
 # same for all". ([masks.py](../../tf_transformer/layers/masks.py))
@@ -321,7 +326,8 @@ show_with_controls(
 # Each of the parts above is a **sublayer**. Its output is added to its input, so that a layer only
 # has to learn a correction, and the gradient has a short way through many layers. **Layer norm**
 # keeps the numbers in range: it shifts and scales the entries of each position by themselves to
-# mean 0 and variance 1, then multiplies by $\gamma$ and adds $\beta$, which are learned:
+# mean 0 and variance 1, then multiplies by $\gamma$ and adds $\beta$, which are learned; $\epsilon$
+# is a tiny number against a division by 0:
 #
 # $$\mathrm{norm}(x) = \gamma \, \frac{x - \mathrm{mean}(x)}{\sqrt{\mathrm{var}(x) + \epsilon}}
 #   + \beta$$

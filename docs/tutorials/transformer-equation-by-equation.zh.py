@@ -16,7 +16,7 @@
 # 3. 一个“孪生”实现：只根据公式写成的十行左右的 NumPy 代码，其结果必须与前者相等；
 # 4. 一幅随参数变化的图。在 Jupyter 和 Colab 里，图的下方有滑块；在只展示笔记本的网页上，则是并排的几幅图。
 #
-# 读者需要会 Python 和 NumPy。至于什么是神经网络，一句话就够了：它是以数组为输入和输出的函数，其中一部分数组（**权重**）在训练的每一步都被稍作调整，使某个数（**损失**）变小。English: [transformer-equation-by-equation](transformer-equation-by-equation.ipynb).
+# 读者需要会 Python 和 NumPy。至于什么是神经网络，两句话就够了：它是数组的函数，其中一部分数组（**权重**）在训练的每一步都被稍作调整，使某个数（**损失**）变小。**梯度**说明每个权重朝哪个方向、以多大的程度影响损失。**层**是这个函数的一部分，有自己的权重。English: [transformer-equation-by-equation](transformer-equation-by-equation.ipynb).
 
 # %%
 # Installs the package where it is missing, as in Colab.
@@ -52,7 +52,7 @@ def assert_equal(ours, twin):
 # %% [markdown]
 # ## 输入什么，输出什么
 #
-# 翻译模型把句子读作一串**词元**（词或词的一部分），每个词元对应一个整数，即它的**编号**（id）。模型把每个编号映射为一个**向量**，即一行 `d_model` 个数（论文中是 512 个）。后面的所有计算都是对这些向量的变换：输入形状为 `(batch, length, d_model)` 的数组，输出同样形状的数组，而每个位置上的数都会随它的上下文而改变。
+# 翻译模型把句子读作一串**词元**（词或词的一部分），每个词元对应一个整数，即它的**编号**（id）。模型把每个编号映射为一个**向量**，即一行 `d_model` 个数（论文中是 512 个）。后面的所有计算都是对这些向量的变换：输入形状为 `(batch, length, d_model)` 的数组，输出同样形状的数组，而每个位置上的数都会随它的上下文而改变。一起计算的若干个句子称为一个**批次**（batch）。
 #
 # 模型由两半组成。**编码器**读取源句，为其中每个词元产生一个向量，这些向量合称 **memory**。**解码器**读取 memory 和已有的目标词元，预测下一个目标词元：
 #
@@ -83,7 +83,7 @@ softmax(np.array([1.0, 2.0, 3.0])).round(3)
 #
 # $$\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^T}{\sqrt{d_k}}\right) V$$
 #
-# $d_k$ 是查询和键的维数。本项目中对应的函数是 [`scaled_dot_product_attention`](../../tf_transformer/layers/attention.py)，所有注意力层都调用它。它返回结果和权重。
+# $d_k$ 是查询和键的维数。本项目中对应的函数是 [`scaled_dot_product_attention`](../../tf_transformer/layers/attention.py)，所有注意力层都调用它。它返回结果和权重。这里的数组是随机的；在模型中它们从何而来，见第 3 节。
 
 # %%
 queries, keys, values = (rng.normal(size=(5, 8)).astype("float32") for _ in range(3))
@@ -129,6 +129,8 @@ show_with_controls(
 # - **未来。** 训练时，解码器要根据第 $i$ 个及以前的词元预测第 $i + 1$ 个。如果它能看到第 $i + 1$ 个，照抄就行了。所以只有当 $j \le i$ 时，查询 $i$ 才可以关注键 $j$：这就是**因果**掩码。
 #
 # $$M_{ij} = [\mathrm{id}_j \ne 0] \wedge [j \le i]$$
+#
+# （方括号里的命题为真时取 1，为假时取 0。除了 0，还有两个编号有特殊含义：2 表示目标句的开头，3 表示句子的结尾。）
 #
 # 各层接受四个轴的掩码 `(batch, heads, queries, keys)`；某个轴的长度为 1，表示在这个轴上全都相同。（[masks.py](../../tf_transformer/layers/masks.py)）
 
@@ -281,7 +283,7 @@ show_with_controls(
 #
 # ## 5. 残差连接与层归一化（论文 3.1 节）
 #
-# 上面的每一部分都是一个**子层**。子层的输出与它的输入相加，因此一层只需要学习修正量，梯度穿过许多层时也有一条捷径。**层归一化**让数值保持在合适的范围：它单独处理每个位置，把其各分量平移、缩放到均值为 0、方差为 1，再乘以可学习的 $\gamma$、加上可学习的 $\beta$：
+# 上面的每一部分都是一个**子层**。子层的输出与它的输入相加，因此一层只需要学习修正量，梯度穿过许多层时也有一条捷径。**层归一化**让数值保持在合适的范围：它单独处理每个位置，把其各分量平移、缩放到均值为 0、方差为 1，再乘以可学习的 $\gamma$、加上可学习的 $\beta$；$\epsilon$ 是一个很小的数，避免除以 0：
 #
 # $$\mathrm{norm}(x) = \gamma \, \frac{x - \mathrm{mean}(x)}{\sqrt{\mathrm{var}(x) + \epsilon}} + \beta$$
 #

@@ -72,6 +72,9 @@ print(len(read_lines("train.en")), "pairs to learn from")
 # `d_model` is the number of entries in the vector of a word. A **step** is one small change of the
 # weights, after looking at a batch of sentences with about 640 words in all.
 #
+# Two settings are for this corpus, which is full of numbers: `split_digits` makes each digit a
+# piece of its own, and `relative_positions` lets the model see which pieces are neighbours.
+#
 # The **loss** is the number that training makes smaller: how surprised the model is by the right
 # next word. `perplexity` says the same as a number of words: with 3, the model is as unsure as if
 # it had to guess between three equally probable ones.
@@ -155,7 +158,7 @@ print(ids)
 # %%
 from training.plots.search_tree import draw_search, record_search
 
-draw_search(record_search(translator, "Anna pays."))
+draw_search(record_search(translator, "Anna has two photos."))
 
 # %% [markdown]
 # ## 4. A look inside
