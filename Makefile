@@ -5,7 +5,7 @@ EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-fast test-beam beam-tests test-gpu gpu-tests docs format protos clean always
+.PHONY: demo test test-all test-fast test-beam beam-tests test-gpu gpu-tests docs notebooks notebook-texts format protos clean always
 
 $(VENV)/installed-%: setup.py pyproject.toml $(VENV)/pyvenv.cfg
 	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[$*]"
@@ -51,6 +51,14 @@ gpu-tests: $(VENV)/installed-$(EXTRAS)
 
 docs: $(VENV)/installed-docs
 	$(BIN)/mkdocs build --strict
+
+# Runs the tutorials of docs/tutorials, and stores them as notebooks with their outputs.
+notebooks: $(VENV)/installed-notebooks
+	$(BIN)/python docs/notebooks.py
+
+# The same without running them: outputs stay as they are.
+notebook-texts: $(VENV)/installed-notebooks
+	$(BIN)/python docs/notebooks.py --keep-outputs
 
 format: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/ruff check --fix .

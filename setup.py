@@ -12,6 +12,8 @@ VERSION = re.search(
 # TensorFlow 2.21 has wheels for these; Keras 3.15 needs at least 3.11. Read by make_venv.sh.
 PYTHON_VERSIONS = ("3.11", "3.12", "3.13")
 HF = ["huggingface_hub>=0.34"]
+# To run the tutorials, and to write them as notebooks; ipywidgets has their sliders.
+NOTEBOOKS = ["ipykernel>=6.29", "ipywidgets>=8", "jupytext>=1.16", "nbclient>=0.10"]
 MARKUP = ["justhtml>=3.16,<4"]
 WEB = ["prometheus-client>=0.21", "starlette>=1,<2", "uvicorn>=0.35"]
 
@@ -68,6 +70,7 @@ setup(
             "keras-nlp>=0.32",
             "mplfonts",
             "mypy>=1.18,<3",
+            *NOTEBOOKS,
             *WEB,
             "optuna>=5",
             "pytest>=8",
@@ -84,6 +87,8 @@ setup(
             "mkdocstrings-python>=2,<3",
             "ruff>=0.12",  # formats signatures in the API reference
         ],
+        # For `make notebooks`, and to open the tutorials in Jupyter.
+        "notebooks": [*NOTEBOOKS, *HF, *WEB],
         # For GPUs: CUDA and cuDNN as Python packages.
         "cuda": ["tensorflow[and-cuda]>=2.21,<2.22"],
         # For `prepare --runner` and `translate --runner`; Dask is the cluster that pip can install.

@@ -5,8 +5,9 @@
 - The API reference has a page for each package, with the public names in its `__init__.py` and the
   modules in `MODULES`. It is generated from the sources, without importing them.
 - The options of each command are added to the page of commands.
+- The notebooks of tutorials/ become pages, with the outputs that are stored in them.
 
-Formulas between `$$` are converted to MathML, which browsers display without a script.
+Formulas become MathML, see formulas.py.
 """
 
 import argparse
@@ -18,15 +19,15 @@ import posixpath
 import re
 from collections.abc import Iterator
 
+import formulas
+import notebook_pages
 import pymdownx.slugs
-from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = pathlib.Path(__file__).parents[1]
 LINK = re.compile(r"\]\((?!https?://|#)([^)\s#]+)(#[^)\s]*)?\)")
-FORMULA = re.compile(r"^\$\$(.+?)\$\$$", re.MULTILINE | re.DOTALL)
 # Modules that are documented completely, in addition to the public names of their package.
 MODULES = {
     "tf_transformer": (
@@ -41,6 +42,7 @@ MODULES = {
     )
 }
 PACKAGES = ("tf_transformer", "training", "export")
+TEXTS = (".md", ".ipynb")
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "sh"}
 
 # The page of each path of the repository, and the reverse; both are filled by `on_files`.
@@ -59,6 +61,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     _paths.clear()
     for file in files.documentation_pages():
         _add(f"docs/{file.src_uri}", file.src_uri)
+    for notebook in sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")):
+        _add_notebook(notebook, files, config)
     for package in PACKAGES:
         uri = f"reference/{package}.md"
         files.append(File.generated(config, uri, content=reference(package)))
@@ -68,7 +72,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if path not in _pages:
             _add(path, "index.md" if path == "README.md" else page_name(path))
             files.append(File.generated(config, _pages[path], content=content(path)))
-        if path.endswith(".md"):
+        if path.endswith(TEXTS):
             queue += [other for other in linked(path) if other not in _pages]
     return files
 
@@ -76,16 +80,26 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Converts links and formulas, and adds the options to the page of commands."""
     path = _paths.get(page.file.src_uri, "")
-    if not path.endswith(".md"):
+    if not path.endswith(TEXTS):
         return markdown
     if path == "docs/commands.md":
         markdown += options()
-    markdown = FORMULA.sub(lambda formula: mathml(formula[1]), markdown)
+    markdown = formulas.convert_blocks(markdown)
     return LINK.sub(lambda link: f"]({_target(path, link[1])}{link[2] or ''})", markdown)
 
 
 def _add(path: str, uri: str) -> None:
     _pages[path], _paths[uri] = uri, path
+
+
+def _add_notebook(path: pathlib.Path, files: Files, config: MkDocsConfig) -> None:
+    """Adds the page of a notebook, and its pictures."""
+    page = notebook_pages.convert_notebook(path)
+    uri = f"tutorials/{path.stem}.md"
+    _add(f"docs/tutorials/{path.name}", uri)
+    files.append(File.generated(config, uri, content=page.markdown))
+    for name, picture in page.pictures.items():
+        files.append(File.generated(config, f"tutorials/{name}", content=picture))
 
 
 def _target(path: str, link: str) -> str:
@@ -101,7 +115,7 @@ def absolute(path: str, link: str) -> str:
 
 
 def linked(path: str) -> Iterator[str]:
-    """Yields existing paths outside of docs/ that a Markdown file links to."""
+    """Yields existing paths outside of docs/ that a Markdown file or a notebook links to."""
     for link, _ in LINK.findall((ROOT / path).read_text(encoding="utf-8")):
         other = absolute(path, link)
         if not other.startswith("docs/") and (ROOT / other).exists():
@@ -173,8 +187,3 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPars
             for command in action.choices.values():
                 yield command
                 yield from _commands(command)
-
-
-def mathml(formula: str) -> str:
-    """Converts a formula in LaTeX to MathML."""
-    return f"<div>{convert(formula.strip(), display='block')}</div>"

@@ -99,6 +99,22 @@ def test_formulas_are_drawn_by_the_browser(site):
 
 
 @pytest.mark.slow
+def test_tutorials_are_pages_with_their_outputs(site):
+    names = [path.stem for path in (ROOT / "docs" / "tutorials").glob("*.py")]
+    assert len(names) >= 6
+    for name in names:
+        page = (site / "tutorials" / f"{name}.html").read_text(encoding="utf-8")
+        pictures = re.findall(r'<img [^>]*src="([^"]+)"', page)
+        assert all((site / "tutorials" / picture).is_file() for picture in pictures)
+        assert f'href="{name}.ipynb"' in page and (site / "tutorials" / f"{name}.ipynb").exists()
+    page = (site / "tutorials" / "transformer-equation-by-equation.html").read_text("utf-8")
+    assert page.count("<math ") > 40 and page.count("<img ") > 8
+    assert 'href="../repository/tf_transformer/layers/attention.py.html"' in page
+    without_code = re.sub("<(pre|code).*?</\\1>", "", page, flags=re.DOTALL)
+    assert "$" not in without_code
+
+
+@pytest.mark.slow
 def test_the_pages_ask_no_other_server(site):
     pages = list(site.rglob("*.html"))
     assert len(pages) > 50

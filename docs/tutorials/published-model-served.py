@@ -1,0 +1,204 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+# ---
+
+# %% [markdown]
+# # A published model, served
+#
+# From a model that others have trained with another toolkit to a server that answers requests over
+# HTTP, on a CPU. The example is OPUS-MT for English to German (`Helsinki-NLP/opus-mt-en-de`), one
+# of more than a thousand translation models on the Hugging Face Hub; [models of other
+# toolkits](../other-toolkits.md) lists the other kinds that can be imported.
+
+# %%
+# Installs the package where it is missing, as in Colab: with the extras `hf`, which downloads
+# models, and `web`, the server.
+REPOSITORY_URL = ""
+import importlib.util
+import subprocess
+import sys
+
+if REPOSITORY_URL and importlib.util.find_spec("tf_transformer") is None:
+    package = f"tf-transformer[hf,web] @ git+{REPOSITORY_URL}"
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", package], check=True)
+
+import tf_transformer  # before TensorFlow, so that it hides the messages of its start
+
+# %%
+import json
+import pathlib
+import socket
+import time
+import urllib.error
+import urllib.request
+
+import tensorflow as tf
+
+# %% [markdown]
+# ## 1. The model
+#
+# With `DOWNLOAD = True`, the next cells take the published model (300 MB). With `False`, a stand-in
+# is made here, so that the notebook runs without a network: a model of the same kind, in the files
+# of the same names, but small and trained for half a minute on the sentences of the
+# [demonstration](translator-in-ten-minutes.ipynb). It knows little more than dates and prices.
+
+# %%
+DOWNLOAD = False
+NAME = "hf:Helsinki-NLP/opus-mt-en-de"
+
+
+def make_stand_in(folder):
+    """Trains a small model of the same kind as OPUS-MT, and writes it as such."""
+    import training
+    from tf_transformer.formats.convert_model import convert_model
+    from training.demo.corpus import write_demonstration
+
+    write_demonstration(pathlib.Path("data"), num_train=20_000)
+    marian = {"norm_position": "post", "positions": "marian", "activation": "swish"}
+    sizes = {"num_encoder_layers": 2, "num_decoder_layers": 1, "dropout_rate": 0.0}
+    config = training.make_config(
+        {
+            "preset": "tiny",
+            "model": marian | sizes,
+            "vocabulary": {"size": 800},
+            "data": {"batch_tokens": 640},
+            "optimization": {
+                "steps": 400,
+                "warmup_steps": 150,
+                "learning_rate_factor": 0.5,
+                "checkpoint_every": 400,
+            },
+            "validation": {"translate_every": 0},
+        }
+    )
+    training.train(
+        config,
+        corpus=training.TextPair("data/train.en", "data/train.de"),
+        validation=training.TextPair("data/validation.en", "data/validation.de"),
+        model_dir="trained",
+    )
+    convert_model("trained", "hf", folder)
+    return folder
+
+
+original = NAME if DOWNLOAD else make_stand_in("stand-in-for-opus-mt-en-de")
+if not DOWNLOAD:
+    for path in sorted(pathlib.Path(original).iterdir()):
+        print(f"{path.name:28} {path.stat().st_size:>10,} bytes")
+
+# %% [markdown]
+# These are the files of a Marian model in Hugging Face's Transformers: settings, weights, the
+# pieces of both languages (SentencePiece) and their ids. Neither PyTorch nor Transformers is
+# installed or needed: files of other people are read as data, and no code in them is run.
+#
+# ## 2. Import
+#
+# Every weight is checked: each that the settings promise must be there, with the right shape, and
+# none may be left over. The result is a model directory like one of your own training. On the
+# command line: `tf-transformer import --input hf:Helsinki-NLP/opus-mt-en-de --model-dir model`.
+
+# %%
+from tf_transformer.formats.import_model import import_model
+
+for note in import_model(original, "model"):
+    print("-", note)
+sorted(path.name for path in pathlib.Path("model").iterdir())
+
+# %% [markdown]
+# ## 3. Translate
+
+# %%
+SENTENCES = ["The museum opens at 3 p.m.", "Today is Monday, May 3.", "The lamp costs $20."]
+translator = tf_transformer.Translator.load("model", beam_size=4)
+for sentence, translation in zip(SENTENCES, translator(SENTENCES), strict=True):
+    print(f"{sentence:30} {translation}")
+
+# %% [markdown]
+# More than one answer: `n_best` returns the other hypotheses of the beam, with their scores.
+
+# %%
+several = tf_transformer.Translator.load("model", beam_size=4, num_best=3)
+for translation in several.n_best(SENTENCES[:1])[0]:
+    print(f"{translation.score:7.2f}  {translation.text}")
+
+# %% [markdown]
+# ## 4. Smaller and faster
+#
+# A model of this size in 8-bit integers has a quarter of its bytes, and wide ones are faster:
+# `dtype="int8"` of `load`, or `--dtype int8` of the commands. For this notebook it remains in
+# float32.
+#
+# ## 5. Export
+#
+# A **SavedModel** contains the weights, the tokenizers and the search; TensorFlow runs it without
+# this package. The export compares its answers with the model's, in a fresh process.
+
+# %%
+import export
+
+version = export.export_translator(translator, pathlib.Path("served"), ["serving_default"])
+translate = tf.saved_model.load(str(version)).signatures["serving_default"]
+answer = translate(text=tf.constant(SENTENCES))
+assert [text.decode() for text in answer["translation"].numpy()] == translator(SENTENCES)
+print({name: tensor.shape.as_list() for name, tensor in answer.items()})
+
+# %% [markdown]
+# ## 6. Serve
+#
+# In production, TF Serving takes the folder `served` as it is:
+#
+# ```sh
+# docker run --rm -p 127.0.0.1:8501:8501 -v "$PWD/served:/models/translator" \
+#     -e MODEL_NAME=translator tensorflow/serving
+# curl -d '{"instances": ["The lamp costs $20."]}' \
+#     http://127.0.0.1:8501/v1/models/translator:predict
+# ```
+#
+# Without Docker, the command `web` is a server, too: a page to try translations on, and an API in
+# JSON. It is started here in another process, asked, and ended.
+
+# %%
+with socket.socket() as found:
+    found.bind(("127.0.0.1", 0))
+    port = found.getsockname()[1]
+command = ["web", "--saved-model", "served", "--port", str(port)]
+server = subprocess.Popen(
+    [sys.executable, "-m", "tf_transformer", *command],
+    stdout=subprocess.DEVNULL,
+    stderr=subprocess.DEVNULL,
+)
+
+
+def ask(path, body=None):
+    """Returns what the server answers; waits until it has started."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body)
+    while server.poll() is None:
+        try:
+            with urllib.request.urlopen(request) as response:
+                return response.read().decode()
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ConnectionRefusedError):
+                raise
+        time.sleep(0.5)
+    raise RuntimeError("the server has ended; is the extra `web` installed?")
+
+
+try:
+    print(ask("/health").strip())
+    answer = json.loads(ask("/api/translate", json.dumps({"lines": SENTENCES}).encode()))
+    print(json.dumps(answer, indent=1, ensure_ascii=False))
+finally:
+    server.terminate()
+    server.wait()
+
+# %% [markdown]
+# Before you offer it to others, read about [access](../serving.md#operating-tf-serving), and the
+# licence of the model: `import` does not read it.
+#
+# The same with commands only: [a published model, served](../published-model-served.md). What can
+# be done with an imported model besides: [fine-tuning](../fine-tuning.md), [HTML](../markup.md),
+# [documents](../documents.md).
