@@ -14,9 +14,9 @@ from typing import Any
 
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
-from training.evaluation import comet_process
-from training.evaluation.metrics import Metric
-from training.evaluation.sentence_means import SentenceMeans
+from training.metrics import comet_process
+from training.metrics.metric import Metric
+from training.metrics.sentence_means import SentenceMeans
 
 _log = logging.getLogger(__name__)
 
