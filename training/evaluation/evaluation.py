@@ -1,6 +1,5 @@
-"""Evaluating a model on a test set: BLEU, chrF, exact matches and perplexity."""
+"""Evaluating a model on a test set: its translations, their scores, and the perplexity."""
 
-import dataclasses
 import functools
 import logging
 import math
@@ -27,79 +26,16 @@ from tf_transformer.text.text_file import TextFile
 from training.config import DataConfig
 from training.data.change_detection import ChangeDetector
 from training.data.pipeline import ParallelText
+from training.evaluation.measures import PERPLEXITY, Measures, make_measures
 from training.evaluation.provenance import describe_now, describe_text
-from training.evaluation.robustness import Robustness, robustness_table, score_perturbed
+from training.evaluation.result import Evaluation
+from training.evaluation.robustness import score_perturbed
 from training.evaluation.scores import bleu_and_chrf
 from training.evaluation.settings import EvaluationTexts, SearchSettings
-from training.evaluation.significance import Comparison, compare_systems, comparison_table
+from training.evaluation.significance import compare_systems
+from training.metrics.metric import Score
 
 _log = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True)
-class Evaluation:
-    """Scores of a model on a test set.
-
-    Args:
-        bleu: sacreBLEU's BLEU, from 0 to 100.
-        bleu_signature: sacreBLEU's signature of how BLEU was computed.
-        chrf: sacreBLEU's chrF, from 0 to 100.
-        chrf_signature: sacreBLEU's signature of how chrF was computed.
-        exact: share of translations equal to their reference, from 0 to 1.
-        perplexity: perplexity per token of the reference, without label smoothing; excludes pairs
-            that are longer than the model's limit or have an empty side, and is NaN without pairs.
-        sentences: number of sentences in the test set.
-        beam_size: beam size of the search; None is that of an exported model.
-        length_penalty: length penalty of the search; None is that of an exported model.
-        dtype: dtype of the computation, see `load_for_decoding`; None of an exported model.
-        choice: how translations were chosen among candidates; None if by the search.
-        origin: digests of the model's weights, of the shortlist if there was one, of the source and
-            of the reference; date and versions.
-        comparisons: comparisons with other systems' translations.
-        robustness: scores with perturbations.
-    """
-
-    bleu: float
-    bleu_signature: str
-    chrf: float
-    chrf_signature: str
-    exact: float
-    perplexity: float
-    sentences: int
-    beam_size: int | None
-    length_penalty: float | None
-    dtype: str | None
-    choice: dict | None
-    origin: dict
-    comparisons: list[Comparison]
-    robustness: list[Robustness]
-
-    def as_dict(self) -> dict:
-        """Returns all values for JSON; a perplexity that is not finite becomes None."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        values["perplexity"] = self.perplexity if math.isfinite(self.perplexity) else None
-        if self.choice is None:
-            del values["choice"]
-        comparisons = [comparison.as_dict() for comparison in values.pop("comparisons")]
-        perturbations = [result.as_dict() for result in values.pop("robustness")]
-        origin = values.pop("origin")
-        return {
-            **values,
-            **origin,
-            **({"comparisons": comparisons} if comparisons else {}),
-            **({"perturbations": perturbations} if perturbations else {}),
-        }
-
-    def __str__(self) -> str:
-        tables = f"\n\n{comparison_table(self.comparisons)}" if self.comparisons else ""
-        if self.robustness:
-            tables += f"\n\n{robustness_table(self.robustness)}"
-        return (
-            f"BLEU        {self.bleu:6.2f}   {self.bleu_signature}\n"
-            f"chrF        {self.chrf:6.2f}   {self.chrf_signature}\n"
-            f"exact       {100 * self.exact:6.2f} % of {self.sentences} sentences\n"
-            f"perplexity  {self.perplexity:6.2f}{tables}"
-        )
 
 
 def evaluate(
@@ -108,6 +44,8 @@ def evaluate(
     search: SearchSettings,
     *,
     choice: Choice | None = None,
+    measures: Measures | None = None,
+    keep: Callable[[list[str]], None] = lambda translations: None,
 ) -> tuple[Evaluation, list[str]]:
     """Translates the source of a test set and compares the translations with the reference.
 
@@ -116,6 +54,8 @@ def evaluate(
         texts: the test set.
         search: how to translate it.
         choice: how to choose among candidate translations; None takes those of the search.
+        measures: what to report; None is the default.
+        keep: called with the translations before they are scored, which may fail.
 
     Returns:
         The scores, and the translations in the order of the source.
@@ -142,9 +82,10 @@ def evaluate(
         check_scores([best.score for best in found])
         return [best.text for best in found]
 
-    corpus = ParallelText(
-        texts.source, texts.reference, *tokenizers, DataConfig(max_length=model.config.max_length)
-    )
+    config = DataConfig(max_length=model.config.max_length)
+    corpora = [
+        ParallelText(texts.source, reference, *tokenizers, config) for reference in texts.references
+    ]
     origin = {
         "weights_digest_blake2b": digest,
         **({"members": models.facts()} if models.is_ensemble else {}),
@@ -153,9 +94,11 @@ def evaluate(
     }
     return _evaluate(
         translate,
-        lambda: perplexity(model, corpus),
+        lambda: perplexity(model, *corpora),
         origin,
         texts,
+        measures or make_measures(bleu_tokenizer=texts.bleu_tokenizer),
+        keep,
         **options,
         dtype=search.dtype,
         choice=choice.facts() if choice else None,
@@ -170,6 +113,8 @@ def evaluate_exported(
     *,
     choice: Choice | None = None,
     languages: Sequence[str] = (),
+    measures: Measures | None = None,
+    keep: Callable[[list[str]], None] = lambda translations: None,
 ) -> tuple[Evaluation, list[str]]:
     """Evaluates a SavedModel or a server by its tasks `translate` and `score`.
 
@@ -180,6 +125,8 @@ def evaluate_exported(
         search: search options by name; without any, those of the model.
         choice: see `evaluate`.
         languages: languages of the tags that the source has.
+        measures: see `evaluate`.
+        keep: see `evaluate`.
 
     Returns:
         As `evaluate`; the perplexity is NaN without the task `score`.
@@ -215,6 +162,8 @@ def evaluate_exported(
         lambda: _exported_perplexity(predictor, texts),
         origin,
         texts,
+        measures or make_measures(bleu_tokenizer=texts.bleu_tokenizer),
+        keep,
         beam_size=search.get("beam_size"),
         length_penalty=search.get("length_penalty"),
         dtype=None,
@@ -231,8 +180,12 @@ def _exported_perplexity(predictor, texts) -> float:
             TASKS["score"].exported_by,
         )
         return float("nan")
-    lines = zip(texts.source.lines(), texts.reference.lines(), strict=True)
-    pairs = [pair for pair in lines if all(map(str.strip, pair))]
+    pairs = [
+        pair
+        for reference in texts.references
+        for pair in zip(texts.source.lines(), reference.lines(), strict=True)
+        if all(map(str.strip, pair))
+    ]
     if not pairs:
         return float("nan")
     sources, targets = zip(*pairs, strict=True)
@@ -251,6 +204,8 @@ def _evaluate(
     compute_perplexity: Callable[[], float],
     origin: dict[str, Any],
     texts: EvaluationTexts,
+    measures: Measures,
+    keep: Callable[[list[str]], None],
     **settings: Any,
 ) -> tuple[Evaluation, list[str]]:
     """Translates the source, and returns the scores and the translations."""
@@ -258,41 +213,66 @@ def _evaluate(
     def translate_lines(lines):
         return list(map(join_lines, translate(lines)))
 
-    sources, references = list(texts.source.lines()), list(texts.reference.lines())
-    systems = {str(system): list(system.lines()) for system in texts.systems}
+    sources = list(texts.source.lines())
+    references = [list(reference.lines()) for reference in texts.references]
     translations = translate_lines(sources)
-    scores = bleu_and_chrf(translations, references, texts.bleu_tokenizer)
+    keep(translations)
+    scores = {
+        name: Score(compute_perplexity(), "")
+        if name == PERPLEXITY
+        else measures.metrics[name].score(translations, references, texts.plain_sources())
+        for name in measures.names
+    }
     evaluation = Evaluation(
-        **scores._asdict(),
-        exact=sum(map(str.__eq__, translations, references)) / len(references),
-        perplexity=compute_perplexity(),
-        sentences=len(references),
+        measures=measures,
+        scores=scores,
+        sentences=len(sources),
         **settings,
-        origin={
-            **origin,
-            "source": describe_text(texts.source),
-            "reference": describe_text(texts.reference),
-            **({"systems": [describe_text(x) for x in texts.systems]} if systems else {}),
-            **describe_now(),
-        },
-        comparisons=_compare(translations, systems, references, texts.bleu_tokenizer),
-        robustness=score_perturbed(
-            translate_lines,
-            sources,
-            references,
-            texts.perturbations,
-            scores,
-            texts.bleu_tokenizer,
-        ),
+        origin={**origin, **_describe(texts), **describe_now()},
+        comparisons=_compare(translations, references, texts, measures),
+        robustness=_score_perturbed(translate_lines, translations, references, texts),
     )
     return evaluation, translations
 
 
-def _compare(translations, systems, references, bleu_tokenizer):
-    if not systems:
+def _describe(texts):
+    """Returns the texts with their digests, and the test set if it has a name."""
+    references = [describe_text(reference) for reference in texts.references]
+    return {
+        **({"test_set": texts.test_set} if texts.test_set else {}),
+        "source": describe_text(texts.source),
+        "reference": references[0],
+        **({"references": references} if len(references) > 1 else {}),
+        **({"systems": [describe_text(x) for x in texts.systems]} if texts.systems else {}),
+    }
+
+
+def _compare(translations, references, texts, measures):
+    systems: dict[str, Sequence[str]] = {
+        str(system): list(system.lines()) for system in texts.systems
+    }
+    metrics = measures.compared()
+    if not systems or not metrics:
         return []
     _log.info("comparing with %s", ", ".join(systems))
-    return compare_systems(translations, systems, references, bleu_tokenizer=bleu_tokenizer)
+    return compare_systems(
+        translations, systems, references, metrics, sources=texts.plain_sources()
+    )
+
+
+def _score_perturbed(translate_lines, translations, references, texts):
+    if not texts.perturbations:
+        return []
+    tokenizer = texts.bleu_tokenizer
+    clean = bleu_and_chrf(translations, *references, bleu_tokenizer=tokenizer)
+    return score_perturbed(
+        translate_lines,
+        list(texts.source.lines()),
+        references,
+        texts.perturbations,
+        clean,
+        tokenizer,
+    )
 
 
 def evaluate_language_model(models: TrainedModels, text: TextFile, dtype: str = "float32") -> dict:
@@ -336,23 +316,25 @@ def evaluate_language_model(models: TrainedModels, text: TextFile, dtype: str = 
     }
 
 
-def perplexity(model: DecoderModel | Ensemble, corpus: ParallelText) -> float:
+def perplexity(model: DecoderModel | Ensemble, *corpora: ParallelText) -> float:
     """Returns exp(mean of -log p) over the target tokens, without label smoothing.
 
     p is the probability of a token given the source and the previous target tokens.
 
     Args:
         model: the model.
-        corpus: the corpus; pairs longer than its `max_length` are dropped.
+        corpora: the pairs, a corpus for each reference; those longer than the `max_length` of the
+            corpus are dropped.
 
     Returns:
         The perplexity per token; NaN if no pair is left.
     """
     metric = Perplexity()
     num_tags = model.config.num_target_tags
-    batches = corpus.batches()
-    for inputs, labels in progress_bar(iterable=batches, desc="perplexity", unit=" batches"):
-        if num_tags:
-            inputs, labels = move_tags(inputs, labels, num_tags)
-        metric.update_state(labels, model(inputs, training=False))
+    for corpus in corpora:
+        batches = corpus.batches()
+        for inputs, labels in progress_bar(iterable=batches, desc="perplexity", unit=" batches"):
+            if num_tags:
+                inputs, labels = move_tags(inputs, labels, num_tags)
+            metric.update_state(labels, model(inputs, training=False))
     return float(metric.result()) if metric.tokens > 0 else float("nan")

@@ -1,6 +1,7 @@
 """SacreBLEU's tokenizers for BLEU, and what is missing for one in a line."""
 
 import os
+from typing import Any
 
 import sacrebleu
 import sacrebleu.utils
@@ -9,11 +10,6 @@ from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 
-# `spm` is not among them: sacreBLEU's old name of `flores101`.
-TOKENIZERS = (
-    *("13a", "intl", "zh", "char", "none"),
-    *("ja-mecab", "ko-mecab", "flores101", "flores200", "spBLEU-1K"),
-)
 _EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}
 # sacreBLEU's choice for target languages; of all others, 13a.
 _OF_LANGUAGE = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
@@ -24,19 +20,19 @@ def tokenizer_of_language(language: str) -> str:
     return _OF_LANGUAGE.get(language, "13a")
 
 
-def make_bleu(tokenizer: str, *, effective_order: bool = False) -> sacrebleu.BLEU:
+def make_bleu(tokenizer: str, **options: Any) -> sacrebleu.BLEU:
     """Makes sacreBLEU's BLEU.
 
     Args:
         tokenizer: sacreBLEU's name of the tokenizer.
-        effective_order: whether to leave out orders of n-grams without matches, for sentences.
+        **options: other arguments of sacreBLEU's class.
 
     Raises:
         InputError: the tokenizer needs a package that is not installed, or a SentencePiece model
             that is not in sacreBLEU's cache and cannot be downloaded, or is damaged.
     """
     try:
-        return sacrebleu.BLEU(tokenize=tokenizer, effective_order=effective_order)
+        return sacrebleu.BLEU(tokenize=tokenizer, **options)
     except (RuntimeError, ImportError, OSError) as error:
         raise InputError(_fault(tokenizer, error)) from error
 

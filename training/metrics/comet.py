@@ -154,7 +154,9 @@ class Comet(Metric):
     def _scores(self, texts):
         """Returns the scores of sentences, which are computed once."""
         # As `comet-score` does.
-        stripped = {name: [line.strip() for line in lines] for name, lines in texts.items()}
+        stripped: dict[str, Sequence[str]] = {
+            name: [line.strip() for line in lines] for name, lines in texts.items()
+        }
         key = tuple(map(tuple, stripped.values()))
         if key not in self._known:
             self._known[key] = self._process.scores(stripped)

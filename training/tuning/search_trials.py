@@ -68,7 +68,9 @@ class SearchTrials:
         found = [best[0] for best in translator.translate_lines(self._sources)]
         check_scores([best.score for best in found])
         scores = bleu_and_chrf(
-            [join_lines(best.text) for best in found], self._references, self._bleu_tokenizer
+            [join_lines(best.text) for best in found],
+            self._references,
+            bleu_tokenizer=self._bleu_tokenizer,
         )
         del translator
         gc.collect()
