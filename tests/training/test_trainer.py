@@ -61,12 +61,13 @@ def test_learns_to_copy(tmp_path):
     )
     evaluation, translations = evaluate(
         TrainedModels((tmp_path / "model",)),
-        EvaluationTexts(source=test_file, reference=test_file),
+        EvaluationTexts(source=test_file, references=[test_file]),
         SearchSettings(beam_size=4, length_penalty=0.6),
     )
-    assert evaluation.exact >= 0.95
-    assert evaluation.bleu >= 95
-    assert evaluation.perplexity < 1.5
+    scores = {name: score.value for name, score in evaluation.scores.items()}
+    assert scores["exact"] >= 0.95
+    assert scores["bleu"] >= 95
+    assert scores["perplexity"] < 1.5
     assert len(translations) == 100
 
 

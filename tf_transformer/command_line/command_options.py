@@ -24,8 +24,9 @@ if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.text.vocabulary import Vocabulary
 
 
-# sacreBLEU's.
+# sacreBLEU's; the others need its extras, or a model that it downloads.
 BLEU_TOKENIZERS = ("13a", "intl", "zh", "char", "none")
+MORE_BLEU_TOKENIZERS = ("ja-mecab", "ko-mecab", "flores101", "flores200", "spBLEU-1K")
 
 
 def text(value: str) -> str:

@@ -19,6 +19,7 @@ TAG_BEGIN = ">>"  # of tags that are a language's name themselves
 _CODE = r"[A-Za-z][A-Za-z0-9_-]*"
 _MAX_SHOWN = 10
 _TAG = re.compile(rf"<2({_CODE})>|\u2581?(>>{_CODE}<<)")
+_TAGS = re.compile(rf"(?: *(?:<2{_CODE}>|>>{_CODE}<<))+ *")
 
 
 def language_tag(language: str) -> str:
@@ -192,6 +193,14 @@ def without_tags(text: str, languages: Sequence[str], number: int = 1) -> str:
         if tag:
             text = rest.removeprefix(tag).lstrip(" ")
     return text
+
+
+def without_common_tags(lines: Sequence[str]) -> list[str]:
+    """Removes the tags at the start of all sources, if all that are not blank have some."""
+    tags = [_TAGS.match(line) for line in lines]
+    if not all(tag or not line.strip() for line, tag in zip(lines, tags, strict=True)):
+        return list(lines)
+    return [line[tag.end() :] if tag else line for line, tag in zip(lines, tags, strict=True)]
 
 
 def _decoded(line):

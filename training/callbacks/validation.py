@@ -174,7 +174,9 @@ class Validation(keras.callbacks.Callback):
             if self._stop.has_received:
                 return None
             translations.append(join_lines(best[0].text))
-        scores = bleu_and_chrf(translations, references, self._settings.bleu_tokenizer)
+        scores = bleu_and_chrf(
+            translations, references, bleu_tokenizer=self._settings.bleu_tokenizer
+        )
         scalars = {"quality/BLEU": scores.bleu, "quality/chrF": scores.chrf}
         self._dashboard.scalars("validation", scalars, step)
         rows = zip(sources, translations, references, strict=True)

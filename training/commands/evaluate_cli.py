@@ -7,7 +7,6 @@ import sys
 from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
 from tf_transformer.command_line.client_options import add_client_options
 from tf_transformer.command_line.command_options import (
-    BLEU_TOKENIZERS,
     add_dtype,
     add_languages,
     add_model_dirs,
@@ -47,6 +46,13 @@ from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.score_log import SCORES_NAME, append_score
 from tf_transformer.text.language_tags import check_tags
+from training.commands.metric_options import (
+    add_metric_options,
+    add_test_set_options,
+    given_measures,
+    given_test_set,
+    given_tokenizer,
+)
 
 # Options for a model directory, and those that a language model does not have.
 _LOCAL_OPTIONS = (
@@ -56,7 +62,7 @@ _LOCAL_OPTIONS = (
 _TRANSLATION_OPTIONS = (
     *("output", "compare", "target_language", "source_language"),
     *("shortlist", "calibrate", "calibration_percentile", "xla", "perturb"),
-    *("tune_weights", *RERANKING_OPTIONS),
+    *("tune_weights", "metrics", "sentence_scores", *RERANKING_OPTIONS),
 )
 
 
@@ -64,7 +70,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     """Adds the parser of `evaluate`."""
     parser = commands.add_parser(
         "evaluate",
-        help="BLEU, chrF, exact matches and perplexity on a test set",
+        help="BLEU, chrF, TER, COMET, exact matches and perplexity on a test set",
         description="Translates the source and compares the translations with the reference as "
         "plain text. For a language model, which has no source, reports the perplexity of the "
         "reference. The scores are appended to scores.jsonl of the model directory, with their "
@@ -75,10 +81,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     add_model_dirs(parser, place)
     add_exported_model(place)
     add_client_options(parser)
-    parser.add_argument("--source", type=file_name, metavar="F", help="sentences to translate")
-    parser.add_argument(
-        "--reference", required=True, type=file_name, metavar="F", help="their translations"
-    )
+    add_test_set_options(parser)
+    add_metric_options(parser)
     add_languages(parser)
     add_search_options(parser)
     add_dtype(parser)
@@ -92,10 +96,6 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "grid, to choose them on a validation set; nothing is stored",
     )  # fmt: skip
     parser.add_argument(
-        "--tokenize", default="13a", choices=BLEU_TOKENIZERS,
-        help="sacreBLEU's tokenizer for BLEU; zh for Chinese (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
         "--compare", type=file_name, nargs="+", action="extend", default=[], metavar="HYPOTHESES",
         help="other systems' translations of the source, to test whether the difference is "
         "significant by paired bootstrap and approximate randomization",
@@ -106,21 +106,26 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "no_end, typos, copies, each of which may have a rate, as in typos=0.05",
     )  # fmt: skip
     parser.add_argument("--output", type=file_path, metavar="F", help="write the translations")
+    parser.add_argument(
+        "--sentence-scores", type=file_path, metavar="F",
+        help="write the scores of each sentence with its texts, as JSON lines",
+    )  # fmt: skip
     parser.add_argument("--json", type=file_path, metavar="F", help="write the scores as JSON")
     # None, so that they are not given with --mbr-samples.
     parser.set_defaults(run=_run_evaluate, beam_size=None, length_penalty=None, dtype=None)
 
 
 def _run_evaluate(options):
+    translates = options.source is not None or options.test_set is not None
     for name in _TRANSLATION_OPTIONS:
-        if options.source is None and getattr(options, name):
+        if not translates and getattr(options, name):
             option = name.replace("_", "-")
             raise InputError(f"--{option} is for translations; give a --source")
     check_languages(options)
     check_place(options, _LOCAL_OPTIONS)
-    if options.model_dir is None and options.source is None:
+    if options.model_dir is None and not translates:
         raise InputError("an exported model translates; give a --source")
-    for output in (options.output, options.json):
+    for output in (options.output, options.sentence_scores, options.json):
         if output:
             check_writable(output)
     if options.json is None:
@@ -135,21 +140,22 @@ def _run_evaluate(options):
     if options.tune_weights:
         _check_tuning(options)
     xla = given_xla(options)
-    source = options.source and TextFile.parse(options.source, default_column=1)
-    reference = TextFile.parse(options.reference, default_column=2)
+    given = given_test_set(options)
+    source, references = given["source"], given["references"]
+    if source is None and len(references) > 1:
+        raise InputError("several references are for translations; give a --source")
     systems = [TextFile.parse(name, default_column=2) for name in options.compare]
     calibrated = options.calibrate and TextFile.parse(options.calibrate)
-    read = [source, reference, *systems, calibrated]
+    read = [source, *references, *systems, calibrated]
     inputs = [file.path for file in read if file]
     _check_outputs(options, [*inputs, *([options.adapter] if options.adapter else [])])
     texts = None
     if source is not None:
         texts = EvaluationTexts(
-            source=source,
-            reference=reference,
+            **given,
             systems=systems,
             perturbations=perturbations,
-            bleu_tokenizer=options.tokenize,
+            bleu_tokenizer=given_tokenizer(options),
             target_language=options.target_language,
             source_language=options.source_language,
         )
@@ -160,11 +166,12 @@ def _run_evaluate(options):
     models, dtype = given_models(options), options.dtype or "float32"
     check_own_file(models.directories[0] / SCORES_NAME)
     shortlist, calibration, choice = _check_models(options, models, source)
+    measures = given_measures(options) if texts and not options.tune_weights else None
     import_tensorflow(on_cpu=dtype == "int8")
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 
     if texts is None:
-        scores = evaluate_language_model(models, reference, dtype)
+        scores = evaluate_language_model(models, references[0], dtype)
         print(f"perplexity  {scores['perplexity']:6.2f}")
         _store_scores(options, models, scores)
         return
@@ -174,16 +181,30 @@ def _run_evaluate(options):
     if options.tune_weights:
         _print_weights(models, choice, texts, settings)
         return
-    evaluation, translations = evaluate(models, texts, settings, choice=choice)
-    _write(options, evaluation, translations)
-    _store_scores(options, models, evaluation.as_dict())
-
-
-def _write(options, evaluation, translations):
+    evaluation, translations = evaluate(
+        models, texts, settings, choice=choice, measures=measures, keep=_keep(options)
+    )
     print(evaluation)
-    if options.output:
-        with replacing(options.output) as path:
-            path.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
+    _store_scores(options, models, evaluation.as_dict())
+    _write_sentences(options, texts, translations, measures)
+
+
+def _keep(options):
+    """Returns what writes the translations; their scores are computed later, and may fail."""
+
+    def write(translations):
+        if options.output:
+            with replacing(options.output) as path:
+                path.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
+
+    return write
+
+
+def _write_sentences(options, texts, translations, measures):
+    if options.sentence_scores:
+        from training.evaluation.sentence_scores import write_sentence_scores
+
+        write_sentence_scores(options.sentence_scores, texts, translations, measures.metrics)
 
 
 def _evaluate_predictor(options, texts):
@@ -192,6 +213,7 @@ def _evaluate_predictor(options, texts):
     languages = given_languages(options)
     if tags:
         texts = texts.with_tags(tags)
+    measures = given_measures(options)
     import_tensorflow()  # which the modules of the evaluation import, also with a server
     from training.evaluation.evaluation import evaluate_predictor
 
@@ -203,11 +225,14 @@ def _evaluate_predictor(options, texts):
             search,
             choice=given_choice(options, len(languages)),
             languages=languages,
+            measures=measures,
+            keep=_keep(options),
         )
-    _write(options, evaluation, translations)
+    print(evaluation)
     if options.json:
         with replacing(options.json) as path:
             write_json(path, evaluation.as_dict())
+    _write_sentences(options, texts, translations, measures)
 
 
 def _check_models(options, models, source):
@@ -238,7 +263,7 @@ def _check_tuning(options):
         raise InputError("--tune-weights is valid only with --rerank-reverse or --rerank-lm")
     for name in (
         *("rerank_reverse_weight", "rerank_lm_weight"),
-        *("output", "json", "compare", "calibrate", "perturb"),
+        *("output", "json", "compare", "calibrate", "perturb", "metrics", "sentence_scores"),
     ):
         if getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is not valid with --tune-weights")
@@ -261,20 +286,21 @@ def _print_weights(models, choice, texts, settings):
 def _check_outputs(options, read):
     """Refuses outputs that would replace an input, each other, or a file of the model."""
     written: dict[str, str] = {}
-    for name in ("output", "json"):
+    for name in ("output", "json", "sentence_scores"):
         path = getattr(options, name)
         if path is None:
             continue
+        option = f"--{name.replace('_', '-')}"
         others = [
             *(options.rerank_reverse or ()),
             *([options.rerank_lm] if options.rerank_lm else ()),
         ]
         own = options.model_dir or [folder for folder in [options.saved_model] if folder]
-        check_output_file(f"--{name}", path, [*own, *others], read)
+        check_output_file(option, path, [*own, *others], read)
         real = os.path.realpath(path)
         if real in written:
-            raise InputError(f"--{name} {path} is also --{written[real]}; give another one")
-        written[real] = name
+            raise InputError(f"{option} {path} is also {written[real]}; give another one")
+        written[real] = option
 
 
 def _store_scores(options, models, scores):

@@ -1,6 +1,7 @@
 """The command that tabulates model directories: runs."""
 
 import argparse
+from typing import NamedTuple
 
 from tf_transformer.command_line.command_options import file_path, folder
 from tf_transformer.command_line.standard_streams import standard_output
@@ -8,6 +9,27 @@ from tf_transformer.printable import printable
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.output_files import check_output_file
+
+
+class _Column(NamedTuple):
+    """A metric as a column: its name in stored scores, title, decimals, and when it is shown."""
+
+    name: str
+    title: str
+    digits: int = 2
+    is_always_shown: bool = False
+
+
+_METRIC_COLUMNS = (
+    _Column("bleu", "BLEU", is_always_shown=True),
+    _Column("chrf", "chrF", is_always_shown=True),
+    _Column("chrf++", "chrF++"),
+    _Column("ter", "TER"),
+    _Column("comet", "COMET", digits=4),
+    _Column("exact", "exact", is_always_shown=True),
+    _Column("perplexity", "ppl", is_always_shown=True),
+)
+_SETTINGS = ("dtype", "bleu_signature")
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -68,21 +90,30 @@ def _run_rows(runs):
 
 
 def _score_rows(runs):
-    rows = [["scores of", "date", "reference", "BLEU", "chrF", "exact", "ppl"]]
+    from training.evaluation.runs import test_set_of
+
+    scores = [(run, score) for run in runs for score in run.scores]
+    shown = [
+        column
+        for column in _METRIC_COLUMNS
+        if column.is_always_shown or any(score.get(column.name) is not None for _, score in scores)
+    ]
+    rows = [["scores of", "date", "reference", *(column.title for column in shown)]]
     rows[0] += ["beam", "penalty", "choice", "dtype", "BLEU signature"]
-    for run in runs:
-        for score in run.scores:
-            reference = score.get("reference")
-            exact = score.get("exact")
-            name = reference.get("file") if isinstance(reference, dict) else None
-            row = [f"{run.path}{'' if score['current'] else ' *'}", score.get("date"), name]
-            row += [_number(score.get(key), 2) for key in ("bleu", "chrf")]
-            row += [None if exact is None else f"{100 * exact:.1f}%"]
-            row += [_number(score.get("perplexity"), 2), score.get("beam_size")]
-            row += [score.get("length_penalty"), _choice(score.get("choice"))]
-            row += [score.get(key) for key in ("dtype", "bleu_signature")]
-            rows.append(row)
+    for run, score in scores:
+        row = [f"{run.path}{'' if score['current'] else ' *'}", score.get("date")]
+        row += [test_set_of(score)]
+        row += [_metric(score.get(column.name), column) for column in shown]
+        row += [score.get("beam_size"), score.get("length_penalty")]
+        row += [_choice(score.get("choice")), *(score.get(key) for key in _SETTINGS)]
+        rows.append(row)
     return rows
+
+
+def _metric(value, column):
+    if column.name == "exact":
+        return None if value is None else f"{100 * value:.1f}%"
+    return _number(value, column.digits)
 
 
 def _choice(facts):

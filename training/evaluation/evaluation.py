@@ -1,6 +1,5 @@
-"""Evaluating a model on a test set: BLEU, chrF, exact matches and perplexity."""
+"""Evaluating a model on a test set: its translations, their scores, and the perplexity."""
 
-import dataclasses
 import functools
 import logging
 import math
@@ -26,79 +25,16 @@ from tf_transformer.text.text_file import TextFile
 from training.config import DataConfig
 from training.data.change_detection import ChangeDetector
 from training.data.pipeline import ParallelText
+from training.evaluation.measures import PERPLEXITY, Measures, make_measures
 from training.evaluation.provenance import describe_now, describe_text
-from training.evaluation.robustness import Robustness, robustness_table, score_perturbed
+from training.evaluation.result import Evaluation
+from training.evaluation.robustness import score_perturbed
 from training.evaluation.scores import bleu_and_chrf
 from training.evaluation.settings import EvaluationTexts, SearchSettings
-from training.evaluation.significance import Comparison, compare_systems, comparison_table
+from training.evaluation.significance import compare_systems
+from training.metrics.metric import Score
 
 _log = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True)
-class Evaluation:
-    """Scores of a model on a test set.
-
-    Args:
-        bleu: sacreBLEU's BLEU, from 0 to 100.
-        bleu_signature: sacreBLEU's signature of how BLEU was computed.
-        chrf: sacreBLEU's chrF, from 0 to 100.
-        chrf_signature: sacreBLEU's signature of how chrF was computed.
-        exact: share of translations equal to their reference, from 0 to 1.
-        perplexity: perplexity per token of the reference, without label smoothing; excludes pairs
-            that are longer than the model's limit or have an empty side, and is NaN without pairs.
-        sentences: number of sentences in the test set.
-        beam_size: beam size of the search; None is that of an exported model.
-        length_penalty: length penalty of the search; None is that of an exported model.
-        dtype: dtype of the computation, see `load_for_decoding`; None of an exported model.
-        choice: how translations were chosen among candidates; None if by the search.
-        origin: digests of the model's weights, of the shortlist if there was one, of the source and
-            of the reference; date and versions.
-        comparisons: comparisons with other systems' translations.
-        robustness: scores with perturbations.
-    """
-
-    bleu: float
-    bleu_signature: str
-    chrf: float
-    chrf_signature: str
-    exact: float
-    perplexity: float
-    sentences: int
-    beam_size: int | None
-    length_penalty: float | None
-    dtype: str | None
-    choice: dict | None
-    origin: dict
-    comparisons: list[Comparison]
-    robustness: list[Robustness]
-
-    def as_dict(self) -> dict:
-        """Returns all values for JSON; a perplexity that is not finite becomes None."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        values["perplexity"] = self.perplexity if math.isfinite(self.perplexity) else None
-        if self.choice is None:
-            del values["choice"]
-        comparisons = [comparison.as_dict() for comparison in values.pop("comparisons")]
-        perturbations = [result.as_dict() for result in values.pop("robustness")]
-        origin = values.pop("origin")
-        return {
-            **values,
-            **origin,
-            **({"comparisons": comparisons} if comparisons else {}),
-            **({"perturbations": perturbations} if perturbations else {}),
-        }
-
-    def __str__(self) -> str:
-        tables = f"\n\n{comparison_table(self.comparisons)}" if self.comparisons else ""
-        if self.robustness:
-            tables += f"\n\n{robustness_table(self.robustness)}"
-        return (
-            f"BLEU        {self.bleu:6.2f}   {self.bleu_signature}\n"
-            f"chrF        {self.chrf:6.2f}   {self.chrf_signature}\n"
-            f"exact       {100 * self.exact:6.2f} % of {self.sentences} sentences\n"
-            f"perplexity  {self.perplexity:6.2f}{tables}"
-        )
 
 
 def evaluate(
@@ -107,6 +43,8 @@ def evaluate(
     search: SearchSettings,
     *,
     choice: Choice | None = None,
+    measures: Measures | None = None,
+    keep: Callable[[list[str]], None] = lambda translations: None,
 ) -> tuple[Evaluation, list[str]]:
     """Translates the source of a test set and compares the translations with the reference.
 
@@ -115,6 +53,8 @@ def evaluate(
         texts: the test set.
         search: how to translate it.
         choice: how to choose among candidate translations; None takes those of the search.
+        measures: what to report; None is the default.
+        keep: called with the translations before they are scored, which may fail.
 
     Returns:
         The scores, and the translations in the order of the source.
@@ -122,7 +62,6 @@ def evaluate(
     Raises:
         InputError: the test set or the model directory is invalid.
     """
-    texts.check()
     predictor, languages, origin = load_predictor(models, search)
     num_tags = models.config().num_tags
     return evaluate_predictor(
@@ -133,6 +72,8 @@ def evaluate(
         dtype=search.dtype,
         choice=choice,
         languages=languages,
+        measures=measures,
+        keep=keep,
     )
 
 
@@ -179,6 +120,8 @@ def evaluate_predictor(
     dtype: str | None = None,
     choice: Choice | None = None,
     languages: Sequence[str] = (),
+    measures: Measures | None = None,
+    keep: Callable[[list[str]], None] = lambda translations: None,
 ) -> tuple[Evaluation, list[str]]:
     """Evaluates a model by its tasks `translate` and `score`.
 
@@ -190,6 +133,8 @@ def evaluate_predictor(
         dtype: dtype of the computation; None if only the exported model knows.
         choice: see `evaluate`.
         languages: languages of the tags that the source has.
+        measures: see `evaluate`.
+        keep: see `evaluate`.
 
     Returns:
         As `evaluate`; the perplexity is NaN without the task `score`.
@@ -216,20 +161,34 @@ def evaluate_predictor(
         found: list[str] = []
         with progress_bar(total=len(lines), desc="translating", unit=" sentences") as progress:
             for batch in translate_batches(list(lines)):
-                found += batch
+                found += map(join_lines, batch)
                 progress.update(len(batch))
         return found
 
-    return _evaluate(
-        translate,
-        lambda: pair_perplexity(predictor, texts),
-        origin,
-        texts,
+    sources = list(texts.source.lines())
+    references = [list(reference.lines()) for reference in texts.references]
+    measures = measures or make_measures(bleu_tokenizer=texts.bleu_tokenizer)
+    translations = translate(sources)
+    keep(translations)
+    scores = {
+        name: Score(pair_perplexity(predictor, texts), "")
+        if name == PERPLEXITY
+        else measures.metrics[name].score(translations, references, texts.plain_sources())
+        for name in measures.names
+    }
+    evaluation = Evaluation(
+        measures=measures,
+        scores=scores,
+        sentences=len(sources),
         beam_size=search.get("beam_size"),
         length_penalty=search.get("length_penalty"),
         dtype=dtype,
         choice=choice.facts() if choice else None,
+        origin={**origin, **_describe(texts), **describe_now()},
+        comparisons=_compare(translations, references, texts, measures),
+        robustness=_score_perturbed(translate, translations, references, texts),
     )
+    return evaluation, translations
 
 
 def pair_perplexity(predictor: Predictor, texts: EvaluationTexts) -> float:
@@ -249,8 +208,12 @@ def pair_perplexity(predictor: Predictor, texts: EvaluationTexts) -> float:
             TASKS["score"].exported_by,
         )
         return float("nan")
-    lines = zip(texts.source.lines(), texts.reference.lines(), strict=True)
-    pairs = [pair for pair in lines if all(map(str.strip, pair))]
+    pairs = [
+        pair
+        for reference in texts.references
+        for pair in zip(texts.source.lines(), reference.lines(), strict=True)
+        if all(map(str.strip, pair))
+    ]
     if not pairs:
         return float("nan")
     sources, targets = zip(*pairs, strict=True)
@@ -264,53 +227,44 @@ def pair_perplexity(predictor: Predictor, texts: EvaluationTexts) -> float:
     return math.exp(-log_prob / num_tokens) if num_tokens else float("nan")
 
 
-def _evaluate(
-    translate: Callable[[Sequence[str]], list[str]],
-    compute_perplexity: Callable[[], float],
-    origin: dict[str, Any],
-    texts: EvaluationTexts,
-    **settings: Any,
-) -> tuple[Evaluation, list[str]]:
-    """Translates the source, and returns the scores and the translations."""
-
-    def translate_lines(lines):
-        return list(map(join_lines, translate(lines)))
-
-    sources, references = list(texts.source.lines()), list(texts.reference.lines())
-    systems = {str(system): list(system.lines()) for system in texts.systems}
-    translations = translate_lines(sources)
-    scores = bleu_and_chrf(translations, references, texts.bleu_tokenizer)
-    evaluation = Evaluation(
-        **scores._asdict(),
-        exact=sum(map(str.__eq__, translations, references)) / len(references),
-        perplexity=compute_perplexity(),
-        sentences=len(references),
-        **settings,
-        origin={
-            **origin,
-            "source": describe_text(texts.source),
-            "reference": describe_text(texts.reference),
-            **({"systems": [describe_text(x) for x in texts.systems]} if systems else {}),
-            **describe_now(),
-        },
-        comparisons=_compare(translations, systems, references, texts.bleu_tokenizer),
-        robustness=score_perturbed(
-            translate_lines,
-            sources,
-            references,
-            texts.perturbations,
-            scores,
-            texts.bleu_tokenizer,
-        ),
-    )
-    return evaluation, translations
+def _describe(texts):
+    """Returns the texts with their digests, and the test set if it has a name."""
+    references = [describe_text(reference) for reference in texts.references]
+    return {
+        **({"test_set": texts.test_set} if texts.test_set else {}),
+        "source": describe_text(texts.source),
+        "reference": references[0],
+        **({"references": references} if len(references) > 1 else {}),
+        **({"systems": [describe_text(x) for x in texts.systems]} if texts.systems else {}),
+    }
 
 
-def _compare(translations, systems, references, bleu_tokenizer):
-    if not systems:
+def _compare(translations, references, texts, measures):
+    systems: dict[str, Sequence[str]] = {
+        str(system): list(system.lines()) for system in texts.systems
+    }
+    metrics = measures.compared()
+    if not systems or not metrics:
         return []
     _log.info("comparing with %s", ", ".join(systems))
-    return compare_systems(translations, systems, references, bleu_tokenizer=bleu_tokenizer)
+    return compare_systems(
+        translations, systems, references, metrics, sources=texts.plain_sources()
+    )
+
+
+def _score_perturbed(translate, translations, references, texts):
+    if not texts.perturbations:
+        return []
+    tokenizer = texts.bleu_tokenizer
+    clean = bleu_and_chrf(translations, *references, bleu_tokenizer=tokenizer)
+    return score_perturbed(
+        translate,
+        list(texts.source.lines()),
+        references,
+        texts.perturbations,
+        clean,
+        tokenizer,
+    )
 
 
 def evaluate_language_model(models: TrainedModels, text: TextFile, dtype: str = "float32") -> dict:

@@ -63,7 +63,7 @@ class Robustness:
 def score_perturbed(
     translate: Callable[[list[str]], list[str]],
     sources: Sequence[str],
-    references: Sequence[str],
+    references: Sequence[Sequence[str]],
     perturbations: Sequence[Perturbation],
     clean: Scores,
     bleu_tokenizer: str,
@@ -73,26 +73,41 @@ def score_perturbed(
     Args:
         translate: translates source sentences.
         sources: the source sentences, with their language tags.
-        references: their references, which `Perturbation.reference` says how are changed.
+        references: one or more references of each, which `Perturbation.reference` says how are
+            changed.
         perturbations: the perturbations.
         clean: the scores without any.
         bleu_tokenizer: sacreBLEU's name of the tokenizer for BLEU.
     """
     results = []
     for perturbation in perturbations:
-        noisy = list(perturb_lines(sources, references, perturbation.rates, _SEED))
-        noisy_sources, noisy_references, tokens = map(list, zip(*noisy, strict=True))
+        noisy_sources, noisy_references, tokens = _perturb(sources, references, perturbation)
         translations = translate(noisy_sources)
         results.append(
             Robustness(
                 perturbation,
                 sum(map(str.__ne__, noisy_sources, sources)),
-                bleu_and_chrf(translations, noisy_references, bleu_tokenizer),
+                bleu_and_chrf(translations, *noisy_references, bleu_tokenizer=bleu_tokenizer),
                 clean,
                 _copied(tokens, translations),
             )
         )
     return results
+
+
+def _perturb(sources, references, perturbation):
+    """Returns the sources and all references with noise, and the token copied to each sentence."""
+    noisy_sources: list[str] = []
+    noisy_references = []
+    for reference in references:
+        lines = perturb_lines(sources, reference, perturbation.rates, _SEED)
+        noisy, changed, copied = map(list, zip(*lines, strict=True))
+        if not noisy_sources:
+            noisy_sources, tokens = noisy, copied
+        # A source depends on its reference only where one of them is blank.
+        rows = zip(noisy, noisy_sources, changed, reference, strict=True)
+        noisy_references.append([new if own == first else old for own, first, new, old in rows])
+    return noisy_sources, noisy_references, tokens
 
 
 def _copied(tokens: list[str], translations: list[str]) -> dict[str, float]:

@@ -25,7 +25,8 @@ from training.recorded_config import read_training_config
 _MARKERS = {"target.spm", WEIGHTS_NAME, SCORES_NAME}
 _VALIDATION = ("loss", "perplexity", "accuracy")
 # Fields of a score that are shown.
-_NUMBERS = ("bleu", "chrf", "exact", "perplexity", "beam_size", "length_penalty")
+_METRICS = ("bleu", "chrf", "chrf++", "ter", "comet", "exact", "perplexity")
+_NUMBERS = (*_METRICS, "beam_size", "length_penalty")
 _TEXTS = ("date", "dtype", "bleu_signature")
 
 
@@ -158,6 +159,23 @@ def _read_scores(path):
     return {"scores": [s | {"current": c} for s, c in zip(scores, is_current, strict=True)]}
 
 
+def test_set_of(score: dict[str, Any]) -> Any:
+    """Returns what a score was computed on: the name of a test set, or the file of the reference.
+
+    Args:
+        score: the score, of which nothing has been checked.
+    """
+    test_set, reference = score.get("test_set"), score.get("reference")
+    if isinstance(test_set, dict):
+        values = (test_set.get(name) for name in ("name", "language_pair", "subset"))
+        return " ".join(str(value) for value in values if value is not None)
+    file = reference.get("file") if isinstance(reference, dict) else None
+    references = score.get("references")
+    if isinstance(references, list) and isinstance(file, str):
+        return f"{file} +{len(references) - 1}"
+    return file
+
+
 def _check_score(where, score):
     """Checks that values can be shown in a table and do not control the terminal."""
     for name in _NUMBERS:
@@ -165,9 +183,8 @@ def _check_score(where, score):
             raise InputError(f"{where}: expected a number for {name}, got {score[name]!r}")
     if type(score.get("choice")) not in (dict, type(None)):
         raise InputError(f"{where}: expected an object for choice, got {score['choice']!r}")
-    reference = score.get("reference")
     texts = {name: score.get(name) for name in _TEXTS}
-    texts["reference.file"] = reference.get("file") if isinstance(reference, dict) else None
+    texts["test_set"] = test_set_of(score)
     for name, text in texts.items():
         if text is not None and not (isinstance(text, str) and text.isprintable()):
             raise InputError(f"{where}: expected printable text for {name}, got {text!r}")

@@ -1,9 +1,9 @@
-"""BLEU and chrF of translations, computed by sacreBLEU."""
+"""BLEU and chrF of translations, which validation and tuning report."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import sacrebleu
+from training.evaluation.metrics import MetricSettings, make_metrics
 
 
 class Scores(NamedTuple):
@@ -23,18 +23,15 @@ class Scores(NamedTuple):
 
 
 def bleu_and_chrf(
-    translations: Sequence[str], references: Sequence[str], bleu_tokenizer: str = "13a"
+    translations: Sequence[str], *references: Sequence[str], bleu_tokenizer: str = "13a"
 ) -> Scores:
     """Scores translations with sacreBLEU.
 
     Args:
         translations: the translations to score.
-        references: their references, in the same order.
+        references: one or more references of each, in the same order.
         bleu_tokenizer: sacreBLEU's name of the tokenizer for BLEU.
     """
-    bleu, chrf = sacrebleu.BLEU(tokenize=bleu_tokenizer), sacrebleu.CHRF()
-    # The signatures are complete only once the scores are computed.
-    bleu_score, chrf_score = (
-        metric.corpus_score(translations, [references]).score for metric in (bleu, chrf)
-    )
-    return Scores(bleu_score, str(bleu.get_signature()), chrf_score, str(chrf.get_signature()))
+    metrics = make_metrics(("bleu", "chrf"), MetricSettings(bleu_tokenizer=bleu_tokenizer))
+    bleu, chrf = (metric.score(translations, references) for metric in metrics.values())
+    return Scores(bleu.value, bleu.signature, chrf.value, chrf.signature)

@@ -2,10 +2,15 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, DEFAULT_LENGTH_PENALTY
-from tf_transformer.text.language_tags import check_tags, check_untagged, find_tags
+from tf_transformer.text.language_tags import (
+    check_tags,
+    check_untagged,
+    find_tags,
+    without_common_tags,
+)
 from tf_transformer.text.parallel_text import check_parallel
 from tf_transformer.text.text_file import TextFile
 from training.evaluation.perturbations import Perturbation
@@ -21,21 +26,25 @@ class EvaluationTexts:
 
     Args:
         source: source sentences.
-        reference: reference translations.
+        references: one or more texts of reference translations.
         systems: translations of the same source by other systems, to compare with.
         perturbations: noise with which the source is translated again.
         bleu_tokenizer: sacreBLEU's name of the tokenizer for BLEU.
         target_language: language whose tag is prepended to each source sentence.
         source_language: language of the source, for models whose sources name it.
+        test_set: what names the test set, if it is one that sacreBLEU has; empty for other files.
+        documents: the document of each sentence; empty if the sentences are not of documents.
     """
 
     source: TextFile
-    reference: TextFile
+    references: Sequence[TextFile]
     systems: Sequence[TextFile] = ()
     perturbations: Sequence[Perturbation] = ()
     bleu_tokenizer: str = "13a"
     target_language: str | None = None
     source_language: str | None = None
+    test_set: dict[str, Any] = dataclasses.field(default_factory=dict)
+    documents: Sequence[str] = ()
 
     def check(self) -> None:
         """Checks that all texts have as many lines.
@@ -43,7 +52,8 @@ class EvaluationTexts:
         Raises:
             InputError: they have not.
         """
-        num_sentences = check_parallel(self.source, self.reference)
+        for reference in self.references:
+            num_sentences = check_parallel(self.source, reference)
         if self.systems:
             from training.evaluation.significance import check_systems
 
@@ -51,6 +61,10 @@ class EvaluationTexts:
                 str(system): list(system.lines()) for system in self.systems
             }
             check_systems(lines, num_sentences)
+
+    def plain_sources(self) -> list[str]:
+        """Returns the source sentences without language tags."""
+        return without_common_tags(list(self.source.lines()))
 
     def tagged(self, languages: Sequence[str], num_tags: int) -> "EvaluationTexts":
         """Returns the texts with the tags of the languages, or checks that there are those needed.

@@ -5,12 +5,15 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import sacrebleu
 import tabulate
 from sacrebleu.significance import PairedTest
 
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
+from training.metrics.metric import Metric
+
+# Decimals of scores with another unit than hundredths.
+_DIGITS = {"COMET": 4}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Comparison:
 
     Args:
         system: name of the other system.
-        metric: sacreBLEU's name of the metric, such as "BLEU" or "chrF2".
+        metric: sacreBLEU's name of the metric, such as "BLEU" or "chrF2"; or "COMET".
         model_score: score of the model on the test set.
         system_score: score of the other system on the test set.
         bootstrap_p: p value of paired bootstrap resampling (Koehn, 2004).
@@ -80,13 +83,17 @@ def check_systems(systems: dict[str, Sequence[str]], sentences: int) -> None:
 def compare_systems(
     translations: Sequence[str],
     systems: dict[str, Sequence[str]],
-    references: Sequence[str],
+    references: Sequence[Sequence[str]],
+    metrics: Sequence[Metric],
     *,
-    bleu_tokenizer: str = "13a",
+    sources: Sequence[str] = (),
     resamples: int = 1000,
     trials: int = 10_000,
 ) -> list[Comparison]:
-    """Compares a model with other systems by BLEU and chrF, with sacreBLEU's significance tests.
+    """Compares a model with other systems, with sacreBLEU's significance tests.
+
+    The score of a resampled text is computed from the statistics of its sentences, and for COMET is
+    the mean of their scores.
 
     The random seed is sacreBLEU's: 12345, or the environment variable `SACREBLEU_SEED`. The p
     values are not corrected for the number of systems.
@@ -94,13 +101,14 @@ def compare_systems(
     Args:
         translations: the model's translations.
         systems: translations of the same sentences by other systems, by the name of the system.
-        references: the reference translations.
-        bleu_tokenizer: sacreBLEU's name of the tokenizer for BLEU.
+        references: one or more reference translations of each sentence.
+        metrics: the metrics to compare by.
+        sources: the source sentences, for metrics that need them.
         resamples: number of bootstrap resamples.
         trials: number of randomization trials.
 
     Returns:
-        Two comparisons for each system, by BLEU and by chrF.
+        The comparisons with each system, by each metric.
 
     Raises:
         InputError: as `check_systems`.
@@ -109,9 +117,9 @@ def compare_systems(
     named = [("model", translations), *systems.items()]
     tests: dict[str, Any] = {}
     for kind, samples in (("bs", resamples), ("ar", trials)):
-        # New metrics, because each test adds its number of samples to their signatures.
-        metrics = {"BLEU": sacrebleu.BLEU(tokenize=bleu_tokenizer), "chrF": sacrebleu.CHRF()}
-        tests[kind] = PairedTest(named, metrics, [references], kind, n_samples=samples)()
+        # New ones, because each test adds its number of samples to their signatures.
+        tested = {metric.name: metric.sacrebleu_metric(sources) for metric in metrics}
+        tests[kind] = PairedTest(named, tested, references, kind, n_samples=samples)()
     (bootstrap_signatures, bootstrap), (signatures, randomization) = tests["bs"], tests["ar"]
     comparisons = []
     for index, system in enumerate(systems, 1):
@@ -135,6 +143,10 @@ def compare_systems(
     return comparisons
 
 
+def _text(comparison, score, sign=""):
+    return f"{score:{sign}.{_DIGITS.get(comparison.metric, 2)}f}"
+
+
 def comparison_table(comparisons: Sequence[Comparison]) -> str:
     """Returns the comparisons as a text table, followed by the signatures."""
     head = ["system", "metric", "model", "system", "difference", "bootstrap p", "randomization p"]
@@ -142,9 +154,8 @@ def comparison_table(comparisons: Sequence[Comparison]) -> str:
         (
             printable(one.system),
             one.metric,
-            f"{one.model_score:.2f}",
-            f"{one.system_score:.2f}",
-            f"{one.difference:+.2f}",
+            *(_text(one, score) for score in (one.model_score, one.system_score)),
+            _text(one, one.difference, "+"),
             f"{one.bootstrap_p:.4f}",
             f"{one.randomization_p:.4f}",
         )

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import sacrebleu
 import tabulate
 import tqdm
 
@@ -19,6 +18,7 @@ from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.lines import join_lines
 from training.evaluation.evaluation import load_predictor
 from training.evaluation.settings import EvaluationTexts, SearchSettings
+from training.metrics.bleu_tokenizer import make_bleu
 
 GRID = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 
@@ -72,7 +72,7 @@ def tune_on_texts(
     lines = list(texts.source.lines())
     return tune_weights(
         scored_candidates(predictor, options, channel_models, lines),
-        list(texts.reference.lines()),
+        [list(reference.lines()) for reference in texts.references],
         has_reverse=channel.reverse is not None,
         has_language_model=channel.language_model is not None,
         bleu_tokenizer=texts.bleu_tokenizer,
@@ -111,7 +111,7 @@ def _batches(lines: Sequence[str], size: int = 256) -> Iterator[Sequence[str]]:
 
 def tune_weights(
     scored: Sequence[Scored | None],
-    references: Sequence[str],
+    references: Sequence[Sequence[str]],
     *,
     has_reverse: bool,
     has_language_model: bool,
@@ -121,7 +121,7 @@ def tune_weights(
 
     Args:
         scored: the candidates of each sentence, see `scored_candidates`.
-        references: reference translations of the sentences.
+        references: one or more reference translations of the sentences.
         has_reverse: whether there is a reverse model, whose weight to vary.
         has_language_model: whether there is a language model, whose weight to vary.
         bleu_tokenizer: sacreBLEU's name of the tokenizer for BLEU.
@@ -129,7 +129,7 @@ def tune_weights(
     Returns:
         The weights of the grid, in its order.
     """
-    bleu = sacrebleu.BLEU(tokenize=bleu_tokenizer, references=[references])
+    bleu = make_bleu(bleu_tokenizer, references=references)
     grids = (GRID if has_reverse else (0.0,), GRID if has_language_model else (0.0,))
     known: dict[tuple[str, ...], float] = {}
     results = []

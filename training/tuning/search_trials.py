@@ -68,7 +68,7 @@ class SearchTrials:
         batches = answer(predictor, "translate", {"text": self._sources})
         found = [text for batch in batches for text in batch["translation"]]
         lines = list(map(join_lines, found))
-        scores = bleu_and_chrf(lines, self._references, self._bleu_tokenizer)
+        scores = bleu_and_chrf(lines, self._references, bleu_tokenizer=self._bleu_tokenizer)
         del predictor
         gc.collect()
         return Result(scores.bleu, "complete", _facts(scores, found, self._references))

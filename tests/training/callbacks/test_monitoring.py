@@ -156,17 +156,19 @@ def test_bleu_and_chrf_are_those_of_evaluate(corpus, talkative, tmp_path):
     evaluation, translations = evaluate(
         TrainedModels((model_dir,)),
         EvaluationTexts(
-            source=corpus.pair("validation").source, reference=corpus.pair("validation").target
+            source=corpus.pair("validation").source,
+            references=[corpus.pair("validation").target],
         ),
         SearchSettings(beam_size=2, length_penalty=0.6),
     )
-    assert evaluation.chrf > 1
+    bleu, chrf = (evaluation.scores[name] for name in ("bleu", "chrf"))
+    assert chrf.value > 1
     found = scalars(model_dir / "logs" / "validation")
-    assert found["quality/BLEU"][300] == pytest.approx(evaluation.bleu, abs=1e-4)
-    assert found["quality/chrF"][300] == pytest.approx(evaluation.chrf, abs=1e-4)
+    assert found["quality/BLEU"][300] == pytest.approx(bleu.value, abs=1e-4)
+    assert found["quality/chrF"][300] == pytest.approx(chrf.value, abs=1e-4)
     scores = json.loads((model_dir / "validation_scores.json").read_text())["scores"][-1]
-    assert scores["bleu"] == evaluation.bleu
-    assert scores["bleu_signature"] == evaluation.bleu_signature
+    assert scores["bleu"] == bleu.value
+    assert scores["bleu_signature"] == bleu.signature
     texts = read_events(model_dir / "logs" / "validation")[1]["translations"][1][300].item()
     assert _in_table(translations[0]) in texts.decode()
 

@@ -18,7 +18,7 @@ NAMES = list(REFERENCES)
 def scored(translate, names=NAMES, sentences=SENTENCES):
     perturbations = parse_perturbations(names)
     clean = bleu_and_chrf(translate(sentences), sentences)
-    return score_perturbed(translate, sentences, sentences, perturbations, clean, "13a")
+    return score_perturbed(translate, sentences, [sentences], perturbations, clean, "13a")
 
 
 def test_a_model_that_repeats_its_source():

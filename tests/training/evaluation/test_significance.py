@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 import sacrebleu
 
+from training.evaluation.metrics import make_metrics
 from training.evaluation.significance import compare_systems, comparison_table
 
 SAMPLES = 60
+
+
+def compare(ours, systems, *references, names=("bleu", "chrf"), **arguments):
+    metrics = list(make_metrics(names).values())
+    return compare_systems(ours, systems, references, metrics, **arguments)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +40,7 @@ def score(metric, hypotheses, references):
 @pytest.mark.parametrize("metric", ["BLEU", "chrF2"])
 def test_p_values_against_resampling_by_hand(texts, metric):
     reference, ours, theirs = (np.array(text) for text in texts)
-    found = compare_systems(
+    found = compare(
         list(ours), {"other": list(theirs)}, list(reference), resamples=SAMPLES, trials=SAMPLES
     )
     (one,) = (comparison for comparison in found if comparison.metric == metric)
@@ -66,14 +72,14 @@ def test_systems_that_differ_in_few_sentences(texts, number, least):
     """Every exchange of one sentence gives the same difference, and none a larger one."""
     reference, ours, theirs = texts
     close = [*theirs[:number], *ours[number:]]
-    for one in compare_systems(ours, {"close": close}, reference, resamples=20, trials=100):
+    for one in compare(ours, {"close": close}, reference, resamples=20, trials=100):
         assert one.difference != 0.0 and one.randomization_p >= least
 
 
 def test_equal_and_clearly_different_systems(texts):
     reference, ours, _ = texts
     systems = {"same": ours, "perfect": reference}
-    same, _, perfect, _ = compare_systems(ours, systems, reference, resamples=200, trials=200)
+    same, _, perfect, _ = compare(ours, systems, reference, resamples=200, trials=200)
     assert (same.bootstrap_p, same.randomization_p, same.difference) == (1.0, 1.0, 0.0)
     assert perfect.bootstrap_p < 0.01 and perfect.randomization_p < 0.01
     assert perfect.difference < 0
@@ -85,10 +91,10 @@ def test_equal_and_clearly_different_systems(texts):
 
 def test_wrong_number_of_translations(texts):
     with pytest.raises(ValueError, match="other must have one line for each of the 30 sentences"):
-        compare_systems(texts[1], {"other": texts[1][:-1]}, texts[0])
+        compare(texts[1], {"other": texts[1][:-1]}, texts[0])
 
 
 def test_a_seed_that_is_none(texts, monkeypatch):
     monkeypatch.setenv("SACREBLEU_SEED", "abc")
     with pytest.raises(ValueError, match=r"SACREBLEU_SEED: expected a number, or none. .* 'abc'"):
-        compare_systems(texts[1], {"other": texts[1]}, texts[0])
+        compare(texts[1], {"other": texts[1]}, texts[0])

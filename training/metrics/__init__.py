@@ -1,0 +1,1 @@
+"""Metrics of translations: those of sacreBLEU, COMET, and exact matches."""
