@@ -236,6 +236,8 @@ def _check_tags(config, source, target, where=""):
 
 
 def _shares_tags(source: Vocabulary, target: Vocabulary) -> bool:
+    if source.begin_ids:  # instead of tags
+        return source.pieces == target.pieces and not target.begin_ids
     tags = [source.pieces[token_id] for token_id in source.tag_ids]
     # Others follow a piece that is only the space before them.
     are_words = all(tag.startswith(WORD_BEGIN) for tag in tags)
