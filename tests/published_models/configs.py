@@ -80,6 +80,38 @@ MBART_CC25 = {
     "task_specific_params": {"translation_en_to_ro": {"decoder_start_token_id": 250020}},
 }  # fmt: skip
 
+_SUMMARY = {
+    "summarization": {
+        "length_penalty": 2.0, "max_length": 142, "min_length": 56, "no_repeat_ngram_size": 3,
+        "early_stopping": True, "num_beams": 4,
+    },
+}  # fmt: skip
+BART = _COMMON | sizes(12, 1024, 16, 4096) | {
+    "model_type": "bart", "architectures": ["BartForConditionalGeneration"],
+    "vocab_size": 50265, "activation_function": "gelu", "activation_dropout": 0.1,
+    "attention_dropout": 0.1, "scale_embedding": False, "add_bias_logits": False,
+    "add_final_layer_norm": False, "normalize_before": False, "normalize_embedding": True,
+    "static_position_embeddings": False, "bos_token_id": 0, "pad_token_id": 1,
+    "eos_token_id": 2, "decoder_start_token_id": 2, "forced_eos_token_id": 2,
+    "no_repeat_ngram_size": 3, "num_beams": 4, "early_stopping": True,
+    "max_position_embeddings": 1024, "task_specific_params": _SUMMARY,
+}  # fmt: skip
+BART_BASE = BART | sizes(6, 768, 12, 3072) | {
+    "architectures": ["BartModel"], "forced_bos_token_id": 0,
+}  # fmt: skip
+BART_CNN = BART | {
+    "vocab_size": 50264, "_num_labels": 3, "output_past": True, "extra_pos_embeddings": 0,
+    "activation_dropout": 0.0, "attention_dropout": 0.0, "forced_bos_token_id": 0,
+    "force_bos_token_to_be_generated": True, "length_penalty": 2.0, "max_length": 142,
+    "min_length": 56,
+}  # fmt: skip
+BART_CNN_GENERATION = {
+    "_from_model_config": True, "bos_token_id": 0, "decoder_start_token_id": 2,
+    "early_stopping": True, "eos_token_id": 2, "forced_bos_token_id": 0,
+    "forced_eos_token_id": 2, "length_penalty": 2.0, "max_length": 142, "min_length": 56,
+    "no_repeat_ngram_size": 3, "num_beams": 4, "pad_token_id": 1,
+}  # fmt: skip
+
 PEGASUS = _COMMON | sizes(16, 1024, 16, 4096) | {
     "model_type": "pegasus", "architectures": ["PegasusForConditionalGeneration"],
     "vocab_size": 96103, "activation_function": "relu", "activation_dropout": 0.1,

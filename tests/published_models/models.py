@@ -86,6 +86,13 @@ def _mbart50(name: str, task: str, licence: str | None, **other: Any) -> Publish
     )  # fmt: skip
 
 
+def _bart(name: str, task: str, **other: Any) -> PublishedModel:
+    other = {"licence": None} | other
+    return PublishedModel(
+        f"facebook/bart-{name}", task, "hf-bart", write_vocabulary=vocabularies.write_bart, **other
+    )
+
+
 def _pegasus(name: str, task: str, **other: Any) -> PublishedModel:
     changes = other.pop("changes", {})
     return PublishedModel(
@@ -175,6 +182,24 @@ MODELS = (
         "-many-to-one-mmt", "49 languages to English", None, is_copied=False,
         changes={"forced_bos_token_id": 250004},
     ),
+    _bart(
+        "base", "English, to be fine-tuned", is_copied=False,
+        config=configs.BART_BASE, weights=139_420_416,
+    ),
+    _bart(
+        "large", "English, to be fine-tuned", licence="Apache-2.0", is_copied=False,
+        config=configs.BART, weights=406_291_456,
+    ),
+    _bart(
+        "large-cnn", "summaries of news", licence="MIT", config=configs.BART_CNN,
+        generation=configs.BART_CNN_GENERATION, weights=406_290_432,
+    ),
+    _bart(
+        "large-xsum", "summaries in a sentence", is_copied=False, weights=406_290_432,
+        config=configs.BART | {
+            "vocab_size": 50264, "max_length": 62, "min_length": 11, "num_beams": 6,
+        },
+    ),
     _pegasus("large", "summaries, to be fine-tuned", weights=570_797_056, counts_positions=True),
     _indictrans("en-indic-1B", "English to 22 languages of India", (32322, 122672), is_small=False),
     _indictrans("indic-en-1B", "22 languages of India to English", (122706, 32296), is_small=False),
@@ -260,7 +285,6 @@ REFUSED = (
         configs.MBART_CC25 | {"decoder_start_token_id": 250020},
         _CODES_BEHIND,
     ),
-    RefusedModel("facebook/bart-large-cnn", {"model_type": "bart"}, "BART is not supported"),
     RefusedModel(
         "google/byt5-small",
         t5(12, 1472, 6, 3584) | _GATED | {"vocab_size": 384, "tokenizer_class": "ByT5Tokenizer"},

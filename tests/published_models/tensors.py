@@ -5,7 +5,7 @@ from typing import Any
 
 from tf_transformer.storage.weight_shapes import Shapes
 
-# Rows of mBART's tables of positions that no token has.
+# Rows of BART's and mBART's tables of positions that no token has.
 _UNUSED_POSITIONS = 2
 
 
@@ -16,7 +16,10 @@ def tensor_shapes(config: dict[str, Any]) -> Shapes:
         config: the content of `config.json`.
     """
     is_t5 = config["model_type"] in ("t5", "mt5")
-    return dict((_t5 if is_t5 else _bart)(config))
+    shapes = dict((_t5 if is_t5 else _bart)(config))
+    if config["architectures"] == ["BartModel"]:  # without the logits
+        shapes = {name.removeprefix("model."): x for name, x in shapes.items() if is_weight(name)}
+    return shapes
 
 
 def is_weight(name: str) -> bool:
@@ -54,8 +57,8 @@ def _bart(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield from _embeddings(config)
     for stack in ("encoder", "decoder"):
         where, inner = f"model.{stack}", config[f"{stack}_ffn_dim"]
-        norms = [f"{where}.layer_norm"] if family != "marian" else []
-        if family == "mbart":
+        norms = [f"{where}.layer_norm"] if family not in ("marian", "bart") else []
+        if family in ("bart", "mbart"):
             rows = config["max_position_embeddings"] + _UNUSED_POSITIONS
             yield f"{where}.embed_positions.weight", (rows, width)
         if family == "mbart" or config.get("layernorm_embedding"):

@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tf_transformer.text.byte_level.characters import GPT2_CHARACTERS
 from tf_transformer.text.sentencepiece_model_pb2 import ModelProto
 
 # The codes of languages that NLLB's and mBART-50's tokenizers add, in their order.
@@ -163,6 +164,19 @@ def write_indictrans(folder: pathlib.Path, config: dict[str, Any]) -> None:
         _write_json(folder / f"dict.{side}.json", {name: i for i, name in enumerate(names)})
     added = {str(i): {"content": name, "special": True} for i, name in enumerate(_FAIRSEQ)}
     _write_json(folder / "tokenizer_config.json", {"added_tokens_decoder": added})
+
+
+def write_bart(folder: pathlib.Path, config: dict[str, Any]) -> None:
+    """Writes the tokenizer of BART; the mask has no row if others have as many as published."""
+    names = [*_FAIRSEQ, *GPT2_CHARACTERS]
+    merges = [(first, second) for first in "etaoin" for second in "hrstln"]
+    names += ["".join(pair) for pair in merges]
+    num_others = 1 if config["vocab_size"] % 2 else 0  # 50265, and without the mask 50264
+    names += [f"filler{index}" for index in range(config["vocab_size"] - len(names) - num_others)]
+    ids = {name: index for index, name in enumerate([*names, "<mask>"])}
+    _write_json(folder / "vocab.json", ids)
+    lines = ["#version: 0.2", *(" ".join(pair) for pair in merges)]
+    (folder / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def write_pegasus(folder: pathlib.Path, config: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ def _tables(vocabulary: Vocabulary) -> tuple[np.ndarray, ...]:
     words, with one of another script, whether it ends with one of a script without spaces, and
     whether it is only a space.
     """
-    pieces = ["" if piece.startswith("<") else piece for piece in vocabulary.pieces]
+    pieces = ["" if piece.startswith("<") else piece for piece in vocabulary.texts]
     first, last = ([piece[at : at + 1 or None] for piece in pieces] for at in (0, -1))
     return (
         np.array([is_unspaced(char) for char in first]),

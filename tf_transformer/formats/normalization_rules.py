@@ -20,12 +20,12 @@ _MAX_UNITS = 2**21  # of distances that are not multiples of a block
 _ROOT = 1 << 10
 
 
-def add_rules(charsmap: bytes, rules: Mapping[str, str]) -> bytes:
+def add_rules(charsmap: bytes, rules: Mapping[str, str] | Mapping[bytes, bytes]) -> bytes:
     """Returns the rules of a model and new ones, which replace old ones of the same text.
 
     Args:
         charsmap: `precompiled_charsmap` of a model, empty if it has no rules.
-        rules: texts, and what replaces them.
+        rules: texts, and what replaces them. Bytes may be parts of characters.
 
     Raises:
         InputError: `charsmap` is damaged, or there is no space for the rules.
@@ -36,10 +36,14 @@ def add_rules(charsmap: bytes, rules: Mapping[str, str]) -> bytes:
     trie = _Trie(units)
     added = bytearray(replacements + b"\0")
     for text, replacement in rules.items():
-        trie.set(text.encode(), len(added))
-        added += replacement.encode() + b"\0"
+        trie.set(_encoded(text), len(added))
+        added += _encoded(replacement) + b"\0"
     array = trie.to_bytes()
     return np.array([len(array)], "<u4").tobytes() + array + bytes(added)
+
+
+def _encoded(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
 
 
 def _parse(charsmap: bytes) -> tuple[np.ndarray, bytes]:

@@ -95,4 +95,4 @@ def _inspect(translator, source, target, truncated):
 
 
 def _pieces(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
-    return [tokenizer.pieces[token_id] for token_id in ids]
+    return [tokenizer.texts[token_id] for token_id in ids]

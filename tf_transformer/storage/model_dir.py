@@ -231,10 +231,13 @@ def _check_tags(config, source, target, where=""):
     if not source or config.num_tags == 1:
         return
     is_shared = not config.num_target_tags or source.pieces == target.pieces
-    tags = [source.pieces[token_id] for token_id in source.tag_ids]
-    # Others follow a piece that is only the space before them.
-    are_words = all(tag.startswith(WORD_BEGIN) for tag in tags)
-    if not (tags and are_words and is_shared):
+    if source.begin_ids:  # instead of tags
+        fits = is_shared and not target.begin_ids
+    else:
+        tags = [source.pieces[token_id] for token_id in source.tag_ids]
+        # Others follow a piece that is only the space before them.
+        fits = is_shared and tags and all(tag.startswith(WORD_BEGIN) for tag in tags)
+    if not fits:
         needed = "one vocabulary for both sides," if config.num_target_tags else "a vocabulary"
         raise InputError(
             f"{where}language_tags={config.language_tags!r} needs {needed} with tags such as "

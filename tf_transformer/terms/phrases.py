@@ -79,6 +79,7 @@ class PhraseSpeller(tf.Module):
         super().__init__(name="phrase_speller")
         self.tokenizer = tokenizer
         self._forbidden = sorted({*SUPPRESSED_IDS, *end_ids} - {PAD_ID})
+        self._spaces = [" ", ""] if tokenizer.is_byte_level else ["", ""]
         self.tokenizers = [_with_dummy_prefix(tokenizer, value) for value in (True, False)]
 
     def constraints(self, wanted: WantedPhrases) -> tuple[Constraints, tf.Tensor]:
@@ -93,7 +94,10 @@ class PhraseSpeller(tf.Module):
         """
         shape = tf.shape(wanted.text)
         flat = tf.reshape(wanted.text, (-1,))
-        spellings = [self._spell(tokenizer, flat) for tokenizer in self.tokenizers]
+        spellings = [
+            self._spell(tokenizer, tf.where(flat == "", flat, space + flat))
+            for tokenizer, space in zip(self.tokenizers, self._spaces, strict=True)
+        ]
         longest = tf.maximum(*(tf.shape(ids)[1] for ids in spellings))
         ids = tf.stack(
             [tf.pad(ids, [[0, 0], [0, longest - tf.shape(ids)[1]]]) for ids in spellings], axis=1
@@ -137,7 +141,9 @@ def _matches(text, pattern):
 
 
 def _with_dummy_prefix(tokenizer: Tokenizer, value: bool) -> Tokenizer:
-    """Returns a tokenizer that puts a space before a text, or does not."""
+    """Returns a tokenizer that puts a space before a text, or does not; none does before bytes."""
+    if tokenizer.is_byte_level:
+        return tokenizer
     model = ModelProto.FromString(tokenizer.model)
     if model.normalizer_spec.add_dummy_prefix == value:
         return tokenizer

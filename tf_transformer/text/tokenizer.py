@@ -6,6 +6,7 @@ import os
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from tf_transformer.text.byte_level.part_ops import split_texts
 from tf_transformer.text.special_ids import PAD_ID, UNKNOWN_ID
 from tf_transformer.text.texts import list_of_texts
 from tf_transformer.text.vocabulary import Vocabulary
@@ -35,7 +36,8 @@ class Tokenizer(Vocabulary, tf.Module):
         # Resources of the same name are shared, even between different SavedModels that are loaded
         # in one process. Therefore the name contains a digest of the content.
         name = f"sentencepiece_{hashlib.blake2b(self.model, digest_size=16).hexdigest()}"
-        out_type = tf.string if self.is_renumbered else tf.int32
+        is_found_by_text = self.is_renumbered and not self.is_byte_level
+        out_type = tf.string if is_found_by_text else tf.int32
         self._sentencepiece = tf_text.SentencepieceTokenizer(
             self.model, out_type=out_type, name=name
         )
@@ -44,6 +46,8 @@ class Tokenizer(Vocabulary, tf.Module):
         """Converts strings `(batch,)` to int32 ids, ragged `(batch, (length))`."""
         if isinstance(text, list | tuple):
             text = tf.constant(list_of_texts(text, "text"), tf.string, [len(text)])
+        if self.is_byte_level:
+            return self._tokenize_parts(text)
         if self.word_separators:
             tokens = split_words(text, self.word_separators)
         else:
@@ -55,11 +59,21 @@ class Tokenizer(Vocabulary, tf.Module):
             tf.where(ids.flat_values < self.vocab_size, ids.flat_values, UNKNOWN_ID)
         )
 
+    def _tokenize_parts(self, text: tf.Tensor) -> tf.RaggedTensor:
+        parts = split_texts(text)
+        ids = parts.with_values(self._sentencepiece.tokenize(parts.values)).merge_dims(1, 2)
+        if not self.begin_ids:
+            return ids
+        num_begin = tf.where(ids.row_lengths() > 0, tf.constant(len(self.begin_ids), tf.int64), 0)
+        begin = tf.repeat(tf.constant([self.begin_ids]), ids.nrows(), axis=0)
+        return tf.concat([tf.RaggedTensor.from_tensor(begin, num_begin), ids], axis=1)
+
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
         """Converts int32 ids to UTF-8 strings.
 
         Pad, begin and end ids are removed; the unknown id becomes " ⁇ ".
-        Words of a vocabulary of words have spaces between them.
+        Words of a vocabulary of words have spaces between them. Bytes of byte-level BPE that are
+        no whole character become U+FFFD.
 
         Args:
             ids: `(batch, length)`, padded or ragged.
@@ -73,6 +87,8 @@ class Tokenizer(Vocabulary, tf.Module):
             text = join_words(self._sentencepiece.id_to_string(ids), ids)
         else:
             text = self._sentencepiece.detokenize(ids)
+            if self.is_byte_level:
+                text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
         return tf.ensure_shape(text, [ids.shape[0]])
 
     def pieces_of(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:

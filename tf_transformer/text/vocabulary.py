@@ -11,6 +11,8 @@ from tf_transformer.argument_types import as_path
 from tf_transformer.errors import InputError
 from tf_transformer.known_names import nearest
 from tf_transformer.printable import shown
+from tf_transformer.text.byte_level.characters import SPACE, text_of
+from tf_transformer.text.byte_level.parts import split_text
 from tf_transformer.text.language_tags import is_tag, languages_of
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tf_transformer.text.texts import list_of_texts
@@ -18,10 +20,15 @@ from tf_transformer.text.texts import list_of_texts
 # The largest known vocabulary, of 256,000 pieces, takes about 5 MB.
 MAX_MODEL_BYTES = 2**28
 # Stands for the space before a word.
-WORD_BEGIN = "\u2581"
+WORD_BEGIN = SPACE
 # Pieces from this one on are not in the vocabulary: they take part in segmentation only, see
 # `formats.sentencepiece_ids`.
 OUTSIDE = "<outside the vocabulary>"
+# The piece after `OUTSIDE` in a vocabulary of byte-level BPE, see `formats.hf.byte_vocabulary`.
+BYTE_LEVEL = "<byte-level BPE>"
+# And the piece after that if each text that is not empty begins with `<s>` twice: the first one
+# moves to the target as the tag of its language does in others, see `text.framing`.
+BEGINS_TWICE, _BEGIN = "<texts begin with <s> twice>", "<s>"
 # What separates the words of a text, in vocabularies of words. "white space" is what `str.split`
 # separates words at.
 WORD_SEPARATORS = {
@@ -58,6 +65,9 @@ class Vocabulary:
             pieces that are not in the vocabulary, and others that are found by their text only.
         word_separators: the characters that separate words in a vocabulary of words, which are not
             segmented; None if SentencePiece segments texts.
+        is_byte_level: whether SentencePiece segments the parts of a text one by one, and the pieces
+            stand for bytes, see `text.byte_level`.
+        begin_ids: the ids before those of each text that is not empty.
 
     Raises:
         InputError: `model` is not a SentencePiece model or its path, or has other special ids.
@@ -90,6 +100,9 @@ class Vocabulary:
         self.is_renumbered = outside != UNKNOWN_ID
         self.vocab_size = outside if self.is_renumbered else processor.vocab_size()
         self.word_separators = _word_separators(processor) if self.is_renumbered else None
+        self.is_byte_level = self.is_renumbered and _has(processor, BYTE_LEVEL)
+        begins = self.is_byte_level and _has(processor, BEGINS_TWICE)
+        self.begin_ids = [processor.piece_to_id(_BEGIN)] * 2 if begins else []
 
     def end_ids(self, end_pieces: Sequence[str] = ()) -> list[int]:
         """Returns all ids that end an output: the end id, and the ids of `end_pieces`.
@@ -115,6 +128,14 @@ class Vocabulary:
         return self._processor.id_to_piece(list(range(self.vocab_size)))
 
     @functools.cached_property
+    def texts(self) -> list[str]:
+        """The text of every id's piece, in which `WORD_BEGIN` stands for a space.
+
+        Of byte-level BPE, bytes that are no whole character are U+FFFD.
+        """
+        return list(map(text_of, self.pieces)) if self.is_byte_level else self.pieces
+
+    @functools.cached_property
     def begins_word(self) -> list[bool]:
         """Whether each id's piece begins a word: a space in the text comes before it."""
         if self.word_separators:  # each piece is a word
@@ -128,12 +149,19 @@ class Vocabulary:
 
     def encode(self, sentences: list[str]) -> list[list[int]]:
         """Returns the ids of each sentence without special ids, as `Tokenizer.tokenize` does."""
+        if self.is_byte_level:
+            return [self._encode_parts(sentence) for sentence in sentences]
         if not self.is_renumbered:
             return self._processor.encode(sentences, num_threads=1)
         if self.word_separators:
             return [self._encode_words(sentence) for sentence in sentences]
         encoded = self._processor.encode(sentences, out_type=str, num_threads=1)
         return [[self._ids.get(piece, UNKNOWN_ID) for piece in pieces] for pieces in encoded]
+
+    def _encode_parts(self, sentence: str) -> list[int]:
+        parts = self._processor.encode(split_text(sentence), num_threads=1)
+        ids = [token_id for part in parts for token_id in part]
+        return self.begin_ids + ids if ids else ids
 
     def _encode_words(self, sentence: str) -> list[int]:
         words = re.split(f"[{self.word_separators}]", sentence)
@@ -174,6 +202,10 @@ def _read_model(path):
 
 def _word_separators(processor: sentencepiece.SentencePieceProcessor) -> str | None:
     for name, characters in WORD_SEPARATORS.items():
-        if processor.piece_to_id(words_mark(name)) != UNKNOWN_ID:
+        if _has(processor, words_mark(name)):
             return characters
     return None
+
+
+def _has(processor: sentencepiece.SentencePieceProcessor, piece: str) -> bool:
+    return processor.piece_to_id(piece) != UNKNOWN_ID

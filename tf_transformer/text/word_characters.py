@@ -54,7 +54,7 @@ class PieceTables(NamedTuple):
         """Returns the tables of a vocabulary."""
         if vocabulary.word_separators:  # each piece is a word
             return cls(*(np.zeros(vocabulary.vocab_size, bool) for _ in cls._fields))
-        texts = [_BYTE.sub(_byte_character, piece) for piece in vocabulary.pieces]
+        texts = [_BYTE.sub(_byte_character, piece) for piece in vocabulary.texts]
         rest = [text.lstrip(CONNECTORS) for text in texts]
         ends_in_word = np.array([_is_word(text[-1:]) for text in texts])
         return cls(

@@ -21,10 +21,14 @@ def word_indices(ids: tf.RaggedTensor, vocabulary: Vocabulary) -> tf.RaggedTenso
         vocabulary: their vocabulary.
 
     Returns:
-        int32, ragged as `ids`, counted from 0.
+        int32, ragged as `ids`, counted from 0. `Vocabulary.begin_ids` belong to no word: -1.
     """
     begins = tf.gather(tf.constant(vocabulary.begins_word), ids.flat_values)
-    return number_words(ids.with_flat_values(begins))
+    if not vocabulary.begin_ids:
+        return number_words(ids.with_flat_values(begins))
+    is_outside = ids.flat_values == vocabulary.begin_ids[0]
+    begins |= ~is_outside & tf.concat([[False], is_outside[:-1]], axis=0)
+    return number_words(ids.with_flat_values(begins)) - 1
 
 
 def number_words(begins: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -153,7 +153,7 @@ def augment(
         return batches
     tokenizers = (source_tokenizer, target_tokenizer)
     parts = [piece_parts(x) if x and config.subword_dropout else None for x in tokenizers]
-    tags = source_tokenizer.tag_ids if source_tokenizer else []
+    kept = source_tokenizer.tag_ids + source_tokenizer.begin_ids if source_tokenizer else []
 
     def augment_batch(step, batch):
         inputs, labels = batch
@@ -186,7 +186,7 @@ def augment(
                 (source, source_tokenizer), (target, target_tokenizer), inputs["links"]
             )
         if config.word_dropout and source is not None:
-            source = drop_words(source, config.word_dropout, seed_of(_WORDS), tags)
+            source = drop_words(source, config.word_dropout, seed_of(_WORDS), kept)
         labels = end_and_pad(target)
         augmented |= {} if source is None else {"source": end_and_pad(source)}
         return augmented | {"target": shift_right(labels)}, labels

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from tf_transformer.errors import InputError
 from tf_transformer.formats.hf.added_tokens import ADDED_NAME, TOKENIZER_NAME
+from tf_transformer.formats.hf.byte_vocabulary import MERGES_NAME
 from tf_transformer.formats.hf.folder import CONFIG_NAME, GENERATION_NAME
 from tf_transformer.formats.hf.indictrans import SOURCE_NAMES, TARGET_NAMES
 from tf_transformer.formats.hf.m2m100 import SMALL100_NAME
@@ -32,6 +33,7 @@ PREFIX = "hf:"
 _SETTINGS = {
     *(CONFIG_NAME, GENERATION_NAME, MODEL_NAME, SPIECE_MODEL_NAME, VOCABULARY_NAME),
     *(SOURCE_MODEL_NAME, TARGET_MODEL_NAME, TARGET_VOCABULARY_NAME),
+    MERGES_NAME,
     *(ADDED_NAME, TOKENIZER_NAME, *DESCRIPTION_NAMES),
     *(*SOURCE_NAMES, *TARGET_NAMES),
     SMALL100_NAME,  # which says where languages are named, and is never run

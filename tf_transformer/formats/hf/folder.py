@@ -1,6 +1,7 @@
 """Folders of Hugging Face's Transformers: `config.json`, vocabularies, and weights.
 
-MarianMT, M2M100, NLLB, mBART-50 and Pegasus share the names of their weights and most settings.
+MarianMT, M2M100, NLLB, BART, mBART-50 and Pegasus share the names of their weights and most
+settings.
 """
 
 import pathlib
@@ -73,6 +74,7 @@ DEFAULTS["mbart"] = DEFAULTS["m2m_100"] | {
     "attention_dropout": 0.0,
     "decoder_start_token_id": None,
 }
+DEFAULTS["bart"] = DEFAULTS["mbart"] | {"decoder_start_token_id": 2}
 DEFAULTS["pegasus"] = DEFAULTS["mbart"] | {
     "pad_token_id": 0,
     "bos_token_id": None,
@@ -81,7 +83,9 @@ DEFAULTS["pegasus"] = DEFAULTS["mbart"] | {
 }
 # Settings that the class does not have, in spite of what `config.json` says.
 _ONE_VOCABULARY = {"share_encoder_decoder_embeddings": True, "decoder_vocab_size": None}
-_FIXED: dict[str, dict[str, Any]] = dict.fromkeys(("m2m_100", "mbart", "pegasus"), _ONE_VOCABULARY)
+_FIXED: dict[str, dict[str, Any]] = dict.fromkeys(
+    ("m2m_100", "mbart", "bart", "pegasus"), _ONE_VOCABULARY
+)
 # Other names of settings, the classes' `attribute_map`.
 ALIASES = {
     "num_attention_heads": "encoder_attention_heads",

@@ -28,6 +28,7 @@ LEARNED = Layout("learned")
 # Tables of positions, which Transformers computes if a file has none.
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 
+_PREFIX = "model."
 SHARED_EMBEDDING = "model.shared.weight"
 SOURCE_EMBEDDING = "model.encoder.embed_tokens.weight"
 TARGET_EMBEDDING = "model.decoder.embed_tokens.weight"
@@ -89,6 +90,15 @@ class EmbeddingSettings(Protocol):
         """Whether source and target embedding share a matrix."""
 
 
+def _lacks_prefix(file: TensorFile) -> bool:
+    """Returns whether a file is of a model without its logits, such as that of bart-base."""
+    return not any(name.startswith(_PREFIX) for name in file)
+
+
+def _rename(name: str) -> str:
+    return name if name in (LOGITS, LOGITS_BIAS) else _PREFIX + name
+
+
 class FolderWeights(RenamedTensors):
     """The arrays of a folder, with each tied weight once and without tables of sinusoids.
 
@@ -113,7 +123,8 @@ class FolderWeights(RenamedTensors):
     def __init__(
         self, folder: pathlib.Path, settings: EmbeddingSettings, unused_positions: int = 0
     ):
-        super().__init__(open_weights(folder))
+        file = open_weights(folder)
+        super().__init__(file, _rename if _lacks_prefix(file) else None)
         self._unused_positions = unused_positions
         self.tied_embeddings = self._remove_copies(settings)
         self.positions = self._recognize_positions(settings.d_model)
@@ -157,13 +168,12 @@ class FolderWeights(RenamedTensors):
     def _recognize_positions(self, width: int) -> Layout | None:
         layouts: set[Layout] = set()
         for name in POSITIONS:
-            if name in self._file:
-                shape = self._file.shapes[name]
+            if (shape := self.shape(name)) is not None:
                 if len(shape) != 2 or shape[1] != width:
                     raise InputError(
                         f"{self.path}: {name} must be {width} columns wide, got the shape {shape}"
                     )
-                layouts.add(recognize_sinusoids(self._file[name]) or LEARNED)
+                layouts.add(recognize_sinusoids(self[name]) or LEARNED)
         if not layouts:
             return None
         return layouts.pop() if len(layouts) == 1 else LEARNED

@@ -26,7 +26,7 @@ PAGE = pathlib.Path(__file__).parents[4] / "docs" / "published-models.md"
 MODEL = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name.partition("/")[2])
 # The settings of attention, by the family of Transformers.
 HEADS = {"t5": "num_heads", "mt5": "num_heads"}
-NORM_POSITION = {"marian": "post"}
+NORM_POSITION = {"marian": "post", "bart": "post"}
 
 
 def total(shapes):
@@ -41,7 +41,8 @@ def stored_weights(config):
 def check_number_of_weights(config, published):
     """All weights are kept, and what is added are rows of special ids and a bias of the logits.
 
-    Of mBART's positions, two rows a table are not read, and the last position is that of the tag.
+    Of the positions of BART and mBART, two rows a table are not read, and the last position is that
+    of the tag.
     """
     source_size, target_size = vocab_sizes(published)
     added = config.target_vocab_size - target_size
@@ -50,7 +51,7 @@ def check_number_of_weights(config, published):
     own = total(weight_shapes(config)) - added * matrices * config.d_model
     if config.logits_bias:
         own -= config.target_vocab_size
-    if published["model_type"] == "mbart":
+    if published["model_type"] in ("bart", "mbart"):
         own += 2 * 2 * config.d_model
     assert own == stored_weights(published)
 
@@ -69,7 +70,7 @@ def test_conversion(model, tmp_path):
     assert config.norm_position == NORM_POSITION.get(family, "pre")
     assert len(Tokenizer(imported.source_model).languages) == model.num_tags
     names_target = any("the original translates into en" in note for note in imported.notes)
-    assert names_target == ("forced_bos_token_id" in settings)
+    assert names_target == ("forced_bos_token_id" in settings and family != "bart")
     converted = {name: array.shape for name, array in imported.weights}
     assert converted == weight_shapes(config)
 
@@ -77,7 +78,7 @@ def test_conversion(model, tmp_path):
 @pytest.mark.slow
 @pytest.mark.representatives(
     "opus-mt-tc-big-fr-en", "wmt21-dense-24-wide-x-en", "mbart-large-50-many-to-one-mmt",
-    "pegasus-xsum", "mt5-small", "madlad400-3b-mt",
+    "pegasus-xsum", "bart-large-cnn", "mt5-small", "madlad400-3b-mt",
 )  # fmt: skip
 @MODEL
 def test_import(model, tmp_path):
