@@ -1,4 +1,4 @@
-"""Makes folders as mBART-50 and Pegasus are published, with Transformers and random weights."""
+"""Makes folders as BART, mBART-50 and Pegasus are published: Transformers and random weights."""
 
 import json
 import pathlib
@@ -70,7 +70,8 @@ CODES = [
     "gl_ES",
     "sl_SI",
 ]
-KINDS = ("mbart", "mbart_saved", "mbart_unscaled", "pegasus", "pegasus_saved")
+BART_KINDS = ("bart", "bart_saved")
+KINDS = ("mbart", "mbart_saved", "mbart_unscaled", "pegasus", "pegasus_saved", *BART_KINDS)
 
 
 def write_folder(folder: pathlib.Path, lines: list[str], kind: str):
@@ -78,7 +79,7 @@ def write_folder(folder: pathlib.Path, lines: list[str], kind: str):
 
     Args:
         folder: the folder to create.
-        lines: text that the SentencePiece model is trained on.
+        lines: text that the vocabulary is made from.
         kind: one of `KINDS`.
 
     Returns:
@@ -95,6 +96,11 @@ def write_folder(folder: pathlib.Path, lines: list[str], kind: str):
             folder, src_lang="en_XX", tgt_lang="de_DE"
         )
         ids = dict(decoder_start_token_id=2, scale_embedding=kind != "mbart_unscaled")
+    elif kind in BART_KINDS:
+        name, family = "vocab.json", "Bart"
+        _write_byte_level(folder, lines)
+        tokenizer = transformers.BartTokenizer.from_pretrained(folder)
+        ids = dict(scale_embedding=False, forced_bos_token_id=0)
     else:
         name, family = "spiece.model", "Pegasus"
         _write_sentencepiece(folder / name, lines, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
@@ -102,7 +108,8 @@ def write_folder(folder: pathlib.Path, lines: list[str], kind: str):
         ids = dict(scale_embedding=True, activation_function="relu")
     tokenizer.save_pretrained(folder)
     if kind.endswith("saved"):
-        (folder / name).unlink(missing_ok=True)
+        for written in (name, "merges.txt"):
+            (folder / written).unlink(missing_ok=True)
     else:
         (folder / "tokenizer.json").unlink()
         codes = {"additional_special_tokens": CODES} if family == "MBart" else {}
@@ -115,11 +122,21 @@ def write_folder(folder: pathlib.Path, lines: list[str], kind: str):
             is_gain = "norm" in parameter_name and parameter_name.endswith("weight")
             if is_gain:
                 parameter.uniform_(0.5, 1.5)
-            elif "embed_positions" not in parameter_name or family == "MBart":
+            elif "embed_positions" not in parameter_name or family != "Pegasus":
                 parameter.normal_(0, 0.3)
         module.final_logits_bias.normal_(0, 0.3)
     module.save_pretrained(folder)
     return module, tokenizer
+
+
+def _write_byte_level(folder: pathlib.Path, lines: list[str]) -> None:
+    """Writes `vocab.json` and `merges.txt`."""
+    import tokenizers
+
+    tokenizer = tokenizers.ByteLevelBPETokenizer()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokenizer.train_from_iterator(lines, 500, special_tokens=special, show_progress=False)
+    tokenizer.save_model(str(folder))
 
 
 def _write_sentencepiece(path: pathlib.Path, lines: list[str], **special) -> None:

@@ -1,10 +1,13 @@
-"""Imported mBART-50 and Pegasus models against Transformers, from the same random weights."""
+"""Imported BART, mBART-50 and Pegasus models against Transformers, from the same random weights."""
+
+import random
 
 import numpy as np
 import pytest
 
-from tests.parity.hf_bart_model import KINDS, write_folder
+from tests.parity.hf_bart_model import BART_KINDS, KINDS, write_folder
 from tf_transformer import Translator, load_model, save_model
+from tf_transformer.errors import InputError
 from tf_transformer.formats.convert_model import convert_model
 from tf_transformer.formats.import_model import import_model
 from tf_transformer.text.framing import end_and_pad, prepend_begin, split_tags
@@ -17,6 +20,12 @@ transformers = pytest.importorskip("transformers")
 pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
 ODD = ["Zoë's  naïve café\u2026 \u00bd", "\u4f60\u597d, world \U0001f600\U0001f601", "x"]
+# What the pattern of byte-level BPE distinguishes; U+001C is a space for Python only.
+HOSTILE = [
+    *" \t\n\r\v\f\x1c\x7f\x85\u00a0\u3000\u2028\u200b\u200d\ufe0f\ufeff''\"stdmrevla",
+    *"Z0\u00bd\u00b2\u0663\u0301!?.,-\u00e4\u00df\u00e9\u4f60\u597d\U0001f600\u2581\u0120",
+    *("'s", "'re", "'ll", "  ", "   ", "<", ">"),
+]
 LENGTH = 24
 
 
@@ -25,7 +34,7 @@ class Both:
 
     Attributes:
         module, theirs: the model of Transformers and its tokenizer.
-        model, tokenizer: the imported model and its tokenizer, one for both sides.
+        model, tokenizer, target_tokenizer: the imported model and its tokenizers.
         rows: their id of each of our ids.
         start: their ids with which the decoder starts.
         tags: the tags before each sentence: that of the target, that of the source.
@@ -34,14 +43,18 @@ class Both:
     def __init__(self, folder, lines, kind):
         self.module, self.theirs = write_folder(folder / "theirs", [*lines[0], *lines[1]], kind)
         import_model(folder / "theirs", folder / "ours")
-        self.model, self.tokenizer, _ = load_model(folder / "ours")
+        self.model, self.tokenizer, self.target_tokenizer = load_model(folder / "ours")
         config = self.module.config
         special = {"<pad>": config.pad_token_id, "</s>": config.eos_token_id}
         special["<unk>"] = self.theirs.convert_tokens_to_ids("<unk>")
-        special["<s>"] = 0  # which starts Pegasus' decoder, and is not used by mBART's
+        # What starts the decoder of Pegasus and BART, and is not used by mBART's.
+        special["<s>"] = 2 if kind in BART_KINDS else 0
         rows = [special[name] for name in ("<pad>", "<unk>", "<s>", "</s>")]
         self.rows = np.array(rows + [row for row in range(config.vocab_size) if row not in rows])
         self.tags, self.start = "", [config.decoder_start_token_id]
+        self.is_bart = kind in BART_KINDS
+        if self.is_bart:
+            self.start.append(0)
         if kind.startswith("mbart"):
             self.tags = ">>de_DE<< >>en_XX<< "
             self.start.append(self.theirs.convert_tokens_to_ids("de_DE"))
@@ -64,28 +77,37 @@ def both(request, tmp_path_factory, lines):
     return Both(tmp_path_factory.mktemp("hf"), lines, request.param)
 
 
-@pytest.mark.representatives("mbart_saved", "pegasus")
+@pytest.mark.representatives("mbart_saved", "pegasus", "bart")
 def test_ids(both, lines):
-    """Of 1,000 sentences and odd ones."""
+    """Of 1,000 sentences and odd ones; of BART, whose text has many kinds of parts, of hostile."""
     texts = [*lines[0], *ODD]
+    if both.is_bart:
+        choose = random.Random(1).choices
+        texts += ["".join(choose(HOSTILE, k=1 + index % 12)) for index in range(1000)]
     ours = both.tokenizer.tokenize([both.tags + text for text in texts]).to_list()
     unknown = 0
     for text, our_ids, their_ids in zip(texts, ours, both.theirs(texts)["input_ids"], strict=True):
-        if both.tags:
+        if len(both.start) > 1:
             assert both.rows[our_ids[0]] == both.start[1]
             our_ids = our_ids[1:]
         assert [*both.rows[our_ids], both.module.config.eos_token_id] == their_ids, text
         unknown += our_ids.count(1)
-    assert unknown > 2
+    if both.is_bart:
+        assert unknown == 0
+        assert both.tokenizer.encode(texts) == ours
+        target = both.target_tokenizer
+        assert [x.decode() for x in target.detokenize(target.tokenize(texts)).numpy()] == texts
+    else:
+        assert unknown > 2
 
 
-@pytest.mark.representatives("mbart", "pegasus_saved")
+@pytest.mark.representatives("mbart", "pegasus_saved", "bart_saved")
 def test_logits(both, lines):
     num_tags = both.model.config.num_target_tags
     tagged = both.tokenizer.tokenize([both.tags + text for text in lines[0][:16]])
     tags, source = split_tags(tagged, num_tags)
     source = end_and_pad(source).numpy()
-    target = both.tokenizer.tokenize(lines[1][:16]).to_tensor().numpy()
+    target = both.target_tokenizer.tokenize(lines[1][:16]).to_tensor().numpy()
     target = prepend_begin(np.concatenate([tags, target], axis=1)).numpy()
     computed = np.asarray(both.model({"source": source, "target": target}))
     their_target = both.rows[target]
@@ -96,7 +118,7 @@ def test_logits(both, lines):
             attention_mask=torch.tensor(source != 0),
             decoder_input_ids=torch.tensor(their_target),
         ).logits.numpy()
-    real, ids = target != 0, np.arange(len(both.rows)) != 2  # Pegasus' begin id is no output here
+    real, ids = target != 0, np.arange(len(both.rows)) != 2  # a begin id is no output here
     assert np.abs(expected).max() > 3
     expected = expected[..., both.rows]
     np.testing.assert_allclose(computed[real][:, ids], expected[real][:, ids], atol=1e-4)
@@ -109,20 +131,21 @@ def generate(both, texts, **options):
     batch.pop("token_type_ids", None)
     return both.module.generate(
         **batch, do_sample=False, forced_eos_token_id=None, **forced, **options,
-        suppress_tokens=sorted({*both.rows[:3].tolist()}),  # this project never produces them
+        # This project never produces them.
+        suppress_tokens=sorted({*both.rows[:3].tolist()} - {both.module.config.eos_token_id}),
     )  # fmt: skip
 
 
 def texts_of(both, outputs):
     """Texts of the ids of their outputs."""
     ids = both.ours_of(outputs.numpy()[:, len(both.start) :])
-    return [text.decode() for text in both.tokenizer.detokenize(ids).numpy()]
+    return [text.decode() for text in both.target_tokenizer.detokenize(ids).numpy()]
 
 
-@pytest.mark.representatives("mbart", "pegasus")
+@pytest.mark.representatives("mbart", "pegasus", "bart")
 def test_greedy_translations(both, lines):
     ours = Translator(
-        both.model, both.tokenizer, both.tokenizer, beam_size=1,
+        both.model, both.tokenizer, both.target_tokenizer, beam_size=1,
         max_length_factor=0.0, max_length_constant=LENGTH,
     )([both.tags + text for text in lines[0]])  # fmt: skip
     theirs = []
@@ -159,6 +182,15 @@ def test_beam_search(both, lines):
     assert sum(best.text != text for (best, *_), text, _ in ended) <= 2
 
 
+@pytest.mark.parametrize("both", BART_KINDS[:1], indirect=True)
+def test_bart_is_not_written(both, tmp_path):
+    save_model(both.model, both.tokenizer, both.target_tokenizer, tmp_path / "source")
+    with pytest.raises(InputError, match="cannot hold the byte-level BPE of BART's vocabulary"):
+        convert_model(tmp_path / "source", "hf", tmp_path / "hf")
+    assert not (tmp_path / "hf").exists()
+
+
+@pytest.mark.parametrize("both", [x for x in KINDS if x not in BART_KINDS], indirect=True)
 @pytest.mark.representatives("mbart_unscaled", "pegasus")
 def test_round_trip(both, tmp_path):
     """Through the format of `convert`, whose folders Transformers reads with other files."""

@@ -21,6 +21,7 @@ CLASSES = {
     "marian": "MarianConfig",
     "m2m_100": "M2M100Config",
     "mbart": "MBartConfig",
+    "bart": "BartConfig",
     "pegasus": "PegasusConfig",
 }
 # Not settings of the class.

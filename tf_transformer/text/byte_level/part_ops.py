@@ -1,9 +1,11 @@
 """The parts of a text that byte-level BPE segments one by one, as TensorFlow ops."""
 
 import tensorflow as tf
-import tensorflow_text as tf_text
 
-from tf_transformer.text.byte_level.parts import CHUNK, LONG_SPACE, PART
+from tf_transformer.text.byte_level.parts import CUT, PART
+
+# Stands between parts: a byte that UTF-8 does not have, and that no pattern matches.
+_BORDER = b"\xff"
 
 
 def split_texts(texts: tf.Tensor) -> tf.RaggedTensor:
@@ -16,14 +18,7 @@ def split_texts(texts: tf.Tensor) -> tf.RaggedTensor:
         Strings, ragged `(batch, (parts))`.
     """
     texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
-    chunks = tf_text.regex_split(texts, CHUNK, CHUNK)
-    values = chunks.flat_values
-    is_long = tf.strings.regex_full_match(values, LONG_SPACE)
-    space, rest = (
-        tf.strings.regex_replace(values, f"^(?:{LONG_SPACE})$", rf"\{group}") for group in (1, 2)
-    )
-    space = tf.where(is_long, space, "")[:, tf.newaxis]
-    parts = tf_text.regex_split(rest, PART, PART)
-    parts = tf.concat([tf.RaggedTensor.from_tensor(space), parts], axis=1)
-    parts = tf.ragged.boolean_mask(parts, parts != "")
-    return chunks.with_values(parts).merge_dims(1, 2)
+    texts = tf.strings.regex_replace(texts, CUT, rb"\1" + _BORDER + rb"\2")
+    texts = tf.strings.regex_replace(texts, PART, rb"\1" + _BORDER)
+    parts = tf.strings.split(texts, _BORDER)
+    return tf.ragged.boolean_mask(parts, parts != b"")

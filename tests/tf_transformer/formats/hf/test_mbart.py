@@ -23,7 +23,6 @@ CODES_BEHIND = "whose languages' codes are behind the text"
             {},
             "normalize_before=False is not supported",
         ),
-        ({"model_type": "bart"}, {}, "BART is not supported: its tokenizer splits text into bytes"),
         ({"decoder_start_token_id": 2}, {}, "sentencepiece.bpe.model"),
     ],
 )
