@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import socket
+import types
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,7 +17,9 @@ from tests.export.web.translating import make_behaviour
 from tests.few_packages import run_with_packages
 from tests.serving_stub import serve
 from tf_transformer.__main__ import main
+from tf_transformer.command_line import predictor_options
 from tf_transformer.predictors.client.daemon_threads import start_in_thread
+from tf_transformer.predictors.signature import signature_of_task
 
 for name in ("starlette", "uvicorn", "prometheus_client"):
     pytest.importorskip(name)
@@ -97,6 +100,20 @@ def test_what_is_not_http():
         assert fetch(f"{address}health") == "ok\n"
         _, errors = stop(process)
     assert "Traceback" not in errors
+
+
+def test_an_export_without_search_options(tmp_path, monkeypatch, capsys):
+    """It is refused before the page is served, and without the options it is not."""
+    found = types.SimpleNamespace(signatures={name: signature_of_task(name) for name in ["nbest"]})
+    monkeypatch.setattr(predictor_options, "load_saved_model", lambda _: found)
+    monkeypatch.setattr("export.web.server.run_server", lambda *_: print("served"))
+    for options, status in (([], 0), (["--length-penalty", "0"], 2), (["--beam-size", "3"], 2)):
+        assert main(["web", "--saved-model", str(tmp_path), *options]) == status
+        output, errors = capsys.readouterr()
+        assert (output == "served\n", errors.count("\n")) == (status == 0, status // 2)
+        if options:
+            lack = f"the model has no signature 'translate_options', which {options[0]} needs"
+            assert f"{lack}; export it with --signatures all" in errors
 
 
 def test_a_port_in_use(capsys):
