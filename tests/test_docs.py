@@ -3,6 +3,7 @@
 import argparse
 import pathlib
 import re
+import runpy
 import shlex
 import unicodedata
 
@@ -10,7 +11,6 @@ import pytest
 import yaml
 
 from tf_transformer.__main__ import make_parser
-from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
 from tf_transformer.tasks.table import TASK_OF
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -149,34 +149,13 @@ def test_what_runs_before_a_commit_is_what_make_runs():
     assert "$(BIN)/ruff check ." in makefile and "$(BIN)/ruff format --check ." in makefile
 
 
-def tables_of_signatures():
-    """The rows of the tables `signature | inputs | outputs`: page and cells."""
-    for page in PAGES:
-        for table in page.read_text(encoding="utf-8").split("| signature | inputs | outputs |")[1:]:
-            for line in table.partition("\n\n")[0].splitlines()[2:]:
-                yield page.name, [cell.strip() for cell in line.strip("|").split(" | ")]
-
-
-def test_tables_of_signatures():
-    """They name what the tasks take and return, and nothing else; each signature is on a page."""
-    rows = list(tables_of_signatures())
-    assert {page for page, _ in rows} == {
-        "serving.md",
-        "documents.md",
-        "markup.md",
-        "confidence.md",
-    }
-    search = {option.name for option in SEARCH_OPTIONS}
-    options = search | {option.name for option in SAMPLING_OPTIONS}
-    for _, (first, inputs, outputs) in rows:
-        name = re.match(r"`(\w+)`", first)[1]
-        task = TASK_OF[name]
-        own = {"inputs": [x.name for x in task.inputs_of(name) if x.name not in search],
-               "outputs": [x.name for x in task.outputs]}  # fmt: skip
-        for cell, kind in ((inputs, "inputs"), (outputs, "outputs")):
-            found = set(re.findall(r"`(\w+)`", cell)) - {"und"}
-            assert found <= set(own[kind]) | options, (name, kind)
-            if not re.search("^these|^the same", cell):
-                assert found >= set(own[kind]), (name, kind)
-    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert all(f"`{name}`" in text for name in TASK_OF)
+def test_the_reference_is_current():
+    """The pages of tasks and settings are those that `python docs/make_reference.py` writes."""
+    written = runpy.run_path(str(ROOT / "docs" / "make_reference.py"))["pages"]()
+    for name, text in written.items():
+        page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        assert page == text, f"run python docs/make_reference.py, which writes {name}"
+    for name in TASK_OF:
+        assert f"- `{name}` takes " in written["tasks.md"]
+    for name in ("`relative_positions`", "`r_drop`", "`best_by`", "`typos`", "`from_step`"):
+        assert f"| {name} | " in written["settings.md"]

@@ -11,7 +11,7 @@ from training.fine_tuning import INITIAL_NAME, copy_weights
 from training.prepared.prepared_corpus import PreparedCorpus
 from training.prepared.prepared_folder import SentencePieceModels
 from training.run import TrainingRun
-from training.vocabulary_extension import Extension, copy_extended_weights, extend_vocabulary
+from training.vocabulary_extension import copy_extended_weights
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ class Description:
         run = self._run
         if run.given_models:
             return run.given_models
-        if self._extension:
-            return self._extension.models
+        if run.extension:
+            return run.extension.models
         if run.init_from:
             return self._models_of_initial(run.init_from)
         if isinstance(run.corpus, PreparedCorpus):
@@ -70,13 +70,6 @@ class Description:
             )
         return models
 
-    @functools.cached_property
-    def _extension(self) -> Extension | None:
-        run = self._run
-        if not (run.init_from and run.added_pieces):
-            return None
-        return extend_vocabulary(run.init_from, run.added_pieces)
-
     def write(self) -> None:
         """Writes the configuration, the vocabularies and a copy of the initial weights.
 
@@ -90,8 +83,8 @@ class Description:
         if run.init_from:
             # The model there may change before the first checkpoint.
             initial = run.model_dir / INITIAL_NAME
-            if self._extension:
-                copy_extended_weights(run.init_from, initial, self._extension)
+            if run.extension:
+                copy_extended_weights(run.init_from, initial, run.extension)
             else:
                 copy_weights(run.init_from, initial)
         tokenizers = (None if source is None else Tokenizer(source), Tokenizer(target))

@@ -4,6 +4,7 @@ TensorFlow is not imported here, so that a command refuses a run within a second
 """
 
 import dataclasses
+import functools
 import logging
 import os
 import pathlib
@@ -16,7 +17,11 @@ from tf_transformer.storage.model_dir import CONFIG_NAME
 from tf_transformer.text.text_file import TextFile
 from training.backup.object_store import check_backup_url
 from training.checkpointing.run_files import check_run_files
-from training.checkpointing.run_metadata import check_resumable, run_fingerprint
+from training.checkpointing.run_metadata import (
+    check_resumable,
+    run_fingerprint,
+    was_initialized_from,
+)
 from training.config import TrainingConfig
 from training.data.text_pair import TextPair
 from training.distributed.cluster import choose_strategy, read_cluster
@@ -33,7 +38,12 @@ from training.early_checks import (
 from training.prepared.existing_vocabulary import vocabulary_for, with_vocabulary
 from training.prepared.prepared_corpus import PreparedCorpus
 from training.prepared.prepared_folder import SentencePieceModels
-from training.vocabulary_extension import check_extension, read_pieces
+from training.vocabulary_extension import (
+    Extension,
+    check_extension,
+    extend_vocabulary,
+    read_pieces,
+)
 
 _log = logging.getLogger(__name__)
 _MAX_DEVICES = 1024
@@ -90,7 +100,7 @@ class TrainingRun:
         backup: URL of a copy of `model_dir` on object storage, or None.
         profile: the first and the last step, counted from 1, of a profile for TensorBoard, or None.
         given_models: the SentencePiece models of `start.vocabulary`; `check` reads them.
-        added_pieces: the pieces of `start.add_pieces`; `check` reads them.
+        added_pieces: the pieces of `start.add_pieces`; `check` reads them unless they are given.
     """
 
     config: TrainingConfig
@@ -119,6 +129,17 @@ class TrainingRun:
         """Whether the corpus has word alignments."""
         return isinstance(self.corpus, TextPair) and self.corpus.alignments is not None
 
+    @functools.cached_property
+    def extension(self) -> Extension | None:
+        """The vocabulary of the initial model with the added pieces; None without such pieces.
+
+        Raises:
+            InputError: it cannot be extended by them.
+        """
+        if not (self.init_from and self.added_pieces):
+            return None
+        return extend_vocabulary(self.init_from, self.added_pieces)
+
     def check(self) -> "TrainingRun":
         """Checks everything that takes no pass over the words of the corpus, the fastest first.
 
@@ -141,6 +162,9 @@ class TrainingRun:
         check_noise(run.config, run.is_prepared, run.is_guided)
         run = run._with_existing_vocabulary()
         check_initial_model(run.model_dir, run.init_from, run.config)
+        # Once the run has started, the initial model may have changed or be gone.
+        if run.init_from and not was_initialized_from(run.model_dir, run.init_from):
+            _ = run.extension
         check_draft_heads(
             run.config,
             has_initial_model=run.init_from is not None,
@@ -158,9 +182,9 @@ class TrainingRun:
             InputError: a text is faulty.
         """
         _log.info("checking the text")
-        for text in (self.corpus, self.validation):
-            if isinstance(text, TextPair):
-                text.check(self.config.vocabulary.languages, self.config.num_tags)
+        if isinstance(self.corpus, TextPair):
+            self.corpus.check(self.config.vocabulary.languages, self.config.num_tags)
+        self.validation.check_lines()  # `check` has read its language tags
 
     def fingerprint(self) -> dict[str, Any]:
         """Returns what must be equal for another call to resume this run."""
@@ -198,14 +222,13 @@ class TrainingRun:
         run = self
         if self.start.add_pieces is not None:
             check_extension(self.config, self.init_from, self.is_prepared)
-            pieces = tuple(read_pieces(pathlib.Path(self.start.add_pieces)))
-            run = dataclasses.replace(self, added_pieces=pieces)
+            pieces = self.added_pieces or read_pieces(pathlib.Path(self.start.add_pieces))
+            run = dataclasses.replace(self, added_pieces=tuple(pieces))
         if self.start.vocabulary is not None:
-            if self.is_prepared or self.start.model is not None:
-                raise InputError(
-                    "a prepared corpus and an initial model have their own vocabulary; leave out "
-                    "`vocabulary`"
-                )
+            others = {"--prepared": self.is_prepared, "--init-from": self.start.model is not None}
+            for name, is_given in others.items():
+                if is_given:
+                    raise InputError(f"{name} has its own vocabulary; leave out --vocabulary")
             path = pathlib.Path(self.start.vocabulary)
             settings, models = vocabulary_for(path, has_source=self.corpus.has_source)
             config = with_vocabulary(self.config, settings)

@@ -1,4 +1,4 @@
-"""The command `complete`, which continues text with a language model or a server of one.
+"""The command `complete`: text continued by a model directory, an exported model or a server.
 
 TensorFlow is imported only after all arguments and files have been checked.
 """

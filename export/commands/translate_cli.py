@@ -1,4 +1,4 @@
-"""The command `translate`, which translates lines of text with a model directory or a server.
+"""The command `translate`: lines of text, by a model directory, an exported model or a server.
 
 TensorFlow is imported only after all arguments and files have been checked.
 """

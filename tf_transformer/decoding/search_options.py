@@ -1,9 +1,8 @@
 """The table of the options of search and sampling.
 
 The inputs of signatures, the requests of the client, of `translate --server` and of the web page,
-the verification of an export and its README derive from it; a test compares it with the table of
-docs/serving.md. The options of the command line are in `command_line.command_options`. This module
-does not import TensorFlow.
+the verification of an export, its README and docs/tasks.md derive from it. The options of the
+command line are in `command_line.command_options`. This module does not import TensorFlow.
 """
 
 from typing import NamedTuple

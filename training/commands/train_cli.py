@@ -19,6 +19,7 @@ from training.commands.options.training_inputs import (
     add_devices,
     add_settings,
     load_config,
+    read_added_pieces,
     read_inputs,
     training_run,
 )
@@ -89,13 +90,15 @@ def _run(options):
     shortcuts = {f"lora.{name}": value for name, value in lora.items()}
     shortcuts["model.draft_heads"] = options.draft_heads
     settings, corpus = read_inputs(options, shortcuts)
-    config = load_config(options, settings, corpus)
+    added_pieces = read_added_pieces(options)
+    config = load_config(options, settings, corpus, added_pieces)
     run = training_run(
         options,
         config,
         corpus,
         model_dir=options.model_dir,
         backup=options.backup,
+        added_pieces=added_pieces,
         profile=options.profile and _parse_profile(options.profile, config.optimization.steps),
     ).check()
     import_tensorflow()

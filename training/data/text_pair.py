@@ -63,6 +63,14 @@ class TextPair:
         """The digest of all files at the first access."""
         return self.change_detector.digest
 
+    def check_lines(self) -> None:
+        """Reads all files and checks their lines, see `check_parallel`.
+
+        Raises:
+            InputError: a file is faulty.
+        """
+        _ = self.change_detector
+
     def check(self, languages: Sequence[str], num_tags: int) -> None:
         """Reads all files and checks them.
 
@@ -73,7 +81,7 @@ class TextPair:
         Raises:
             InputError: a file is faulty, see `check_parallel`, `check_tags` and `check_alignments`.
         """
-        _ = self.change_detector
+        self.check_lines()
         if self.source:
             check_tags(self.source.lines(), languages, str(self.source), num_tags)
             if self.alignments:

@@ -1,14 +1,10 @@
 """The table of search options, and what derives from it or is written beside it."""
 
-import pathlib
-
 import pytest
 
 from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.search_options import SAMPLING_OPTIONS, SEARCH_OPTIONS
 from tf_transformer.decoding.translation_options import TranslationOptions
-
-ROOT = pathlib.Path(__file__).parents[3]
 
 
 def test_options_of_the_search():
@@ -24,14 +20,6 @@ def test_options_of_sampling():
     """Those of the signature `sample`, and others that only programs set."""
     names = {option.name for option in SAMPLING_OPTIONS}
     assert set(SamplingOptions._fields) == names | {"max_length", "epsilon"}
-
-
-@pytest.mark.parametrize("option", [*SEARCH_OPTIONS, *SAMPLING_OPTIONS], ids=lambda o: o.name)
-def test_documentation(option):
-    row = (
-        f"| `{option.name}` | {option.dtype} | {option.description} | {option.documented_default} |"
-    )
-    assert row in (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("option", [*SEARCH_OPTIONS, *SAMPLING_OPTIONS], ids=lambda o: o.name)

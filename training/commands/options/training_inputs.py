@@ -1,7 +1,7 @@
 """The corpus, the settings and the devices of a training, which `train` and `tune` share."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -125,6 +125,22 @@ def read_inputs(
     return settings, corpus
 
 
+def read_added_pieces(options: argparse.Namespace) -> tuple[str, ...]:
+    """Reads the pieces that `--add-pieces` adds to the vocabulary; none without this option.
+
+    Args:
+        options: the parsed command line.
+
+    Raises:
+        InputError: the file is not valid.
+    """
+    if options.add_pieces is None:
+        return ()
+    from training.vocabulary_extension import read_pieces
+
+    return tuple(read_pieces(options.add_pieces))
+
+
 def training_run(options: argparse.Namespace, config: Any, corpus: Any, **more: Any) -> Any:
     """Returns the run that the command line describes, see `TrainingRun`.
 
@@ -170,14 +186,11 @@ def _prepared_corpus(options):
 
 
 def _check_vocabulary(options, settings, prepared):
-    """Checks the settings of the vocabulary against those of --prepared or --vocabulary."""
-    if options.vocabulary is not None:
-        for name in ("prepared", "init_from"):
-            if getattr(options, name):
-                raise InputError(
-                    f"--{name.replace('_', '-')} has its own vocabulary; leave out --vocabulary"
-                )
-    elif not prepared:
+    """Checks the given settings of the vocabulary against those of --prepared or --vocabulary.
+
+    The run no longer knows which settings were given.
+    """
+    if not prepared and options.vocabulary is None:
         return
     from training.prepared.existing_vocabulary import (
         check_vocabulary,
@@ -194,7 +207,12 @@ def _check_vocabulary(options, settings, prepared):
     check_vocabulary(settings.get("vocabulary", {}), vocabulary, owner)
 
 
-def load_config(options: argparse.Namespace, settings: dict[str, Any], corpus: Any) -> Any:
+def load_config(
+    options: argparse.Namespace,
+    settings: dict[str, Any],
+    corpus: Any,
+    added_pieces: Sequence[str] = (),
+) -> Any:
     """Makes the settings of the run; without a source, they are those of a language model.
 
     With --init-from, the initial model decides what kind of model is trained.
@@ -203,6 +221,7 @@ def load_config(options: argparse.Namespace, settings: dict[str, Any], corpus: A
         options: the parsed command line.
         settings: the given settings, see `read_inputs`.
         corpus: the training corpus, see `read_inputs`.
+        added_pieces: see `read_added_pieces`.
 
     Raises:
         InputError: a setting is not valid.
@@ -216,18 +235,7 @@ def load_config(options: argparse.Namespace, settings: dict[str, Any], corpus: A
         # Once the run has started, the initial model may have changed or be gone.
         has_started = was_initialized_from(options.model_dir, options.init_from)
         model_dir = options.model_dir if has_started else options.init_from
-        if not options.add_pieces:
-            return config_like(model_dir, settings)
-        from training.vocabulary_extension import check_extension, extend_vocabulary, read_pieces
-
-        pieces = read_pieces(options.add_pieces)
-        config = config_like(model_dir, settings, pieces)
-        check_extension(config, options.init_from, bool(options.prepared))
-        if not has_started:
-            extend_vocabulary(model_dir, pieces)  # raises if it cannot be extended
-        return config
-    if options.add_pieces:
-        raise InputError("--add-pieces extends the vocabulary of a model; give it as --init-from")
+        return config_like(model_dir, settings, added_pieces)
 
     if corpus.has_source:
         return make_config(settings)
