@@ -356,8 +356,8 @@ assert not are_close(layer(-x), -np.asarray(layer(x)))
 
 # %% [markdown]
 # **26. How many weights has the base model, and where?** An attention has $4 d^2$, a feed-forward
-# network $2 \cdot d \cdot 4d = 8 d^2$, twice as many. With one embedding of 37,000 pieces, 63
-# million (the paper says 65; its vocabulary was a little larger).
+# network $2 \cdot d \cdot 4d = 8 d^2$, twice as many. With one embedding of 37,000 pieces that is
+# 63 million; the paper's table says 65 million.
 
 # %%
 d, d_ff, vocab_size = 512, 2048, 37_000

@@ -13,8 +13,8 @@
 # inside, evaluation, export. You need Python, and no knowledge of neural networks.
 #
 # A **translation model** is a function from a sentence to a sentence. Nobody writes its rules: it
-# has about a million numbers, the **weights**, and **training** changes them a little at a time, so
-# that the translations of example sentences become more probable.
+# has several hundred thousand numbers, the **weights**, and **training** changes them a little at a
+# time, so that the translations of example sentences become more probable.
 
 # %%
 # Installs the package where it is missing, as in Colab.
