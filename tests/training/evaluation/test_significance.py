@@ -10,9 +10,12 @@ from training.evaluation.significance import compare_systems, comparison_table
 SAMPLES = 60
 
 
-def compare(ours, systems, *references, names=("bleu", "chrf"), **arguments):
-    metrics = list(make_metrics(names).values())
+def compare_by(metrics, ours, systems, *references, **arguments):
     return compare_systems(ours, systems, references, metrics, **arguments)
+
+
+def compare(ours, systems, *references, names=("bleu", "chrf"), **arguments):
+    return compare_by(list(make_metrics(names).values()), ours, systems, *references, **arguments)
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +90,23 @@ def test_equal_and_clearly_different_systems(texts):
     assert "ar" not in same.bootstrap_signature.split("|")[1]
     table = comparison_table([same, perfect])
     assert len(table.splitlines()) == 5 and perfect.bootstrap_signature in table
+
+
+@pytest.mark.slow
+def test_every_metric_of_sacrebleu_and_several_references(texts):
+    """The scores are those of the metrics, and a lower rate of edits is a better one."""
+    reference, ours, theirs = texts
+    names = ("bleu", "chrf", "chrf++", "ter")
+    found = compare(ours, {"b": theirs}, reference, theirs, names=names, resamples=9, trials=9)
+    assert [one.metric for one in found] == ["BLEU", "chrF2", "chrF2++", "TER"]
+    for one, metric in zip(found, make_metrics(names).values(), strict=True):
+        scores = [metric.score(text, [reference, theirs]) for text in (ours, theirs)]
+        assert [one.model_score, one.system_score] == [score.value for score in scores]
+        assert one.bootstrap_signature.startswith("nrefs:2|bs:9|seed:12345|")
+        assert (one.difference > 0) != metric.higher_is_better  # the other is a reference
+    assert comparison_table(found).splitlines()[4].split()[:4] == [
+        *("b", "TER", f"{found[3].model_score:.2f}", "0.00")
+    ]
 
 
 def test_wrong_number_of_translations(texts):
