@@ -18,6 +18,7 @@ from typing import Any
 from tf_transformer.config import SideConfig, TransformerConfig
 from tf_transformer.decoding.search_options import (
     CONTINUATION_OPTIONS,
+    EPSILON_OPTIONS,
     SAMPLING_OPTIONS,
     SEARCH_OPTIONS,
     RowOption,
@@ -42,6 +43,7 @@ _EDITED = "This page is written by [make_reference.py](make_reference.py) from"
 OPTIONS: dict[str, tuple[RowOption, ...]] = {
     "Search options": SEARCH_OPTIONS,
     "Sampling options": SAMPLING_OPTIONS,
+    "Options of sampling above a probability": EPSILON_OPTIONS,
     "Options of a continuation": CONTINUATION_OPTIONS,
 }
 # The sections of a settings file, and the class of each.
