@@ -9,7 +9,7 @@ import pytest
 
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
-from tf_transformer.inference.translator import Translation, Translator
+from tf_transformer.predictors.answers import answer
 
 
 def fails(capsys, *arguments):
@@ -266,10 +266,14 @@ def test_evaluate_replaces_nothing_that_it_reads(
 @pytest.mark.slow
 def test_evaluate_writes_a_translation_a_line(trained, corpus, tmp_path, monkeypatch, capsys):
     """A vocabulary with bytes can spell line ends."""
-    odd = Translation("zehn\nPferde", 0.0, False)
-    monkeypatch.setattr(
-        Translator, "translate_lines", lambda _, lines, **options: [[odd]] * len(lines)
-    )
+
+    def with_line_ends(predictor, task, inputs, *options):
+        if task == "translate":
+            yield {"translation": ["zehn\nPferde"] * len(inputs["text"])}
+        else:
+            yield from answer(predictor, task, inputs, *options)
+
+    monkeypatch.setattr("training.evaluation.evaluation.answer", with_line_ends)
     output = tmp_path / "out"
     command = [
         *("evaluate", "--model-dir", str(trained), "--output", str(output)),

@@ -946,7 +946,7 @@ WRONG = {
     ),
     "web, file of confidence": (
         "web --model-dir {model} --confidence {text}",
-        "text: expected",
+        "text: not JSON",
     ),
     "web, beam": ("web --saved-model {new} --beam-size 0", "--beam-size 0: expected 1 to 1000"),
     "web, limit": (
