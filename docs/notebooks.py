@@ -91,6 +91,7 @@ def execute(notebook: Any) -> None:
         client = NotebookClient(
             notebook,
             timeout=None,  # how long a cell takes depends on what else the machine does
+            startup_timeout=600,
             kernel_name="python3",
             resources={"metadata": {"path": directory}},
             record_timing=False,

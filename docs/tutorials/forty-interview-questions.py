@@ -28,6 +28,7 @@ import tf_transformer  # before TensorFlow, so that it hides the messages of its
 
 # %%
 import itertools
+import warnings
 
 import keras
 import numpy as np
@@ -37,6 +38,7 @@ from tf_transformer.decoding.incremental_decoder import IncrementalDecoder
 from tf_transformer.decoding.search_interface import length_penalty
 from tf_transformer.layers.positions import sinusoidal_positions
 
+warnings.filterwarnings("ignore", "You are using a softmax")  # of a single score: it is 1
 keras.utils.set_random_seed(0)
 rng = np.random.default_rng(0)
 

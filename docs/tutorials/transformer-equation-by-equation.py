@@ -119,7 +119,7 @@ def twin_attention(q, k, v, mask=True):
 
 
 assert_equal(attended, twin_attention(queries, keys, values))
-print("each row of the weights sums to 1:", np.asarray(weights).sum(axis=-1))
+print("each row of the weights sums to 1:", np.sum(weights, axis=-1).round(3))
 
 # %% [markdown]
 # **Why divide by $\sqrt{d_k}$?** If the entries of $q$ and $k$ are independent with variance 1,

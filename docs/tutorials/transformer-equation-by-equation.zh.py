@@ -98,7 +98,7 @@ def twin_attention(q, k, v, mask=True):
 
 
 assert_equal(attended, twin_attention(queries, keys, values))
-print("each row of the weights sums to 1:", np.asarray(weights).sum(axis=-1))
+print("each row of the weights sums to 1:", np.sum(weights, axis=-1).round(3))
 
 # %% [markdown]
 # **为什么要除以 $\sqrt{d_k}$？** 如果 $q$ 和 $k$ 的各分量相互独立、方差为 1，那么点积是 $d_k$ 项之和，方差就是 $d_k$。不除的话，得分会随维数增大，softmax 几乎把全部权重都给了一个键；在那里梯度接近 0，训练就停滞了。下图是一个查询对 8 个键的权重。

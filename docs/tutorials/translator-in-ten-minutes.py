@@ -156,9 +156,10 @@ print(ids)
 # beginnings at a time. The picture shows all that it looked at; the best one is blue.
 
 # %%
+from training.plots.controls import show_figure
 from training.plots.search_tree import draw_search, record_search
 
-draw_search(record_search(translator, "Anna has two photos."))
+show_figure(draw_search(record_search(translator, "Anna has two photos.")))
 
 # %% [markdown]
 # ## 4. A look inside
@@ -174,7 +175,7 @@ from training.plots.attention_maps import draw_attention
 
 inspected = inspect_attention(translator, "The museum opens at 3 a.m.")
 print(inspected.translation)
-draw_attention(inspected, "cross")
+show_figure(draw_attention(inspected, "cross"))
 
 # %% [markdown]
 # A row shows what the model looks at *before* it writes the next piece, so the row of `<s>` (begin)

@@ -1,5 +1,6 @@
-"""Pictures that move with their parameters, in notebooks."""
+"""Pictures in notebooks: a figure, and one that moves with its parameters."""
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,15 @@ def draw_row(draw: Callable[..., None], examples: Sequence[Mapping[str, Any]]) -
     return figure
 
 
+def show_figure(figure: Figure) -> None:
+    """Shows a figure in a notebook, whether or not it was made by `matplotlib.pyplot`."""
+    from IPython.display import Image, display
+
+    written = io.BytesIO()
+    figure.savefig(written, format="png")
+    display(Image(written.getvalue()))
+
+
 def show_with_controls(
     draw: Callable[..., None],
     examples: Sequence[Mapping[str, Any]],
@@ -39,16 +49,14 @@ def show_with_controls(
         examples: the parameters of each picture in the row.
         choices: the values of each parameter to choose from.
     """
-    from IPython.display import display
-
-    display(draw_row(draw, examples))
+    show_figure(draw_row(draw, examples))
     try:
         from ipywidgets import SelectionSlider, interact
     except ImportError:
         return
 
     def show_one(**parameters: Any) -> None:
-        display(draw_row(draw, [parameters]))
+        show_figure(draw_row(draw, [parameters]))
 
     sliders = {
         name: SelectionSlider(options=values, value=values[0], continuous_update=False)
