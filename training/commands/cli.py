@@ -4,6 +4,7 @@ import argparse
 
 from training.commands import (
     average_cli,
+    compare_cli,
     demo_cli,
     evaluate_cli,
     picture_cli,
@@ -27,6 +28,7 @@ _MODULES = (
     train_confidence_cli,
     train_language_id_cli,
     evaluate_cli,
+    compare_cli,
     prepare_cli,
     plan_cli,
     tune_cli,
