@@ -49,7 +49,7 @@ class ComparedTexts:
         return len(self.references[0])
 
 
-def system_names(files: Sequence[TextFile], names: Sequence[str] | None) -> list[str]:
+def system_names(files: Sequence[TextFile], names: Sequence[str] | None = None) -> list[str]:
     """Returns the names of systems in a report: those given, or those of their files.
 
     Args:
@@ -58,19 +58,19 @@ def system_names(files: Sequence[TextFile], names: Sequence[str] | None) -> list
             two are equal.
 
     Raises:
-        InputError: the names are not as many as the files, or not different.
+        InputError: the names are not as many as the files, not different, or not printable.
     """
     if names is None:
         names = [file.path.name for file in files]
         if len(set(names)) < len(names):
             names = [str(file) for file in files]
-        names = [printable(name, _MAX_NAME_LENGTH) for name in names]
+        return different_names(names)
     if len(names) != len(files):
         raise InputError(
             f"expected a name for each of the {len(files)} systems. Received: {len(names)}"
         )
     for index, name in enumerate(names):
-        if not name.strip() or not name.isprintable() or len(name) > _MAX_NAME_LENGTH + 3:
+        if not name.strip() or not name.isprintable() or len(name) > _MAX_NAME_LENGTH:
             raise InputError(
                 f"name of a system: expected 1 to {_MAX_NAME_LENGTH} printable characters, got "
                 f"{shown(name)}"
@@ -78,3 +78,16 @@ def system_names(files: Sequence[TextFile], names: Sequence[str] | None) -> list
         if name in names[:index]:
             raise InputError(f"the name {shown(name)} is given to two systems; name each another")
     return list(names)
+
+
+def different_names(names: Sequence[str]) -> list[str]:
+    """Returns names as they can be shown, with a number where one occurs again."""
+    found: list[str] = []
+    for name in names:
+        short = shown_name = printable(name, _MAX_NAME_LENGTH)
+        number = 1
+        while shown_name in found:
+            number += 1
+            shown_name = f"{short} ({number})"
+        found.append(shown_name)
+    return found
