@@ -149,9 +149,18 @@ def draw_lines(
                 linewidth=1.4,
             )
         axes.set_xlabel("step")
-        axes.set_yscale("log" if logarithmic else "linear")
+        if logarithmic:
+            axes.set_yscale("log")
+            # The formatters of logarithmic axes write formulas.
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter(_few_minor_ticks)
 
     return _chart(title, draw, (5.2, 2.6))
+
+
+def _few_minor_ticks(value, _):
+    """Returns the titles of ticks between powers of ten: only those of 2 and 5."""
+    return f"{value:g}" if f"{value:e}"[0] in "25" else ""
 
 
 def _marker(index):

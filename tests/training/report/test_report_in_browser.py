@@ -1,15 +1,21 @@
 """The pages in a real browser, headless Chromium: as text, searched, filtered, sorted, printed."""
 
+import base64
 import os
+import pathlib
 import shutil
 from collections.abc import Iterator
 
 import pytest
 
 from tests.training.report.hostile import HOSTILE, NAME
+from training.evaluation.runs import Run
 from training.report.compared_texts import ComparedTexts
 from training.report.comparison_report import ComparisonSettings, compare
 from training.report.html_page import write_page
+from training.report.recorded_run import RecordedRun
+from training.report.recorded_samples import Picture, Sample
+from training.report.run_report import runs_report
 
 playwright_api = pytest.importorskip("playwright.sync_api")
 expect = playwright_api.expect
@@ -204,3 +210,39 @@ def test_print_has_no_controls(open_page, animals):
     expect(page.locator(".sentence").first).to_be_visible()
     colour = page.evaluate("getComputedStyle(document.querySelector('.reference')).color")
     assert colour == "rgb(27, 31, 36)"  # that of the light scheme
+
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def test_samples_of_runs(open_page):
+    samples = [
+        Sample(line, line, {100: "nichts", 200: f"{line} mehr"}) for line in HOSTILE if line.strip()
+    ]
+    runs = [
+        RecordedRun(
+            Run(pathlib.Path(f"runs/{name}")),
+            settings={"a": number, "b": NAME},
+            validation={"loss": [(100, 2.0), (200, 1.5 - number)], "perplexity": [(200, 9.0)]},
+            samples=samples[number:],
+            attention=[Picture("cross", 200, PIXEL)],
+        )
+        for number, name in enumerate(("one", NAME))
+    ]
+    page = open_page(runs_report(runs, [[["model", "step"], ["one", 200], [NAME, None]]]))
+    assert page.title() == "Training runs"
+    expect(page.locator(".chart")).to_have_count(2)
+    expect(page.locator("img")).to_have_count(2)
+    assert page.locator("img").first.evaluate("img => img.naturalWidth") == 1
+    expect(page.locator(".sentence")).to_have_count(len(samples))
+    first = page.locator(".sentence").first
+    assert first.locator(".output .name").all_text_contents() == ["step 100", "step 200"]
+    assert first.locator(".source .text").inner_text() == HOSTILE[0]
+    assert first.locator(".output").nth(1).locator("ins").all_text_contents() == ["mehr"]
+    page.get_by_label("Mark differences from").select_option("the earlier translation")
+    assert first.locator(".output").first.locator("ins").count() == 0
+    assert first.locator(".output").nth(1).locator("ins").count() > 0
+    page.locator("#run").select_option(NAME)
+    expect(page.locator(".sentence")).to_have_count(len(samples) - 1)

@@ -3,13 +3,12 @@
 const data = JSON.parse(byId("data").textContent);
 const systems = data.systems;
 const numSentences = data.references[0].length;
-const state = {shown: [], page: 0};
+const state = {shown: [], page: 0, gains: []};
 
 const chosen = (id) => byId(id).value;
 const number = (value) => value.toLocaleString();
 const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(1)}`;
-const gain = (index) =>
-  systems[chosen("system")].scores[index] - systems[chosen("other")].scores[index];
+const scores = (id) => systems[chosen(id)].scores;
 
 // ---- Which sentences, in which order ----
 
@@ -31,11 +30,12 @@ function hasError(index, wanted, names) {
   });
 }
 
+// For each order, a number by which sentences ascend.
 const ORDERS = {
-  gain: (a, b) => gain(b) - gain(a),
-  loss: (a, b) => gain(a) - gain(b),
-  worst: (a, b) => systems[chosen("system")].scores[a] - systems[chosen("system")].scores[b],
-  best: (a, b) => systems[chosen("system")].scores[b] - systems[chosen("system")].scores[a],
+  gain: () => state.gains.map((gain) => -gain),
+  loss: () => state.gains,
+  worst: () => scores("system"),
+  best: () => scores("system").map((score) => -score),
 };
 
 function choose() {
@@ -50,8 +50,13 @@ function choose() {
     if (wanted && !hasError(index, wanted, names)) continue;
     state.shown.push(index);
   }
+  const others = scores("other");
+  state.gains = scores("system").map((score, index) => score - others[index]);
   const order = ORDERS[chosen("order")];
-  if (order) state.shown.sort((a, b) => order(a, b) || a - b);
+  if (order) {
+    const keys = order();
+    state.shown.sort((a, b) => keys[a] - keys[b] || a - b);
+  }
   state.page = 0;
   draw();
 }
@@ -60,7 +65,7 @@ function describeChoice() {
   const count = state.shown.length;
   let text = `${number(count)} of ${number(numSentences)} sentences`;
   if (systems.length > 1 && count && chosen("system") !== chosen("other")) {
-    const gains = state.shown.map(gain);
+    const gains = state.shown.map((index) => state.gains[index]);
     const better = gains.filter((value) => value > 0).length;
     const worse = gains.filter((value) => value < 0).length;
     text += `; ${systems[chosen("system")].name} is better than ${systems[chosen("other")].name} ` +
@@ -96,7 +101,7 @@ function drawSentence(list, index) {
   const heading = add(sentence, "h3");
   heading.append(`Sentence ${number(index + 1)}`);
   if (systems.length > 1 && chosen("system") !== chosen("other")) {
-    const value = gain(index);
+    const value = state.gains[index];
     const kind = value > 0 ? "better" : value < 0 ? "worse" : "equal";
     add(heading, "span", `gain ${kind}`, `${data.score} ${signed(value)}`);
   }
