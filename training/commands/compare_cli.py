@@ -78,13 +78,15 @@ def _run(options):
     files = [f"reference: {', '.join(map(str, references))}"]
     files += [f"source: {source}"] if source else []
     report = compare(texts, ComparisonSettings(**given, facts=files))
-    print(score_table(names, report.metrics))
+    # First, so that a reader of standard output that ends early loses no file.
     if options.report:
         write_page(options.report, report.as_html())
-        print(f"\nReport: {printable(str(options.report))}")
     if options.json:
         with replacing(options.json) as path:
             write_json(path, report.as_dict())
+    print(score_table(names, report.metrics))
+    if options.report:
+        print(f"\nReport: {printable(str(options.report))}")
 
 
 def _check_outputs(options, files):
