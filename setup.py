@@ -36,13 +36,19 @@ setup(
             "export.*",
         ]
     ),
-    package_data={"": ["py.typed", "*.pyi"], "export.web": ["page/*"]},
+    package_data={
+        "": ["py.typed", "*.pyi"],
+        "export.web": ["page/*"],
+        "training.report": ["page/*"],
+    },
     install_requires=[
         "babel>=2.16",
         "google-crc32c>=1.5",
         "google-re2>=1.1",
         "grpcio>=1.60",
+        "jinja2>=3.1",
         "keras>=3.15,<3.16",
+        "markupsafe>=2.1",
         "matplotlib>=3.9",
         "num2words>=0.5.14",
         "numpy",

@@ -82,6 +82,16 @@ def test_padding_changes_attention_by_rounding_only():
     assert max(differences) < 1e-5
 
 
+def test_the_size_of_a_report_without_a_browser(monkeypatch, capsys):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    words = ["--sentences", "3", "--systems", "2"]
+    monkeypatch.setattr(sys, "argv", ["benchmarks.report_page", *words])
+    importlib.import_module("benchmarks.report_page").main()
+    printed = capsys.readouterr().out
+    assert printed.startswith("3 sentences, 2 systems: 0.")
+    assert printed.endswith("not opened: Chromium is not installed\n")
+
+
 @pytest.mark.parametrize(
     ("error", "line"),
     [

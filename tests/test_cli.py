@@ -229,9 +229,15 @@ def test_evaluate_writes_scores_with_signatures(trained, corpus, tmp_path, capsy
         *("evaluate", "--model-dir", str(trained), "--beam-size", "2"),
         *("--source", corpus.path("validation.en"), "--reference", corpus.path("validation.de")),
         *("--output", str(output), "--json", str(scores_file)),
+        *("--report", str(tmp_path / "report.html"), "--training-text", corpus.path("train.de")),
     ]
     assert main(command) == 0
     scores = json.loads(scores_file.read_text())
+    page = (tmp_path / "report.html").read_text()
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    assert data["systems"][0]["lines"] == output.read_text().splitlines()
+    assert data["systems"][0]["name"] == trained.name
+    assert f"{scores['bleu']:.2f}" in page and "F1 of words" in page
     assert "tok:13a" in scores["bleu_signature"] and "nc:6" in scores["chrf_signature"]
     assert scores["sentences"] == 40 and scores["beam_size"] == 2
     assert scores["perplexity"] > 1
@@ -246,6 +252,9 @@ def test_evaluate_writes_scores_with_signatures(trained, corpus, tmp_path, capsy
         (("--json", "reference"), "--json reference is an input file"),
         (("--output", "link"), "--output link is an input file"),
         (("--output", "x", "--json", "x"), "--json x is also --output"),
+        (("--report", "reference.html"), "--report reference.html is an input file"),
+        (("--json", "x.html", "--report", "x.html"), "--report x.html is also --json"),
+        (("--languages", "en", "de"), "--languages is for the report; give --report"),
         (("--output", "model/model.weights.h5"), "model.weights.h5 is a file of the model"),
     ],
 )
@@ -257,6 +266,7 @@ def test_evaluate_replaces_nothing_that_it_reads(
     shutil.copy(corpus.path("validation.en"), "source")
     shutil.copy(corpus.path("validation.de"), "reference")
     (tmp_path / "link").symlink_to("reference")
+    (tmp_path / "reference.html").symlink_to("reference")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     command = ("evaluate", "--model-dir", "model", "--source", "source", "--reference", "reference")
     assert message in fails(capsys, *command, *outputs)

@@ -870,6 +870,12 @@ WRONG = {
         "convert --model-dir {model} --to hf --output {new}",
         "the format hf cannot hold a model with positions='interleaved', only 'concatenated'",
     ),
+    "compare, no file": ("compare {text} {none}", "none: no such file"),
+    "compare, lengths": ("compare {text} {two}", "must have one line for each of the"),
+    "evaluate, report": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --report {none}/r.html",
+        "there is no folder",
+    ),
     "runs, folder": ("runs {none}", "none: no such folder"),
     "runs, output": ("runs {model} --json {none}/x", "there is no folder"),
     "train-shortlist, corpus": (
@@ -1046,3 +1052,12 @@ def test_runs_needs_no_tensorflow(trained, tmp_path):
     assert "damaged" not in output
     (run,) = json.loads((tmp_path / "runs.json").read_text())
     assert run["step"] == 30 and run["num_weights"] > 0 and run["validation"]["loss"] > 0
+
+
+def test_compare_needs_no_tensorflow(tmp_path):
+    (tmp_path / "a").write_text("Ein Hund.\n")
+    file, report = str(tmp_path / "a"), str(tmp_path / "r.html")
+    words = ["compare", file, file, "--report", report]
+    status, output, errors = run_without_tensorflow({"compare": words})["compare"]
+    assert status == 0, errors
+    assert "100.00 ± 0.00" in output and (tmp_path / "r.html").exists()

@@ -5,6 +5,7 @@ import argparse
 from training.commands import (
     attention_cli,
     average_cli,
+    compare_cli,
     data_service_cli,
     demo_cli,
     evaluate_cli,
@@ -29,6 +30,7 @@ _MODULES = (
     train_confidence_cli,
     train_language_id_cli,
     evaluate_cli,
+    compare_cli,
     prepare_cli,
     data_service_cli,
     plan_cli,

@@ -40,6 +40,7 @@ from tf_transformer.command_line.standard_streams import standard_output
 from tf_transformer.command_line.tag_options import given_languages, given_tags
 from tf_transformer.decoding.search_options import DEFAULT_SEARCH
 from tf_transformer.errors import InputError
+from tf_transformer.printable import printable
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.output_files import check_output_file
@@ -53,6 +54,7 @@ from training.commands.metric_options import (
     given_test_set,
     given_tokenizer,
 )
+from training.report.options import add_comparison, check_report, given_comparison
 
 # Options for a model directory, and those that a language model does not have.
 _LOCAL_OPTIONS = (
@@ -60,7 +62,7 @@ _LOCAL_OPTIONS = (
     "tune_weights",
 )
 _TRANSLATION_OPTIONS = (
-    *("output", "compare", "target_language", "source_language"),
+    *("output", "report", "compare", "target_language", "source_language"),
     *("shortlist", "calibrate", "calibration_percentile", "xla", "perturb"),
     *("tune_weights", "metrics", "sentence_scores", *RERANKING_OPTIONS),
 )
@@ -105,6 +107,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="also translate the source with noise, and report what it costs: upper, title, "
         "no_end, typos, copies, each of which may have a rate, as in typos=0.05",
     )  # fmt: skip
+    add_comparison(parser)
     parser.add_argument("--output", type=file_path, metavar="F", help="write the translations")
     parser.add_argument(
         "--sentence-scores", type=file_path, metavar="F",
@@ -122,6 +125,7 @@ def _run_evaluate(options):
             option = name.replace("_", "-")
             raise InputError(f"--{option} is for translations; give a --source")
     check_languages(options)
+    check_report(options)
     check_place(options, _LOCAL_OPTIONS)
     if options.model_dir is None and not translates:
         raise InputError("an exported model translates; give a --source")
@@ -146,7 +150,8 @@ def _run_evaluate(options):
         raise InputError("several references are for translations; give a --source")
     systems = [TextFile.parse(name, default_column=2) for name in options.compare]
     calibrated = options.calibrate and TextFile.parse(options.calibrate)
-    read = [source, *references, *systems, calibrated]
+    report = given_comparison(options, given_tokenizer(options))
+    read = [source, *references, *systems, calibrated, report["training_text"]]
     inputs = [file.path for file in read if file]
     _check_outputs(options, [*inputs, *([options.adapter] if options.adapter else [])])
     texts = None
@@ -161,7 +166,7 @@ def _run_evaluate(options):
         )
         texts.check()
     if options.model_dir is None:
-        _evaluate_predictor(options, texts)
+        _evaluate_predictor(options, texts, report)
         return
     models, dtype = given_models(options), options.dtype or "float32"
     check_own_file(models.directories[0] / SCORES_NAME)
@@ -187,6 +192,7 @@ def _run_evaluate(options):
     print(evaluation)
     _store_scores(options, models, evaluation.as_dict())
     _write_sentences(options, texts, translations, measures)
+    _write_report(options, texts, translations, report)
 
 
 def _keep(options):
@@ -207,7 +213,17 @@ def _write_sentences(options, texts, translations, measures):
         write_sentence_scores(options.sentence_scores, texts, translations, measures.metrics)
 
 
-def _evaluate_predictor(options, texts):
+def _write_report(options, texts, translations, given):
+    if options.report:
+        from training.report.evaluation_report import evaluation_report
+        from training.report.html_page import write_page
+
+        place = (options.model_dir or [options.saved_model or options.server])[0]
+        write_page(options.report, evaluation_report(texts, str(place), translations, given))
+        print(f"Report: {printable(str(options.report))}")
+
+
+def _evaluate_predictor(options, texts, report):
     """Evaluates a SavedModel or a server; the scores are stored only in `--json`."""
     tags, search = given_tags(options), given_search(options)
     languages = given_languages(options)
@@ -233,6 +249,7 @@ def _evaluate_predictor(options, texts):
         with replacing(options.json) as path:
             write_json(path, evaluation.as_dict())
     _write_sentences(options, texts, translations, measures)
+    _write_report(options, texts, translations, report)
 
 
 def _check_models(options, models, source):
@@ -263,7 +280,8 @@ def _check_tuning(options):
         raise InputError("--tune-weights is valid only with --rerank-reverse or --rerank-lm")
     for name in (
         *("rerank_reverse_weight", "rerank_lm_weight"),
-        *("output", "json", "compare", "calibrate", "perturb", "metrics", "sentence_scores"),
+        *("output", "json", "report", "sentence_scores"),
+        *("compare", "calibrate", "perturb", "metrics"),
     ):
         if getattr(options, name):
             raise InputError(f"--{name.replace('_', '-')} is not valid with --tune-weights")
@@ -286,7 +304,7 @@ def _print_weights(models, choice, texts, settings):
 def _check_outputs(options, read):
     """Refuses outputs that would replace an input, each other, or a file of the model."""
     written: dict[str, str] = {}
-    for name in ("output", "json", "sentence_scores"):
+    for name in ("output", "json", "report", "sentence_scores"):
         path = getattr(options, name)
         if path is None:
             continue

@@ -4,11 +4,14 @@ import argparse
 from typing import NamedTuple
 
 from tf_transformer.command_line.command_options import file_path, folder
+from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.standard_streams import standard_output
+from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.output_files import check_output_file
+from training.report.options import add_report, check_report
 
 
 class _Column(NamedTuple):
@@ -43,6 +46,9 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("folders", nargs="+", type=folder, metavar="DIR", help="folders to search")
     parser.add_argument("--json", type=file_path, metavar="F", help="write everything as JSON")
+    add_report(
+        parser, "one .html file with curves, settings that differ, samples and attention maps"
+    )
     parser.set_defaults(run=_run)
 
 
@@ -51,13 +57,17 @@ def _run(options):
         check_writable(options.json)
     else:
         standard_output()
+    check_report(options)
+    if options.report and options.report == options.json:
+        raise InputError(f"--report {options.report} is also --json; give another one")
     import tqdm
 
     from training.evaluation.runs import find_model_dirs, read_run
 
     paths = list(find_model_dirs(options.folders))
-    if options.json:
-        check_output_file("--json", options.json, paths)
+    for name in ("json", "report"):
+        if path := getattr(options, name):
+            check_output_file(f"--{name}", path, paths)
     runs = [read_run(path) for path in tqdm.tqdm(paths, leave=False, disable=None)]
     if options.json:
         with replacing(options.json) as path:
@@ -66,12 +76,26 @@ def _run(options):
         folders = ", ".join(printable(str(folder)) for folder in options.folders)
         print(f"No model directory in {folders}")
         return
+    if options.report:
+        _write_report(options.report, runs)
     for table in (_run_rows(runs), _score_rows(runs)):
         if len(table) > 1:
             print(f"{_format_table(table)}\n")
     for run in runs:
         if run.fault:
             print(f"damaged: {run.fault}")
+    if options.report:
+        print(f"Report: {printable(str(options.report))}")
+
+
+def _write_report(report, runs):
+    import_tensorflow()  # TensorBoard imports it when it reads the files
+    from training.report.html_page import write_page
+    from training.report.recorded_run import read_recorded_run
+    from training.report.run_report import runs_report
+
+    recorded = [read_recorded_run(run) for run in runs]
+    write_page(report, runs_report(recorded, [_run_rows(runs), _score_rows(runs)]))
 
 
 def _run_rows(runs):
