@@ -116,6 +116,7 @@ def test_every_file_is_in_the_wheel_and_nothing_else(wheel):
     assert sorted(names) == sorted(files_of_the_checkout())
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
     assert {"export/web/page/index.html", "export/web/page/page.js"} <= set(names)
+    assert {"training/report/page/runs.html", "training/report/page/texts.js"} <= set(names)
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from training.report.system_scores import (
     make_metrics,
     score_systems,
 )
-from training.report.visible_errors import (
+from training.report.visible_errors.error_finder import (
     ERROR_CLASSES,
     ErrorFinder,
     FoundError,

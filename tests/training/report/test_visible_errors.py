@@ -3,9 +3,9 @@
 import pytest
 
 from training.report.compared_texts import ComparedTexts
-from training.report.negation import LANGUAGES, Negation
-from training.report.repetition import find_repetition
-from training.report.visible_errors import ERROR_CLASSES, ErrorFinder, count_errors
+from training.report.visible_errors.error_finder import ERROR_CLASSES, ErrorFinder, count_errors
+from training.report.visible_errors.negation import LANGUAGES, Negation
+from training.report.visible_errors.repetition import find_repetition
 from training.report.words import split_words
 
 SOURCE = 'On 3 May, Anna Smith did not write "hello" to 1,000 people at a@b.org again.'

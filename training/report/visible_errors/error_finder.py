@@ -1,4 +1,4 @@
-"""Errors of translations that are visible without a person who knows both languages.
+"""Finding errors in translations: classes of errors, and the rule of each.
 
 What a translation must keep (numbers, names, addresses, negation, quotation marks) is what the
 source has and every reference has kept. So a name that the references translate counts for nothing,
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from training.report.compared_texts import ComparedTexts
-from training.report.negation import LANGUAGES, Negation, find_negation
-from training.report.repetition import find_repetition
+from training.report.visible_errors.negation import LANGUAGES, Negation, find_negation
+from training.report.visible_errors.repetition import find_repetition
 from training.report.words import is_unspaced, split_words
 
 # Digits with marks between them; a space only between groups of three.
