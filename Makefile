@@ -5,7 +5,7 @@ EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-fast test-beam beam-tests test-gpu gpu-tests docs notebooks notebook-texts format protos clean always
+.PHONY: demo test test-all test-fast test-beam beam-tests test-comet test-gpu gpu-tests docs notebooks notebook-texts format protos clean always
 
 $(VENV)/installed-%: setup.py pyproject.toml $(VENV)/pyvenv.cfg
 	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[$*]"
@@ -42,6 +42,15 @@ beam-tests: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal \
 		tests/export/bulk tests/training/preparation/test_beam.py
 
+# Unbabel-comet wants protobuf below 5: its environment has nothing of this project.
+test-comet: $(VENV)/installed-$(EXTRAS) .venv-comet/installed
+	COMET_PYTHON=$(CURDIR)/.venv-comet/bin/python $(BIN)/python -m pytest tests/parity/test_comet.py
+
+.venv-comet/installed:
+	$(BIN)/python -m venv .venv-comet
+	.venv-comet/bin/python -m pip install --disable-pip-version-check unbabel-comet 'setuptools<81'
+	touch $@
+
 # On a machine with an NVIDIA GPU; everywhere else they are skipped.
 test-gpu:
 	$(MAKE) gpu-tests EXTRAS=dev,cuda
@@ -73,4 +82,4 @@ protos:
 		tf_transformer/text/sentencepiece_model.proto
 
 clean:
-	rm -rf $(VENV) .venv-beam build *.egg-info demo-out site
+	rm -rf $(VENV) .venv-beam .venv-comet build *.egg-info demo-out site

@@ -387,6 +387,43 @@ WRONG = {
         "evaluate --model-dir {model} --source {text} --reference {two}",
         "text has 1 lines, ",
     ),
+    "evaluate, metric": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --metrics ter blue",
+        "Unknown metric: 'blue'; did you mean 'bleu'?",
+    ),
+    "evaluate, option of another metric": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --comet-gpus 1",
+        "--comet-gpus is valid only with --metrics comet",
+    ),
+    "evaluate, no metric of sentences": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --metrics perplexity "
+        "--sentence-scores {none}",
+        "--sentence-scores needs metrics of sentences",
+    ),
+    "evaluate, second reference": (
+        "evaluate --model-dir {model} --source {text} --reference {text} {two}",
+        "must have the same number of lines",
+    ),
+    "evaluate, no reference": (
+        "evaluate --model-dir {model} --source {text}",
+        "give --source and --reference, or --test-set and --language-pair",
+    ),
+    "evaluate, test set": (
+        "evaluate --model-dir {model} --test-set wmt33 --language-pair en-de",
+        "Unknown test set: 'wmt33'; did you mean 'wmt23'?",
+    ),
+    "evaluate, test set and source": (
+        "evaluate --model-dir {model} --test-set wmt23 --language-pair en-de --source {text}",
+        "--source is not valid with --test-set, which has its own",
+    ),
+    "evaluate, languages of a test set": (
+        "evaluate --model-dir {model} --test-set wmt23",
+        "--test-set needs a --language-pair",
+    ),
+    "evaluate, subset of a file": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --subset news",
+        "--subset is valid only with --test-set",
+    ),
     "evaluate, systems' lengths": (
         "evaluate --model-dir {model} --source {text} --reference {text} --compare {two}",
         "two must have one line for each of the 1 sentences of the test set. Received: 2 lines",

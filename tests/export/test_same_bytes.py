@@ -217,15 +217,18 @@ def test_the_same_evaluation(places, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name in ("lines", "references"):
         (tmp_path / name).write_text(LINES)
+    (tmp_path / "more").write_text(LINES.upper())
+    names = ["bleu", "chrf", "exact", "chrf++", "ter", "perplexity"]
     outputs, scores = [], []
     for number, place in enumerate(places):
-        words = ["evaluate", *place, "--source", "lines", "--reference", "references"]
+        words = ["evaluate", *place, "--source", "lines", "--reference", "references", "more"]
         words += ["--beam-size", "2", "--output", f"out{number}", "--json", f"json{number}"]
+        words += ["--metrics", *names, "--sentence-scores", f"sentences{number}"]
         assert main(words) == 0, capsys.readouterr().err
-        outputs.append((tmp_path / f"out{number}").read_bytes())
+        outputs.append([(tmp_path / f"{x}{number}").read_bytes() for x in ("out", "sentences")])
         scores.append(json.loads((tmp_path / f"json{number}").read_text()))
     assert outputs[1:] == outputs[:1] * 3
-    for name in ("bleu", "chrf", "exact", "sentences", "beam_size", "source", "reference"):
+    for name in (*names[:-1], "sentences", "beam_size", "source", "reference", "references"):
         assert [found[name] for found in scores[1:]] == [scores[0][name]] * 3
     perplexities = [found["perplexity"] for found in scores]
     assert perplexities[1:] == pytest.approx(perplexities[:1] * 3, rel=1e-4)

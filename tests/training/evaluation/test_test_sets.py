@@ -5,6 +5,8 @@ import hashlib
 import http.server
 import io
 import json
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -15,7 +17,10 @@ from sacrebleu.dataset import DATASETS
 from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
+from tf_transformer.__main__ import main
 from tf_transformer.errors import InputError
+from tf_transformer.storage.score_log import read_scores
+from training.evaluation.metrics import make_metrics
 from training.evaluation.test_sets import check_test_set, open_test_set
 
 DOCUMENTS = {"news.1": ["One.", "Two & a half."], "bbc.2": ["Three."], "news.3": ["Four."]}
@@ -164,8 +169,6 @@ def test_subsets(sets, name, subset, rows):
 )
 def test_scores_are_those_of_the_program(sets, tmp_path, name, words):
     """Which scores translations of the whole test set, of a subset or not."""
-    from training.evaluation.metrics import make_metrics
-
     whole = open_test_set(name, "en-de")
     found = open_test_set(name, "en-de", *words[1:])
     path = tmp_path / "hyp"
@@ -220,3 +223,44 @@ def test_without_a_network(sets, monkeypatch):
     message = refusal("own24", "en-de")
     assert f"not in sacreBLEU's cache {cache}/own24 and cannot be downloaded" in message
     assert "refused" in message and f"Missing is {url}" in message
+
+
+@pytest.mark.slow
+def test_evaluate_and_runs(sets, trained, tmp_path, capsys):
+    """What is printed and stored; the document of each sentence; the tokenizer of the language."""
+    model_dir = tmp_path / "models" / "model"
+    shutil.copytree(trained, model_dir, ignore=shutil.ignore_patterns("scores.jsonl"))
+    others = tmp_path / "others"
+    others.write_text("a One.\na Two & a half.\na Four.\n")
+    sentences, output = tmp_path / "sentences", tmp_path / "output"
+    names = ["ter", "bleu", "chrf++", "exact"]
+    given = ["--test-set", "own24/two", "--language-pair", "en-de", "--subset", "news"]
+    given += ["--metrics", *names, "--compare", str(others), "--beam-size", "1"]
+    given += ["--sentence-scores", str(sentences), "--output", str(output)]
+    assert main(["evaluate", "--model-dir", str(model_dir), *given]) == 0
+    printed = capsys.readouterr().out
+    (score,) = read_scores(model_dir)
+    assert [name for name in score if name in (*names, "perplexity", "chrf")] == names
+    test_set = {"name": "own24/two", "language_pair": "en-de", "subset": "news"}
+    assert score["test_set"] == test_set and score["sentences"] == 3
+    assert score["ter_signature"].startswith("nrefs:2|") and len(score["references"]) == 2
+    assert [one["metric"] for one in score["comparisons"]] == ["TER", "BLEU", "chrF2++"]
+    assert printed.startswith(f"TER         {score['ter']:6.2f}   nrefs:2|")
+
+    rows = [json.loads(line) for line in sentences.read_text().splitlines()]
+    assert [row["document"] for row in rows] == ["news.1", "news.1", "news.3"]
+    assert [row["translation"] for row in rows] == output.read_text().splitlines()
+    assert rows[2]["references"] == ["a Four.", "b Four."] and rows[2]["source"] == "s Four."
+    metric = make_metrics(["ter"])["ter"]
+    texts = (
+        [row["translation"] for row in rows],
+        list(zip(*(row["references"] for row in rows), strict=True)),
+    )
+    assert [row["ter"] for row in rows] == metric.sentence_scores(*texts)
+
+    assert main(["runs", str(tmp_path / "models")]) == 0
+    head, row = capsys.readouterr().out.split("\n\n")[1].splitlines()[:2]
+    assert re.findall(r"BLEU|chrF\+\+|chrF|TER|COMET|exact", head)[:5] == [
+        *("BLEU", "chrF", "chrF++", "TER", "exact")
+    ]
+    assert "own24/two en-de news" in row and f"{score['ter']:.2f}" in row
