@@ -1,15 +1,19 @@
 """Imported BART, mBART-50 and Pegasus models against Transformers, from the same random weights."""
 
 import random
+import unicodedata
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.parity.hf_bart_model import BART_KINDS, KINDS, write_folder
 from tf_transformer import Translator, load_model, save_model
 from tf_transformer.errors import InputError
 from tf_transformer.formats.convert_model import convert_model
 from tf_transformer.formats.import_model import import_model
+from tf_transformer.text.byte_level.part_ops import split_texts
+from tf_transformer.text.byte_level.parts import split_text
 from tf_transformer.text.framing import end_and_pad, prepend_begin, split_tags
 from tf_transformer.text.special_ids import END_ID
 from training.demo.corpus import generate_pairs
@@ -99,6 +103,21 @@ def test_ids(both, lines):
         assert [x.decode() for x in target.detokenize(target.tokenize(texts)).numpy()] == texts
     else:
         assert unknown > 2
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("before", ["a", "1", "!", " "])
+def test_parts_of_all_characters(before):
+    """Each behind a letter, a digit, a sign and a space; only new ones are of another kind."""
+    split = pytest.importorskip("tokenizers").pre_tokenizers.ByteLevel(add_prefix_space=False)
+    codes = [*range(1, 0xD800), *range(0xE000, 0x110000)]
+    texts = [before + chr(code) for code in codes]
+    found = split_texts(tf.constant(texts)).row_lengths().numpy()
+    assert found.tolist() == [len(split_text(text)) for text in texts]
+    expected = [len(split.pre_tokenize_str(text)) for text in texts]
+    differ = [x for x, ours, theirs in zip(codes, found, expected, strict=True) if ours != theirs]
+    assert all(unicodedata.category(chr(code)) == "Cn" for code in differ)  # of Python's Unicode
+    print(f"{len(differ)} characters differ")
 
 
 @pytest.mark.representatives("mbart", "pegasus_saved", "bart_saved")

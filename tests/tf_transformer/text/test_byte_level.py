@@ -37,7 +37,7 @@ def random_texts(number):
 
 
 def test_parts():
-    texts = TEXTS + random_texts(2000)
+    texts = TEXTS + random_texts(500)
     expected = [PATTERN.findall(text) for text in texts]
     assert [split_text(text) for text in texts] == expected
     found = split_texts(tf.constant(texts)).to_list()
@@ -77,14 +77,14 @@ def test_ids(tokenizers):
     assert source.encode(texts) == source.tokenize(texts).to_list()
     pieces = [target.pieces[x] for x in target.encode(["an at<s>"])[0]]
     assert pieces == ["an", WORD_BEGIN, "at", "<", "s", ">"]
-    assert target.detokenize([begin]).numpy()[0] == b""
+    assert target.detokenize(tf.constant([begin])).numpy()[0] == b""
 
 
 def test_bytes_that_are_no_text(tokenizers):
     _, target = tokenizers
     assert target.tokenize(tf.constant([b"a\xff"])).to_list() == target.encode(["a\ufffd"])
     half = target.pieces.index(CHARACTERS[0xC3])
-    (text,) = target.detokenize([[half, target.pieces.index("a")]]).numpy()
+    (text,) = target.detokenize(tf.constant([[half, target.pieces.index("a")]])).numpy()
     assert text.decode() == "\ufffda"
     assert target.encode(["a\0"])[0][-1] == 1  # the one byte that the table has no place for
 
@@ -95,7 +95,7 @@ def test_words(tokenizers):
     texts = ["Zo\u00eb eats it.", "a", ""]
     for tokenizer in tokenizers:
         words = word_indices(tokenizer.tokenize(texts), tokenizer)
-        expected = [[0] * 4 + [1] * 5 + [2] * 4, [0], []]
+        expected = [[0] * 4 + [1] * 4 + [2] * 3, [0], []]
         begin = [-1] * len(tokenizer.begin_ids)
         assert words.to_list() == [begin + row if row else row for row in expected]
     tables = PieceTables.of(target)
