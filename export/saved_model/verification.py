@@ -7,7 +7,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import IO, cast
 
 import numpy as np
@@ -113,7 +113,7 @@ def sample_requests(served: ServedTranslator, texts: list[bytes]) -> dict[str, I
     """Returns inputs for every signature, with one row per text and varied per-row options."""
     lengths = np.arange(len(texts)) % 13
     return {
-        name: _sample_inputs(
+        name: sample_inputs(
             function.structured_input_signature[0], texts, lengths, served.adapter_names
         )
         for name, function in served.functions.items()
@@ -129,15 +129,27 @@ def compiled_requests(served: ServedTranslator, translator: Translator) -> list[
         lengths = np.full(rows, length - 1)
         requests.append(
             {
-                name: _sample_inputs(function.structured_input_signature[0], [text] * rows, lengths)
+                name: sample_inputs(function.structured_input_signature[0], [text] * rows, lengths)
                 for name, function in served.functions.items()
             }
         )
     return requests
 
 
-def _sample_inputs(specs, texts, lengths, adapter_names=()):
-    """Returns inputs by name; `lengths` are the numbers of ids of each row."""
+def sample_inputs(
+    specs: Iterable[tf.TensorSpec],
+    texts: Sequence[bytes],
+    lengths: np.ndarray,
+    adapter_names: Sequence[str] = (),
+) -> Inputs:
+    """Returns inputs of a signature, with varied options.
+
+    Args:
+        specs: the inputs, each with its name.
+        texts: a text for each row.
+        lengths: the number of ids of each row, for a signature that takes ids.
+        adapter_names: the adapters that a row can choose.
+    """
     adapters = ["", *adapter_names, "no adapter"]
     strings = np.array(texts, object)
     rows = np.arange(len(texts))

@@ -88,7 +88,7 @@ TRANSLATE_MARKUP = Task(
 )
 TRANSLATE_MARKUP_WITH_TERMS = Task(
     "markup_terms",
-    "the same with a translation that contains given phrases",
+    "the same as `markup`, with a translation that contains given phrases",
     (TEXT, *PHRASES),
     (*_OUTPUTS, UNMET, IGNORED),
     translate_markup,
