@@ -114,16 +114,14 @@ UNITS = 96
 
 
 def recurrent_model(has_attention):
-    """Returns the model of part 1 or of part 2; both give logits and the attention weights."""
+    """Returns the model of part 1 or of part 2, and for that one a model of its weights."""
     source = keras.Input((None,), dtype="int32", name="source")
     target = keras.Input((None,), dtype="int32", name="target")
     encoder = keras.layers.GRU(UNITS, return_sequences=True, return_state=True)
     decoder = keras.layers.GRU(UNITS, return_sequences=True)
-    # `mask_zero` lets the layers after it leave out the padding.
+    # `mask_zero` lets the encoder and the attention leave out the padding of the source.
     memory, state = encoder(keras.layers.Embedding(VOCAB_SIZE, 32, mask_zero=True)(source))
-    hidden = decoder(
-        keras.layers.Embedding(VOCAB_SIZE, 32, mask_zero=True)(target), initial_state=state
-    )
+    hidden = decoder(keras.layers.Embedding(VOCAB_SIZE, 32)(target), initial_state=state)
     weights = None
     if has_attention:
         query = keras.layers.Dense(UNITS)(hidden)
@@ -133,9 +131,9 @@ def recurrent_model(has_attention):
         )
         hidden = keras.layers.Concatenate()([hidden, context])
     logits = keras.layers.Dense(VOCAB_SIZE)(hidden)
-    model = keras.Model({"source": source, "target": target}, logits)
-    look = weights if weights is None else keras.Model(model.inputs, weights)
-    return model, look
+    inputs = {"source": source, "target": target}
+    look = keras.Model(inputs, weights) if has_attention else None
+    return keras.Model(inputs, logits), look
 
 
 recurrent, _ = recurrent_model(has_attention=False)
