@@ -17,6 +17,7 @@ from tf_transformer.text.language_tags import (
     find_tags,
     language_tag,
     languages_of,
+    without_common_tags,
     without_tags,
 )
 from tf_transformer.text.text_file import TextFile
@@ -62,6 +63,8 @@ def test_removing_tags():
     assert without_tags("a <2de>", languages, 2) == "a <2de>"
     assert without_tags("<2it> a", languages) == "<2it> a"
     assert without_tags("<2de> a", []) == "<2de> a"
+    assert without_common_tags(["<2de> a", " ", ">>deu<< >>eng<<  b"]) == ["a", " ", "b"]
+    assert without_common_tags(["<2de> a", "b"]) == ["<2de> a", "b"]
 
 
 @pytest.mark.parametrize("name", ["plain", "columns.tsv:2"])

@@ -48,6 +48,7 @@ from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.score_log import SCORES_NAME, append_score
 from tf_transformer.text.language_tags import check_tags
 from training.commands.metric_options import (
+    COMET_OPTIONS,
     add_metric_options,
     add_test_set_options,
     given_measures,
@@ -64,7 +65,7 @@ _LOCAL_OPTIONS = (
 _TRANSLATION_OPTIONS = (
     *("output", "report", "compare", "target_language", "source_language"),
     *("shortlist", "calibrate", "calibration_percentile", "xla", "perturb"),
-    *("tune_weights", "metrics", "sentence_scores", *RERANKING_OPTIONS),
+    *("tune_weights", "metrics", "sentence_scores", *COMET_OPTIONS, *RERANKING_OPTIONS),
 )
 
 
@@ -171,7 +172,7 @@ def _run_evaluate(options):
     models, dtype = given_models(options), options.dtype or "float32"
     check_own_file(models.directories[0] / SCORES_NAME)
     shortlist, calibration, choice = _check_models(options, models, source)
-    measures = given_measures(options) if texts and not options.tune_weights else None
+    measures = given_measures(options) if texts else None
     import_tensorflow(on_cpu=dtype == "int8")
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 

@@ -16,7 +16,7 @@ from tf_transformer.text.text_file import TextFile
 if TYPE_CHECKING:  # `--help` must not import sacreBLEU
     from training.evaluation.measures import Measures
 
-_COMET_OPTIONS = ("comet_model", "comet_python", "comet_gpus")
+COMET_OPTIONS = ("comet_model", "comet_python", "comet_gpus")
 
 
 def add_test_set_options(parser: argparse.ArgumentParser) -> None:
@@ -122,7 +122,7 @@ def given_measures(options: argparse.Namespace) -> "Measures":
     from training.evaluation.measures import DEFAULT_NAMES, check_measures, make_measures
 
     names = check_measures(options.metrics or DEFAULT_NAMES)
-    given = {name: getattr(options, name) for name in _COMET_OPTIONS}
+    given = {name: getattr(options, name) for name in COMET_OPTIONS}
     given = {name: value for name, value in given.items() if value is not None}
     if "comet" not in names:
         for name in given:

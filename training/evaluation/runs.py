@@ -168,7 +168,7 @@ def test_set_of(score: dict[str, Any]) -> Any:
     test_set, reference = score.get("test_set"), score.get("reference")
     if isinstance(test_set, dict):
         values = (test_set.get(name) for name in ("name", "language_pair", "subset"))
-        return " ".join(str(value) for value in values if value is not None)
+        return printable(" ".join(str(value) for value in values if value is not None))
     file = reference.get("file") if isinstance(reference, dict) else None
     references = score.get("references")
     if isinstance(references, list) and isinstance(file, str):
