@@ -186,7 +186,9 @@ def test_variant(settings, rng, tmp_path):
     # 3. padding does not matter
     wider = np.pad(TARGET, [(0, 0), (0, 2)])
     padded = np.asarray(model(inputs_of(model, np.pad(SOURCE, [(0, 0), (0, 3)]), wider)))
-    np.testing.assert_allclose(padded[:, :6][real], logits[real], atol=1e-5)
+    # Sums of other lengths are rounded otherwise, in proportion to the logits.
+    rounding = 2e-6 * np.abs(logits[real]).max()
+    np.testing.assert_allclose(padded[:, :6][real], logits[real], atol=rounding)
 
     # 4. the configuration survives JSON, and the weights a `.keras` file
     restored = TransformerConfig(**json.loads(json.dumps(dataclasses.asdict(model.config))))
