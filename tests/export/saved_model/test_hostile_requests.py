@@ -25,7 +25,7 @@ from tf_transformer.storage.model_dir import load_model
 
 NAMES = [
     *("serving_default", "translate_options", "complete_options", "tokens_options"),
-    *("score", "sample", "terms"),
+    *("score", "sample", "sample_epsilon", "terms"),
 ]
 
 # What stands beside the hostile: two rows of every input.
@@ -47,6 +47,7 @@ CALM = {
     "temperature": (1.0, 0.7),
     "top_k": (0, 10),
     "top_p": (0.0, 0.9),
+    "epsilon": (0.0, 0.1),
     "seed": (1, 2),
 }
 
@@ -69,7 +70,8 @@ HOSTILE = {
     "protect": INTEGER,
     "ids": st.lists(INTEGER | st.integers(0, 400), max_size=60),
     **dict.fromkeys(("beam_size", "max_length", "min_length", "no_repeat_ngram", "top_k"), INTEGER),
-    **dict.fromkeys(("length_penalty", "coverage_penalty", "temperature", "top_p"), FLOAT),
+    **dict.fromkeys(("length_penalty", "coverage_penalty", "temperature"), FLOAT),
+    **dict.fromkeys(("top_p", "epsilon"), FLOAT),
     "seed": st.integers(-(2**63), 2**63 - 1),
 }
 

@@ -10,6 +10,7 @@ from tests.tf_transformer.inference.test_translator import ODD
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.model_dir import load_model
+from tf_transformer.tasks.table import TASK_OF
 
 DEFAULTS = dict(
     beam_size=0,
@@ -77,7 +78,8 @@ def test_names():
 
 @pytest.mark.slow
 def test_what_is_exported(loaded):
-    assert {*loaded} == {*SIGNATURES, *OPTIONAL}
+    assert {*loaded} == {*TASK_OF} - {"adapted", "continuation"}
+    assert {*SIGNATURES, *OPTIONAL} < {*loaded}
     options = {option.name for option in SEARCH_OPTIONS}
     assert all(
         inputs_of(function).keys() >= options
@@ -242,6 +244,20 @@ def test_samples(loaded, sentences):
     greedy = ask(loaded, "translate_options", text=sentences, beam_size=1, length_penalty=0.0)
     for options in (dict(temperature=0.0), dict(top_k=1), dict(top_p=1e-6)):
         sampled = ask(loaded, "sample", **draw | options)
+        assert sampled["translation"].tolist() == greedy["translation"].tolist()
+        np.testing.assert_allclose(sampled["log_prob"], greedy["score"], rtol=1e-3, atol=1e-3)
+
+
+def test_samples_above_a_probability(loaded, sentences):
+    draw = dict(text=sentences, temperature=1.0, epsilon=0.0, seed=np.arange(24))
+    first, again = ask(loaded, "sample_epsilon", **draw), ask(loaded, "sample_epsilon", **draw)
+    assert first["translation"].tolist() == again["translation"].tolist()
+    fewer = ask(loaded, "sample_epsilon", **draw | dict(epsilon=0.2))
+    assert (first["translation"] != fewer["translation"]).mean() > 0.5
+    assert fewer["log_prob"].mean() > first["log_prob"].mean()
+    greedy = ask(loaded, "translate_options", text=sentences, beam_size=1, length_penalty=0.0)
+    for options in (dict(temperature=0.0), dict(epsilon=1.5)):
+        sampled = ask(loaded, "sample_epsilon", **draw | options)
         assert sampled["translation"].tolist() == greedy["translation"].tolist()
         np.testing.assert_allclose(sampled["log_prob"], greedy["score"], rtol=1e-3, atol=1e-3)
 
