@@ -186,7 +186,7 @@ def test_noisy_channel(loaded, reverse, language, lines):
     for own, expected in zip(translate(0.0, 0.0), plain.translate_batch(lines), strict=True):
         assert [x.text for x in own] == list(dict.fromkeys(x.text for x in expected))
         np.testing.assert_allclose(own[0].score, expected[0].score, rtol=1e-4)
-    candidates = list(beam_candidates(predictor, lines, DEFAULT_SEARCH))
+    candidates = list(beam_candidates(predictor, lines, DEFAULT_SEARCH | {"beam_size": 5}))
     scores = ChannelModels(NoisyChannel(**models), []).scores(lines, candidates)
     changed = 0
     for own, others_, found in zip(candidates, scores, translate(0.8, 0.4), strict=True):
