@@ -129,7 +129,7 @@ def test_rerank_by_a_reverse_model(corpus, talkative, reverse, tmp_path, capsys)
     best = max(values, key=lambda weight: (values[weight], -weight))
     options = ["--rerank-reverse-weight", f"{best:g}"]
     assert last.startswith(f"best: {' '.join(options)} (BLEU {values[best]:.2f}; of the search, ")
-    for weight in (best, 2.0, 0.0):
+    for weight in (best, 2.0):
         scores = tmp_path / "scores.json"
         weights = ["--rerank-reverse-weight", str(weight)]
         assert main([*command, *weights, "--json", str(scores)]) == 0

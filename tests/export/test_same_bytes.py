@@ -79,9 +79,7 @@ def places(talkative, exported, loaded):
 
 
 @pytest.mark.slow
-@pytest.mark.representatives(
-    *("search options", "documents with terms", "page with terms", "Bayes risk of samples")
-)
+@pytest.mark.representatives(*("documents with terms", "page with terms", "Bayes risk of samples"))
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_same_bytes(places, command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -146,7 +144,10 @@ def test_the_same_languages(places, language_file, tmp_path, capfdbinary):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("search", ["", "--beam-size 2 --length-penalty 1.5"])
+@pytest.mark.representatives("options")
+@pytest.mark.parametrize(
+    "search", ["", "--beam-size 2 --length-penalty 1.5"], ids=["defaults", "options"]
+)
 def test_the_same_page(places, confidence_file, search, monkeypatch, capsys):
     """What the API says that the model offers, and its answers to the same requests."""
     testclient = pytest.importorskip("starlette.testclient")

@@ -19,6 +19,7 @@ ctranslate2 = pytest.importorskip("ctranslate2")
 pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
 
+@pytest.mark.representatives("int8")
 @pytest.mark.parametrize("quantization", [None, "float16", "int8"])
 def test_marian(quantization, tmp_path):
     lines = [list(side) for side in zip(*generate_pairs(1000, seed=1), strict=True)]

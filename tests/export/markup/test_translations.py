@@ -183,6 +183,7 @@ def test_a_document_that_is_too_large(tmp_path, capsys, monkeypatch):
     assert "expected a document of at most 100 bytes" in fails(capsys, *words)
 
 
+@pytest.mark.exhaustive  # tests/export/test_same_bytes.py has terms in a page
 @pytest.mark.slow
 def test_terms(talkative, tmp_path, capsys):
     """Terms and protected spans are in the translations, which have all tags."""

@@ -74,6 +74,7 @@ def test_it_decodes_in_every_dtype(model_dir, sentences, dtype):
     assert error < (1e-5 if dtype == "float32" else 0.05)
 
 
+@pytest.mark.exhaustive  # tests/training/plots draws that of other models
 def test_attention_that_there_is_can_be_drawn(model_dir, tmp_path, capsys):
     inspected = inspect_attention(Translator(*load_model(model_dir)), "two dogs")
     assert inspected.attention.decoder == []

@@ -364,6 +364,7 @@ def test_datasets_bring_no_warning_about_their_order(task, options, monkeypatch)
     assert given == {"shuffle": options.get("shuffle", False)}
 
 
+@pytest.mark.exhaustive  # tests/tf_transformer/hub/test_lora.py trains the task, too
 @pytest.mark.slow
 def test_training_learns():
     task = make_task(dropout_rate=0.0, norm_position="pre")

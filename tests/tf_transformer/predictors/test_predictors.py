@@ -124,7 +124,7 @@ CALLS = {
 }
 
 
-@pytest.mark.representatives("options", "unset options", "bytes", "n best", "capitals", "terms")
+@pytest.mark.representatives("options", "unset options", "bytes", "n best")
 @pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 def test_the_same_answers(predictors, call):
