@@ -38,6 +38,8 @@ import urllib.request
 
 import tensorflow as tf
 
+tf.get_logger().setLevel("ERROR")  # without its notes on checkpoints and folders
+
 # %% [markdown]
 # ## 1. The model
 #
@@ -175,7 +177,8 @@ server = subprocess.Popen(
 
 def ask(path, body=None):
     """Returns what the server answers; waits until it has started."""
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body)
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, headers)
     while server.poll() is None:
         try:
             with urllib.request.urlopen(request) as response:

@@ -39,6 +39,8 @@ import tensorflow as tf
 
 import training
 
+tf.get_logger().setLevel("ERROR")  # without its notes on checkpoints and folders
+
 # %% [markdown]
 # ## 1. Data
 #

@@ -61,7 +61,7 @@ def _bart(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
         if family in ("bart", "mbart"):
             rows = config["max_position_embeddings"] + _UNUSED_POSITIONS
             yield f"{where}.embed_positions.weight", (rows, width)
-        if family == "mbart" or config.get("layernorm_embedding"):
+        if family in ("bart", "mbart") or config.get("layernorm_embedding"):
             norms.append(f"{where}.layernorm_embedding")
         for index in range(config[f"{stack}_layers"]):
             layer = f"{where}.layers.{index}"

@@ -129,7 +129,7 @@ def test_entries_apply_as_plain_python_says(rows):
 
 def test_pieces_that_continue_numbers_and_addresses():
     pieces = ["<unk>", "▁5", "5", ".", ".5", "://", "▁.", "(", "a.", "机", "<0x2F>"]
-    tables = PieceTables.of(argparse.Namespace(word_separators="", pieces=pieces))
+    tables = PieceTables.of(argparse.Namespace(word_separators="", texts=pieces))
     true = [[piece for piece, is_true in zip(pieces, x, strict=True) if is_true] for x in tables]
     ends_in_word, ends_joined, continues, is_connector = true
     assert ends_in_word == ["▁5", "5", ".5"]
