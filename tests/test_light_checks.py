@@ -987,14 +987,7 @@ WRONG = {
         "web --server localhost:1 --confidence {text}",
         "--confidence is valid only with --model-dir",
     ),
-<<<<<<< .merge_file_UM6yeW
-    "web, file of confidence": (
-        "web --model-dir {model} --confidence {text}",
-        "text: not JSON",
-    ),
-=======
     "web, file of confidence": ("web --model-dir {model} --confidence {text}", "text: not JSON"),
->>>>>>> .merge_file_OLA09X
     "web, beam": ("web --saved-model {new} --beam-size 0", "--beam-size 0: expected 1 to 1000"),
     "web, limit": (
         "web --server localhost:1 --max-sentences 0",
