@@ -74,7 +74,7 @@ print("labels", labels[0, :8])
 # All models are trained with the same rows, loss and number of steps.
 
 # %%
-BATCH_SIZE, STEPS = 64, 1500
+BATCH_SIZE, STEPS = 64, 1200
 training_inputs, training_labels = make_rows(BATCH_SIZE * STEPS, seed=2)
 
 
@@ -207,6 +207,8 @@ for length in lengths:
 print("length", lengths)
 for name, values in accuracy.items():
     print(f"{name:20}", [f"{value:.0%}" for value in values])
+assert accuracy["RNN"][-1] < 0.2
+assert accuracy["RNN with attention"][-1] > 0.6 and accuracy["Transformer"][-1] > 0.6
 
 # %%
 losses = {
@@ -224,7 +226,9 @@ left.legend()
 plt.show()
 
 # %% [markdown]
-# RESULT
+# The RNN alone writes short rows, and of long ones almost none: its 96 numbers do not hold them.
+# With attention the length hardly matters. The Transformer does about as well after as many steps,
+# and nothing in it is recurrent.
 #
 # ## What do they look at?
 #
