@@ -38,7 +38,10 @@ def scale_down(config: dict[str, Any]) -> dict[str, Any]:
     All other settings, and so the numbers of heads, are as published. Special ids keep their place
     at the beginning or at the end of the vocabulary.
     """
-    divisor = width_of(config) // _SMALL_WIDTH
+    num_heads = config.get("encoder_attention_heads", 1)
+    # A multiple of 12 heads, for example.
+    width = 8 * num_heads if _SMALL_WIDTH % num_heads else _SMALL_WIDTH
+    divisor = width_of(config) // width
     changes: dict[str, Any] = {name: config[name] // divisor for name in _WIDTHS if name in config}
     changes |= {name: 1 for name in _LAYERS if name in config}
     size = config["vocab_size"] if "vocab_size" in config else config["decoder_vocab_size"]
