@@ -89,7 +89,7 @@ def both(request, tmp_path_factory, lines):
     return Both(tmp_path_factory.mktemp("hf"), lines, request.param)
 
 
-@pytest.mark.representatives("t5", "madlad", "saved")
+@pytest.mark.representatives("t5", "madlad")
 def test_ids(both, lines):
     """Of 1,000 sentences and odd ones, with unknown pieces and, but for MADLAD, sentinels."""
     texts = [both.prefix + text for text in [*lines[0], *ODD]]
@@ -100,7 +100,7 @@ def test_ids(both, lines):
     assert sum(ids.count(1) for ids in ours) > 5
 
 
-@pytest.mark.representatives("t5", "loaded and saved", "mt5")
+@pytest.mark.representatives("t5", "mt5")
 def test_logits(both, lines):
     sources = [both.prefix + text for text in lines[0][:16]]
     source = end_and_pad(both.tokenizer.tokenize(sources)).numpy()
@@ -142,7 +142,7 @@ def translate(both, texts, num_beams):
     return ours, [text.decode() for text in theirs]
 
 
-@pytest.mark.representatives("flan", "t5")
+@pytest.mark.representatives("t5")
 def test_greedy_translations(both, lines):
     ours, theirs = translate(both, lines[0], 1)
     assert len(set(theirs)) > 5
@@ -162,7 +162,7 @@ def test_shards_in_half_precision(both, tmp_path):
         np.testing.assert_allclose(ours, full, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.representatives("t5", "flan")
+@pytest.mark.representatives("t5")
 def test_round_trip(both, tmp_path):
     """Through the format of `convert`, whose folders Transformers reads with other files."""
     source = tmp_path / "source"

@@ -116,6 +116,7 @@ print(np.array_equal(restored.predict(inputs, verbose=0), model.predict(inputs, 
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 def test_the_model_trains_with_torch(tmp_path):

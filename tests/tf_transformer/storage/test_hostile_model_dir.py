@@ -543,6 +543,7 @@ def loader():
         process.wait()
 
 
+@pytest.mark.exhaustive  # random damage, of which the other tests have each kind
 @pytest.mark.slow
 def test_nothing_crashes(loader, contents, tmp_path):
     sound = tmp_path / "sound"

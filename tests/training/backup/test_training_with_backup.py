@@ -90,6 +90,7 @@ class Immediately:
         return False
 
 
+@pytest.mark.exhaustive  # test_backup.py has the same faults without training
 @pytest.mark.slow
 def test_uploads_that_fail_do_not_stop_training(corpus, tmp_path, monkeypatch, url, caplog):
     upload, calls = ObjectStore.upload, []
