@@ -114,7 +114,13 @@ def with_outputs(notebook: Any, name: str) -> Any:
     path = TUTORIALS / f"{name}.ipynb"
     if not path.exists():
         return notebook
-    return combine_inputs_with_outputs(notebook, nbformat.read(path, as_version=4))
+    stored = nbformat.read(path, as_version=4)
+    combined = combine_inputs_with_outputs(notebook, stored)
+    known = {cell.source for cell in stored.cells}
+    for cell in combined.cells:  # jupytext also takes those of code that is only similar
+        if cell.cell_type == "code" and cell.source not in known:
+            cell.outputs, cell.execution_count = [], None
+    return combined
 
 
 def write(notebook: Any, path: pathlib.Path) -> None:
