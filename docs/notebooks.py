@@ -95,6 +95,7 @@ def execute(notebook: Any) -> None:
             kernel_name="python3",
             resources={"metadata": {"path": directory}},
             record_timing=False,
+            coalesce_streams=True,  # how output arrives would differ from run to run
         )
         client.execute(env=os.environ | {"PYTHONPATH": packages})
     # Without its process, a widget is nothing but a message that it cannot be shown.
