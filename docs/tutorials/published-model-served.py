@@ -120,6 +120,8 @@ for sentence, translation in zip(SENTENCES, translator(SENTENCES), strict=True):
     print(f"{sentence:30} {translation}")
 
 # %% [markdown]
+# (The stand-in makes errors, such as in the hour: half a minute of training is short.)
+#
 # More than one answer: `n_best` returns the other hypotheses of the beam, with their scores.
 
 # %%
