@@ -2,7 +2,6 @@
 
 import functools
 import json
-import pathlib
 import re
 
 import pytest
@@ -172,7 +171,6 @@ def test_the_same_page(places, confidence_file, search, monkeypatch, capsys):
         words = ["web", *place, *confidence, *search.split(), "--allowed-hosts", "*"]
         assert main(words) == 0, capsys.readouterr().err
     assert statuses == [[200, 200, 200, 200, 400]] * 4
-    pathlib.Path(f"/tmp/web_found{len(search)}.json").write_text(json.dumps(found))
     check_same(found)
     offered, _, details, options, _ = found[0].splitlines()
     offered = json.loads(offered)
