@@ -40,7 +40,7 @@ keras.utils.set_random_seed(1)
 # %% [markdown]
 # ## The task
 #
-# Write a row of 2 to 14 digits in reverse order. It is no language, but it has what makes
+# Write a row of 2 to 16 digits in reverse order. It is no language, but it has what makes
 # translation hard: the words stand in another order, and a long sentence has to be remembered
 # exactly.
 #
@@ -49,7 +49,7 @@ keras.utils.set_random_seed(1)
 # digit.
 
 # %%
-BEGIN, END, VOCAB_SIZE, LONGEST = 2, 3, 14, 14
+BEGIN, END, VOCAB_SIZE, LONGEST = 2, 3, 14, 16
 
 
 def make_rows(count, seed, lengths=range(2, LONGEST + 1)):
@@ -74,7 +74,7 @@ print("labels", labels[0, :8])
 # All models are trained with the same rows, loss and number of steps.
 
 # %%
-BATCH_SIZE, STEPS = 64, 900
+BATCH_SIZE, STEPS = 64, 1200
 training_inputs, training_labels = make_rows(BATCH_SIZE * STEPS, seed=2)
 
 
@@ -200,7 +200,7 @@ models = {"RNN": recurrent, "RNN with attention": attending, "Transformer": tran
 lengths = list(range(2, LONGEST + 1, 2))
 accuracy = {name: [] for name in models}
 for length in lengths:
-    inputs, labels = make_rows(50, seed=length, lengths=[length])
+    inputs, labels = make_rows(100, seed=length, lengths=[length])
     for name, model in models.items():
         right = (write(model, inputs["source"]) == labels).all(axis=1)
         accuracy[name].append(right.mean())

@@ -436,9 +436,9 @@ def twin_positions(length, d_model):
 assert_equal(ours, twin_positions(20, 8))
 
 # %% [markdown]
-# Turning all hands by $k$ steps is the same movement at every position: $PE(pos + k) =
-# M_k\,PE(pos)$, where $M_k$ rotates each pair by a fixed angle. So a layer can learn "three words
-# to the left", and the product $PE(p) \cdot PE(q)$ depends on $q - p$ alone:
+# Turning all hands by $k$ steps is the same movement at every position:
+# $PE(pos + k) = M_k\,PE(pos)$, where $M_k$ rotates each pair by a fixed angle. So a layer can
+# learn "three words to the left", and the product $PE(p) \cdot PE(q)$ depends on $q - p$ alone:
 
 # %%
 k, table = 3, twin_positions(50, 8)
