@@ -1,6 +1,7 @@
 """Greedy search with and without the drafts of a model's heads.
 
     python -m benchmarks.drafts --model-dir M --source F [--sentences 500] [--dtype int8] [--xla]
+        [--rows 1 2 4 8 16] [--rounds 5]
 
 Prints the tokens a step of single sentences. Then, in Markdown, for 1 to 16 sentences at a time,
 the milliseconds of both searches, one thread, in turn; the median of the ratios; the ratio times
@@ -15,7 +16,6 @@ import statistics
 import time
 
 ROWS = (1, 2, 4, 8, 16)
-ROUNDS = 5
 
 
 def find(search, chunks):
@@ -48,7 +48,7 @@ def make_searches(model, shapes, chunk):
     from tf_transformer.decoding.translation_search import TranslationSearch
 
     most, has_heads = draft_search.MOST_ROWS, compiled_search.has_draft_heads
-    draft_search.MOST_ROWS = max(ROWS)
+    draft_search.MOST_ROWS = len(chunk)
     with_drafts = TranslationSearch(model, beam_size=1, compiled_shapes=shapes)
     find(with_drafts, [chunk])
     draft_search.MOST_ROWS, compiled_search.has_draft_heads = 0, lambda model: False
@@ -88,6 +88,8 @@ def main() -> None:
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--sentences", type=int, default=500)
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="sentences at a time")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--xla", action="store_true", help="compile the search of one sentence")
     options = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -105,12 +107,12 @@ def main() -> None:
     print(f"{tokens / steps:.2f} tokens a step\n")
     print("| rows | with drafts, ms | without, ms | ratio | cost of a step | equal outputs |")
     print("|---|---|---|---|---|---|")
-    for rows in (1,) if options.xla else ROWS:
+    for rows in (1,) if options.xla else options.rows:
         chunks = in_chunks(ids, rows)
         shapes = [(1, longest)] if options.xla else ()
         searches = make_searches(model, shapes, chunks[0])
         rounds = []
-        for _ in range(ROUNDS):
+        for _ in range(options.rounds):
             (found, seconds), (expected, other_seconds) = (find(s, chunks) for s in searches)
             rounds.append((statistics.median(seconds), statistics.median(other_seconds)))
         ratio = statistics.median(ours / other for ours, other in rounds)

@@ -103,60 +103,114 @@ def test_recipe(recipe):
         assert sizes.tied_embeddings == "all"
 
 
-MULTI30K = [
-    f"{part}.{side}" for part in ("train", "val", "test_2016_flickr") for side in ("en", "de")
+SMALL_CORPUS = [
+    f"{part}.{side}" for part in ("train", "val", "first_test", "second_test") for side in ("x", "y")
 ]
 
 
-def run_distilled(path, *arguments):
-    """Runs multi30k-distilled.sh with a PATH that begins with a folder; returns its output."""
-    command = ["sh", EXAMPLES / "multi30k-distilled.sh", *arguments]
+def run_small_corpus(path, *arguments, status=0):
+    """Runs small-corpus.sh with a PATH that begins with a folder; returns what it has done."""
+    command = ["sh", EXAMPLES / "small-corpus.sh", *arguments]
     environment = os.environ | {"PATH": f"{path}:{os.environ['PATH']}"}
     done = subprocess.run(command, env=environment, text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert done.returncode == status, done.stderr
+    return done
 
 
-def test_commands_of_distillation(tmp_path):
-    """Each command that the script gives is valid, and a student is evaluated."""
+@pytest.fixture
+def small_corpus(tmp_path):
+    """Returns a folder of empty files and one of a tf-transformer that prints its arguments."""
     (tmp_path / "tf-transformer").write_text('#!/bin/sh\necho "$@"\n')
     (tmp_path / "tf-transformer").chmod(0o755)
-    output = run_distilled(tmp_path, "corpus", "out", "--set", "data.batch_tokens=99")
-    commands = [line.split() for line in output.splitlines() if " " in line]
-    names = [*["train", "average"] * 2, *["distill", "train", "average"] * 2, *["evaluate"] * 2]
-    assert [command[0] for command in commands] == names
+    (tmp_path / "corpus").mkdir()
+    for name in (*SMALL_CORPUS, "other.x"):
+        (tmp_path / "corpus" / name).touch()
+    return tmp_path
+
+
+def check_commands(output, expected):
+    """Parses the commands of an output, compares their names, and returns them with trainings."""
+    commands = [line.split() for line in output.splitlines() if " -" in line]
+    assert [command[0] for command in commands] == expected
     parsed = [make_parser().parse_args(command) for command in commands]
-    trainings = [options for options, name in zip(parsed, names, strict=True) if name == "train"]
+    trainings = [options for options, name in zip(parsed, expected, strict=True) if name == "train"]
+    for options in trainings:
+        config = make_config(read_settings(options.config, *map(parse_setting, options.set)))
+        assert config.data.batch_tokens == 99
+    assert config.transformer_config(50, 50).dropout_rate == 0.1
+    return parsed, trainings
+
+
+def test_commands_of_the_recipe(small_corpus):
+    """Each command that the script gives is valid, and a student is evaluated on each test set."""
+    settings = ["--set", "data.batch_tokens=99"]
+    where = [str(small_corpus / "corpus"), "x", "y", str(small_corpus / "out")]
+    output = run_small_corpus(small_corpus, *where, *settings).stdout
+    names = [*["train", "average"] * 2, *["distill", "train", "average"] * 2, *["evaluate"] * 3]
+    parsed, trainings = check_commands(output, names)
     assert [options.seed for options in trainings] == [1, 2, 11, 21]
     folders = [options.model_dir for options in trainings]
     assert [options.init_from for options in trainings] == [None, None, folders[0], folders[2]]
     teachers = [options.teacher for options in parsed if hasattr(options, "teacher")]
     assert teachers == [[folders[:2]], [folders[:3]]]
-    for options in trainings:
-        config = make_config(read_settings(options.config, *map(parse_setting, options.set)))
-        assert config.data.batch_tokens == 99
-    assert config.transformer_config(50, 50).dropout_rate == 0.1
-    assert all(options.model_dir == [folders[3]] for options in parsed[-2:])
-
-
-def test_usage_of_distillation():
-    done = subprocess.run(
-        ["sh", EXAMPLES / "multi30k-distilled.sh"], text=True, capture_output=True
+    assert all(options.model_dir == [folders[3]] for options in parsed[-3:])
+    assert [options.source.name for options in parsed[-3:]] == [
+        "first_test.x",
+        "second_test.x",
+        "val.x",
+    ]
+    assert [line for line in output.splitlines() if line.startswith("== ")][0] == (
+        "== stage 1 of 7, teacher-1: 24 % of the work =="
     )
-    assert done.returncode == 2
-    assert done.stderr == "usage: sh multi30k-distilled.sh CORPUS OUTPUT [OPTION ...]\n"
+
+
+def test_commands_of_the_quick_recipe(small_corpus):
+    options = ["--quick", "--tokenize", "none", "--set", "data.batch_tokens=99"]
+    where = [str(small_corpus / "corpus"), "x", "y", str(small_corpus / "out")]
+    output = run_small_corpus(small_corpus, *where, *options).stdout
+    names = [*["train", "average", "distill"], *["train", "average"], *["evaluate"] * 3]
+    parsed, trainings = check_commands(output, names)
+    assert [options.steps for options in trainings] == [2200, 1800]
+    assert trainings[1].init_from == trainings[0].model_dir
+    assert {options.tokenize for options in parsed if hasattr(options, "tokenize")} == {"none"}
+
+
+def test_the_time_left_of_the_recipe(small_corpus):
+    """Stages that have ended are counted once, and one that was interrupted with all its times."""
+    log = small_corpus / "out" / "seconds"
+    log.parent.mkdir()
+    log.write_text("teacher-1 2200 1500\ntext-1 0 50\ntext-1 300 60\n")
+    where = [str(small_corpus / "corpus"), "x", "y", str(log.parent)]
+    output = run_small_corpus(small_corpus, *where, "--quick").stdout
+    # 1850 shares are left at 1610 seconds for 2500: 19.9 minutes.
+    for stage in ("1 of 4, teacher-1: 50 %", "2 of 4, text-1: 6 %", "3 of 4, student-1: 41 %"):
+        assert f"== stage {stage} of the work; about 0:20 hours for all that is left ==" in output
+    assert [line.split()[:2] for line in log.read_text().splitlines()[3:]] == [
+        ["student-1", "1800"],
+        ["evaluation", "0"],
+    ]
+
+
+def test_usage_of_the_recipe(small_corpus):
+    done = run_small_corpus(small_corpus, status=2)
+    usage = "sh small-corpus.sh CORPUS SOURCE TARGET OUTPUT [--quick] [--tokenize T] [OPTION ...]"
+    assert done.stderr == f"usage: {usage}\n"
+    corpus, output = small_corpus / "corpus", small_corpus / "out"
+    done = run_small_corpus(small_corpus, corpus, "x", "z", output, status=2)
+    assert done.stderr == f"{corpus / 'train.z'}: expected a file\n"
+    assert not output.exists()
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_distillation_runs(corpus, tmp_path):
-    for name in MULTI30K:
-        kind, _, language = name.partition(".")
-        part = "train" if kind == "train" else "validation"
+def test_the_recipe_runs(corpus, tmp_path):
+    for name in SMALL_CORPUS[:6]:
+        kind, _, side = name.partition(".")
+        part, language = "train" if kind == "train" else "validation", {"x": "en", "y": "de"}[side]
         shutil.copy(corpus.path(f"{part}.{language}"), tmp_path / name)
     settings = [f"{name}={value}" for name, value in SMALL_SETTINGS.items()]
     options = ["--steps", "6", "--checkpoint-every", "1", "--vocab-size", "400", "--set", *settings]
-    where = [str(tmp_path), str(tmp_path / "out with spaces")]
+    where = [str(tmp_path), "x", "y", str(tmp_path / "out with spaces")]
     for _ in range(2):  # the second time there is nothing to do
-        output = run_distilled(pathlib.Path(sys.executable).parent, *where, *options)
+        output = run_small_corpus(pathlib.Path(sys.executable).parent, *where, *options).stdout
         assert output.count("BLEU") == 2
