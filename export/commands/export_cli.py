@@ -25,7 +25,7 @@ from export.saved_model.model_card import (
     stored_scores,
     training_facts,
 )
-from export.saved_model.signature_names import ALL, DOCUMENTS, OPTIONAL, expand_signatures
+from export.saved_model.signature_names import ALL, DOCUMENTS, OF_FILES, OPTIONAL, expand_signatures
 from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
 from tf_transformer.command_line.command_options import (
     add_dtype,
@@ -206,15 +206,17 @@ def _check_language_model(options):
 
 def _check_signatures(options, translates: bool):
     """Checks that the signatures exist, and that those that files are for are exported."""
-    files = {"adapters": "adapted", "confidence": "confidence", "language_id": "language"}
-    added = {name: signature for name, signature in files.items() if getattr(options, name)}
+    added = {
+        option: signature
+        for option, signature in OF_FILES.items()
+        if getattr(options, option.removeprefix("--").replace("-", "_"))
+    }
     of_files = [*added.values(), *([] if translates else TASKS["continuation"].signatures)]
     names = expand_signatures(options.signatures or [ALL], of_files, translates=translates)
-    for name, signature in added.items():
+    for option, signature in added.items():
         if signature not in names:
             raise InputError(
-                f"--{name.replace('_', '-')} is for the signature `{signature}`, which "
-                "--signatures leaves out"
+                f"{option} is for the signature `{signature}`, which --signatures leaves out"
             )
     if options.document_languages and not set(DOCUMENTS) & set(names):
         raise InputError(

@@ -25,19 +25,25 @@ from export.saved_model.verification import (
 )
 from export.saved_model.warm_up import write_warm_up
 from tf_transformer.confidence.calibration import Calibration
+from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.inference.continuer import Continuer
 from tf_transformer.inference.translator import Translator
 from tf_transformer.language_id.identifier import LanguageIdentifier
 from tf_transformer.storage.files import locked, remove_leftovers, sync_to_disk
 from tf_transformer.storage.saved_model import write_saved_model
+from tf_transformer.tasks.table import TASKS
 
 if TYPE_CHECKING:  # KerasHub need not be installed
     from tf_transformer.hub.seq_2_seq_lm import TransformerSeq2SeqLM
 
 _log = logging.getLogger(__name__)
-# Signatures that search, and take no options, which could select the ordinary search.
-_SEARCHING = ("serving_default", "nbest", "align", "tokens")
+# Signatures of one search for each row, without options or a prefix, which could select another.
+_SEARCHING = tuple(
+    task.plain
+    for task in TASKS.values()
+    if task.options == SEARCH_OPTIONS and len(task.inputs) == 1 and not task.reads_documents
+)
 _TEMPORARY_PREFIX = ".writing-version-"
 
 

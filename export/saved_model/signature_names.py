@@ -18,7 +18,11 @@ SIGNATURES = tuple(
 OPTIONAL = tuple(name for task in TASKS.values() for name in task.optional_signatures)
 """Those that are exported only if they are named."""
 
-DOCUMENTS = tuple(name for name in OPTIONAL if name.startswith("document"))
+DOCUMENTS = tuple(name for name, task in TASK_OF.items() if task.reads_documents)
+"""Those for texts of several sentences."""
+
+OF_FILES = {task.file_option: task.signatures[0] for task in TASKS.values() if task.file_option}
+"""The signature that each option of `export` with a file adds."""
 
 # Stands for all that are exported without a choice.
 ALL = "all"

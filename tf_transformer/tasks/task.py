@@ -86,6 +86,12 @@ class Task(NamedTuple):
         return self.needed_option or " ".join(["--signatures", "all", *self.optional_signatures])
 
     @property
+    def file_option(self) -> str:
+        """The option of `export` with a file that it needs, such as "--adapters"; "" if none."""
+        option = self.needed_option.partition(" ")[0]
+        return option if option.startswith("--") else ""
+
+    @property
     def optional_signatures(self) -> tuple[str, ...]:
         """The names of its signatures if they are exported only when they are named."""
         return self.signatures if self.is_optional else ()
@@ -94,6 +100,11 @@ class Task(NamedTuple):
     def reads_text(self) -> bool:
         """Whether an input is text."""
         return any(own.dtype == "string" for own in self.inputs)
+
+    @property
+    def reads_documents(self) -> bool:
+        """Whether a text is of several sentences."""
+        return DOCUMENT in self.inputs
 
     @property
     def has_terms(self) -> bool:
