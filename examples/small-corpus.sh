@@ -92,12 +92,12 @@ student() {
 less='model.dropout_rate=0.1 optimization.learning_rate_factor=1.5'
 # shellcheck disable=SC2086
 if [ "$quick" ]; then
-    stages='teacher-1=2200 text-1=300 student-1=1800 evaluation=50'
+    stages='teacher-1=1500 text-1=200 student-1=1200 evaluation=50'
     final=student-1
     train teacher-1 "$corpus/train.$from" "$corpus/train.$to" --seed 1 \
-        --steps 2200 --set optimization.warmup_steps=1000 "$@"
+        --steps 1500 --set optimization.warmup_steps=1000 "$@"
     distill text-1 "$output/teacher-1"
-    student student-1 teacher-1 --seed 11 --steps 1800 \
+    student student-1 teacher-1 --seed 11 --steps 1200 \
         --set $less optimization.warmup_steps=300 "$@"
 else
     stages='teacher-1=5000 teacher-2=5000 text-1=600 student-1=5000 text-2=1500 student-2=3500 evaluation=50'

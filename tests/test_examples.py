@@ -164,7 +164,7 @@ def test_commands_of_the_quick_recipe(small_corpus):
     output = run_small_corpus(small_corpus, *where, *options).stdout
     names = [*["train", "average", "distill"], *["train", "average"], *["evaluate"] * 3]
     parsed, trainings = check_commands(output, names)
-    assert [options.steps for options in trainings] == [2200, 1800]
+    assert [options.steps for options in trainings] == [1500, 1200]
     assert trainings[1].init_from == trainings[0].model_dir
     assert {options.tokenize for options in parsed if hasattr(options, "tokenize")} == {"none"}
 
@@ -173,14 +173,14 @@ def test_the_time_left_of_the_recipe(small_corpus):
     """Stages that have ended are counted once, and one that was interrupted with all its times."""
     log = small_corpus / "out" / "seconds"
     log.parent.mkdir()
-    log.write_text("teacher-1 2200 1500\ntext-1 0 50\ntext-1 300 60\n")
+    log.write_text("teacher-1 1500 1500\ntext-1 0 50\ntext-1 200 60\n")
     where = [str(small_corpus / "corpus"), "x", "y", str(log.parent)]
     output = run_small_corpus(small_corpus, *where, "--quick").stdout
-    # 1850 shares are left at 1610 seconds for 2500: 19.9 minutes.
-    for stage in ("1 of 4, teacher-1: 50 %", "2 of 4, text-1: 6 %", "3 of 4, student-1: 41 %"):
+    # 1250 shares are left at 1610 seconds for 1700: 19.7 minutes.
+    for stage in ("1 of 4, teacher-1: 50 %", "2 of 4, text-1: 6 %", "3 of 4, student-1: 40 %"):
         assert f"== stage {stage} of the work; about 0:20 hours for all that is left ==" in output
     assert [line.split()[:2] for line in log.read_text().splitlines()[3:]] == [
-        ["student-1", "1800"],
+        ["student-1", "1200"],
         ["evaluation", "0"],
     ]
 
