@@ -77,6 +77,8 @@ def make_sensible(settings):
         settings["first_position"] = 0
     if settings["decoder_only"] or settings["relative_positions"] != "none":
         settings["language_tags"] = "source"
+    if settings["decoder_autoregression"] == "ssru":
+        settings["language_tags"] = settings["language_tags"].replace("end_and_begin", "source")
     if settings["decoder_only"]:
         settings["encoder"] = {}
         settings["tied_embeddings"] = {"inputs": "none", "all": "target"}.get(

@@ -1,6 +1,6 @@
 """Folders of Hugging Face's Transformers: `config.json`, vocabularies, and weights.
 
-MarianMT, M2M100, NLLB, BART, mBART-50 and Pegasus share the names of their weights and most
+MarianMT, M2M100, NLLB, BART, mBART and Pegasus share the names of their weights and most
 settings.
 """
 
