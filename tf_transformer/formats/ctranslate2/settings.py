@@ -79,8 +79,8 @@ def read_tokens(folder: pathlib.Path, version: int, scalars: Mapping[str, Any]) 
         raise InputError(f"{path}: add_source_bos=true is not supported, only false")
     if tokens.decoder_start_token is None:
         raise InputError(
-            f"{path}: a multilingual model whose outputs begin with a language's code, such as "
-            "NLLB, is not supported; import its folder of Transformers"
+            f"{path}: a multilingual model whose decoder starts with a language's code, such as "
+            "mbart-large-cc25, is not supported; import its folder of Transformers"
         )
     return tokens
 

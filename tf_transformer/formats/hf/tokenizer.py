@@ -211,9 +211,18 @@ def _is_code(name: str, is_special: bool) -> bool:
     return re.fullmatch(_ANY_CODE if is_special else _USUAL_CODE, name) is not None
 
 
-def _tag(code: str, folder: pathlib.Path) -> str:
+def usual_tag(name: str) -> str | None:
+    """Returns the tag of a code of NLLB's or M2M100's; None if the token is none."""
+    return _tag_of(name) if _is_code(name, is_special=False) else None
+
+
+def _tag_of(code: str) -> str:
     """Returns the tag of a code: `>>fr<<` for `__fr__`, `>>fra_Latn<<` for `fra_Latn`."""
-    tag = f">>{code.removeprefix('__').removesuffix('__')}<<"
+    return f">>{code.removeprefix('__').removesuffix('__')}<<"
+
+
+def _tag(code: str, folder: pathlib.Path) -> str:
+    tag = _tag_of(code)
     if not is_tag(tag):
         raise InputError(f"{folder}: expected the code of a language. Received: {shown(code)}")
     return tag
