@@ -66,7 +66,7 @@ def read_tokens(folder: pathlib.Path, version: int, scalars: Mapping[str, Any]) 
     """
     path = folder / CONFIG_NAME
     if version >= 6:
-        values = read_json(path)
+        values = read_json(path, unique_keys=True)
     else:
         names = {"add_source_bos": "with_source_bos", "add_source_eos": "with_source_eos"}
         values = {name: bool(scalars.get(old, 0)) for name, old in names.items()}

@@ -16,7 +16,7 @@ from tf_transformer.formats.hf.folder import Seq2SeqSettings
 from tf_transformer.formats.hf.generation import FORCED_BEGIN, Generation
 from tf_transformer.formats.hf.marian import SOURCE_MODEL_NAME, read_marian_vocabulary
 from tf_transformer.formats.hf.tokenizer import MODEL_NAME, SPECIAL, Names, read_names
-from tf_transformer.formats.hf.tokenizer_json import sentencepiece_model
+from tf_transformer.formats.hf.tokenizer_json import check_beside_model, sentencepiece_model
 from tf_transformer.formats.sentencepiece_ids import pieces_of, with_ids
 from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.storage.regular_files import read_regular
@@ -71,6 +71,7 @@ def _read_vocabulary(
         _pieces(path, model)
         names = read_names(folder, None, codes)
     else:
+        check_beside_model(folder / TOKENIZER_NAME)
         model = read_regular(path, MAX_MODEL_BYTES)
         names = read_names(folder, _pieces(path, model), codes)
     rows = _read_rows(folder, names, settings)

@@ -151,11 +151,11 @@ def read_files(folder: pathlib.Path) -> FolderFiles:
     """Reads the files of settings of a folder.
 
     Raises:
-        InputError: one is damaged, or there is no `config.json`.
+        InputError: one is damaged, or has a key twice, or there is no `config.json`.
     """
     path = folder / GENERATION_NAME
-    generation = read_json(path) if path.exists() else {}
-    return FolderFiles(folder, read_json(folder / CONFIG_NAME), generation)
+    generation = read_json(path, unique_keys=True) if path.exists() else {}
+    return FolderFiles(folder, read_json(folder / CONFIG_NAME, unique_keys=True), generation)
 
 
 def check_settings(
