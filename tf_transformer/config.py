@@ -144,7 +144,11 @@ class TransformerConfig:
             which the search and training move to the target, see `framing.split_tags`.
             "both_in_source": the encoder sees both tags, its own language's at the first position
             and the target's at the second one (Gala et al., 2023, IndicTrans2); their order in
-            text is the same as above, and their positions are exchanged.
+            text is the same as above, and their positions are exchanged. "end_and_begin": the tag
+            of the source's language follows its end id, and the target's takes the place of the
+            begin id (Liu et al., 2020, mBART); their order in text and in token ids is that of
+            "source_and_target". The positions are those of the original order, and no token attends
+            to the begin id, which the search and training still put before the tag.
         alignment_head: the head of the cross-attention of `alignment_layer` that was trained to
             align words, see `losses/guided_alignment.py`; it alone is the model's alignment. None
             means that none was, and the alignment is the mean over the heads. Changes no other
@@ -274,7 +278,12 @@ class TransformerConfig:
     @property
     def num_target_tags(self) -> int:
         """Number of tags at the start of a source that belong to its target."""
-        return int(self.language_tags == "source_and_target")
+        return int(self.language_tags in ("source_and_target", "end_and_begin"))
+
+    @property
+    def hides_begin(self) -> bool:
+        """Whether no token attends to the begin id, whose position is that of the next token."""
+        return self.language_tags == "end_and_begin"
 
     @property
     def num_positions(self) -> int:

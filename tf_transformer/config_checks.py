@@ -44,7 +44,7 @@ NOT_SINUSOIDAL = ("learned", "none")
 RelativePositions = Literal["none", "keys", "keys_values", "buckets"]
 BeginEmbedding = Literal["own", "zero", "end"]
 Autoregression = Literal["self_attention", "ssru"]
-LanguageTags = Literal["source", "source_and_target", "both_in_source"]
+LanguageTags = Literal["source", "source_and_target", "both_in_source", "end_and_begin"]
 Activation = Literal[
     "relu", "gelu", "gelu_tanh", "swish", "glu", "reglu", "geglu", "geglu_tanh", "swiglu"
 ]
@@ -207,6 +207,8 @@ def _check_meaning(config):
             "`relative_positions` do not. "
             f"Received: relative_positions={config.relative_positions!r}"
         )
+    if config.language_tags == "end_and_begin":
+        _check_end_and_begin(config)
     num_heads = config.side("decoder").cross_num_heads
     if config.alignment_head is not None and config.alignment_head >= num_heads:
         raise InputError(
@@ -223,6 +225,20 @@ def _check_meaning(config):
             "`draft_heads` need `head_dim` None, with which the heads divide `d_model`. Received: "
             f"draft_heads={config.draft_heads}, head_dim={config.side('decoder').head_dim}"
         )
+
+
+def _check_end_and_begin(config):
+    """The tags change positions, and no token attends to the begin id."""
+    for name, supported in (
+        ("relative_positions", "none"),
+        ("decoder_autoregression", "self_attention"),
+        ("draft_heads", 0),
+    ):
+        if (value := getattr(config, name)) != supported:
+            raise InputError(
+                f"`language_tags='end_and_begin'` needs `{name}={supported!r}`. "
+                f"Received: {name}={value!r}"
+            )
 
 
 def _check_buckets(config):

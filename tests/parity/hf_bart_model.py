@@ -1,4 +1,4 @@
-"""Makes folders as BART, mBART-50 and Pegasus are published: Transformers and random weights."""
+"""Makes folders as BART, mBART and Pegasus are published: Transformers and random weights."""
 
 import json
 import pathlib
@@ -71,7 +71,12 @@ CODES = [
     "sl_SI",
 ]
 BART_KINDS = ("bart", "bart_saved")
-KINDS = ("mbart", "mbart_saved", "mbart_unscaled", "pegasus", "pegasus_saved", *BART_KINDS)
+# mbart-large-cc25, whose codes are the first 25: as published, and as Transformers saves it.
+CC25_KINDS = ("mbart_cc25", "mbart_cc25_saved")
+KINDS = (
+    *("mbart", "mbart_saved", "mbart_unscaled", *CC25_KINDS, "pegasus", "pegasus_saved"),
+    *BART_KINDS,
+)
 
 
 def write_folder(folder: pathlib.Path, lines: list[str], kind: str):
@@ -92,10 +97,12 @@ def write_folder(folder: pathlib.Path, lines: list[str], kind: str):
     if kind.startswith("mbart"):
         name, family = "sentencepiece.bpe.model", "MBart"
         _write_sentencepiece(folder / name, lines)
-        tokenizer = transformers.MBart50Tokenizer.from_pretrained(
+        name_of_class = "MBartTokenizer" if kind in CC25_KINDS else "MBart50Tokenizer"
+        tokenizer = getattr(transformers, name_of_class).from_pretrained(
             folder, src_lang="en_XX", tgt_lang="de_DE"
         )
-        ids = dict(decoder_start_token_id=2, scale_embedding=kind != "mbart_unscaled")
+        start = tokenizer.convert_tokens_to_ids("de_DE") if kind in CC25_KINDS else 2
+        ids = dict(decoder_start_token_id=start, scale_embedding=kind != "mbart_unscaled")
     elif kind in BART_KINDS:
         name, family = "vocab.json", "Bart"
         _write_byte_level(folder, lines)
@@ -110,6 +117,9 @@ def write_folder(folder: pathlib.Path, lines: list[str], kind: str):
     if kind.endswith("saved"):
         for written in (name, "merges.txt"):
             (folder / written).unlink(missing_ok=True)
+    elif kind in CC25_KINDS:  # no file names the codes
+        for written in ("tokenizer.json", "tokenizer_config.json"):
+            (folder / written).unlink()
     else:
         (folder / "tokenizer.json").unlink()
         codes = {"additional_special_tokens": CODES} if family == "MBart" else {}

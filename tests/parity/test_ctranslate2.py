@@ -5,8 +5,10 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.parity.checkpoint_parity import SOURCES, TARGETS
+from tests.parity.hf_m2m100_model import write_folder as write_multilingual
 from tests.parity.hf_marian_model import write_folder
 from tf_transformer import Translator, load_model
 from tf_transformer.formats.import_model import import_model
@@ -47,6 +49,60 @@ def test_marian(quantization, tmp_path):
         ]
         first, second = (translator(lines[0]) for translator in translators)
         assert first == second
+
+
+LANGUAGES = {
+    "m2m100": ("__de__", "__en__"),
+    "nllb": ("deu_Latn", "eng_Latn"),
+    "nllb_saved": ("deu_Latn", "eng_Latn"),
+}
+
+
+def vocabulary_with_codes(loader, model, tokenizer):
+    """As CTranslate2 has it from Transformers 4, whose tokenizer of M2M100 names its codes."""
+    base = ctranslate2.converters.transformers.BartLoader
+    tokens = base.get_vocabulary(loader, model, tokenizer)
+    tokens += [code for code in tokenizer.lang_code_to_token.values() if code not in tokens]
+    return tokens + [f"madeupword{i}" for i in range(model.config.vocab_size - len(tokens))]
+
+
+@pytest.mark.representatives("nllb")
+@pytest.mark.parametrize("kind", LANGUAGES)
+def test_multilingual(kind, tmp_path, monkeypatch):
+    """The tags come from the vocabulary, the pieces from the original's files beside it."""
+    lines = [list(side) for side in zip(*generate_pairs(1000, seed=1), strict=True)]
+    _, tokenizer = write_multilingual(tmp_path / "hf", [*lines[0], *lines[1]], kind)
+    if kind == "m2m100":
+        loader = ctranslate2.converters.transformers.M2M100Loader
+        monkeypatch.setattr(loader, "get_vocabulary", vocabulary_with_codes)
+    copied = "tokenizer.json" if kind == "nllb_saved" else "sentencepiece.bpe.model"
+    converter = ctranslate2.converters.TransformersConverter(
+        str(tmp_path / "hf"), copy_files=[copied]
+    )
+    converter.convert(str(tmp_path / "ctranslate2"))
+    import_model(tmp_path / "ctranslate2", tmp_path / "ours")
+    model, ours, _ = load_model(tmp_path / "ours")
+    assert model.config.language_tags == "source_and_target"
+    target, source = LANGUAGES[kind]
+    tags = "".join(f">>{code.strip('_')}<< " for code in (target, source))
+    assert len(ours.languages) == (100 if kind == "m2m100" else 3)
+    pieces = [tokenizer.convert_ids_to_tokens(ids) for ids in tokenizer(lines[0])["input_ids"]]
+    assert pieces[0][0] == source and pieces[0][-1] == "</s>"
+    theirs = ctranslate2.Translator(str(tmp_path / "ctranslate2"), intra_threads=1)
+    results = theirs.translate_batch(
+        pieces, target_prefix=[[target]] * len(pieces), beam_size=1, max_decoding_length=25,
+        disable_unk=True, suppress_sequences=[["<pad>"], ["<s>"]],
+    )  # fmt: skip
+    found = Translator.load(
+        tmp_path / "ours", beam_size=1, max_length_factor=0.0, max_length_constant=24
+    )([tags + line for line in lines[0]])
+    ids = {name: token_id for token_id, name in enumerate(ours.pieces)}
+    ends = "__" if kind == "m2m100" else ""
+    ids |= {f"{ends}{x[2:-2]}{ends}": ids[f"\u2581{x}"] for x in ours.languages}
+    rows = [[ids[name] for name in result.hypotheses[0][1:]] for result in results]
+    expected = [ours.detokenize(tf.constant([row], tf.int32)).numpy()[0].decode() for row in rows]
+    assert len(set(expected)) > 5
+    assert found == expected
 
 
 def test_opennmt_py(tmp_path):

@@ -1,13 +1,14 @@
-"""Imported BART, mBART-50 and Pegasus models against Transformers, from the same random weights."""
+"""Imported BART, mBART and Pegasus models against Transformers, from the same random weights."""
 
 import random
 import unicodedata
 
 import numpy as np
 import pytest
+import sentencepiece
 import tensorflow as tf
 
-from tests.parity.hf_bart_model import BART_KINDS, KINDS, write_folder
+from tests.parity.hf_bart_model import BART_KINDS, CC25_KINDS, KINDS, write_folder
 from tf_transformer import Translator, load_model, save_model
 from tf_transformer.errors import InputError
 from tf_transformer.formats.convert_model import convert_model
@@ -46,6 +47,7 @@ class Both:
 
     def __init__(self, folder, lines, kind):
         self.module, self.theirs = write_folder(folder / "theirs", [*lines[0], *lines[1]], kind)
+        self.sentencepiece = folder / "theirs" / "sentencepiece.bpe.model"
         import_model(folder / "theirs", folder / "ours")
         self.model, self.tokenizer, self.target_tokenizer = load_model(folder / "ours")
         config = self.module.config
@@ -56,12 +58,38 @@ class Both:
         rows = [special[name] for name in ("<pad>", "<unk>", "<s>", "</s>")]
         self.rows = np.array(rows + [row for row in range(config.vocab_size) if row not in rows])
         self.tags, self.start = "", [config.decoder_start_token_id]
-        self.is_bart = kind in BART_KINDS
+        self.is_bart, self.is_cc25 = kind in BART_KINDS, kind in CC25_KINDS
         if self.is_bart:
             self.start.append(0)
         if kind.startswith("mbart"):
             self.tags = ">>de_DE<< >>en_XX<< "
+        if kind.startswith("mbart") and not self.is_cc25:
             self.start.append(self.theirs.convert_tokens_to_ids("de_DE"))
+
+    def their_ids(self, texts):
+        """Ids of their tokenizer; of mBART's, those of SentencePiece, which also normalizes."""
+        found = self.theirs(texts)["input_ids"]
+        if not self.sentencepiece.exists() or not self.is_cc25:
+            return found
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(self.sentencepiece))
+        rows = [[x + 1 if x else 3 for x in processor.encode(text)] for text in texts]
+        rows = [[*row, *ids[-2:]] for row, ids in zip(rows, found, strict=True)]
+        assert rows[: -len(ODD)] == found[: -len(ODD)]
+        return rows
+
+    def their_source(self, ids):
+        """Their ids of our source, `(batch, length)` with its end, without the target's tag."""
+        rows = self.rows[ids]
+        if self.is_cc25:  # the first one follows the end
+            for row, length in zip(rows, np.count_nonzero(ids, axis=1), strict=True):
+                row[:length] = [*row[1:length], row[0]]
+        return rows
+
+    def their_target(self, ids):
+        """Their input of the decoder: that of ours, `(batch, length)`, begins with a begin id."""
+        rows = self.rows[ids]
+        rows[:, 0] = self.start[0]
+        return rows[:, 1:] if self.is_cc25 else rows
 
     def ours_of(self, ids):
         """Our ids of theirs."""
@@ -81,7 +109,7 @@ def both(request, tmp_path_factory, lines):
     return Both(tmp_path_factory.mktemp("hf"), lines, request.param)
 
 
-@pytest.mark.representatives("mbart", "pegasus", "bart")
+@pytest.mark.representatives("mbart", "mbart_cc25", "pegasus", "bart")
 def test_ids(both, lines):
     """Of 1,000 sentences and odd ones; of BART, whose text has many kinds of parts, of hostile."""
     texts = [*lines[0], *ODD]
@@ -90,11 +118,11 @@ def test_ids(both, lines):
         texts += ["".join(choose(HOSTILE, k=1 + index % 12)) for index in range(1000)]
     ours = both.tokenizer.tokenize([both.tags + text for text in texts]).to_list()
     unknown = 0
-    for text, our_ids, their_ids in zip(texts, ours, both.theirs(texts)["input_ids"], strict=True):
-        if len(both.start) > 1:
-            assert both.rows[our_ids[0]] == both.start[1]
+    for text, our_ids, their_ids in zip(texts, ours, both.their_ids(texts), strict=True):
+        if len(both.start) > 1 or both.is_cc25:
+            assert both.rows[our_ids[0]] == both.start[-1]
             our_ids = our_ids[1:]
-        assert [*both.rows[our_ids], both.module.config.eos_token_id] == their_ids, text
+        assert both.their_source(np.array([[*our_ids, END_ID]]))[0].tolist() == their_ids, text
         unknown += our_ids.count(1)
     if both.is_bart:
         assert unknown == 0
@@ -120,7 +148,7 @@ def test_parts_of_all_characters(before):
     print(f"{len(differ)} characters differ")
 
 
-@pytest.mark.representatives("mbart", "pegasus", "bart_saved")
+@pytest.mark.representatives("mbart", "mbart_cc25_saved", "pegasus", "bart_saved")
 def test_logits(both, lines):
     num_tags = both.model.config.num_target_tags
     tagged = both.tokenizer.tokenize([both.tags + text for text in lines[0][:16]])
@@ -129,14 +157,15 @@ def test_logits(both, lines):
     target = both.target_tokenizer.tokenize(lines[1][:16]).to_tensor().numpy()
     target = prepend_begin(np.concatenate([tags, target], axis=1)).numpy()
     computed = np.asarray(both.model({"source": source, "target": target}))
-    their_target = both.rows[target]
-    their_target[:, 0] = both.start[0]
+    their_target = both.their_target(target)
     with torch.no_grad():
         expected = both.module(
-            input_ids=torch.tensor(both.rows[source]),
+            input_ids=torch.tensor(both.their_source(source)),
             attention_mask=torch.tensor(source != 0),
             decoder_input_ids=torch.tensor(their_target),
         ).logits.numpy()
+    first = target.shape[1] - their_target.shape[1]  # 1 if theirs has no begin id
+    computed, target = computed[:, first:], target[:, first:]
     real, ids = target != 0, np.arange(len(both.rows)) != 2  # a begin id is no output here
     assert np.abs(expected).max() > 3
     expected = expected[..., both.rows]
@@ -161,7 +190,7 @@ def texts_of(both, outputs):
     return [text.decode() for text in both.target_tokenizer.detokenize(ids).numpy()]
 
 
-@pytest.mark.representatives("pegasus", "bart")
+@pytest.mark.representatives("pegasus", "bart", "mbart_cc25")
 def test_greedy_translations(both, lines):
     ours = Translator(
         both.model, both.tokenizer, both.target_tokenizer, beam_size=1,
@@ -178,7 +207,7 @@ def test_greedy_translations(both, lines):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("both", ["mbart"], indirect=True)
+@pytest.mark.parametrize("both", ["mbart", "mbart_cc25"], indirect=True)
 def test_beam_search(both, lines):
     """Of outputs that end: ours are shorter than the limit, at which Transformers adds no end."""
     texts, length = lines[0][:200], 40
@@ -190,10 +219,10 @@ def test_beam_search(both, lines):
         max_length_factor=0.0, max_length_constant=length,
     ).n_best([both.tags + text for text in texts])  # fmt: skip
     found = generate(
-        both, texts, num_beams=4, max_new_tokens=length + 1, length_penalty=0.0,
+        both, texts, num_beams=4, max_new_tokens=length + len(both.start) - 1, length_penalty=0.0,
         early_stopping=False, return_dict_in_generate=True, output_scores=True,
     )  # fmt: skip
-    ends = (found.sequences[:, 2:] == 2).any(axis=1)
+    ends = (found.sequences[:, len(both.start) :] == 2).any(axis=1)
     assert ends.sum() > 100
     rows = zip(ours, texts_of(both, found.sequences), found.sequences_scores, strict=True)
     ended = [row for row, is_ended in zip(rows, ends, strict=True) if is_ended]
@@ -202,15 +231,16 @@ def test_beam_search(both, lines):
     assert sum(best.text != text for (best, *_), text, _ in ended) <= 2
 
 
-@pytest.mark.parametrize("both", BART_KINDS[:1], indirect=True)
-def test_bart_is_not_written(both, tmp_path):
+@pytest.mark.parametrize("both", [BART_KINDS[0], CC25_KINDS[0]], indirect=True)
+def test_not_written(both, tmp_path):
     save_model(both.model, both.tokenizer, both.target_tokenizer, tmp_path / "source")
-    with pytest.raises(InputError, match="cannot hold the byte-level BPE of BART's vocabulary"):
+    message = "a model with language_tags" if both.is_cc25 else "the byte-level BPE of BART's"
+    with pytest.raises(InputError, match=f"cannot hold {message}"):
         convert_model(tmp_path / "source", "hf", tmp_path / "hf")
     assert not (tmp_path / "hf").exists()
 
 
-@pytest.mark.parametrize("both", [x for x in KINDS if x not in BART_KINDS], indirect=True)
+@pytest.mark.parametrize("both", sorted({*KINDS} - {*BART_KINDS, *CC25_KINDS}), indirect=True)
 @pytest.mark.representatives("mbart")
 def test_round_trip(both, tmp_path):
     """Through the format of `convert`, whose folders Transformers reads with other files."""

@@ -1,5 +1,6 @@
 """Imported T5, mT5 and MADLAD-400 models against Transformers, from the same random weights."""
 
+import contextlib
 import copy
 import dataclasses
 import shutil
@@ -15,6 +16,7 @@ from tf_transformer.formats.hf.t5 import DEFAULTS, T5Settings
 from tf_transformer.formats.import_model import import_model
 from tf_transformer.layers.positions import RelativeBias
 from tf_transformer.text.framing import end_and_pad, prepend_begin
+from tf_transformer.text.special_ids import END_ID
 from training.demo.corpus import generate_pairs
 
 torch = pytest.importorskip("torch")
@@ -121,33 +123,79 @@ def test_logits(both, lines):
     assert (computed[real][:, 2] < -50).all()
 
 
-def translate(both, texts, num_beams):
-    ours = Translator(
-        both.model, both.tokenizer, both.tokenizer, beam_size=num_beams, length_penalty=1.0,
-        max_length_factor=0.0, max_length_constant=LENGTH,
-    )([both.prefix + text for text in texts])  # fmt: skip
-    theirs = []
-    for first in range(0, len(texts), 100):
-        batch = both.encode([both.prefix + text for text in texts[first : first + 100]])
-        rows = [torch.tensor(ids) for ids in batch]
-        source = torch.nn.utils.rnn.pad_sequence(rows, True, both.module.config.pad_token_id)
-        lengths = torch.tensor([[len(ids)] for ids in batch])
-        found = both.module.generate(
-            source, attention_mask=(torch.arange(source.shape[1]) < lengths).long(),
-            num_beams=num_beams, do_sample=False, max_new_tokens=LENGTH,
-            suppress_tokens=sorted({*both.rows[:3].tolist()}),  # this project never produces them
-        )  # fmt: skip
-        ids = both.ours_of(found.numpy()[:, 1:])  # without the start
-        theirs += both.tokenizer.detokenize(ids).numpy().tolist()
-    return ours, [text.decode() for text in theirs]
+def generate(both, texts, **options):
+    """Their outputs, of which the first token is that of the start."""
+    batch = both.encode([both.prefix + text for text in texts])
+    rows = [torch.tensor(ids) for ids in batch]
+    source = torch.nn.utils.rnn.pad_sequence(rows, True, both.module.config.pad_token_id)
+    lengths = torch.tensor([[len(ids)] for ids in batch])
+    return both.module.generate(
+        source, attention_mask=(torch.arange(source.shape[1]) < lengths).long(), do_sample=False,
+        suppress_tokens=sorted({*both.rows[:3].tolist()}),  # this project never produces them
+        **options,
+    )  # fmt: skip
+
+
+def texts_of(both, outputs):
+    """Texts of the ids of their outputs."""
+    ids = both.ours_of(outputs.numpy()[:, 1:])
+    return [text.decode() for text in both.tokenizer.detokenize(ids).numpy()]
 
 
 @pytest.mark.representatives("t5")
 def test_greedy_translations(both, lines):
-    ours, theirs = translate(both, lines[0], 1)
+    ours = Translator(
+        both.model, both.tokenizer, both.tokenizer, beam_size=1,
+        max_length_factor=0.0, max_length_constant=LENGTH,
+    )([both.prefix + text for text in lines[0]])  # fmt: skip
+    theirs = []
+    for first in range(0, len(lines[0]), 100):
+        texts = lines[0][first : first + 100]
+        theirs += texts_of(both, generate(both, texts, num_beams=1, max_new_tokens=LENGTH))
     assert len(set(theirs)) > 5
     different = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
     assert not different, (len(different), different[:3])
+
+
+@contextlib.contextmanager
+def more_ends(both):
+    """Adds 3 to the logit of the end, so that outputs end; theirs has no bias to change."""
+    added = torch.zeros(both.module.config.vocab_size)
+    added[both.module.config.eos_token_id] = 3
+    hook = both.module.lm_head.register_forward_hook(lambda module, inputs, logits: logits + added)
+    is_tied = both.model.config.logits_tied
+    bias = both.model.logits_bias if is_tied else both.model.logits_projection.bias
+    before = np.array(bias)
+    bias.assign(before + 3 * np.eye(len(before), dtype="float32")[END_ID])
+    yield
+    bias.assign(before)
+    hook.remove()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("both", ["t5", "flan", "madlad"], indirect=True)
+def test_beam_search(both, lines):
+    """Of outputs that end: ours are shorter than the limit, at which Transformers adds no end.
+
+    Without a length penalty, since those of the two are other functions of the length.
+    """
+    texts, length, end = lines[0][:200], 40, both.module.config.eos_token_id
+    with more_ends(both):
+        ours = Translator(
+            both.model, both.tokenizer, both.tokenizer, beam_size=4, length_penalty=0.0,
+            max_length_factor=0.0, max_length_constant=length,
+        ).n_best([both.prefix + text for text in texts])  # fmt: skip
+        found = generate(
+            both, texts, num_beams=4, max_new_tokens=length, length_penalty=0.0,
+            early_stopping=False, return_dict_in_generate=True, output_scores=True,
+        )  # fmt: skip
+    ends = (found.sequences[:, 1:] == end).any(axis=1)
+    assert ends.sum() > 50
+    rows = zip(ours, texts_of(both, found.sequences), found.sequences_scores, strict=True)
+    ended = [row for row, is_ended in zip(rows, ends, strict=True) if is_ended]
+    for (best, *_), _, score in ended:  # different texts are then ties
+        assert abs(best.score - float(score)) < 1e-4
+    assert sum(best.text != text for (best, *_), text, _ in ended) <= 2
 
 
 @pytest.mark.parametrize("both", ["flan"], indirect=True)

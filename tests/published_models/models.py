@@ -86,6 +86,13 @@ def _mbart50(name: str, task: str, licence: str | None, **other: Any) -> Publish
     )  # fmt: skip
 
 
+def _mbart(name: str, task: str, **changes: Any) -> PublishedModel:
+    return PublishedModel(
+        f"facebook/mbart-large-{name}", task, "hf-mbart", None, vocabularies.write_mbart,
+        configs.MBART_CC25 | changes, num_tags=25, is_copied=False,
+    )  # fmt: skip
+
+
 def _bart(name: str, task: str, **other: Any) -> PublishedModel:
     other = {"licence": None} | other
     return PublishedModel(
@@ -182,6 +189,8 @@ MODELS = (
         "-many-to-one-mmt", "49 languages to English", None, is_copied=False,
         changes={"forced_bos_token_id": 250004},
     ),
+    _mbart("cc25", "25 languages, to be fine-tuned"),
+    _mbart("en-ro", "English to Romanian", decoder_start_token_id=250_020),
     _bart(
         "base", "English, to be fine-tuned", is_copied=False,
         config=configs.BART_BASE, weights=139_420_416,
@@ -270,21 +279,12 @@ class RefusedModel:
     message: str
 
 
-_CODES_BEHIND = "languages' codes are behind the text"
-
-
 def _other(name: str, model_type: str) -> RefusedModel:
     message = f"model_type '{model_type}' is not supported"
     return RefusedModel(name, {"model_type": model_type}, message)
 
 
 REFUSED = (
-    RefusedModel("facebook/mbart-large-cc25", configs.MBART_CC25, _CODES_BEHIND),
-    RefusedModel(
-        "facebook/mbart-large-en-ro",
-        configs.MBART_CC25 | {"decoder_start_token_id": 250020},
-        _CODES_BEHIND,
-    ),
     RefusedModel(
         "google/byt5-small",
         t5(12, 1472, 6, 3584) | _GATED | {"vocab_size": 384, "tokenizer_class": "ByT5Tokenizer"},

@@ -140,6 +140,12 @@ def write_mbart50(folder: pathlib.Path, config: dict[str, Any]) -> None:
     _write_with_codes(folder, config["vocab_size"], MBART50_CODES.split(), description)
 
 
+def write_mbart(folder: pathlib.Path, config: dict[str, Any]) -> None:
+    """Writes the tokenizer of mBART, which knows the first 25 languages of mBART-50 itself."""
+    own = pieces(_SPECIAL, config["vocab_size"] - 1 - 25 - 1)
+    write_sentencepiece(folder / "sentencepiece.bpe.model", own, _SPECIAL)
+
+
 def _write_with_codes(
     folder: pathlib.Path, size: int, codes: Sequence[str], description: dict[str, Any]
 ) -> None:

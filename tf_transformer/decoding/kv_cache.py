@@ -31,6 +31,16 @@ class CacheStep(NamedTuple):
     distances: tf.Tensor
     unit: int
 
+    def hide_begin(self, position: tf.Tensor) -> "CacheStep":
+        """Returns the step without the entries of the first position, unless it is the newest.
+
+        Args:
+            position: `(1,)` int32, position of the newest token.
+        """
+        is_first = tf.equal(self.distances + position, 0) & (self.distances < 0)
+        mask = self.attention_mask & ~is_first[:, tf.newaxis, tf.newaxis]
+        return self._replace(attention_mask=mask)
+
     def write(self, layer_cache: tf.Tensor, entries: tf.Tensor) -> tf.Tensor:
         """Writes the keys and values of the step's tokens.
 

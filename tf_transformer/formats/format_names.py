@@ -3,7 +3,7 @@
 IMPORTED = {
     "hf-marian": "folder of Transformers' MarianMTModel, such as OPUS-MT",
     "hf-m2m100": "folder of Transformers' M2M100ForConditionalGeneration, such as NLLB",
-    "hf-mbart": "folder of Transformers' MBartForConditionalGeneration, of mBART-50",
+    "hf-mbart": "folder of Transformers' MBartForConditionalGeneration, of mBART and mBART-50",
     "hf-bart": "folder of Transformers' BartForConditionalGeneration, such as bart-large-cnn",
     "hf-pegasus": "folder of Transformers' PegasusForConditionalGeneration",
     "hf-t5": "folder of Transformers' T5ForConditionalGeneration, such as Flan-T5 or MADLAD-400",

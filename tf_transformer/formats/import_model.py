@@ -15,6 +15,7 @@ from tf_transformer.formats.checkpoints.opennmt_tf import OpenNMTTF
 from tf_transformer.formats.hf.download import download, is_hub_name, parse
 from tf_transformer.formats.imported_model import SHORTLIST_NAME, ImportedModel
 from tf_transformer.formats.recognition import find_format
+from tf_transformer.printable import shown
 from tf_transformer.shortlists.table import read_shortlist
 from tf_transformer.storage.model_dir import (
     WEIGHTS_NAME,
@@ -28,6 +29,7 @@ from tf_transformer.storage.weights_file import check_finite, write_arrays
 
 # From this number of weights on, the check has them in half the memory.
 _LARGE = 10**9
+_FEWEST_POSITIONS = 2
 # Translated to check an imported model: words, and characters that few vocabularies have.
 _SAMPLES = ("A man sleeps.", "1 2 3 \u4f60\u597d \u00e4\u00f6\u00fc")
 
@@ -85,9 +87,10 @@ def read_model(
 
     Raises:
         InputError: the format is not recognized, the model is damaged or not supported, or a
-            setting is wrong.
+            setting is wrong; or a file of the folder is a symbolic link to nothing.
     """
     with _named(path):
+        _check_links(path)
         known = find_format(path, format_name)
         if settings:
             if not isinstance(known, OpenNMTTF):
@@ -96,7 +99,26 @@ def read_model(
                     + ", ".join(settings)
                 )
             known = OpenNMTTF(settings)
-        return known.read(path)
+        imported = known.read(path)
+        if imported.config.max_length < _FEWEST_POSITIONS:
+            raise InputError(
+                f"expected at least {_FEWEST_POSITIONS} positions, for a token and the end. "
+                f"Received: max_length={imported.config.max_length}"
+            )
+        return imported
+
+
+def _check_links(path: pathlib.Path) -> None:
+    """Checks that no file is a symbolic link to nothing, which would look like a missing file.
+
+    Raises:
+        InputError: one is.
+    """
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if file.is_symlink() and not file.exists():
+            raise InputError(
+                f"{file}: a symbolic link to {shown(os.readlink(file))}, which does not exist"
+            )
 
 
 def write_model(imported: ImportedModel, origin: pathlib.Path, model_dir: pathlib.Path) -> None:

@@ -9,11 +9,12 @@ from tf_transformer.formats.checkpoints.opennmt_py import OpenNMTPy
 from tf_transformer.formats.checkpoints.opennmt_tf import OpenNMTTF
 from tf_transformer.formats.ctranslate2.reader import CTranslate2
 from tf_transformer.formats.foreign_content import NUM_BYTES, describe
-from tf_transformer.formats.hf.bart import HFBart, HFMBart
+from tf_transformer.formats.hf.bart import HFBart
 from tf_transformer.formats.hf.folder import CONFIG_NAME, read_model_type
 from tf_transformer.formats.hf.indictrans import HFIndicTrans
 from tf_transformer.formats.hf.m2m100 import HFM2M100
 from tf_transformer.formats.hf.marian import HFMarian
+from tf_transformer.formats.hf.mbart import HFMBart
 from tf_transformer.formats.hf.pegasus import HFPegasus
 from tf_transformer.formats.hf.t5 import HFT5
 from tf_transformer.formats.imported_model import ModelFormat

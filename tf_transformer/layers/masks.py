@@ -67,6 +67,20 @@ def causal_attention_mask(mask: keras.KerasTensor) -> keras.KerasTensor:
     return ops.logical_and(padding_attention_mask(mask), causal_mask(ops.shape(mask)[1]))
 
 
+def hide_first_key(attention_mask: Any) -> Any:
+    """Hides the first position from all later ones.
+
+    Args:
+        attention_mask: `(batch, 1, length, length)` bool.
+
+    Returns:
+        The mask, of the same shape.
+    """
+    positions = ops.arange(ops.shape(attention_mask)[-1], dtype="int32")
+    is_seen = ops.logical_or(positions[None, :] > 0, positions[:, None] == 0)
+    return ops.logical_and(attention_mask, is_seen)
+
+
 def attention_bias(attention_mask: Any, shape: Sequence[int | None]) -> Any:
     """Returns the bias to add to the scores: 0 where the mask is True, -1e9 elsewhere; float32.
 

@@ -16,8 +16,9 @@ from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.dense import Projection
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.embedding import TokenEmbedding
-from tf_transformer.layers.kernels import is_tensorflow
+from tf_transformer.layers.kernels import is_tensorflow, look_up
 from tf_transformer.layers.layout import PADDED, SentenceLayout
+from tf_transformer.layers.masks import padding_mask
 from tf_transformer.layers.normalization import make_norm
 from tf_transformer.layers.positions import PositionalEncoding
 from tf_transformer.models.draft_heads import DraftHeads
@@ -212,27 +213,50 @@ class DecoderModel(keras.Model):
             )
         return [inputs[key] for key in self.input_keys]
 
-    def _embed(self, ids, look_up, side: str, training, layout: SentenceLayout = PADDED):
+    def _embed(self, ids, find_vectors, side: str, training, layout: SentenceLayout = PADDED):
         """Embeds ids `(batch, length)` as `(batch, length, d_model)`, in the given layout.
 
         Args:
             ids: ids of the source or the target.
-            look_up: function that returns their token vectors.
+            find_vectors: function that returns their token vectors.
             side: "source" or "target".
             training: True applies dropout.
             layout: layout of the result.
         """
-        hidden = look_up(ids)
-        if (positional_encoding := getattr(self, f"{side}_positions")) is not None:
-            positions = ops.arange(ops.shape(ids)[1], dtype="int32")
-            if side == "source" and self.config.language_tags == "both_in_source":
-                # Self-attention knows the order by the positions alone.
-                positions = ops.where(positions < 2, 1 - positions, positions)
-            hidden = hidden + positional_encoding(positions)
+        hidden = find_vectors(ids)
+        if getattr(self, f"{side}_positions") is not None:
+            hidden = hidden + self._position_vectors(ids, side)
         hidden = ops.cast(layout.pack(hidden), self.compute_dtype)
         if (norm := getattr(self, f"{side}_embedding_norm")) is not None:
             hidden = norm(hidden)
         return self.embedding_dropout(hidden, training=training)
+
+    def _position_vectors(self, ids, side: str):
+        """Returns the vectors of the positions of ids `(batch, length)`.
+
+        Attention knows the order by the positions alone, so that these move the tags.
+
+        Returns:
+            `(length, d_model)`, or `(batch, length, d_model)` if they depend on the row.
+        """
+        positional_encoding, tags = getattr(self, f"{side}_positions"), self.config.language_tags
+        positions = ops.arange(ops.shape(ids)[1], dtype="int32")
+        if side == "target":
+            return positional_encoding(self._without_begin(positions))
+        if tags == "both_in_source":
+            positions = ops.where(positions < 2, 1 - positions, positions)
+        vectors = positional_encoding(positions)
+        if tags == "end_and_begin":
+            # The first token is the tag, whose position is the last one, behind the end id.
+            lengths = ops.sum(ops.cast(padding_mask(ids), "int32"), axis=1, keepdims=True)
+            vectors = look_up(
+                vectors, ops.where(positions == 0, ops.maximum(lengths, 1), positions) - 1
+            )
+        return vectors
+
+    def _without_begin(self, positions):
+        """Returns the positions of target tokens, counted without a hidden begin id."""
+        return ops.maximum(positions - 1, 0) if self.config.hides_begin else positions
 
     def _embed_target(self, target, training, layout: SentenceLayout = PADDED):
         return self._embed(target, self._look_up_target, "target", training, layout)
@@ -307,7 +331,9 @@ class DecoderModel(keras.Model):
         """
         hidden = self._look_up_target(newest)
         if self.target_positions is not None:
-            hidden = hidden + self.target_positions(position)
+            hidden = hidden + self.target_positions(self._without_begin(position))
+        if self.config.hides_begin:
+            step = step.hide_begin(position)
         hidden = ops.cast(hidden, self.compute_dtype)
         if self.target_embedding_norm is not None:
             hidden = self.target_embedding_norm(hidden)

@@ -12,6 +12,7 @@ from tf_transformer.layers.layout import PADDED, Packed, SentenceLayout
 from tf_transformer.layers.masks import (
     causal_attention_mask,
     check_padding_mask,
+    hide_first_key,
     padding_attention_mask,
     padding_mask,
 )
@@ -128,10 +129,19 @@ class Transformer(DecoderModel):
         return self.decoder(
             self._embed_target(target, training),
             memory,
-            causal_attention_mask(padding_mask(target)),
+            self._target_attention_mask(target),
             padding_attention_mask(memory_padding_mask),
             training=training,
         )
+
+    def _target_attention_mask(self, target):
+        """Returns which tokens each token sees: target ids `(batch, target_length)` to bool.
+
+        Returns:
+            `(batch, 1, target_length, target_length)`.
+        """
+        mask = causal_attention_mask(padding_mask(target))
+        return hide_first_key(mask) if self.config.hides_begin else mask
 
     def hidden_states(self, inputs, training=None):
         """Computes the outputs of encoder and decoder, without the logits.
@@ -158,7 +168,7 @@ class Transformer(DecoderModel):
         hidden, decoder_states = self.decoder.states(
             self._embed_target(target, training),
             memory,
-            causal_attention_mask(padding_mask(target)),
+            self._target_attention_mask(target),
             source_mask,
             training,
         )
@@ -229,7 +239,7 @@ class Transformer(DecoderModel):
             training=training,
             layout=source_layout,
         )
-        masks = (causal_attention_mask(target_mask), padding_attention_mask(source_mask))
+        masks = (self._target_attention_mask(target), padding_attention_mask(source_mask))
         return self._embed_target(target, training, layout), memory, masks, layout
 
     def _embed_source(self, source, training, layout: SentenceLayout = PADDED):

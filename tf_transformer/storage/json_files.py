@@ -15,19 +15,23 @@ from tf_transformer.text.reading import decode_text
 MAX_BYTES = 2**20
 
 
-def read_json(path: pathlib.Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+def read_json(
+    path: pathlib.Path, max_bytes: int = MAX_BYTES, *, unique_keys: bool = False
+) -> dict[str, Any]:
     """Reads a file that contains one JSON object.
 
     Args:
         path: the file.
         max_bytes: maximum size.
+        unique_keys: see `parse_json`.
 
     Raises:
         InputError: it is not a regular file, is too large, is not a JSON object in UTF-8, is nested
-            too deeply, or has a number that is not finite or an integer of more than 64 bits.
+            too deeply, or has a number that is not finite, an integer of more than 64 bits, or a
+            repeated key.
         FileNotFoundError: the file does not exist.
     """
-    return parse_json(read_regular(path, max_bytes), path)
+    return parse_json(read_regular(path, max_bytes), path, unique_keys=unique_keys)
 
 
 def parse_json(
@@ -42,7 +46,7 @@ def parse_json(
         large_integers: accept integers of more than 64 bits.
 
     Raises:
-        InputError: as `read_json`, or a key is repeated.
+        InputError: as `read_json`.
     """
     text = decode_text(content, where)
     try:

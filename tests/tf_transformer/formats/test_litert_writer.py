@@ -21,6 +21,7 @@ from tf_transformer import TransformerConfig, Translator, load_model
 from tf_transformer.errors import InputError
 from tf_transformer.formats import convert_model as conversion
 from tf_transformer.formats.convert_model import convert_model
+from tf_transformer.formats.sentencepiece_ids import with_ids
 from tf_transformer.formats.writers import litert_sample
 from tf_transformer.formats.writers.litert_sample import (
     first_caches,
@@ -28,6 +29,8 @@ from tf_transformer.formats.writers.litert_sample import (
     step_logits,
 )
 from tf_transformer.formats.writers.litert_writer import check_convertible
+from tf_transformer.text.special_ids import NUM_SPECIAL
+from tf_transformer.text.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.slow
 CHOSEN = pytest.mark.representatives("student", "relative keys and values", "unequal sides")
@@ -89,9 +92,9 @@ CASES = {
 class Both:
     """A model directory, loaded, and the same in LiteRT."""
 
-    def __init__(self, folder, joint, **settings):
+    def __init__(self, folder, models, **settings):
         settings = dict(max_length=40) | settings | dict(logits_bias=True, end_bias=1.0)
-        write_random_model(folder / "ours", train_vocabularies(joint), spread=0.25, **settings)
+        write_random_model(folder / "ours", models, spread=0.25, **settings)
         self.changes = convert_model(folder / "ours", "litert", folder / "theirs")
         self.folder = folder / "theirs"
         self.model, self.source, self.target = load_model(folder / "ours")
@@ -128,12 +131,24 @@ class Both:
 @pytest.fixture(scope="module", params=CASES)
 def both(request, tmp_path_factory):
     joint, settings = CASES[request.param]
-    return Both(tmp_path_factory.mktemp("litert"), joint, **settings)
+    return Both(tmp_path_factory.mktemp("litert"), train_vocabularies(joint), **settings)
 
 
 @CHOSEN
 def test_logits(both):
     """Of whole and padded sources, with caches of several lengths."""
+    compare_logits(both)
+
+
+def test_logits_without_begin_id(tmp_path):
+    """Of mBART, whose decoder does not see the begin id."""
+    (model, _) = train_vocabularies(True)
+    tagged = with_ids(model, [*Vocabulary(model).pieces[NUM_SPECIAL:], ">>de<<", ">>en<<"])
+    settings = dict(positions="learned", norm_position="pre", embedding_norm=True)
+    compare_logits(Both(tmp_path, (tagged, tagged), language_tags="end_and_begin", **settings))
+
+
+def compare_logits(both):
     random, config = np.random.default_rng(2), both.model.config
     for length, padding, target_length in ((1, 0, 1), (9, 0, 40), (25, 15, 17), (40, 0, 5)):
         source = random.integers(4, config.source_vocab_size, (1, length + padding), "int32")

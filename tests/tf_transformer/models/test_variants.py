@@ -77,6 +77,8 @@ def make_sensible(settings):
         settings["first_position"] = 0
     if settings["decoder_only"] or settings["relative_positions"] != "none":
         settings["language_tags"] = "source"
+    if settings["decoder_autoregression"] == "ssru":
+        settings["language_tags"] = settings["language_tags"].replace("end_and_begin", "source")
     if settings["decoder_only"]:
         settings["encoder"] = {}
         settings["tied_embeddings"] = {"inputs": "none", "all": "target"}.get(
@@ -113,6 +115,14 @@ def pairwise(space, seed=0):
 
 COMBINATIONS = [make_sensible(settings) for settings in pairwise(SPACE)]
 COMBINATIONS += [dict(settings) for settings in WIDE_SIDES]
+# mBART, and with sinusoids.
+COMBINATIONS += [
+    dict(language_tags="end_and_begin", tied_embeddings="all") | settings
+    for settings in (
+        dict(positions="learned", norm_position="pre", embedding_norm=True, begin_embedding="end"),
+        dict(positions="marian", source_end=False),
+    )
+]
 # The presets for fast decoding, with small widths.
 COMBINATIONS += [
     PRESETS[name] | dict(d_model=8, d_ff=12, num_heads=2, tied_embeddings="all")

@@ -49,6 +49,8 @@ class VariantReference:
             memory = self.stack("encoder", self.embed("source", source), memory_mask)
             memory_mask = seen[:, None, :]
         causal = np.tril(np.ones((target.shape[1],) * 2, bool)) & (target != 0)[:, None, :]
+        if self.settings["language_tags"] == "end_and_begin":
+            causal[:, 1:, 0] = False
         hidden = self.stack("decoder", self.embed("target", target), causal, memory, memory_mask)
         if self.settings["tied_embeddings"] in ("target", "all"):
             logits = hidden @ self.weights["target_embedding/embeddings"].T
@@ -72,17 +74,28 @@ class VariantReference:
             begin = {"own": vectors[ids == 2], "zero": 0, "end": table[3] * scale}
             vectors[ids == 2] = begin[self.settings["begin_embedding"]]
         kind = self.settings["positions"]
-        for token in range(ids.shape[1]):
-            are_exchanged = name == "source" and self.settings["language_tags"] == "both_in_source"
-            position = 1 - token if are_exchanged and token < 2 else token
+        for row, token in np.ndindex(ids.shape):
+            position = self.position(name, ids[row], token)
             if kind == "learned":
-                vectors[:, token] += self.weights[f"{name}_positions/vectors"][position]
+                vectors[row, token] += self.weights[f"{name}_positions/vectors"][position]
             elif kind != "none":
                 place = position + self.settings["first_position"]
-                vectors[:, token] += sinusoid(kind, place, d_model)
+                vectors[row, token] += sinusoid(kind, place, d_model)
         if self.settings["embedding_norm"]:
             vectors = self.norm(side, f"{name}_embedding_norm", vectors)
         return vectors
+
+    def position(self, name, ids, token):
+        """The position of a token in the order of the original of the model."""
+        tags, order = self.settings["language_tags"], list(range(len(ids)))
+        if name == "source" and tags == "both_in_source":
+            order = [1, 0, *order[2:]]
+        if name == "source" and tags == "end_and_begin":  # the tag behind the end
+            number = np.count_nonzero(ids)
+            order = [*order[1:number], 0, *order[max(number, 1) :]]
+        if name == "target" and tags == "end_and_begin":  # whose begin id is no token
+            return order[1:].index(token) if token else 0
+        return order.index(token)
 
     def stack(self, side, hidden, mask, memory=None, memory_mask=None):
         pre = self.side(side, "norm_position") == "pre"

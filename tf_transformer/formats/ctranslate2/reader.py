@@ -1,7 +1,7 @@
 """Models of CTranslate2: a folder with `model.bin`, vocabularies and SentencePiece models."""
 
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,6 @@ import numpy as np
 from tf_transformer.config import TransformerConfig
 from tf_transformer.config_checks import TiedEmbeddings
 from tf_transformer.errors import InputError
-from tf_transformer.formats.checkpoints.sentencepiece_files import make_tokenizers
 from tf_transformer.formats.ctranslate2.package import (
     SUFFIX,
     sentencepiece_folder,
@@ -17,12 +16,12 @@ from tf_transformer.formats.ctranslate2.package import (
     weights_path,
 )
 from tf_transformer.formats.ctranslate2.settings import (
-    Tokens,
     is_scaled,
     model_settings,
     read_tokens,
     scalars_of,
 )
+from tf_transformer.formats.ctranslate2.vocabularies import read_tokenizers, read_vocabularies
 from tf_transformer.formats.ctranslate2.weights import (
     LOGITS,
     NAMES,
@@ -39,15 +38,11 @@ from tf_transformer.formats.tensors.stored_file import StoredFile, naming
 from tf_transformer.formats.tensors.tensor_file import TensorFile
 from tf_transformer.formats.vocabulary_rows import VocabularyRows, row_edits
 from tf_transformer.printable import shown
-from tf_transformer.storage.json_files import parse_json
-from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.storage.weight_shapes import weight_shapes
 
 Weight = tuple[str, np.ndarray]
 
 _SPECIFICATION = "TransformerSpec"
-_MAX_VOCABULARY_BYTES = 2**28
-_PADS = ("<blank>", "<pad>")
 # Its own sinusoids, of models that store none: src/layers/common.cc.
 _COMPUTED = Layout("concatenated", first_position=1)
 _LONGEST = 1024
@@ -95,7 +90,8 @@ class CTranslate2:
         scalars = scalars_of(file)
         tokens = read_tokens(folder, content.version, scalars)
         settings = model_settings(file, scalars)
-        source, target = _read_vocabularies(folder, tokens)
+        vocabularies = read_vocabularies(folder, tokens)
+        source, target = vocabularies.source, vocabularies.target
         weights = CTranslate2Weights(file, content.tensors)
         is_zero = bool(scalars.get("decoder/start_from_zero_embedding", 0))
         starts_with_end = tokens.decoder_start_token == tokens.eos_token
@@ -107,8 +103,9 @@ class CTranslate2:
             tied_embeddings=_tied(weights),
             scaled_embeddings=scaled,
             logits_bias=True,
-            # Marian's sources always end; of a model of Transformers, its tokenizer adds the end.
-            source_end=tokens.add_source_eos or is_zero,
+            language_tags=vocabularies.language_tags,
+            # Marian's sources always end; of models with codes of languages, the tokenizer adds it.
+            source_end=tokens.add_source_eos or is_zero or vocabularies.has_codes,
             layer_norm_epsilon=tokens.epsilon,
             **_positions(weights, file),
             **settings,
@@ -119,9 +116,7 @@ class CTranslate2:
                     f"{path}: {name} has {weights.rows(name):,} rows, the vocabulary "
                     f"{rows.original_size:,} entries"
                 )
-        tokenizers = make_tokenizers(
-            sentencepiece_folder(folder), source, target, (None, None), "spaces"
-        )
+        tokenizers = read_tokenizers(sentencepiece_folder(folder), vocabularies)
         edits = _edits(config, source, target)
         return ImportedModel(
             config,
@@ -171,56 +166,3 @@ def _edits(config: TransformerConfig, source: VocabularyRows, target: Vocabulary
     for side in ("source", "target"):
         edits[f"{side}_positions/vectors"] = lambda table: table[: config.max_length]
     return edits
-
-
-def _read_vocabularies(
-    folder: pathlib.Path, tokens: Tokens
-) -> tuple[VocabularyRows, VocabularyRows]:
-    rows = []
-    for side in ("source", "target"):
-        path = _find_vocabulary(folder, side)
-        rows.append(_rows(_read_vocabulary(path), side, tokens, path))
-    return rows[0], rows[1]
-
-
-def _find_vocabulary(folder: pathlib.Path, side: str) -> pathlib.Path:
-    names = [f"{kind}_vocabulary.{end}" for kind in ("shared", side) for end in ("json", "txt")]
-    for name in names:
-        if (folder / name).exists():
-            return folder / name
-    raise InputError(f"{folder}: no vocabulary; expected one of {', '.join(names)}")
-
-
-def _read_vocabulary(path: pathlib.Path) -> list[str]:
-    content = read_regular(path, _MAX_VOCABULARY_BYTES)
-    if path.suffix == ".txt":
-        try:
-            return content.decode("utf-8").removesuffix("\n").split("\n")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: expected UTF-8") from error
-    pieces = parse_json(b'{"pieces":' + content + b"}", path)["pieces"]
-    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
-        raise InputError(f"{path}: expected a list of strings")
-    return pieces
-
-
-def _rows(pieces: Sequence[str], side: str, tokens: Tokens, path: pathlib.Path) -> VocabularyRows:
-    if len(set(pieces)) != len(pieces):
-        raise InputError(f"{path}: a piece occurs twice")
-    ids = {piece: index for index, piece in enumerate(pieces)}
-    required = [tokens.unk_token]
-    if side == "target":
-        required += [tokens.eos_token, tokens.decoder_start_token or ""]
-    for token in required:
-        if token not in ids:
-            raise InputError(f"{path}: expected the token {shown(token)}")
-    begin = tokens.decoder_start_token if side == "target" else tokens.bos_token
-    pad, unknown = next((ids[pad] for pad in _PADS if pad in ids), None), ids[tokens.unk_token]
-    return VocabularyRows.of(
-        list(pieces),
-        pad=pad,
-        unknown=unknown,
-        begin=ids.get(begin or ""),
-        # A source without an end; no computation reads its row.
-        end=ids.get(tokens.eos_token, unknown if pad is None else pad),
-    )

@@ -66,7 +66,7 @@ def read_tokens(folder: pathlib.Path, version: int, scalars: Mapping[str, Any]) 
     """
     path = folder / CONFIG_NAME
     if version >= 6:
-        values = read_json(path)
+        values = read_json(path, unique_keys=True)
     else:
         names = {"add_source_bos": "with_source_bos", "add_source_eos": "with_source_eos"}
         values = {name: bool(scalars.get(old, 0)) for name, old in names.items()}
@@ -79,8 +79,8 @@ def read_tokens(folder: pathlib.Path, version: int, scalars: Mapping[str, Any]) 
         raise InputError(f"{path}: add_source_bos=true is not supported, only false")
     if tokens.decoder_start_token is None:
         raise InputError(
-            f"{path}: a multilingual model whose outputs begin with a language's code, such as "
-            "NLLB, is not supported; import its folder of Transformers"
+            f"{path}: a multilingual model whose decoder starts with a language's code, such as "
+            "mbart-large-cc25, is not supported; import its folder of Transformers"
         )
     return tokens
 

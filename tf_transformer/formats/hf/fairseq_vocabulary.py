@@ -1,11 +1,11 @@
 """Vocabularies in fairseq's order: four special ids, SentencePiece's pieces, languages' codes.
 
-M2M100, NLLB and mBART-50 have them: `sentencepiece.bpe.model` or `tokenizer.json`, and for M2M100
+M2M100, NLLB and mBART have them: `sentencepiece.bpe.model` or `tokenizer.json`, and for M2M100
 `vocab.json`.
 """
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from tf_transformer.formats.hf.folder import Seq2SeqSettings
 from tf_transformer.formats.hf.generation import FORCED_BEGIN, Generation
 from tf_transformer.formats.hf.marian import SOURCE_MODEL_NAME, read_marian_vocabulary
 from tf_transformer.formats.hf.tokenizer import MODEL_NAME, SPECIAL, Names, read_names
-from tf_transformer.formats.hf.tokenizer_json import sentencepiece_model
+from tf_transformer.formats.hf.tokenizer_json import check_beside_model, sentencepiece_model
 from tf_transformer.formats.sentencepiece_ids import pieces_of, with_ids
 from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.storage.regular_files import read_regular
@@ -36,18 +36,22 @@ class FairseqVocabulary(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read_fairseq_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> FairseqVocabulary:
+def read_fairseq_vocabulary(
+    folder: pathlib.Path, settings: Seq2SeqSettings, codes: Sequence[str] = ()
+) -> FairseqVocabulary:
     """Reads the vocabulary, or that of Marian's tokenizer, which `hf_writer` writes.
 
     Args:
         folder: the folder.
         settings: the model's settings.
+        codes: see `read_names`.
 
     Raises:
         InputError: a file is missing or damaged, or the files do not fit together.
     """
-    is_marian = (folder / SOURCE_MODEL_NAME).exists()
-    return (_read_marian_vocabulary if is_marian else _read_vocabulary)(folder, settings)
+    if (folder / SOURCE_MODEL_NAME).exists():
+        return _read_marian_vocabulary(folder, settings)
+    return _read_vocabulary(folder, settings, codes)
 
 
 def _read_marian_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> FairseqVocabulary:
@@ -56,17 +60,20 @@ def _read_marian_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> 
     return FairseqVocabulary(vocabulary.source, *vocabulary.read_models(folder))
 
 
-def _read_vocabulary(folder: pathlib.Path, settings: Seq2SeqSettings) -> FairseqVocabulary:
+def _read_vocabulary(
+    folder: pathlib.Path, settings: Seq2SeqSettings, codes: Sequence[str]
+) -> FairseqVocabulary:
     """Reads the vocabulary and its SentencePiece model."""
     path = folder / MODEL_NAME
     if (folder / TOKENIZER_NAME).exists() and not path.exists():
         path = folder / TOKENIZER_NAME
         model = sentencepiece_model(path, {*SPECIAL, *added_names(folder)})
         _pieces(path, model)
-        names = read_names(folder, None)
+        names = read_names(folder, None, codes)
     else:
+        check_beside_model(folder / TOKENIZER_NAME)
         model = read_regular(path, MAX_MODEL_BYTES)
-        names = read_names(folder, _pieces(path, model))
+        names = read_names(folder, _pieces(path, model), codes)
     rows = _read_rows(folder, names, settings)
     renumbered = with_ids(model, rows.pieces, names.words)
     return FairseqVocabulary(rows, renumbered, renumbered, names.notes)
@@ -85,19 +92,35 @@ def begin_notes(
     Raises:
         InputError: they begin with another token.
     """
-    row = generation.forced_begin()
+    yield from language_notes(folder, FORCED_BEGIN, generation.forced_begin(), rows)
+
+
+def language_notes(
+    folder: pathlib.Path, setting: str, row: int | None, rows: VocabularyRows
+) -> Iterator[str]:
+    """Yields that a setting names the language of outputs, which is given for each text here.
+
+    Args:
+        folder: the folder.
+        setting: the setting.
+        row: its value, the id of a language's code; None if there is none.
+        rows: the vocabulary.
+
+    Raises:
+        InputError: it is the id of something else.
+    """
     if row is not None:
         ids = np.flatnonzero(rows.rows == row)
         piece = rows.pieces[ids[0] - NUM_SPECIAL] if ids.size and ids[0] >= NUM_SPECIAL else ""
         if not is_tag(piece):
             raise InputError(
-                f"{folder}: {FORCED_BEGIN}={row} must be the id of a language's code, since "
+                f"{folder}: {setting}={row} must be the id of a language's code, since "
                 "outputs begin with one"
             )
         (language,) = languages_of([piece])
         yield (
             f"the original translates into {language.strip('<>')} if no language is named "
-            f"({FORCED_BEGIN}); here it must be: --target-language {language.strip('<>')}"
+            f"({setting}); here it must be: --target-language {language.strip('<>')}"
         )
 
 

@@ -1,6 +1,6 @@
 """Folders of Hugging Face's Transformers: `config.json`, vocabularies, and weights.
 
-MarianMT, M2M100, NLLB, BART, mBART-50 and Pegasus share the names of their weights and most
+MarianMT, M2M100, NLLB, BART, mBART and Pegasus share the names of their weights and most
 settings.
 """
 
@@ -151,11 +151,11 @@ def read_files(folder: pathlib.Path) -> FolderFiles:
     """Reads the files of settings of a folder.
 
     Raises:
-        InputError: one is damaged, or there is no `config.json`.
+        InputError: one is damaged, or has a key twice, or there is no `config.json`.
     """
     path = folder / GENERATION_NAME
-    generation = read_json(path) if path.exists() else {}
-    return FolderFiles(folder, read_json(folder / CONFIG_NAME), generation)
+    generation = read_json(path, unique_keys=True) if path.exists() else {}
+    return FolderFiles(folder, read_json(folder / CONFIG_NAME, unique_keys=True), generation)
 
 
 def check_settings(

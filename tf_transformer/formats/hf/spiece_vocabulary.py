@@ -24,7 +24,11 @@ from tf_transformer.formats.hf.marian import (
     VocabularySettings,
     read_marian_vocabulary,
 )
-from tf_transformer.formats.hf.tokenizer_json import piece_ids, sentencepiece_model
+from tf_transformer.formats.hf.tokenizer_json import (
+    check_beside_model,
+    piece_ids,
+    sentencepiece_model,
+)
 from tf_transformer.formats.sentencepiece_ids import pieces_of, with_ids
 from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.printable import shown
@@ -171,6 +175,7 @@ def _read_pieces(
     """
     path = folder / MODEL_NAME
     if path.exists() or not (folder / TOKENIZER_NAME).exists():
+        check_beside_model(folder / TOKENIZER_NAME)
         model = read_regular(path, MAX_MODEL_BYTES)
         try:
             pieces = pieces_of(model)

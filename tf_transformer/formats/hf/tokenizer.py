@@ -58,7 +58,9 @@ class Names(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_names(folder: pathlib.Path, pieces: Sequence[str] | None) -> Names:
+def read_names(
+    folder: pathlib.Path, pieces: Sequence[str] | None, codes: Sequence[str] = ()
+) -> Names:
     """Returns the names of ids.
 
     In M2M100 they are in `vocab.json`, and the codes follow. In NLLB they are those of the special
@@ -69,18 +71,21 @@ def read_names(folder: pathlib.Path, pieces: Sequence[str] | None) -> Names:
     Args:
         folder: the folder.
         pieces: the pieces of `sentencepiece.bpe.model`; None if there is only `tokenizer.json`.
+        codes: the codes of languages that the tokenizer knows without a file, which follow the
+            pieces.
 
     Raises:
         InputError: a file is missing or damaged, ids are missing, or two files contradict each
             other.
     """
     ids, added, listed = TokenIds(folder), read_added_tokens(folder), _read_listed(folder)
-    for name, token_id, file in _vocabulary_ids(folder, pieces):
+    for name, token_id, file in _vocabulary_ids(folder, pieces, codes):
         ids.state(name, token_id, file)
     for token in added:
         ids.state(token.name, token.token_id, token.file)
     are_guessed = _state_listed(folder, ids, listed)
-    special = {name for names in listed.values() for name in names}
+    codes = [name for name in codes if name in ids.by_name]
+    special = {name for names in (codes, *listed.values()) for name in names}
     special |= {token.name for token in added if token.settings.get("special")}
     candidates = dict.fromkeys([*_language_tokens(folder), *special, *(x.name for x in added)])
     tags = {name: _tag(name, folder) for name in candidates if _is_code(name, name in special)}
@@ -106,7 +111,7 @@ def read_names(folder: pathlib.Path, pieces: Sequence[str] | None) -> Names:
 
 
 def _vocabulary_ids(
-    folder: pathlib.Path, pieces: Sequence[str] | None
+    folder: pathlib.Path, pieces: Sequence[str] | None, codes: Sequence[str]
 ) -> Iterator[tuple[Any, Any, str]]:
     """Yields name, id and file of what is in a vocabulary."""
     if (folder / VOCABULARY_NAME).exists():
@@ -121,6 +126,8 @@ def _vocabulary_ids(
         for index, name in enumerate(pieces):
             if name not in SPECIAL:
                 yield name, index + 1, MODEL_NAME
+        for index, name in enumerate(codes):
+            yield name, len(pieces) + 1 + index, MODEL_NAME
 
 
 def _state_listed(folder: pathlib.Path, ids: TokenIds, listed: Mapping[str, Sequence[str]]) -> bool:
@@ -204,9 +211,18 @@ def _is_code(name: str, is_special: bool) -> bool:
     return re.fullmatch(_ANY_CODE if is_special else _USUAL_CODE, name) is not None
 
 
-def _tag(code: str, folder: pathlib.Path) -> str:
+def usual_tag(name: str) -> str | None:
+    """Returns the tag of a code of NLLB's or M2M100's; None if the token is none."""
+    return _tag_of(name) if _is_code(name, is_special=False) else None
+
+
+def _tag_of(code: str) -> str:
     """Returns the tag of a code: `>>fr<<` for `__fr__`, `>>fra_Latn<<` for `fra_Latn`."""
-    tag = f">>{code.removeprefix('__').removesuffix('__')}<<"
+    return f">>{code.removeprefix('__').removesuffix('__')}<<"
+
+
+def _tag(code: str, folder: pathlib.Path) -> str:
+    tag = _tag_of(code)
     if not is_tag(tag):
         raise InputError(f"{folder}: expected the code of a language. Received: {shown(code)}")
     return tag

@@ -29,9 +29,15 @@ _BPE: dict[str, Any] = {
     "end_of_word_suffix": None,
     "byte_fallback": False,
     "ignore_merges": False,
+    "fuse_unk": True,  # as SentencePiece does
 }
 _UNIGRAM: dict[str, Any] = {"type": "Unigram", "byte_fallback": False}
-_METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"}
+_METASPACE = {
+    "type": "Metaspace",
+    "replacement": "\u2581",
+    "prepend_scheme": "always",
+    "add_prefix_space": True,  # the same in older files
+}
 _WHITESPACE = {"type": "WhitespaceSplit"}
 _STRIP = {"type": "Strip", "strip_left": False, "strip_right": True}
 # Steps that do what SentencePiece does with spaces; Transformers 4 writes the second and third.
@@ -74,6 +80,36 @@ def sentencepiece_model(path: pathlib.Path, special: Container[str]) -> bytes:
         if name and name not in special:
             result.pieces.add(piece=name, score=score, type="NORMAL")
     return result.SerializeToString()
+
+
+def check_beside_model(path: pathlib.Path) -> None:
+    """Checks a `tokenizer.json` beside a SentencePiece model, which is what segments text here.
+
+    Args:
+        path: the file; it need not exist.
+
+    Raises:
+        InputError: it changes text otherwise than a SentencePiece model can, as by lower case.
+    """
+    if not path.exists():
+        return
+    content = parse_json(read_regular(path, MAX_BYTES), path)
+    for step in _steps(content.get("normalizer")):
+        if not (step in _SPACES or _treats_spaces(step)):
+            raise InputError(
+                f"{path}: the normalizer {shown(step)} is not supported, since the SentencePiece "
+                "model beside it does not do the same"
+            )
+
+
+def _treats_spaces(step: Any) -> bool:
+    """Returns whether a step is a table, as SentencePiece has it, or concerns spaces only."""
+    match step:
+        case {"type": "Precompiled" | "Strip" | "Nmt" | "NFKC"}:
+            return True
+        case {"type": "Replace", "content": str(text)} | {"type": "Prepend", "prepend": str(text)}:
+            return not text.strip(" \u2581")
+    return False
 
 
 def piece_ids(path: pathlib.Path) -> dict[Any, Any]:

@@ -159,7 +159,7 @@ def _find_vocabularies(model: pathlib.Path) -> list[pathlib.Path]:
     if len(found) == 1:
         return found * 2
     sides = [[file for file in found if file.name.startswith(names)] for names in _SIDES]
-    if all(len(files) == 1 for files in sides):
+    if len(found) == 2 and all(len(files) == 1 for files in sides):
         return [files[0] for files in sides]
     raise InputError(
         f"{folder}: expected {DECODER_NAME}, one {SENTENCEPIECE_SUFFIX} file, or source.spm and "

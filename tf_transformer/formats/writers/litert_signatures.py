@@ -105,6 +105,12 @@ class _CacheStep:
             (positions - position)[tf.newaxis],
         )
 
+    def hide_begin(self, position: Any) -> "_CacheStep":
+        """Returns the step without the first position, see `CacheStep.hide_begin`."""
+        is_first = tf.equal(self.distances + position, 0) & (self.distances < 0)
+        mask = self.attention_mask & ~is_first[:, tf.newaxis, tf.newaxis]
+        return dataclasses.replace(self, attention_mask=mask)
+
     def write(self, layer_cache: tuple[Any, Any], entries: Any) -> tuple[Any, Any]:
         """Writes the newest token's key and value, `(2, 1, num_heads, 1, head_dim)`.
 

@@ -165,7 +165,7 @@ REFUSED = {
     ),
     "begins with a language": (
         edit_config(decoder_start_token=None),
-        "outputs begin with a language's code, such as NLLB",
+        "decoder starts with a language's code, such as mbart-large-cc25",
     ),
     "source begin": (edit_config(add_source_bos=True), "add_source_bos=true is not supported"),
     "no such token": (edit_config(unk_token="<what>"), "expected the token '<what>'"),

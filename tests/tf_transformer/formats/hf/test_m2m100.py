@@ -86,6 +86,14 @@ FAULTS = {
         alone(lambda content: content.pop("pre_tokenizer")),
         "expected an object 'pre_tokenizer', got None",
     ),
+    "no space at the begin": (
+        alone(lambda content: content["pre_tokenizer"].update(add_prefix_space=False)),
+        "expected pre_tokenizer.add_prefix_space=True. Received: False",
+    ),
+    "each unknown character": (
+        alone(lambda content: content["model"].update(fuse_unk=False)),
+        "expected model.fuse_unk=True. Received: False",
+    ),
     "another model of pieces": (
         alone(lambda content: content["model"].update(type="WordPiece")),
         "expected model.type='BPE'",

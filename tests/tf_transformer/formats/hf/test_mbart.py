@@ -7,16 +7,18 @@ import pytest
 from tf_transformer.errors import InputError
 from tf_transformer.formats.import_model import read_model
 
-CODES_BEHIND = "whose languages' codes are behind the text"
+UNFITTING = "do not fit together: mBART starts with the code of the target"
 
 
 @pytest.mark.parametrize(
     ("config", "tokenizer", "message"),
     [
-        ({"decoder_start_token_id": 250020}, {}, CODES_BEHIND),
-        ({"decoder_start_token_id": 2, "tokenizer_class": "MBartTokenizer"}, {}, CODES_BEHIND),
-        ({"decoder_start_token_id": 2}, {"tokenizer_class": "MBartTokenizerFast"}, CODES_BEHIND),
-        ({}, {}, CODES_BEHIND),
+        ({"decoder_start_token_id": 2, "tokenizer_class": "MBartTokenizer"}, {}, UNFITTING),
+        ({"decoder_start_token_id": 2}, {"tokenizer_class": "MBartTokenizerFast"}, UNFITTING),
+        ({"decoder_start_token_id": 250020}, {"tokenizer_class": "MBart50Tokenizer"}, UNFITTING),
+        ({"tokenizer_class": "MBart50TokenizerFast"}, {}, UNFITTING),
+        ({"decoder_start_token_id": 250020}, {}, "sentencepiece.bpe.model"),
+        ({}, {}, "sentencepiece.bpe.model"),
         ({"decoder_start_token_id": "2"}, {}, "decoder_start_token_id: Input should be a valid"),
         (
             {"decoder_start_token_id": 2, "normalize_before": False},

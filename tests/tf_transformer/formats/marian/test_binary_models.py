@@ -107,6 +107,18 @@ def test_files_of_other_languages(tmp_path):
     assert list(found.shortlist) == list(expected.shortlist)
 
 
+def test_a_joint_vocabulary_beside_separate_ones(tmp_path):
+    """Either could be the model's."""
+    write_firefox(tmp_path / "theirs")
+    joint = tmp_path / "theirs" / "vocab.ende.spm"
+    for name in ("srcvocab.ende.spm", "trgvocab.ende.spm"):
+        (tmp_path / "theirs" / name).write_bytes(joint.read_bytes())
+    with pytest.raises(InputError, match=r"found srcvocab\.ende\.spm, trgvocab\.ende"):
+        Marian().read(tmp_path / "theirs")
+    joint.unlink()
+    assert Marian().read(tmp_path / "theirs").source_model
+
+
 def test_a_matrix_of_zeros(tmp_path):
     """Its scale is 127 / 0."""
     name = "encoder_l1_self_Wq"
