@@ -27,7 +27,7 @@ from tf_transformer.word_alignment.pharaoh import parse_links
 from tf_transformer.word_alignment.piece_words import word_indices
 from training.config import VocabularyConfig
 from training.data.vocabulary import train_vocabularies
-from training.plots.search_tree import record_search
+from training.plots.recorded_search import record_search
 
 TAGS = (">>deu<<", ">>eng<<")
 SENTENCES = ["A man sleeps.", "ten horses", "the third of May in a house", "x"]
