@@ -47,12 +47,15 @@ class SearchTree:
         pieces: the piece of every id.
         steps: the best extensions that each step chose from, best first; those that it kept come
             first.
+        num_tags: number of tokens at the start of every hypothesis that are given, the target's
+            tags; the length penalty leaves them out.
     """
 
     live: dict[Ids, float]
     finished: dict[Ids, float]
     pieces: list[str]
     steps: list[list[Candidate]]
+    num_tags: int = 0
 
 
 def record_search(translator: Translator, text: str) -> SearchTree:
@@ -84,7 +87,8 @@ def record_search(translator: Translator, text: str) -> SearchTree:
         )
         if score > IMPOSSIBLE
     }
-    return SearchTree(search.live, finished, translator.target_tokenizer.texts, search.steps)
+    texts = translator.target_tokenizer.texts
+    return SearchTree(search.live, finished, texts, search.steps, num_tags)
 
 
 def num_candidates(beam_size: int) -> int:

@@ -73,7 +73,7 @@ def explain(translator: Translator, texts: Sequence[str]) -> list[ExplainedSente
     for text in texts:
         source, _ = tokenize_sentence(translator, text)
         search = record_search(translator, text)
-        found = [ids[config.num_target_tags :] for ids in search.finished]
+        found = [ids[search.num_tags :] for ids in search.finished]
         total += num_weights(
             config,
             source_length=int(source.row_lengths()[0]) - config.num_target_tags + 1,
@@ -162,6 +162,7 @@ def attention_page(
         ],
         num_sentences=len(sentences),
         is_recurrent=not attention.decoder,
+        num_tags=sentences[0].search.num_tags,
         beam_size=beam_size,
         length_penalty=length_penalty,
     )

@@ -22,8 +22,8 @@ def search_data(tree: SearchTree, beam_size: int) -> dict[str, Any]:
         `nodes`, lists of the index of the node before it, piece, row, log-probability, and score
         or None, the root first; `steps`, for each step lists of the index of the node that is
         extended, piece, log-probabilities of piece and hypothesis, and the index of the new node
-        or None; `num_steps`, which may be more; `finished`, lists of ids' number, score,
-        log-probability and node or None, best first.
+        or None; `num_steps`, which may be more; `finished`, lists of length with the end,
+        score, log-probability and node or None, best first.
     """
     steps = tree.steps[: min(MAX_STEPS, math.ceil(_MAX_NODES / beam_size))]
     kept = [candidate for step in steps for candidate in step if candidate.is_kept]
@@ -65,7 +65,7 @@ def _finished(tree: SearchTree, index: dict[Ids, int]) -> list[list[Any]]:
     log_probs = {c.ids: c.log_prob for step in tree.steps for c in step if c.score is not None}
     return [
         [
-            len(ids) + 1,
+            len(ids) - tree.num_tags + 1,
             _rounded(score),
             _rounded(log_probs[(*ids, END_ID)]),
             index.get((*ids, END_ID)),

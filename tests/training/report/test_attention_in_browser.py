@@ -58,12 +58,12 @@ def test_the_weights_of_a_token(page):
             rf"{shown_weights(page, 'keys')[best]} %, "
         )
     )
-    page.get_by_label("Layer").select_option("3 of 3")
-    page.get_by_label("Head").select_option("maximum of the heads")
+    page.get_by_role("combobox", name="Layer").select_option("3 of 3")
+    page.get_by_role("combobox", name="Head").select_option("maximum of the heads")
     page.locator("#keys .token").nth(1).hover()
     expected = percentages(layers[2].max(axis=0)[:, 1])
     assert np.abs(shown_weights(page, "queries") - expected).max() <= 1
-    page.get_by_label("Head").select_option("2 of 3")
+    page.get_by_role("combobox", name="Head").select_option("2 of 3")
     page.locator("#keys .token").nth(1).hover()
     expected = percentages(layers[2][1][:, 1])
     assert np.abs(shown_weights(page, "queries") - expected).max() <= 1
@@ -97,8 +97,8 @@ def test_the_map_and_the_overview_choose(page):
     expect(page.locator("#reading")).to_have_text(re.compile("^▁ren, which predicts nen, attends"))
     expect(page.locator(".token[aria-pressed=true] .piece")).to_have_text("▁ren")
     page.get_by_role("button", name="layer 1, head 3 of 3").click()
-    expect(page.get_by_label("Layer")).to_have_value("0")
-    expect(page.get_by_label("Head")).to_have_value("2")
+    expect(page.get_by_role("combobox", name="Layer")).to_have_value("0")
+    expect(page.get_by_role("combobox", name="Head")).to_have_value("2")
     expect(page.locator("#overview button[aria-pressed=true]")).to_have_count(1)
     # The token is still held.
     expected = percentages(SENTENCE.inspected.attention.cross[0][2][3])
@@ -106,12 +106,12 @@ def test_the_map_and_the_overview_choose(page):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
-    expect(page.get_by_label("Layer")).to_have_value("1")
-    expect(page.get_by_label("Head")).to_have_value("1")
+    expect(page.get_by_role("combobox", name="Layer")).to_have_value("1")
+    expect(page.get_by_role("combobox", name="Head")).to_have_value("1")
 
 
 def test_tokens_from_the_keyboard(page):
-    page.get_by_label("Head").focus()
+    page.get_by_role("combobox", name="Head").focus()
     page.keyboard.press("Tab")
     expect(page.locator("#queries .token").first).to_be_focused()
     page.keyboard.press("ArrowRight")
@@ -158,7 +158,7 @@ def test_the_tree_grows(page):
     expect(rows).to_have_text(
         [re.compile("^-1.250.*▁Zwei ▁Hunde ▁ren nen .-3.0006$"), re.compile("^-1.500.*nen-3.0005$")]
     )
-    page.get_by_label("Step").fill("0")
+    page.get_by_role("slider", name="Step").fill("0")
     expect(state).to_have_text("Step 0 of 6: 1 in the beam, 0 ended.")
     assert fates(page) == {"live": ["<s>"]}
     expect(page.get_by_role("button", name="Back")).to_be_disabled()
@@ -177,7 +177,7 @@ def test_the_tree_grows(page):
         ["<s> ▁Zwei", "y", "5.0 %", "-3.500", "dropped"],
     ]
     expect(page.locator("#finished")).to_be_hidden()
-    page.get_by_label("Step").fill("5")
+    page.get_by_role("slider", name="Step").fill("5")
     expect(page.locator("#candidates tbody tr").nth(1)).to_have_text(
         re.compile("</s>36.8 %-3.000ends, score -1.500$")
     )
@@ -202,7 +202,7 @@ def test_the_search_plays(page):
 
 def test_another_sentence(page):
     page.locator("#queries .token").nth(5).click()
-    page.get_by_label("Sentence").select_option("2: ▁A ▁cat")
+    page.get_by_role("combobox", name="Sentence").select_option("2: ▁A ▁cat")
     expect(page.locator("#texts .translation .text")).to_have_text("▁Eine ▁Katze")
     expect(page.locator("#queries .token")).to_have_count(3)
     expect(page.locator("#reading")).to_have_text("No token is chosen.")
@@ -218,7 +218,7 @@ def test_a_decoder_without_self_attention(open_page):
     expect(page.get_by_role("combobox", name="Attention")).to_have_value("cross")
     expect(page.locator("#part option[value=decoder]")).to_be_disabled()
     expect(page.locator("#map canvas")).to_have_count(1)
-    expect(page.get_by_label("Sentence")).to_be_hidden()
+    expect(page.get_by_role("combobox", name="Sentence")).to_be_hidden()
 
 
 def test_hostile_tokens_are_text(open_page):
@@ -252,7 +252,7 @@ def test_a_long_sentence(open_page):
     expect(page.locator("#state")).to_contain_text("Step 151 of 151")
     tree = page.locator("#tree")
     scrolled = tree.evaluate("t => t.scrollLeft")
-    page.get_by_label("Step").fill("0")
+    page.get_by_role("slider", name="Step").fill("0")
     assert tree.evaluate("t => t.scrollLeft") < scrolled
 
 
@@ -275,7 +275,7 @@ def test_it_fits_the_screen_in_both_colour_schemes(open_page, width):
 
 def test_print_has_no_controls(page):
     page.emulate_media(media="print")
-    expect(page.get_by_label("Layer")).to_be_hidden()
+    expect(page.get_by_role("combobox", name="Layer")).to_be_hidden()
     expect(page.get_by_role("button", name="Play")).to_be_hidden()
     expect(page.locator("#tree svg")).to_be_visible()
     expect(page.locator("#map canvas")).to_be_visible()

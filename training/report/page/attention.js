@@ -130,6 +130,7 @@ function drawStrip(strip, axis, tokens, next) {
 
 // Shows the weights of a token: of a row those it gives, of a column those it gets.
 function show(place) {
+  if (state.matrix === null) return;
   const {columns, weights} = state.matrix;
   const ofRow = place?.axis === "row";
   for (const button of byId("strips").querySelectorAll(".token")) {
