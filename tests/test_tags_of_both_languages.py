@@ -28,6 +28,8 @@ from tf_transformer.word_alignment.piece_words import word_indices
 from training.config import VocabularyConfig
 from training.data.vocabulary import train_vocabularies
 from training.plots.recorded_search import record_search
+from training.report.attention_report import explain
+from training.report.search_steps import search_data
 
 TAGS = (">>deu<<", ">>eng<<")
 SENTENCES = ["A man sleeps.", "ten horses", "the third of May in a house", "x"]
@@ -192,6 +194,18 @@ def test_alignments(translators):
     tree = record_search(both, tagged(SENTENCES[1]))
     tag = both.target_tokenizer.pieces.index(f"\u2581{TAGS[0]}")
     assert {ids[0] for ids in tree.live if ids} == {tag}
+    # It is given: it costs nothing, and the length penalty leaves it out.
+    assert [(c.ids, c.log_prob, c.is_kept) for c in tree.steps[0]] == [((tag,), 0.0, True)]
+    ended = [c for step in tree.steps for c in step if c.score is not None]
+    for candidate in ended:
+        penalty = ((5 + len(candidate.ids) - 1) / 6) ** both.search.length_penalty
+        assert candidate.score == pytest.approx(candidate.log_prob / penalty, abs=1e-5)
+    assert tree.finished == pytest.approx({c.ids[:-1]: c.score for c in ended}, abs=1e-5)
+    (explained,) = explain(both, [tagged(SENTENCES[1])])
+    assert explained.translations[0] == inspected.translation
+    assert explained.inspected.target == inspected.target
+    data = search_data(explained.search, both.search.beam_size)
+    assert data["finished"][0][0] == len(inspected.target) - 1  # the end in, begin and tag out
 
 
 def test_moved_tags():

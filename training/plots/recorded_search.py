@@ -128,7 +128,7 @@ class _RecordedSearch(Search):
         }
         length = scored_length(rows.options, step + 1)
         penalty = length_penalty(length, rows.options.length_penalty).numpy()[0]
-        num_kept = np.count_nonzero(chosen[0][0].numpy() > IMPOSSIBLE)
+        num_kept = int(np.count_nonzero(chosen[0][0].numpy() > IMPOSSIBLE))
         self.steps.append(self._candidates(hypotheses, log_probs, penalty, num_kept))
         return chosen
 

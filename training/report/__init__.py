@@ -1,1 +1,1 @@
-"""Reports to look at in a browser: translations of several systems, training runs, a model at work."""
+"""Reports to look at in a browser: translations of systems, training runs, a model at work."""

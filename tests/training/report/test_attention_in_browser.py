@@ -91,8 +91,9 @@ def test_the_colours_of_the_map(page):
 
 
 def test_the_map_and_the_overview_choose(page):
-    box = page.locator("#map canvas").bounding_box()
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 6 * 3.5)
+    canvas = page.locator("#map canvas")
+    box = canvas.bounding_box()
+    canvas.click(position={"x": box["width"] / 2, "y": box["height"] / 6 * 3.5})
     page.mouse.move(0, 0)
     expect(page.locator("#reading")).to_have_text(re.compile("^▁ren, which predicts nen, attends"))
     expect(page.locator(".token[aria-pressed=true] .piece")).to_have_text("▁ren")

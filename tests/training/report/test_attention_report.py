@@ -13,7 +13,9 @@ from tests.tf_transformer.formats.random_model import (
     train_vocabularies,
     write_random_model,
 )
+from tests.training.report.explained import make_sentence
 from tf_transformer.__main__ import main
+from tf_transformer.errors import InputError
 from tf_transformer.inference.translator import Translator
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID
 from training.plots.attention_maps import PARTS
@@ -30,20 +32,18 @@ from training.report.search_steps import MAX_STEPS, search_data
 
 VARIANTS = {
     "paper": {},
-    "language tags": dict(language_tags="source_and_target"),
     "T5": dict(relative_positions="buckets", positions="none", norm_type="rms", dense_bias=False),
     "relative": dict(relative_positions="keys_values", norm_position="pre"),
     "recurrent": dict(decoder_autoregression="ssru"),
-    "sides": dict(decoder=dict(num_heads=2, cross_num_heads=8), num_decoder_layers=1),
+    "sides": dict(decoder=dict(num_heads=2, cross_num_heads=8)),
 }
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
-def translator(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("attention") / "model"
-    settings = VARIANTS[request.param]
-    write_random_model(folder, train_vocabularies(True), end_bias=2.0, logits_bias=True, **settings)
-    return Translator.load(folder, beam_size=3, num_best=3)
+SMALL = dict(num_encoder_layers=1, num_decoder_layers=2, logits_bias=True)
+
+
+def write_model(folder, **settings):
+    write_random_model(folder, train_vocabularies(True), end_bias=5.0, **(SMALL | settings))
 
 
 def data_of(page):
@@ -57,43 +57,51 @@ def unpack(packed, rows, columns):
     return np.split(heads, np.cumsum(packed["heads"])[:-1])
 
 
-def test_the_page_has_the_weights_of_the_model_and_its_n_best(translator):
-    texts = SOURCES[:2]
-    page = attention_page(explain(translator, texts), beam_size=3, length_penalty=0.6)
+@pytest.mark.slow
+@pytest.mark.representatives("recurrent", "sides")
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_page_has_the_weights_of_the_model_and_its_n_best(variant, tmp_path):
+    write_model(tmp_path / "model", **VARIANTS[variant])
+    translator = Translator.load(
+        tmp_path / "model", beam_size=3, max_length_factor=0, max_length_constant=6
+    )
+    (explained,) = explain(translator, SOURCES[:1])
+    page = attention_page([explained], beam_size=3, length_penalty=0.6)
     data = data_of(page)
-    config = translator.model.config
-    for sentence, text, expected in zip(
-        data["sentences"], texts, translator.n_best(texts), strict=True
-    ):
-        ids = translator.source_tokenizer.tokenize([text])
-        found = translator.search.run(ids, num_best=3)
-        ids = ids[0].numpy().tolist()
-        tags, source = ids[: config.num_target_tags], [*ids[config.num_target_tags :], END_ID]
-        target = [BEGIN_ID, *tags, *found.ids[0, 0, : found.lengths[0, 0]].numpy().tolist()]
-        pieces = translator.target_tokenizer.pieces
-        assert sentence["text"] == text
-        assert sentence["source"] == [translator.source_tokenizer.pieces[x] for x in source]
-        assert sentence["target"] == [pieces[x] for x in target]
-        assert sentence["next"] == [*sentence["target"][1:], "</s>"]
-        # The weights, to half a step.
-        inputs = {"source": np.array([source]), "target": np.array([target])}
-        attention = translator.model.states(inputs).attention
-        assert sentence["weights"].keys() == {x for x in PARTS if getattr(attention, x)}
-        for name, packed in sentence["weights"].items():
-            sides = (len(sentence[side]) for side in PARTS[name])
-            layers = getattr(attention, name)
-            for found, layer in zip(unpack(packed, *sides), layers, strict=True):
-                np.testing.assert_allclose(found, layer[0], atol=0.5 / LEVELS + 1e-6)
-        # The hypotheses that ended, and what the tree has of them.
-        search = sentence["search"]
-        assert sentence["translations"] == [translation.text for translation in expected]
-        scores = [score for _, score, _, _ in search["finished"]]
-        np.testing.assert_allclose(scores, [x.score for x in expected], atol=2e-5)
-        best = _path(search["nodes"], search["finished"][0][3])
-        assert best == [None, *sentence["target"][1:], "</s>"]
-        assert search["nodes"][search["finished"][0][3]][4] == scores[0]
-        assert search["numSteps"] == len(search["steps"])
-    has_decoder = config.decoder_autoregression == "self_attention"
+    (sentence,) = data["sentences"]
+    # Another search, as `translate` runs it.
+    source = translator.source_tokenizer.tokenize(SOURCES[:1])
+    expected = translator.search.run(source, num_best=3)
+    ids = [*source[0].numpy().tolist(), END_ID]
+    target = [BEGIN_ID, *expected.ids[0, 0, : expected.lengths[0, 0]].numpy().tolist()]
+    pieces = translator.target_tokenizer.pieces
+    assert sentence["text"] == SOURCES[0]
+    assert sentence["source"] == [translator.source_tokenizer.pieces[x] for x in ids]
+    assert sentence["target"] == [pieces[x] for x in target]
+    assert sentence["next"] == [*sentence["target"][1:], "</s>"]
+    # The weights, to half a step.
+    inputs = {"source": np.array([ids]), "target": np.array([target])}
+    attention = translator.model.states(inputs).attention
+    assert sentence["weights"].keys() == {x for x in PARTS if getattr(attention, x)}
+    for name, packed in sentence["weights"].items():
+        sides = (len(sentence[side]) for side in PARTS[name])
+        layers = getattr(attention, name)
+        for found, layer in zip(unpack(packed, *sides), layers, strict=True):
+            np.testing.assert_allclose(found, layer[0], atol=0.5 / LEVELS + 1e-6)
+    total = sum(np.size(layer) for part in attention for layer in part)
+    assert num_weights(translator.model.config, len(ids), len(target)) == total
+    # The hypotheses that ended, and what the tree has of them.
+    search = sentence["search"]
+    texts = translator.target_tokenizer.detokenize(expected.ids[0]).numpy().tolist()
+    assert sentence["translations"] == [text.decode() for text in texts]
+    lengths, scores, log_probs, nodes = zip(*search["finished"], strict=True)
+    np.testing.assert_array_equal(lengths, expected.lengths[0] + 1)
+    np.testing.assert_allclose(scores, expected.scores[0], atol=2e-5)
+    np.testing.assert_allclose(log_probs, expected.log_probs[0], atol=2e-5)
+    assert _path(search["nodes"], nodes[0]) == [None, *sentence["target"][1:], "</s>"]
+    assert search["nodes"][nodes[0]][3:] == [log_probs[0], scores[0]]
+    assert search["numSteps"] == len(search["steps"])
+    has_decoder = variant != "recurrent"
     assert [part["isThere"] for part in data["parts"]] == [True, has_decoder, True]
     assert ("is recurrent (SSRU)" in page) != has_decoder
 
@@ -104,26 +112,6 @@ def _path(nodes, index):
         pieces.insert(0, nodes[index][1])
         index = nodes[index][0]
     return pieces
-
-
-def test_the_number_of_weights_is_counted_beforehand(translator):
-    (sentence,) = explain(translator, SOURCES[:1])
-    inspected = sentence.inspected
-    total = sum(np.size(layer) for part in inspected.attention for layer in part)
-    lengths = len(inspected.source), len(inspected.target)
-    assert num_weights(translator.model.config, *lengths) == total
-
-
-@pytest.mark.parametrize("translator", ["paper"], indirect=True)
-def test_too_many_weights(translator, monkeypatch):
-    (sentence,) = explain(translator, SOURCES[:1])
-    inspected = sentence.inspected
-    lengths = len(inspected.source), len(inspected.target)
-    total = num_weights(translator.model.config, *lengths)
-    monkeypatch.setattr(attention_report, "MAX_WEIGHTS", total)
-    explain(translator, SOURCES[:1])
-    with pytest.raises(ValueError, match=rf"at most {total:,} .* Received .* {2 * total:,}\. Give"):
-        explain(translator, [SOURCES[0]] * 2)
 
 
 def test_weights_are_rounded_to_the_nearest_step():
@@ -153,22 +141,23 @@ def test_a_long_search_is_cut():
     assert len(search_data(tree, beam_size=1000)["steps"]) == 5
 
 
-@pytest.mark.parametrize("translator", ["paper"], indirect=True)
-def test_texts_are_data(translator):
-    texts = ["</script><b>x", "<!--<script>", "a \u202e b"]
-    page = attention_page(explain(translator, texts), beam_size=3, length_penalty=0.6)
+def test_texts_are_data():
+    texts = ["</script><b>x", "<!--<script>", "a \u202e b", "{{ 1 }}"]
+    page = attention_page([make_sentence(texts, texts)], beam_size=2, length_penalty=0.6)
     assert page.count("</script>") == 2
     assert "<b>x" not in page and "<!--" not in page
-    assert [sentence["text"] for sentence in data_of(page)["sentences"]] == texts
+    (sentence,) = data_of(page)["sentences"]
+    assert sentence["source"] == [*texts, "</s>"] and sentence["text"] == " ".join(texts)
 
 
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("attention") / "model"
-    write_random_model(folder, train_vocabularies(True), end_bias=2.0, logits_bias=True)
+    write_model(folder)
     return folder
 
 
+@pytest.mark.slow
 def test_the_command(model_dir, tmp_path, capsys):
     command = ["attention", "--model-dir", str(model_dir), "--beam-size", "2"]
     command += ["--part", "encoder", "--output", str(tmp_path / "page.html")]
@@ -182,6 +171,14 @@ def test_the_command(model_dir, tmp_path, capsys):
     assert data["part"] == "encoder"
     assert [sentence["translations"][0] for sentence in data["sentences"]] == translations
     assert f"<li>model: {model_dir}</li>" in page and "<li>beam: 2</li>" in page
+
+
+def test_too_many_weights(model_dir, monkeypatch):
+    monkeypatch.setattr(attention_report, "MAX_WEIGHTS", 100)
+    translator = Translator.load(model_dir, beam_size=1)
+    message = r"^A page holds at most 100 attention weights\. Received .* [0-9,]+\. Give shorter"
+    with pytest.raises(InputError, match=message):
+        explain(translator, SOURCES[:1])
 
 
 def test_a_picture_shows_one_sentence(model_dir, tmp_path, capsys):
