@@ -278,6 +278,9 @@ def test_print_has_no_controls(page):
     page.emulate_media(media="print")
     expect(page.get_by_role("combobox", name="Layer")).to_be_hidden()
     expect(page.get_by_role("button", name="Play")).to_be_hidden()
+    expect(page.locator("#meaning")).to_contain_text(
+        "Shown is cross-attention, layer 2, mean of the heads."
+    )
     expect(page.locator("#tree svg")).to_be_visible()
     expect(page.locator("#map canvas")).to_be_visible()
     expect(page.locator("#finished")).to_be_visible()

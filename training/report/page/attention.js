@@ -90,7 +90,8 @@ async function drawAttention() {
     rows, columns, weights: combine(heads, state.head),
     next: part.sides[0] === "target" ? sentence.next : null,
   };
-  byId("meaning").textContent = part.meaning;
+  byId("meaning").textContent =
+    `Shown is ${part.title}, ${describeChoice()}. ${part.meaning}`;
   drawStrips();
   drawMap();
   drawOverview(packed, bytes);
@@ -142,7 +143,8 @@ function show(place) {
     const weight = isOther ? weights[at] : 0;
     button.classList.toggle("chosen", isChosen);
     button.setAttribute("aria-pressed", String(isHeld(axis, index)));
-    button.style.setProperty("--weight", weight);
+    // Small weights can be told apart by the root; the number is the weight.
+    button.style.setProperty("--colour", Math.sqrt(weight));
     button.querySelector(".weight").textContent = isOther && weight >= 0.005 ? percent(weight) : "";
   }
   showCursor(place);
@@ -232,7 +234,7 @@ for (const strip of [byId("queries"), byId("keys")]) {
 
 // Seen on light and on dark ground.
 const INK = [47, 120, 216];
-const LARGEST_CELL = 22, SMALLEST_CELL = 8, MAP_WIDTH = 1100;
+const LARGEST_CELL = 26, SMALLEST_CELL = 8, MAP_WIDTH = 1100;
 
 function paint(canvas, weights, rows, columns) {
   canvas.width = columns;

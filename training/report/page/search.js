@@ -5,7 +5,7 @@ const ROW = 30, BOX = 22, PADDING = 6, GAP = 28, MARGIN = 4, SCORE_WIDTH = 52;
 const LONGEST_LABEL = 16;
 const PLAY_DELAY = 900; // milliseconds a step
 
-const search = {nodes: [], step: 0, timer: null};
+const search = {nodes: [], lines: null, step: 0, timer: null};
 
 function makeSvg(parent, name, attributes, text) {
   const element = document.createElementNS(SVG, name);
@@ -75,11 +75,11 @@ function drawTree() {
     width: placed.width, height, viewBox: `0 0 ${placed.width} ${height}`, role: "img",
     "aria-label": "tree of the hypotheses; the tables below have what it shows",
   });
-  // Lines lie below all boxes.
+  search.lines = makeSvg(svg, "g", {}); // below all boxes
   for (const node of search.nodes) {
     if (node.parent === null) continue;
     const parent = search.nodes[node.parent];
-    node.line = makeSvg(svg, "path", {
+    node.line = makeSvg(search.lines, "path", {
       d: `M${parent.x + parent.width + 2 * PADDING} ${parent.y}H${node.turn}V${node.y}H${node.x}`,
     });
   }
@@ -102,7 +102,9 @@ function drawNode(svg, node) {
   return group;
 }
 
-// What has become of each node after some steps: later, live, ended, best or dropped.
+const FATES = ["later", "dropped", "ended", "live", "best"];
+
+// What has become of each node after some steps, one of `FATES`.
 function fatesAfter(step, recorded) {
   const fates = search.nodes.map((node) => (node.depth > step ? "later" : "dropped"));
   const isOver = step === recorded.numSteps;
@@ -127,6 +129,8 @@ function showStep(step) {
     node.box.setAttribute("class", `node ${fates[index]}`);
     if (node.line) node.line.setAttribute("class", `line ${fates[index]}`);
   });
+  // Where lines share their way, the best is on top.
+  for (const fate of FATES) search.lines.append(...search.lines.querySelectorAll(`.${fate}`));
   const last = recorded.steps.length;
   byId("step").max = last;
   byId("step").value = step;
@@ -214,6 +218,7 @@ function drawFinished(step, recorded) {
     add(row, "td", "number", String(length));
   });
   byId("finished").hidden = !body.rows.length;
+  byId("none-ended").hidden = body.rows.length > 0;
 }
 
 // ---- Player ----
