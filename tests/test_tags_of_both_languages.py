@@ -27,7 +27,6 @@ from tf_transformer.word_alignment.pharaoh import parse_links
 from tf_transformer.word_alignment.piece_words import word_indices
 from training.config import VocabularyConfig
 from training.data.vocabulary import train_vocabularies
-from training.plots.recorded_search import record_search
 from training.report.attention_report import explain
 from training.report.search_steps import search_data
 
@@ -191,7 +190,8 @@ def test_alignments(translators):
     layer = inspected.attention.cross[-2].mean(axis=0)
     first = [float(x) for x in found.soft[1].numpy().decode().split()[0].split(",")]
     np.testing.assert_allclose(layer[1], first, atol=1e-3)
-    tree = record_search(both, tagged(SENTENCES[1]))
+    (explained,) = explain(both, [tagged(SENTENCES[1])])
+    tree = explained.search
     tag = both.target_tokenizer.pieces.index(f"\u2581{TAGS[0]}")
     assert {ids[0] for ids in tree.live if ids} == {tag}
     # It is given: it costs nothing, and the length penalty leaves it out.
@@ -201,10 +201,9 @@ def test_alignments(translators):
         penalty = ((5 + len(candidate.ids) - 1) / 6) ** both.search.length_penalty
         assert candidate.score == pytest.approx(candidate.log_prob / penalty, abs=1e-5)
     assert tree.finished == pytest.approx({c.ids[:-1]: c.score for c in ended}, abs=1e-5)
-    (explained,) = explain(both, [tagged(SENTENCES[1])])
     assert explained.translations[0] == inspected.translation
     assert explained.inspected.target == inspected.target
-    data = search_data(explained.search, both.search.beam_size)
+    data = search_data(tree, both.search.beam_size)
     assert data["finished"][0][0] == len(inspected.target) - 1  # the end in, begin and tag out
 
 

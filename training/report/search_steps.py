@@ -30,7 +30,7 @@ def search_data(tree: SearchTree, beam_size: int) -> dict[str, Any]:
     ended = {c.ids: c.score for c in kept if c.score is not None}
     rows = place_nodes([(), *(c.ids for c in kept)], ended)
     index = {ids: number for number, ids in enumerate(((), *(c.ids for c in kept)))}
-    nodes = [[None, None, rows[()], 0.0, None]]
+    nodes: list[list[Any]] = [[None, None, rows[()], 0.0, None]]
     nodes += [
         [
             index[c.ids[:-1]],
