@@ -27,7 +27,8 @@ from tf_transformer.word_alignment.pharaoh import parse_links
 from tf_transformer.word_alignment.piece_words import word_indices
 from training.config import VocabularyConfig
 from training.data.vocabulary import train_vocabularies
-from training.plots.search_tree import record_search
+from training.report.attention_report import explain
+from training.report.search_steps import search_data
 
 TAGS = (">>deu<<", ">>eng<<")
 SENTENCES = ["A man sleeps.", "ten horses", "the third of May in a house", "x"]
@@ -189,9 +190,21 @@ def test_alignments(translators):
     layer = inspected.attention.cross[-2].mean(axis=0)
     first = [float(x) for x in found.soft[1].numpy().decode().split()[0].split(",")]
     np.testing.assert_allclose(layer[1], first, atol=1e-3)
-    tree = record_search(both, tagged(SENTENCES[1]))
+    (explained,) = explain(both, [tagged(SENTENCES[1])])
+    tree = explained.search
     tag = both.target_tokenizer.pieces.index(f"\u2581{TAGS[0]}")
     assert {ids[0] for ids in tree.live if ids} == {tag}
+    # It is given: it costs nothing, and the length penalty leaves it out.
+    assert [(c.ids, c.log_prob, c.is_kept) for c in tree.steps[0]] == [((tag,), 0.0, True)]
+    ended = [c for step in tree.steps for c in step if c.score is not None]
+    for candidate in ended:
+        penalty = ((5 + len(candidate.ids) - 1) / 6) ** both.search.length_penalty
+        assert candidate.score == pytest.approx(candidate.log_prob / penalty, abs=1e-5)
+    assert tree.finished == pytest.approx({c.ids[:-1]: c.score for c in ended}, abs=1e-5)
+    assert explained.translations[0] == inspected.translation
+    assert explained.inspected.target == inspected.target
+    data = search_data(tree, both.search.beam_size)
+    assert data["finished"][0][0] == len(inspected.target) - 1  # the end in, begin and tag out
 
 
 def test_moved_tags():

@@ -1,11 +1,11 @@
 """Takes the screenshots of docs/reports.md: pages of reports in headless Chromium.
 
     python docs/images/make_report_screenshots.py REPORT OUTPUT [--from SECTION] [--height 900]
-        [--search TEXT] [--dark] [--width 1000]
+        [--search TEXT] [--token N] [--step N] [--dark] [--width 1000]
 
-REPORT is the page of `compare`, `evaluate --report` or `runs --report`, OUTPUT a .png file. Needs
-`pip install playwright` and Chromium, from `apt-get install chromium` or `playwright install
-chromium`.
+REPORT is the page of `compare`, `evaluate --report`, `runs --report` or `attention`, OUTPUT a .png
+file. Needs `pip install playwright` and Chromium, from `apt-get install chromium` or `playwright
+install chromium`.
 """
 
 import argparse
@@ -25,6 +25,8 @@ def main() -> None:
     parser.add_argument("--height", type=int, default=900)
     parser.add_argument("--width", type=int, default=1000)
     parser.add_argument("--search", help="text to search for")
+    parser.add_argument("--token", type=int, help="index of a token of `attention` to choose")
+    parser.add_argument("--step", type=int, help="step of the search of `attention`")
     parser.add_argument("--dark", action="store_true")
     options = parser.parse_args()
     with sync_playwright() as playwright:
@@ -39,6 +41,10 @@ def main() -> None:
         if options.search:
             page.get_by_label("Search").fill(options.search)
             page.wait_for_timeout(500)  # the search waits for more letters
+        if options.token is not None:
+            page.locator("#queries .token").nth(options.token).click()
+        if options.step is not None:
+            page.locator("#step").fill(str(options.step))
         top = 0.0
         if options.section:
             heading = page.get_by_role("heading", name=options.section, exact=True)

@@ -159,7 +159,8 @@ print(ids)
 
 # %%
 from training.plots.controls import show_figure
-from training.plots.search_tree import draw_search, record_search
+from training.plots.recorded_search import record_search
+from training.plots.search_tree import draw_search
 
 show_figure(draw_search(record_search(translator, "Anna has two photos.")))
 

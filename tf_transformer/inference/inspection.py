@@ -1,5 +1,6 @@
 """Attention weights of a model for one sentence, with the pieces of both axes."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,27 +35,46 @@ class InspectedSentence(NamedTuple):
     attention: AttentionWeights
 
 
-def inspect_attention(translator: Translator, text: str) -> InspectedSentence:
-    """Translates a sentence and returns all attention weights.
+def tokenize_sentence(translator: Translator, text: str) -> tuple[tf.RaggedTensor, bool]:
+    """Tokenizes a sentence to look into.
 
     Args:
         translator: the translator.
         text: the sentence.
 
+    Returns:
+        Ragged ids `(1, (length))`, and whether they were truncated to the model's limit.
+
     Raises:
-        InputError: the sentence is empty or lacks the language tag that the model needs, or the
-            score of the translation is not finite.
+        InputError: the sentence is empty or lacks the language tag that the model needs.
     """
     translator.check_tags([text], "text")
-    source = translator.source_tokenizer.tokenize(tf.constant([text]))
-    truncated = bool(source.row_lengths()[0] > translator.source_limit)
-    source = source[:, : translator.source_limit]
-    if source.row_lengths()[0] == 0:
+    source, lengths = translator.tokenize_source(tf.constant([text]))
+    if lengths[0] == 0:
         raise InputError(f"The sentence must contain words. Received: {text!r}")
+    return source, bool(lengths[0] > translator.source_limit)
+
+
+def inspect_attention(
+    translator: Translator, text: str, target: Sequence[int] | None = None
+) -> InspectedSentence:
+    """Translates a sentence and returns all attention weights.
+
+    Args:
+        translator: the translator.
+        text: the sentence.
+        target: ids of its translation, without tags and end id, if they are known.
+
+    Raises:
+        InputError: as `tokenize_sentence`, or the score of the translation is not finite.
+    """
+    source, truncated = tokenize_sentence(translator, text)
+    if target is not None:
+        return _inspect(translator, source[0], tf.constant(target, tf.int32), truncated)
     found = translator.search.run(source)
     check_scores(found.scores[:, 0])
-    target = found.ids[0, 0, : int(found.lengths[0, 0])]
-    return _inspect(translator, source[0], target, truncated)
+    ids = found.ids[0, 0, : int(found.lengths[0, 0])]
+    return _inspect(translator, source[0], ids, truncated)
 
 
 def inspect_pair(translator: Translator, source: str, target: str, limit: int) -> InspectedSentence:

@@ -145,7 +145,8 @@ def _draw_training(options):
 
 
 def _draw_search(options):
-    translator = load_translator(options)
-    from training.plots.search_tree import draw_search, record_search
+    translator = load_translator(options, [options.text])
+    from training.plots.recorded_search import record_search
+    from training.plots.search_tree import draw_search
 
     return draw_search(record_search(translator, options.text))

@@ -1,12 +1,8 @@
 """Drawing attention weights of every layer and head."""
 
-import html
-import json
-import string
 import textwrap
 from collections.abc import Sequence
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from tf_transformer.errors import InputError
@@ -87,74 +83,3 @@ def _draw_map(axes, weights, rows, columns, families):
         axes.set_yticks([])
     else:
         axes.set_yticks(range(len(rows)), rows, **style)
-
-
-def attention_page(sentence: InspectedSentence) -> str:
-    """Returns an HTML page that shows a map of a selected part, layer and head, offline."""
-    data = {
-        part: {
-            "rows": getattr(sentence, sides[0]),
-            "columns": getattr(sentence, sides[1]),
-            "meaning": _MEANINGS[part],
-            "weights": [
-                np.asarray(weights, "float64").round(3).tolist()
-                for weights in getattr(sentence.attention, part)
-            ],
-        }
-        for part, sides in PARTS.items()
-    }
-    # Only "</" could end the script element.
-    text = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")
-    return _PAGE.substitute(title=html.escape(sentence.translation), data=text)
-
-
-_PAGE = string.Template("""<!DOCTYPE html>
-<html><head><meta charset="utf-8"><title>Attention: $title</title><style>
-body { font-family: sans-serif; margin: 2em; }
-table { border-collapse: collapse; margin: 1em 0; }
-th { font-weight: normal; padding: 2px 4px; text-align: right; }
-thead th { writing-mode: vertical-rl; text-align: left; }
-td { width: 1.6em; height: 1.6em; border: 1px solid #eee; }
-</style></head><body><h1>$title</h1>
-<p><label>part <select id="part"></select></label> <label>layer <select id="layer"></select></label>
-<label>head <select id="head"></select></label></p><p id="meaning"></p><table id="map"></table>
-<script>
-const data = $data;
-const pick = id => document.getElementById(id);
-const fill = (id, names) => {
-  const before = pick(id).selectedIndex;
-  pick(id).replaceChildren(...names.map(name => new Option(name)));
-  pick(id).selectedIndex = Math.min(Math.max(before, 0), names.length - 1);
-};
-const numbers = list => list.map((_, number) => number + 1);
-function draw() {
-  const part = data[pick("part").value];
-  pick("meaning").textContent = part.meaning;
-  fill("layer", numbers(part.weights));
-  const heads = part.weights[pick("layer").selectedIndex];
-  fill("head", numbers(heads));
-  const weights = heads[pick("head").selectedIndex];
-  const table = pick("map");
-  table.replaceChildren();
-  const head = table.createTHead().insertRow();
-  const cell = (row, text) => row.appendChild(Object.assign(
-    document.createElement("th"), {textContent: text}));
-  cell(head, "");
-  part.columns.forEach(piece => cell(head, piece));
-  const body = table.createTBody();
-  part.rows.forEach((piece, r) => {
-    const row = body.insertRow();
-    cell(row, piece);
-    weights[r].forEach((weight, c) => {
-      const td = row.insertCell();
-      td.style.background = `rgba(8, 81, 156, $${weight})`;
-      td.title = `$${piece} to $${part.columns[c]}: $${weight}`;
-    });
-  });
-}
-fill("part", Object.keys(data).filter(name => data[name].weights.length));
-pick("part").value = "cross";
-["part", "layer", "head"].forEach(id => pick(id).addEventListener("change", draw));
-draw();
-</script></body></html>
-""")

@@ -1,1 +1,1 @@
-"""Reports to look at in a browser: translations of several systems, and training runs."""
+"""Reports to look at in a browser: translations of systems, training runs, a model at work."""

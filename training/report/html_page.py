@@ -25,17 +25,24 @@ _FOLDER = pathlib.Path(__file__).parent / "page"
 _ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
-def render(template: str, scripts: Sequence[str], data: Any, **values: Any) -> str:
+def render(
+    template: str,
+    scripts: Sequence[str],
+    data: Any,
+    styles: Sequence[str] = ("report.css",),
+    **values: Any,
+) -> str:
     """Returns a page.
 
     Args:
         template: name of the template in the folder `page`.
         scripts: names of the scripts there, which become one.
         data: what the script shows, as JSON values.
+        styles: names of the style sheets there, which become one.
         **values: values of the template.
     """
     script = "\n".join(_read(name) for name in scripts)
-    style = _read("report.css")
+    style = "\n".join(_read(name) for name in styles)
     return (
         _environment()
         .get_template(template)

@@ -12,7 +12,6 @@ from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.json_files import read_json
 from tf_transformer.storage.model_dir import load_for_decoding, load_model
 from tf_transformer.text.framing import end_and_pad, prepend_begin
-from training.plots.attention_maps import attention_page
 from training.trainer import train
 
 pytestmark = pytest.mark.slow
@@ -79,7 +78,6 @@ def test_attention_that_there_is_can_be_drawn(model_dir, tmp_path, capsys):
     inspected = inspect_attention(Translator(*load_model(model_dir)), "two dogs")
     assert inspected.attention.decoder == []
     assert len(inspected.attention.cross) == 1
-    assert '"decoder": {' in attention_page(inspected)
     options = ["--model-dir", str(model_dir), "--output", str(tmp_path / "map.png")]
     options += ["--text", "two dogs"]
     assert main(["attention", *options, "--part", "decoder"]) == 2

@@ -25,7 +25,7 @@ from tf_transformer.storage.score_log import append_score, read_scores
 from tf_transformer.storage.weight_shapes import weight_shapes
 from training.checkpointing.validation_history import read_best_by, read_validation_scores
 from training.evaluation.runs import read_run
-from training.plots.search_tree import record_search
+from training.plots.recorded_search import record_search
 from training.plots.training_curves import plot_training
 from training.recorded_config import read_training_config
 

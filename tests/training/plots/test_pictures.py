@@ -1,7 +1,6 @@
 """Pictures: what they show, and the commands that draw them."""
 
 import itertools
-import json
 import logging
 import random
 import re
@@ -19,9 +18,10 @@ from tf_transformer.inference.translator import Translator
 from tf_transformer.models.states import AttentionWeights
 from tf_transformer.storage.model_dir import load_model
 from training.plots import pictures
-from training.plots.attention_maps import attention_page, draw_attention
+from training.plots.attention_maps import draw_attention
 from training.plots.fonts import font_families
-from training.plots.search_tree import SearchTree, draw_search, place_nodes, record_search
+from training.plots.recorded_search import SearchTree, record_search
+from training.plots.search_tree import draw_search, place_nodes
 from training.plots.training_curves import plot_training
 
 
@@ -142,19 +142,6 @@ def test_no_self_attention_in_the_decoder(sentence):
     assert draw_attention(without, "cross").axes
 
 
-def test_page(sentence):
-    hostile = sentence._replace(source=["</script>", *sentence.source[1:]])
-    page = attention_page(hostile)
-    assert page.count("</script>") == 1
-    data = json.loads(re.search(r"const data = (.*);\n", page)[1])
-    assert data["cross"]["rows"] == sentence.target
-    assert data["cross"]["columns"] == hostile.source
-    assert "a row is an input token of the decoder" in data["cross"]["meaning"]
-    np.testing.assert_allclose(
-        data["encoder"]["weights"][0], sentence.attention.encoder[0], atol=1e-3
-    )
-
-
 def test_nothing_to_look_at(translator):
     for look in (inspect_attention, record_search):
         with pytest.raises(ValueError, match=r"must contain words\. Received: '  '"):
@@ -247,7 +234,7 @@ def test_branches_of_a_tree_share_rows():
 
 def test_the_empty_translation_has_a_node_and_a_score():
     pieces = ["<pad>", "<unk>", "<s>", "</s>", "a", "b"]
-    tree = SearchTree({(): 0.0, (4,): -1.0, (4, 5): -1.5}, {(4, 5): -0.5, (): -7.25}, pieces)
+    tree = SearchTree({(): 0.0, (4,): -1.0, (4, 5): -1.5}, {(4, 5): -0.5, (): -7.25}, pieces, [])
     axes = draw_search(tree).axes[0]
     texts = {text.get_text(): text.get_position() for text in axes.texts}
     assert texts.keys() == {"<s>", "a", "b", "</s>", "-0.50", "-7.25"}
@@ -262,7 +249,7 @@ def test_the_empty_translation_has_a_node_and_a_score():
 def test_labels_of_a_tree_do_not_touch(text):
     pieces = ["<pad>", "<unk>", "<s>", "</s>", text]
     live = {(4,) * length: -1.0 for length in range(4)}
-    figure = draw_search(SearchTree(live, {(4, 4, 4): -10.25}, pieces))
+    figure = draw_search(SearchTree(live, {(4, 4, 4): -10.25}, pieces, []))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     boxes = sorted(text.get_window_extent().extents.tolist() for text in figure.axes[0].texts)
@@ -275,7 +262,7 @@ def test_lines_of_a_tree_turn_between_its_columns():
     """Also where a narrow column follows a wide one."""
     pieces = ["<pad>", "<unk>", "<s>", "</s>", "W" * 30, "a", "b"]
     live = {(): 0.0, (4,): -1.0, (4, 5): -1.5, (4, 6): -2.0}
-    figure = draw_search(SearchTree(live, {}, pieces))
+    figure = draw_search(SearchTree(live, {}, pieces, []))
     FigureCanvasAgg(figure).draw()
     axes = figure.axes[0]
     wide = next(text for text in axes.texts if text.get_text() == "W" * 30)
@@ -364,21 +351,6 @@ def test_bad_input_is_one_line(arguments, message, tmp_path, monkeypatch, capsys
     assert error.count("\n") == 1
     assert re.search(message, error)
     assert not list(tmp_path.iterdir())
-
-
-def test_pages_show_text_as_it_is():
-    """Whatever the words are, they neither end the script nor stand for a part of the page."""
-    words = ["$data", "</script><b>x", "${title}", "DATA"]
-    size = len(words)
-    weights = [np.full((1, size, size), 1 / size)]
-    sentence = InspectedSentence(
-        words, words, "<i>$data", False, AttentionWeights(weights, weights, weights)
-    )
-    page = attention_page(sentence)
-    assert "<h1>&lt;i&gt;$data</h1>" in page
-    assert page.count("</script>") == 1
-    data = json.loads(page.partition("const data = ")[2].partition(";\n")[0])
-    assert data["cross"]["rows"] == words
 
 
 def test_curves_of_nothing_are_refused(tmp_path, capsys):

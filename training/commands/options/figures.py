@@ -56,19 +56,21 @@ def save_figure(figure: "Figure", output: pathlib.Path) -> None:
         figure.savefig(path, format=output.suffix[1:], dpi=120)
 
 
-def load_translator(options: argparse.Namespace) -> "Translator":
-    """Loads the translator whose work on the sentence `--text` is drawn.
+def load_translator(options: argparse.Namespace, texts: Sequence[str]) -> "Translator":
+    """Loads the translator whose work on sentences is drawn.
 
     Args:
-        options: the parsed command line, with `--model-dir`, `--text` and the options of
+        options: the parsed command line, with `--model-dir` and the options of
             `add_search_options`.
+        texts: the values of `--text`.
 
     Raises:
-        InputError: the text is blank, an option is not valid, or the model cannot be loaded.
+        InputError: a text is blank, an option is not valid, or the model cannot be loaded.
     """
     given = given_search(options)
-    if not options.text.strip():
-        raise InputError(f"--text {options.text!r}: expected a sentence")
+    for text in texts:
+        if not text.strip():
+            raise InputError(f"--text {text!r}: expected a sentence")
     from tf_transformer.storage.trained_models import TrainedModels
 
     check_translator(TrainedModels((options.model_dir,)))

@@ -17,16 +17,22 @@ const HIDDEN = new RegExp(
   "([\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b\\u200e\\u200f\\u2028-\\u202e" +
   "\\u2060-\\u2069\\ufeff\\ufff9-\\ufffb\\u{e0000}-\\u{e007f}])", "u");
 
+const nameHidden = (character) =>
+  `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+
 function addText(parent, text) {
   text.split(HIDDEN).forEach((part, index) => {
     if (index % 2) {
-      const number = part.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
-      add(parent, "span", "hidden-character", `U+${number}`);
+      add(parent, "span", "hidden-character", nameHidden(part));
     } else if (part) {
       parent.append(part);
     }
   });
 }
+
+// A text for where there is no markup, such as in a drawing or a label.
+const showHidden = (text) =>
+  text.split(HIDDEN).map((part, index) => (index % 2 ? nameHidden(part) : part)).join("");
 
 // ---- Words, as in words.py, and what stands between them ----
 

@@ -1,0 +1,5 @@
+"""Where Chromium is."""
+
+import shutil
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
