@@ -92,7 +92,7 @@ student() {
 less='model.dropout_rate=0.1 optimization.learning_rate_factor=1.5'
 # shellcheck disable=SC2086
 if [ "$quick" ]; then
-    stages='teacher-1=1500 text-1=200 student-1=1200 evaluation=50'
+    stages='teacher-1=1500 text-1=450 student-1=1200 evaluation=50'
     final=student-1
     fast='--set optimization.checkpoint_every=100'  # the mean is then that of the last 400 steps
     train teacher-1 "$corpus/train.$from" "$corpus/train.$to" --seed 1 \

@@ -173,12 +173,12 @@ def test_the_time_left_of_the_recipe(small_corpus):
     """Stages that have ended are counted once, and one that was interrupted with all its times."""
     log = small_corpus / "out" / "seconds"
     log.parent.mkdir()
-    log.write_text("teacher-1 1500 1500\ntext-1 0 50\ntext-1 200 60\n")
+    log.write_text("teacher-1 1500 1500\ntext-1 0 50\ntext-1 450 60\n")
     where = [str(small_corpus / "corpus"), "x", "y", str(log.parent)]
     output = run_small_corpus(small_corpus, *where, "--quick").stdout
-    # 1250 shares are left at 1610 seconds for 1700: 19.7 minutes.
-    for stage in ("1 of 4, teacher-1: 50 %", "2 of 4, text-1: 6 %", "3 of 4, student-1: 40 %"):
-        assert f"== stage {stage} of the work; about 0:20 hours for all that is left ==" in output
+    # 1250 shares are left at 1610 seconds for 1950: 17.2 minutes.
+    for stage in ("1 of 4, teacher-1: 46 %", "2 of 4, text-1: 14 %", "3 of 4, student-1: 37 %"):
+        assert f"== stage {stage} of the work; about 0:17 hours for all that is left ==" in output
     assert [line.split()[:2] for line in log.read_text().splitlines()[3:]] == [
         ["student-1", "1200"],
         ["evaluation", "0"],
