@@ -20,17 +20,28 @@ _SHARED_BYTES = 2**20
 _ALIGNMENT = 64
 
 
-def aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
-    """Returns float32 zeros that `shared_tensor` accepts; memory is taken when they are written."""
-    num_bytes = 4 * math.prod(shape)
+def aligned_zeros(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
+    """Returns zeros that `shared_tensor` accepts; memory is taken when they are written.
+
+    Args:
+        shape: their shape.
+        dtype: a floating-point type, "bfloat16" included.
+    """
+    item = tf.as_dtype(dtype)
+    num_bytes = item.size * math.prod(shape)
     memory = np.zeros(num_bytes + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + num_bytes].view(np.float32).reshape(shape)
+    return memory[start : start + num_bytes].view(item.as_numpy_dtype).reshape(shape)
 
 
 def shared_tensor(array: np.ndarray) -> tf.Tensor:
     """Returns a tensor on the CPU that shares the memory of an array of `aligned_zeros`."""
-    return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+    dtype = tf.as_dtype(array.dtype)
+    if dtype != tf.bfloat16:
+        return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+    # NumPy exports no arrays of this type.
+    bits = tf.experimental.dlpack.from_dlpack(array.view(np.uint16).__dlpack__())
+    return tf.bitcast(bits, dtype)
 
 
 def shared_array(weight: keras.Variable) -> np.ndarray:
@@ -60,9 +71,9 @@ def without_initial_values(build: Callable[[], keras.Model]) -> keras.Model:
 
 
 def _unwritten_zeros(shape, dtype):
-    if dtype != "float32" or _is_small(shape):
+    if dtype not in ("float32", "bfloat16") or _is_small(shape):
         return tf.zeros(shape, dtype)
-    return shared_tensor(aligned_zeros(shape))
+    return shared_tensor(aligned_zeros(shape, dtype))
 
 
 def _is_small(shape):
@@ -80,9 +91,9 @@ def assign_parts(weight: keras.Variable, parts: Iterable[np.ndarray]) -> None:
     if _is_small(weight.shape) or isinstance(variable, tf.distribute.DistributedValues):
         weight.assign(np.concatenate(list(parts)))
         return
-    array = aligned_zeros(weight.shape)
+    array = aligned_zeros(weight.shape, weight.dtype)  # the parts are cast one by one
     start = 0
     for part in parts:
         array[start : start + len(part)] = part
         start += len(part)
-    variable.assign(tf.cast(shared_tensor(array), variable.dtype))
+    variable.assign(shared_tensor(array))
