@@ -204,7 +204,10 @@ def _check_translations(folder: pathlib.Path, origin: pathlib.Path, shapes: Shap
         # The weights are not prepared for decoding, which would take twice the memory; without
         # that, large products are fast with a single row only.
         translator = Translator(
-            *load_model(folder, dtype), beam_size=1, chunk_size=1, max_length_constant=5
+            *load_model(folder, dtype, mapped=True),
+            beam_size=1,
+            chunk_size=1,
+            max_length_constant=5,
         )
         languages = translator.source_tokenizer.languages[:1]
         tags = written_tags(*languages * translator.model.config.num_tags)

@@ -76,6 +76,16 @@ def _unwritten_zeros(shape, dtype):
     return shared_tensor(aligned_zeros(shape, dtype))
 
 
+def assign_shared(weight: keras.Variable, array: np.ndarray) -> None:
+    """Assigns an array to a weight on the CPU of the same type, which shares its memory.
+
+    Args:
+        weight: the weight.
+        array: an array whose memory begins as that of `aligned_zeros`.
+    """
+    weight.value.assign(shared_tensor(array))
+
+
 def _is_small(shape):
     return 4 * math.prod(shape) < _SHARED_BYTES
 
@@ -96,4 +106,4 @@ def assign_parts(weight: keras.Variable, parts: Iterable[np.ndarray]) -> None:
     for part in parts:
         array[start : start + len(part)] = part
         start += len(part)
-    variable.assign(shared_tensor(array))
+    assign_shared(weight, array)

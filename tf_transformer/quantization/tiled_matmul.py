@@ -41,13 +41,13 @@ class TiledProduct(keras.layers.Layer):
         super().__init__(**kwargs)
         num_inputs, self.num_outputs = kernel.shape
         num_tiles = -(-self.num_outputs // _TILE_WIDTH)
-        tiles = aligned_zeros((num_tiles, num_inputs, _TILE_WIDTH))
+        tiles = aligned_zeros((num_tiles, num_inputs, _TILE_WIDTH), self.variable_dtype)
         for index, tile in enumerate(tiles):
             columns = kernel[:, index * _TILE_WIDTH : (index + 1) * _TILE_WIDTH]
             tile[:, : columns.shape[1]] = columns
         self.tiles = self.add_weight(
             shape=tiles.shape,
-            initializer=lambda shape, dtype: ops.cast(shared_tensor(tiles), dtype),
+            initializer=lambda shape, dtype: shared_tensor(tiles),
             name="tiles",
         )
         self.bias = None

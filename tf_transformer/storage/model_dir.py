@@ -137,6 +137,8 @@ def read_weights(
     model: "keras.Model",
     adapter: "Adapter | None" = None,
     but: str | None = None,
+    *,
+    mapped: bool = False,
 ) -> None:
     """Assigns the weights in a directory to a model.
 
@@ -145,6 +147,7 @@ def read_weights(
         model: a model whose weights have the names and shapes of those in the file.
         adapter: what to add to the weights.
         but: weights whose names begin with this are not in the file, and stay; None means none.
+        mapped: see `read_model_weights`.
 
     Raises:
         InputError: the file is missing, damaged, of another model, or has weights that are not
@@ -152,7 +155,7 @@ def read_weights(
     """
     with _explain_missing_weights(model_dir):
         change = None if adapter is None else adapter.added_to
-        read_model_weights(model_dir / WEIGHTS_NAME, model, change, but)
+        read_model_weights(model_dir / WEIGHTS_NAME, model, change, but, mapped=mapped)
 
 
 def read_config(model_dir: pathlib.Path) -> TransformerConfig:
@@ -294,7 +297,11 @@ def make_model(config: TransformerConfig, dtype: str = "float32") -> "DecoderMod
 
 
 def load_model(
-    model_dir: str | os.PathLike, dtype: str = "float32", adapter: "Adapter | None" = None
+    model_dir: str | os.PathLike,
+    dtype: str = "float32",
+    adapter: "Adapter | None" = None,
+    *,
+    mapped: bool = False,
 ) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer]":
     """Loads the model and its tokenizers from a model directory.
 
@@ -304,6 +311,8 @@ def load_model(
         dtype: "float32", or "bfloat16" for layers with half the memory; embeddings, softmax, logits
             and scores are always float32.
         adapter: what to add to the weights.
+        mapped: whether large float32 weights stay in the file, see `read_model_weights`; not with
+            an adapter.
 
     Returns:
         The model and the tokenizers of source and target; the source tokenizer of a language model
@@ -319,7 +328,7 @@ def load_model(
     source_tokenizer, target_tokenizer = read_tokenizers(model_dir)
     check_weights(model_dir, config)  # before memory is allocated for the model
     model = without_initial_values(lambda: make_model(config, dtype))
-    read_weights(model_dir, model, adapter)
+    read_weights(model_dir, model, adapter, mapped=mapped)
     return model, source_tokenizer, target_tokenizer
 
 

@@ -31,6 +31,9 @@ _DTYPE = np.dtype("float32")
 # Upper limit of the bytes that HDF5 adds for an array, its name, and its groups.
 _OVERHEAD = 2**13
 _PART_BYTES = 2**26
+# Where large arrays begin: at multiples of this, so that TensorFlow can use them where they are.
+_ALIGNMENT = 64
+_ALIGNED_BYTES = 2**20
 
 
 class NotFiniteError(InputError):
@@ -55,7 +58,9 @@ def write_arrays(
     with (
         replacing_own(path) as temporary,
         open(temporary, "w+b") as content,
-        h5py.File(content, "w") as file,
+        h5py.File(
+            content, "w", alignment_threshold=_ALIGNED_BYTES, alignment_interval=_ALIGNMENT
+        ) as file,
     ):
         # HDF5 ends the process if a write fails, so the disk space is reserved before.
         os.posix_fallocate(content.fileno(), 0, size)
@@ -110,7 +115,12 @@ def model_digest(model: "keras.Model") -> str:
 
 
 def read_model_weights(
-    path: pathlib.Path, model: "keras.Model", change: Change | None = None, but: str | None = None
+    path: pathlib.Path,
+    model: "keras.Model",
+    change: Change | None = None,
+    but: str | None = None,
+    *,
+    mapped: bool = False,
 ) -> None:
     """Assigns the weights in a file to a model; those of LoRA stay.
 
@@ -119,12 +129,15 @@ def read_model_weights(
         model: a model whose weights have the names and shapes of those in the file.
         change: function that changes the weights, such as `Adapter.added_to`; None leaves them.
         but: weights whose names begin with this are not in the file, and stay; None means none.
+        mapped: whether large float32 weights that `change` leaves stay in the file, and take memory
+            where they are used, as the rows of an embedding. The file must then stay as it is as
+            long as the model exists: if it is cut off, the process ends.
 
     Raises:
         InputError: as `check_arrays`, or weights are not finite.
         FileNotFoundError: the file does not exist.
     """
-    from tf_transformer.models.assignment import assign_parts
+    from tf_transformer.models.assignment import assign_parts, assign_shared
     from tf_transformer.models.lora import base_weights
 
     weights = base_weights(model)
@@ -133,13 +146,27 @@ def read_model_weights(
     with _opened(path, _shapes(weights)) as file:
         for name, weight in weights.items():
             parts = _finite_parts(name, file[name], path)
-            assign_parts(weight, parts if change is None else change(name, parts))
+            if mapped and change is None and weight.dtype == _DTYPE and _is_aligned(file[name]):
+                for _ in parts:  # checks them
+                    pass
+                assign_shared(weight, _map(path, file[name]))
+            else:
+                assign_parts(weight, parts if change is None else change(name, parts))
 
 
 def _finite_parts(name: str, stored: h5py.Dataset, path: pathlib.Path) -> Iterator[np.ndarray]:
     for part in _parts(stored):
         check_finite(name, part, path)
         yield part
+
+
+def _is_aligned(stored: h5py.Dataset) -> bool:
+    return stored.nbytes >= _ALIGNED_BYTES and stored.id.get_offset() % _ALIGNMENT == 0
+
+
+def _map(path: pathlib.Path, stored: h5py.Dataset) -> np.ndarray:
+    """Returns an array that is read where it is used; what is written to it stays in memory."""
+    return np.asarray(np.memmap(path, _DTYPE, "c", stored.id.get_offset(), stored.shape))
 
 
 def _parts(stored: h5py.Dataset) -> Iterator[np.ndarray]:

@@ -12,6 +12,7 @@ import pytest
 from tf_transformer import Completer, Tokenizer, Transformer, TransformerConfig, Translator
 from tf_transformer.errors import InputError
 from tf_transformer.hub import TransformerSeq2SeqLM
+from tf_transformer.storage import weights_file
 from tf_transformer.storage.files import replacing
 from tf_transformer.storage.model_dir import (
     load_model,
@@ -425,3 +426,31 @@ def test_weights_of_another_model_are_refused(model_dir, model):
 def test_config_holds_data_alone(contents, model):
     description = json.loads(contents["config.json"])
     assert description == {"format_version": 2, "model": dataclasses.asdict(model.config)}
+
+
+def test_mapped_weights_stay_in_the_file(tmp_path, monkeypatch, model):
+    monkeypatch.setattr(weights_file, "_ALIGNED_BYTES", 256)
+    write_config_and_tokenizers(tmp_path, model.config, SOURCE_MODEL, TARGET_MODEL)
+    write_weights(tmp_path, model)
+    path = tmp_path / "model.weights.h5"
+    content = path.read_bytes()
+    mapped, *_ = load_model(tmp_path, mapped=True)
+    with open("/proc/self/maps") as maps:
+        assert str(path) in maps.read()
+    np.testing.assert_array_equal(mapped(IDS), load_model(tmp_path)[0](IDS))
+    for weight in mapped.weights:
+        weight.assign_add(np.ones(weight.shape))
+    for weight, original in zip(mapped.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(weight, np.asarray(original) + 1)
+    assert path.read_bytes() == content
+
+
+def test_mapped_weights_are_checked(tmp_path, monkeypatch):
+    monkeypatch.setattr(weights_file, "_ALIGNED_BYTES", 256)
+    broken = make_model(make_config())
+    kernel = max(broken.weights, key=lambda weight: np.prod(weight.shape))
+    kernel.assign(np.full(kernel.shape, np.inf))
+    write_config_and_tokenizers(tmp_path, broken.config, SOURCE_MODEL, TARGET_MODEL)
+    write_weights(tmp_path, broken)
+    with pytest.raises(InputError, match="NaN or infinite"):
+        load_model(tmp_path, mapped=True)
