@@ -65,17 +65,23 @@ def read_source(source: pathlib.Path, url: str) -> Any:
         url: address of the repository, or "".
     """
     notebook = jupytext.read(source)
-    for index, cell in enumerate(notebook.cells):
-        cell.id = f"cell-{index}"  # jupytext draws random ones
+    for cell in notebook.cells:
         cell.source = cell.source.replace('REPOSITORY_URL = ""', f'REPOSITORY_URL = "{url}"')
     if link := colab_link(url, source.stem):
         title, _, text = notebook.cells[0].source.partition("\n")
         notebook.cells[0].source = f"{title}\n\n{link}\n{text}"
+    _number_cells(notebook)
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
     }
     return notebook
+
+
+def _number_cells(notebook: Any) -> None:
+    """Gives each cell the id of its place: jupytext draws random ones, or takes stored ones."""
+    for index, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{index}"
 
 
 def execute(notebook: Any) -> None:
@@ -120,6 +126,7 @@ def with_outputs(notebook: Any, name: str) -> Any:
     for cell in combined.cells:  # jupytext also takes those of code that is only similar
         if cell.cell_type == "code" and cell.source not in known:
             cell.outputs, cell.execution_count = [], None
+    _number_cells(combined)
     return combined
 
 

@@ -139,6 +139,23 @@ def test_texts_change_without_a_run(notebooks, tmp_path, monkeypatch):
     assert [index for index, cell in enumerate(cells) if cell.get("outputs")] == shown[1:]
 
 
+def test_a_new_cell_of_text_keeps_outputs_and_ids(notebooks, tmp_path, monkeypatch):
+    """Ids are those of the cells' places: one that moved does not have the id of another."""
+    for path in (SOURCES[0], SOURCES[0].with_suffix(".ipynb")):
+        shutil.copy(path, tmp_path)
+    source = tmp_path / SOURCES[0].name
+    monkeypatch.setattr(notebooks, "TUTORIALS", tmp_path)
+    monkeypatch.setattr(notebooks, "repository_url", lambda: "")
+    outputs = outputs_of(source)
+    text = source.read_text(encoding="utf-8")
+    source.write_text(text.replace("# %%\n", "# %% [markdown]\n# New.\n\n# %%\n", 1), "utf-8")
+    notebooks.main(["--keep-outputs"])
+    assert outputs_of(source) == outputs
+    cells = cells_of(source)
+    assert "New." in "".join(cells[1]["source"])
+    assert [cell["id"] for cell in cells] == [f"cell-{index}" for index in range(len(cells))]
+
+
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(

@@ -12,6 +12,10 @@
 # Each question has a short answer and a few lines that show it. Where there is an `assert`, the
 # answer is checked: change a number and see whether it still holds. If a word is new, read [the
 # Transformer, equation by equation](transformer-equation-by-equation.ipynb) first.
+#
+# Nothing here is trained: `model` is a small Transformer with random weights, and `logits` are its
+# outputs for `batch`, two short sentences. What is shown holds for any weights, unless the text
+# says otherwise; its translations are nonsense. $d$ is short for $d_{model}$.
 
 # %%
 # Installs the package where it is missing, as in Colab.
@@ -77,7 +81,8 @@ logits = np.asarray(model(batch))
 # ## Attention
 #
 # **1. What does attention compute?** For each query a weighted mean of the values. The weights are
-# the softmax of the products of the query with all keys: positive, and 1 in all.
+# the softmax of the dot products of the query with all keys, divided by $\sqrt{d_k}$: positive, and
+# 1 in all.
 
 # %%
 q, k, v = normal(3, 8), normal(5, 8), normal(5, 8)
@@ -85,8 +90,9 @@ attended, weights = attention(q, k, v)
 assert are_close(np.sum(weights, axis=-1), 1) and are_close(attended, np.asarray(weights) @ v)
 
 # %% [markdown]
-# **2. Why are the scores divided by $\sqrt{d_k}$?** The product of two vectors with independent
-# entries of variance 1 has variance $d_k$. The division makes it 1 at any width.
+# **2. Why are the scores divided by $\sqrt{d_k}$?** The dot product of two vectors of $d_k$
+# independent entries with mean 0 and variance 1 has variance $d_k$. The division makes it 1 at any
+# width.
 
 # %%
 for d_k in (16, 64, 256):
@@ -96,7 +102,8 @@ for d_k in (16, 64, 256):
 
 # %% [markdown]
 # **3. And what harm would large scores do?** The softmax saturates: one weight is almost 1, the
-# others almost 0, and the gradient vanishes, so that the layer hardly learns.
+# others almost 0, and the gradient vanishes, so that the layer hardly learns. Below, the gradient
+# is that of the largest weight by the scores.
 
 # %%
 scores = normal(8)
@@ -122,8 +129,8 @@ print("largest score at itself:", np.mean(same.argmax(axis=1) == np.arange(6)), 
 
 # %% [markdown]
 # **5. Why several heads?** One set of weights is one mean, which can follow one relation between
-# words. $h$ heads of width $d_{model} / h$ follow $h$ relations, with as many weights as one head
-# has.
+# words. $h$ heads of width $d_{model} / h$ follow $h$ relations, with as many weights in all as one
+# head of the whole width has.
 
 # %%
 sizes = set()
@@ -145,9 +152,10 @@ assert (base.num_encoder_layers, base.num_heads, base.d_model, base.d_ff) == (6,
 assert base.d_model // base.num_heads == 64
 
 # %% [markdown]
-# **7. How does the cost grow with the length $n$?** The scores of all pairs take $n^2 d$
-# multiplications, and the weighted means as many; the four projections take $4 n d^2$. So the
-# square is the larger part only for $n > 2 d$: 1,024 tokens in the base model.
+# **7. How does the cost grow with the length $n$?** In a self-attention layer, the scores of all
+# pairs take $n^2 d$ multiplications, and the weighted means as many; the four products with $W^Q$,
+# $W^K$, $W^V$ and $W^O$ (projections) take $4 n d^2$. So the square is the larger part only for
+# $n > 2 d$: 1,024 tokens in the base model.
 
 # %%
 d = 512
@@ -156,9 +164,9 @@ for n in (64, 1024, 4096):
 assert 2 * 1024**2 * d == 4 * 1024 * d**2
 
 # %% [markdown]
-# **8. How do self-attention and cross-attention differ?** Only in where keys and values come from:
-# in cross-attention from the encoder's output, the memory. There are as many weights as pairs of
-# target and source positions.
+# **8. How do self-attention and cross-attention differ?** In where keys and values come from: in
+# cross-attention from the encoder's output, the memory. So each head has a weight for each pair of
+# a target and a source position, and only padding is masked: all of the source may be seen.
 
 # %%
 maps = model.states(batch).attention
@@ -174,8 +182,10 @@ layer, x, order = tf_transformer.SelfAttention(num_heads=4), normal(1, 6, 32), r
 assert are_close(layer(x[:, order]), np.asarray(layer(x))[:, order])
 
 # %% [markdown]
-# **10. Do all heads matter?** Each can be switched off, to see how much the output changes; heads
-# that change little can be removed for good (`prune_heads`).
+# **10. Do all heads matter?** In trained models often not: many can be removed with little loss
+# (Michel et al., 2019; Voita et al., 2019). One switches off each in turn, sees how much the output
+# changes, and removes for good those that change it little (`prune_heads`). The heads below are
+# random, so all of them change it.
 
 # %%
 for head in range(4):
@@ -218,7 +228,8 @@ assert are_close(before.sum(axis=-1), 1) and after.sum(axis=-1)[0] < 1
 # %% [markdown]
 # **14. Why is -1e9 added to forbidden scores, and not minus infinity?** For a query that may look
 # at nothing, such as one in a batch row of padding alone, minus infinity gives 0/0, and one NaN
-# spreads through the whole model. With -1e9 the weight is exactly 0 wherever a key is allowed.
+# spreads through the whole model. With -1e9 a forbidden key still has the weight 0 exactly, as long
+# as the query may look at any key.
 
 # %%
 nothing = np.zeros((5, 5), bool)
@@ -229,8 +240,9 @@ assert (before[~causal] == 0).all()
 # %% [markdown]
 # ## Positions
 #
-# **15. Why sines and cosines?** They are bounded however long the sentence is, every position has
-# another vector, and nothing has to be learned.
+# **15. Why sines and cosines?** They are bounded however long the sentence is, every position has a
+# vector of its own, and nothing has to be learned. The paper hoped that sentences longer than those
+# of training would work, too.
 
 # %%
 table = np.asarray(sinusoidal_positions(np.arange(5000), 64))
@@ -247,8 +259,9 @@ moved = np.linalg.lstsq(small[:-3], small[3:], rcond=None)[0]
 assert are_close(small[:-3] @ moved, small[3:])
 
 # %% [markdown]
-# **17. What is that good for?** A product of two position vectors depends on their distance alone,
-# so that attention can learn "the word before".
+# **17. What is that good for?** The dot product of two position vectors depends on their distance
+# alone and is largest at 0; with a matrix as in question 16, but for $k = -1$, in $W^Q$, it is
+# largest at "the word before".
 
 # %%
 products = small @ small.T
@@ -257,7 +270,8 @@ for distance in (1, 5, 20):
 print("products at the distances 0 to 4:", products[0, :5].round(2))
 
 # %% [markdown]
-# **18. What speaks against learned positions?** There are none beyond the longest of training.
+# **18. What speaks against learned positions?** There are none beyond the longest sentence of
+# training. Otherwise the paper found them nearly as good (table 3, row E).
 
 # %%
 learned = tf_transformer.PositionalEncoding(kind="learned", d_model=16, max_length=10)
@@ -269,9 +283,9 @@ else:
     raise AssertionError
 
 # %% [markdown]
-# **19. And relative positions?** Each head adds to a score a number that depends on the distance of
-# key and query (Shaw et al., 2018). The order then matters without any position vectors in the
-# input.
+# **19. And relative positions?** To each score, attention adds the dot product of the query with a
+# learned vector of the distance between key and query (Shaw et al., 2018). The order then matters
+# without any position vectors in the input.
 
 # %%
 relative = tf_transformer.SelfAttention(num_heads=4, relative_positions="keys")
@@ -280,8 +294,8 @@ assert not are_close(relative(x[:, order]), np.asarray(relative(x))[:, order])
 
 # %% [markdown]
 # **20. Why are embeddings multiplied by $\sqrt{d_{model}}$?** The matrix also computes the logits,
-# so its entries are small, of variance $1 / d_{model}$. The factor makes the vectors as large as
-# those of the positions, which are added.
+# so its entries are small, of variance $1 / d_{model}$. The factor makes the vectors about as large
+# as those of the positions, which are added.
 
 # %%
 embedding = tf_transformer.TokenEmbedding(vocab_size=1000, d_model=64)
@@ -292,7 +306,9 @@ assert are_close(vectors[0], 8 * np.asarray(embedding.embeddings))
 
 # %% [markdown]
 # **21. Why are positions added, and not put beside the words?** After the first matrix it is nearly
-# the same: adding equals putting beside where both parts share the matrix. And it costs no width.
+# the same: $[w, p]$ side by side, times a matrix whose upper half is for words and whose lower half
+# is for positions, is a sum of two products. If both halves are equal, it is $(w + p)$ times one of
+# them. And adding costs no width.
 
 # %%
 words, places, matrix = normal(6, 16), normal(6, 16), normal(16, 16)
@@ -303,7 +319,8 @@ assert are_close((words + places) @ matrix, beside)
 # ## Layers
 #
 # **22. What are residual connections for?** Without them, the gradient passes through every layer,
-# and each makes it smaller. With them there is a path on which it is not changed.
+# and each may make it smaller, as the 20 feed-forward networks below do. With them there is a path
+# on which it is not changed.
 
 
 # %%
@@ -349,7 +366,8 @@ assert pre.count_params() - post.count_params() == 2 * 2 * 32  # gamma and beta,
 # %% [markdown]
 # **25. What does the feed-forward network do that attention does not?** Attention takes weighted
 # means, which are linear in the values. The network computes a non-linear function of each
-# position, by itself: it never looks at another one.
+# position, by itself: it never looks at another one. (The first check: a position alone gives the
+# same. The second: a linear function of $-x$ would be minus that of $x$.)
 
 # %%
 layer, x = tf_transformer.FeedForward(d_ff=128), normal(1, 6, 32)
@@ -358,8 +376,9 @@ assert not are_close(layer(-x), -np.asarray(layer(x)))
 
 # %% [markdown]
 # **26. How many weights has the base model, and where?** An attention has $4 d^2$, a feed-forward
-# network $2 \cdot d \cdot 4d = 8 d^2$, twice as many. With one embedding of 37,000 pieces that is
-# 63 million; the paper's table says 65 million.
+# network $2 \cdot d \cdot 4d = 8 d^2$, twice as many. There are six encoder layers with one
+# attention each, and six decoder layers with two. With one embedding of 37,000 pieces, the biases
+# and the norms that is 63 million; the paper's table says 65 million.
 
 # %%
 d, d_ff, vocab_size = 512, 2048, 37_000
@@ -375,7 +394,9 @@ assert model.count_params() == 20 * d + layers + 2 * (2 + 3) * 2 * d
 
 # %% [markdown]
 # **27. What is tied?** Source embedding, target embedding and the matrix of the logits can be one
-# ("all", the paper). It saves two matrices; the two languages then share one vocabulary.
+# ("all", the paper). It saves two matrices of $V \times d$, with a vocabulary of $V$ tokens, which
+# the two languages then share. Here that is $2 \cdot 20 \cdot 32 = 1280$ weights; the other 20 are
+# a bias of the logits, which our untied model has.
 
 # %%
 untied, _ = make_model(tied_embeddings="none")
@@ -394,7 +415,8 @@ assert not are_close(dropping(batch, training=True), dropping(batch, training=Tr
 
 # %% [markdown]
 # **29. How are deep models initialized?** One way (Zhang et al., 2019) scales the initial weights
-# of layer $l$ by $1 / \sqrt{l}$, so that the sum over the layers does not grow.
+# of layer $l$ by $1 / \sqrt{l}$, so that later layers add less to the residual sum, and the
+# gradient of a deep post-norm model does not vanish.
 
 # %%
 deep, _ = make_model(num_encoder_layers=4, depth_scaled_initialization=True)
@@ -403,8 +425,9 @@ print(np.round(spreads / spreads[0], 2), "expected", np.round(1 / np.sqrt(np.ara
 assert are_close(spreads / spreads[0], 1 / np.sqrt(np.arange(1, 5)), tolerance=0.05)
 
 # %% [markdown]
-# **30. Why subwords?** Words leave rare ones unknown, characters make sentences long. Pieces (BPE,
-# SentencePiece) are frequent parts of words; any text can be written with them and read back.
+# **30. Why subwords?** A vocabulary of whole words leaves rare ones unknown; one of characters
+# makes sentences long. Pieces (BPE, SentencePiece) are frequent parts of words; any text can be
+# written with them and read back.
 
 # %%
 import io
@@ -427,8 +450,8 @@ assert pieces.decode(pieces.encode("The horse costs $45.")) == "The horse costs 
 # ## Training
 #
 # **31. What is teacher forcing?** The decoder's input is the right translation, shifted by one
-# place; its labels are the same, not shifted. A model of its own outputs would be trained one token
-# at a time.
+# place; its labels are the same, not shifted. If the input were the model's own outputs, a sentence
+# would have to be computed one token after the other.
 
 # %%
 translation = [11, 4, 15, 3]  # ends with 3
@@ -448,8 +471,8 @@ for length in range(1, 5):
 # %% [markdown]
 # **33. What is label smoothing?** The label's target probability is not 1 but $1 - \epsilon$ plus
 # its share of $\epsilon$, which is spread over the vocabulary. The loss is least at that
-# distribution, so the model does not become over-confident; perplexity gets a little worse, BLEU
-# better.
+# distribution, so the model does not become over-confident. In the paper, perplexity (the next
+# question) gets worse, and BLEU, which compares translations with those of people, better.
 
 # %%
 epsilon, vocab_size = 0.1, 10
@@ -481,7 +504,8 @@ assert are_close(perplexity.result(), 20)
 # %% [markdown]
 # **35. Why does the learning rate rise first?** At the beginning the gradients of random weights
 # point anywhere, and Adam's estimates of their size rest on few steps. The rate is highest at the
-# end of warm-up, then falls with $1 / \sqrt{step}$.
+# end of warm-up, then falls with $1 / \sqrt{step}$: at step 16,000, four times the warm-up, it is
+# half of the highest.
 
 # %%
 rates = np.asarray(tf_transformer.NoamSchedule(512, warmup_steps=4000)(np.arange(16_000)))
@@ -513,7 +537,10 @@ assert are_close(both, gradient_of(slice(0, 1)) + gradient_of(slice(1, 2)), tole
 # ## Decoding
 #
 # **37. What is greedy search, and is a beam of 1 the same?** It takes the most probable token in
-# each step. A beam of 1 keeps one hypothesis, which is that.
+# each step. Beam search keeps several unfinished translations (hypotheses) and their sums of
+# log-probabilities; with a beam of 1 it keeps one, which is that of greedy search. (So that the
+# next question can try all sentences, only three words and the end are allowed here. The model is
+# not trained: it repeats one.)
 
 
 # %%
@@ -552,7 +579,9 @@ print(ids)
 
 # %% [markdown]
 # **38. Does beam search find the best sentence?** Only a beam that is wide enough is sure to. With
-# three words and at most two of them there are 13 sentences, so a beam of 13 is exhaustive search.
+# three words and at most two of them in a sentence there are $1 + 3 + 9 = 13$ sentences, so a beam
+# of 13 is exhaustive search. The best is the empty one here, since each token makes a sentence less
+# probable: see question 40.
 
 # %%
 sentences = [ids for n in range(3) for ids in itertools.product([4, 5, 6], repeat=n)]
@@ -567,9 +596,10 @@ assert are_close(np.sort(found.scores[0]), np.sort(list(scores.values())))
 print("the best of", len(sentences), "is", best)
 
 # %% [markdown]
-# **39. What is the KV cache?** In step $t$, the keys and values of the tokens before $t$ are those
-# of the steps before. They are kept, and each step computes those of one token only. The memory is
-# projected once. Costs: two vectors per layer and token.
+# **39. What is the KV cache?** In step $t$ of decoding, the keys (K) and values (V) of the tokens
+# before $t$ are those of the steps before. They are kept, and each step computes those of one token
+# only. The keys and values of the memory, for cross-attention, are computed once. It costs memory:
+# two vectors of $d$ numbers per layer and token, of 4 bytes each.
 
 # %%
 decoder = IncrementalDecoder(model)
@@ -583,8 +613,9 @@ print(f"base model, 100 tokens: {2 * 6 * 100 * 512 * 4 / 1e6:.1f} MB in float32 
 
 # %% [markdown]
 # **40. What is the length penalty?** Each further token makes a log-probability smaller, so that
-# short sentences win. The score is divided by $((5 + n) / 6)^\alpha$, $n$ with the end token: with
-# $\alpha = 0$ nothing changes, with $\alpha = 1$ almost the mean per token counts.
+# short sentences win. The log-probability, which is negative, is divided by $((5 + n) / 6)^\alpha$,
+# where $n$ counts the tokens with the end: with $\alpha = 0$ nothing changes, with $\alpha = 1$
+# almost the mean per token counts. The paper has 0.6.
 
 # %%
 assert are_close(length_penalty(10, 0.6), (15 / 6) ** 0.6)

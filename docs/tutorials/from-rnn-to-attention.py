@@ -11,7 +11,12 @@
 #
 # Before 2017, translation models were **recurrent**: they read a sentence word by word and kept
 # what they had read in one vector, the **state**. This notebook builds three models in the order of
-# history and gives them the same task, so that you see what each step solved:
+# history and gives them the same task, so that you see what each step solved.
+#
+# You need Python and NumPy, and a few words: a **model** is a function with numbers in it, its
+# **weights**; training changes these a little at each **step**, so that the **loss**, a number that
+# says how wrong the model is, falls. An **encoder** reads the input, a **decoder** writes the
+# output. The models:
 #
 # 1. an encoder and a decoder that are recurrent (Sutskever et al., 2014; Cho et al., 2014);
 # 2. the same with attention (Bahdanau et al., 2015);
@@ -45,8 +50,8 @@ keras.utils.set_random_seed(1)
 # exactly.
 #
 # The ids: 0 is padding, 2 begins the output, 3 ends a row; the digits are 4 to 13. The decoder's
-# input is the right output, shifted by one place (teacher forcing), so it has to predict the next
-# digit.
+# input is the right output, shifted by one place (**teacher forcing**), and its **labels**, what it
+# has to predict, are the right output not shifted: at each place the next digit.
 
 # %%
 BEGIN, END, VOCAB_SIZE, LONGEST = 2, 3, 14, 16
@@ -71,7 +76,10 @@ print("target", inputs["target"][0, :8])
 print("labels", labels[0, :8])
 
 # %% [markdown]
-# All models are trained with the same rows, loss and number of steps.
+# All models are trained with the same rows, loss and number of steps; their learning rates and
+# numbers of weights differ, so this compares ideas and is not a race. The accuracy that is printed
+# is the share of digits (and ends) predicted right in the last part of the training, when the right
+# digits before are given.
 
 # %%
 BATCH_SIZE, STEPS = 64, 1200
@@ -101,7 +109,10 @@ def train(model, rate):
 # ## 1. A recurrent encoder and decoder
 #
 # A recurrent layer takes the words one after the other; the new state is a function of the old
-# state and the word. This one is a GRU (Cho et al., 2014), whose gates decide what is kept:
+# state and the word. This one is a GRU (Cho et al., 2014). From the old state $h_{t-1}$ and word
+# $t$ it computes a proposal $\tilde h_t$ for the new state, and a **gate** $z_t$, numbers between 0
+# and 1 that decide for each entry how much of the old state is kept ($\odot$ multiplies entry by
+# entry):
 #
 # $$h_t = (1 - z_t) \odot \tilde h_t + z_t \odot h_{t-1}$$
 #
@@ -142,16 +153,20 @@ recurrent_losses = train(recurrent, 3e-3)
 # %% [markdown]
 # ## 2. Attention
 #
-# The decoder may now look back at *all* states of the encoder, $m_1, \dots, m_n$. For each output
-# position it computes how well every one of them fits its own state $h_t$, turns these scores into
-# weights that sum to 1, and takes the weighted mean, the **context**:
+# The decoder may now look back at *all* states of the encoder, $m_1, \dots, m_n$, one for each word
+# of the source. For each output position $t$ it computes how well every one of them fits its own
+# state $h_t$, turns these scores into weights that sum to 1, and takes the weighted mean, the
+# **context**:
 #
 # $$e_{ti} = v \cdot \tanh(W h_t + U m_i) \qquad a_t = \mathrm{softmax}(e_t) \qquad
 #   c_t = \sum_i a_{ti} m_i$$
 #
-# This score is called *additive*. (In the paper the context also goes into the next state. Here it
-# is only used for the output, as in Luong et al., 2015, which is simpler.) The bottleneck is gone:
-# a longer sentence has more states to look at.
+# $e_{ti}$ is the score of source word $i$, $a_{ti}$ its weight, $c_t$ the context; the matrices $W$
+# and $U$ and the vector $v$ are weights that are learned. This score is called *additive*. (In the
+# paper of Bahdanau et al. the context also goes into the next state. Here it is only used for the
+# output, as in Luong et al., 2015, which is simpler.) The bottleneck is gone: a longer sentence has
+# more states to look at. In the code, `query` is $W h_t$, `key` is $U m_i$, and `AdditiveAttention`
+# does the rest.
 
 # %%
 attending, look = recurrent_model(has_attention=True)
@@ -164,10 +179,14 @@ attending_losses = train(attending, 3e-3)
 # has to wait for step 15, and what was read long ago has gone through many steps. The Transformer
 # leaves it out. The words of a sentence look at each other by attention as well
 # (**self-attention**), all at once, and the order of the words is in vectors that are added to
-# them. The score is a product divided by a constant, which needs no $\tanh$ and is one product of
-# matrices for all pairs:
+# them. Each vector is turned by matrices into a **query** $q$, which asks, and a **key** $k$, which
+# is compared with it. The score of a pair is their dot product, divided by the root of their number
+# of entries, $d_k$. It needs no $\tanh$, and one product of matrices computes it for all pairs:
 #
 # $$e_{ti} = \frac{q_t \cdot k_i}{\sqrt{d_k}}$$
+#
+# `num_heads=4` does this four times side by side; `NoamSchedule` is the paper's learning rate,
+# which rises for 300 steps and then falls.
 
 # %%
 config = tf_transformer.TransformerConfig(
@@ -226,15 +245,23 @@ left.legend()
 plt.show()
 
 # %% [markdown]
-# The RNN alone writes short rows, and of long ones almost none: its 96 numbers do not hold them.
-# With attention the length hardly matters. The Transformer does about as well after as many steps,
-# and nothing in it is recurrent.
+# The RNN alone writes short rows, and of long ones almost none: after this training, its 96 numbers
+# do not hold them. (Its loss, on the left, still falls: more steps may help, but the vector remains
+# as small.) With attention the length hardly matters. The Transformer, in which nothing is
+# recurrent, also writes most of the long rows, 72% of those with 16 digits where the RNN writes 1%;
+# after as many steps it is behind the RNN with attention. On a task as small as this one, what it
+# gains does not show: see the table at the end.
+#
+# (How can 99% of the digits be right, and only 72% of the longest rows? One wrong digit spoils a
+# row, and every digit after it is predicted from it.)
 #
 # ## What do they look at?
 #
-# The weights for one row, output digit by output digit. To write the first digit, one has to look
-# at the last one of the source: the line runs from the top right to the bottom left. Nobody has
-# told the models so; it is what makes the right digits probable.
+# The attention weights for one row of ten digits. A row of the picture is an input of the decoder,
+# at which it predicts the *next* digit; a column is a digit of the source; dark is a large weight.
+# To write the first digit (at `<s>`), one has to look at the last one of the source: the line runs
+# from the top right to the bottom left. Nobody has told the models so; it is what makes the right
+# digits probable. The Transformer has eight heads for this, of which the sharpest is shown.
 
 # %%
 inputs, _ = make_rows(1, seed=7, lengths=[10])
@@ -259,6 +286,12 @@ plt.show()
 # |---|---|---|---|
 # | steps that must wait for each other, to read $n$ words | $n$ | $n$ | 1 per layer |
 # | way from an output to a source word | up to $2n$ states | 1 look | 1 look |
-# | what grows with the length | nothing: the bottleneck | the states to look at | pairs: $n^2$ |
+# | what holds a sentence of $n$ words | 1 state: the bottleneck | $n$ states | $n$ vectors |
+# | pairs that are scored, for about $n$ outputs | none | $n^2$ | $n^2$, in each layer |
+#
+# So the Transformer reads a sentence, and learns from a whole translation, at once, which is what
+# makes it fast on a GPU; the price is the pairs, which grow with the square of the length. Writing
+# still goes word by word in all three. Table 1 of "Attention Is All You Need" has the same
+# comparison for single layers.
 #
 # Next: [the Transformer, equation by equation](transformer-equation-by-equation.ipynb).

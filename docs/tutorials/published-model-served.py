@@ -12,7 +12,14 @@
 # From a model that others have trained with another toolkit to a server that answers requests over
 # HTTP, on a CPU. The example is OPUS-MT for English to German (`Helsinki-NLP/opus-mt-en-de`), one
 # of more than a thousand translation models on the Hugging Face Hub; [models of other
-# toolkits](../other-toolkits.md) lists the other kinds that can be imported.
+# toolkits](../other-toolkits.md) lists the other kinds that can be imported. What a translation
+# model is, and words such as beam search, are explained in [a translator in ten
+# minutes](translator-in-ten-minutes.ipynb).
+#
+# To run it yourself: in a clone of the repository, `pip install -e ".[notebooks]" jupyterlab`, then
+# `jupyter lab` in an empty folder with a copy of this notebook. It writes `data`, `trained`,
+# `stand-in-for-opus-mt-en-de`, `model` and `served` there, and refuses a folder `model` that is
+# there already, as one of another tutorial or of a former run.
 
 # %%
 # Installs the package where it is missing, as in Colab: with the extras `hf`, which downloads
@@ -43,10 +50,12 @@ tf.get_logger().setLevel("ERROR")  # without its notes on checkpoints and folder
 # %% [markdown]
 # ## 1. The model
 #
-# With `DOWNLOAD = True`, the next cells take the published model (300 MB). With `False`, a stand-in
-# is made here, so that the notebook runs without a network: a model of the same kind, in the files
-# of the same names, but small and trained for half a minute on the sentences of the
-# [demonstration](translator-in-ten-minutes.ipynb). It knows little more than dates and prices.
+# With `DOWNLOAD = True` in the next cell, the notebook takes the published model (300 MB). With
+# `False`, a stand-in is made here, so that the notebook runs without a network: a model of the same
+# kind, in the files of the same names, but small and trained for half a minute on the sentences of
+# the [demonstration](translator-in-ten-minutes.ipynb). It knows little more than dates and prices.
+# All outputs shown here are the stand-in's. (`swish`, `post` and `marian` are what the models of
+# OPUS-MT have in their layers.)
 
 # %%
 DOWNLOAD = False
@@ -93,15 +102,19 @@ if not DOWNLOAD:
         print(f"{path.name:28} {path.stat().st_size:>10,} bytes")
 
 # %% [markdown]
-# These are the files of a Marian model in Hugging Face's Transformers: settings, weights, the
-# pieces of both languages (SentencePiece) and their ids. Neither PyTorch nor Transformers is
-# installed or needed: files of other people are read as data, and no code in them is run.
+# These are the files of a Marian model (the toolkit that OPUS-MT is trained with) in the form of
+# Hugging Face's Transformers: settings (`config.json`), weights (`model.safetensors`), the pieces
+# that text of both languages is cut into (`*.spm`, of the program SentencePiece), and their ids
+# (`vocab.json`). Neither PyTorch nor Transformers is installed or needed: files of other people are
+# read as data, and no code in them is run.
 #
 # ## 2. Import
 #
 # Every weight is checked: each that the settings promise must be there, with the right shape, and
-# none may be left over. The result is a model directory like one of your own training. On the
-# command line: `tf-transformer import --input hf:Helsinki-NLP/opus-mt-en-de --model-dir model`.
+# none may be left over. The result is a model directory like one of your own training.
+# `import_model` returns notes on what you must know to use the model, such as the codes of its
+# languages; this one has none, so none is printed. On the command line:
+# `tf-transformer import --input hf:Helsinki-NLP/opus-mt-en-de --model-dir model`.
 
 # %%
 from tf_transformer.formats.import_model import import_model
@@ -112,6 +125,9 @@ sorted(path.name for path in pathlib.Path("model").iterdir())
 
 # %% [markdown]
 # ## 3. Translate
+#
+# From here on, nothing depends on where the model came from. `beam_size=4` is the number of
+# beginnings that beam search follows.
 
 # %%
 SENTENCES = ["The museum opens at 3 p.m.", "Today is Monday, May 3.", "The lamp costs $20."]
@@ -120,9 +136,11 @@ for sentence, translation in zip(SENTENCES, translator(SENTENCES), strict=True):
     print(f"{sentence:30} {translation}")
 
 # %% [markdown]
-# (The stand-in makes errors, such as in the hour: half a minute of training is short.)
+# (The stand-in makes errors: 3 p.m. is "15 Uhr". Half a minute of training is short.)
 #
-# More than one answer: `n_best` returns the other hypotheses of the beam, with their scores.
+# More than one answer: `n_best` also returns the other translations that beam search ended with,
+# here three in all, with their scores. A score is the logarithm of the model's probability,
+# corrected for the length: the nearer to 0, the better.
 
 # %%
 several = tf_transformer.Translator.load("model", beam_size=4, num_best=3)
@@ -132,14 +150,20 @@ for translation in several.n_best(SENTENCES[:1])[0]:
 # %% [markdown]
 # ## 4. Smaller and faster
 #
-# A model of this size in 8-bit integers has a quarter of its bytes, and wide ones are faster:
-# `dtype="int8"` of `load`, or `--dtype int8` of the commands. For this notebook it remains in
-# float32.
+# Weights are stored in 32 bits each (float32). With `dtype="int8"` of `load`, or `--dtype int8` of
+# the commands, they take 8 bits, a quarter of the memory, and the products with large matrices are
+# computed in 8 bits, too, which is faster ([fast serving](../fast-serving.md) has figures). This
+# notebook remains in float32.
 #
 # ## 5. Export
 #
-# A **SavedModel** contains the weights, the tokenizers and the search; TensorFlow runs it without
-# this package. The export compares its answers with the model's, in a fresh process.
+# A **SavedModel** is a folder with the weights, the cutting into pieces and the search; TensorFlow
+# runs it without this package. A **signature** is a function in it, with named inputs and outputs;
+# `serving_default` is the one that translates. The export compares its answers with the model's, in
+# a fresh process.
+#
+# The outputs have an entry for each of the three sentences: the translation, its score, and whether
+# the source was longer than the model's limit (`truncated`).
 
 # %%
 import export
@@ -153,17 +177,26 @@ print({name: tensor.shape.as_list() for name, tensor in answer.items()})
 # %% [markdown]
 # ## 6. Serve
 #
-# In production, TF Serving takes the folder `served` as it is:
+# In production, TF Serving takes the folder `served` as it is. With Docker, in a terminal in the
+# folder of this notebook; the command keeps running until you stop it:
 #
 # ```sh
 # docker run --rm -p 127.0.0.1:8501:8501 -v "$PWD/served:/models/translator" \
 #     -e MODEL_NAME=translator tensorflow/serving
+# ```
+#
+# And in a second terminal:
+#
+# ```sh
 # curl -d '{"instances": ["The lamp costs $20."]}' \
 #     http://127.0.0.1:8501/v1/models/translator:predict
 # ```
 #
-# Without Docker, the command `web` is a server, too: a page to try translations on, and an API in
-# JSON. It is started here in another process, asked, and ended.
+# Without Docker, the command `tf-transformer web --saved-model served` is a server, too: a page to
+# try translations on, and an API in JSON. The next cell starts it in another process, on a free
+# port, asks it by two addresses (`/health`: is it ready? `/api/translate`: lines of text), and ends
+# it. In its answer, `best` has the translations of a line, the best first, and `seconds` is the
+# time that it took.
 
 # %%
 with socket.socket() as found:

@@ -115,12 +115,13 @@ def pairwise(space, seed=0):
 
 COMBINATIONS = [make_sensible(settings) for settings in pairwise(SPACE)]
 COMBINATIONS += [dict(settings) for settings in WIDE_SIDES]
-# mBART, and with sinusoids.
+# Tags that few of the others have: mBART, with sinusoids, and IndicTrans2.
 COMBINATIONS += [
     dict(language_tags="end_and_begin", tied_embeddings="all") | settings
     for settings in (
         dict(positions="learned", norm_position="pre", embedding_norm=True, begin_embedding="end"),
         dict(positions="marian", source_end=False),
+        dict(language_tags="both_in_source", norm_position="pre"),
     )
 ]
 # The presets for fast decoding, with small widths.

@@ -11,8 +11,10 @@ from tf_transformer.storage.weight_shapes import weight_shapes
 
 SIZES = dict(num_encoder_layers=2, num_decoder_layers=3, d_model=8, d_ff=12, num_heads=2)
 VOCABULARIES = dict(source_vocab_size=10, target_vocab_size=10)
+# What relative positions exclude.
+ABSOLUTE = ("both_in_source", "end_and_begin")
 SWITCHED = [
-    {"relative_positions": "keys", name: value}
+    {"relative_positions": "none" if value in ABSOLUTE else "keys", name: value}
     for name, values in choices().items()
     for value in values
 ]
