@@ -21,7 +21,12 @@ quick= tokenize=
 while :; do
     case ${1-} in
         --quick) quick=yes; shift ;;
-        --tokenize) tokenize="--tokenize ${2?--tokenize needs a value}"; shift 2 ;;
+        --tokenize)
+            # Checked here, since it is used only after hours of training.
+            case ${2-} in
+                13a|intl|zh|char|none) tokenize="--tokenize $2"; shift 2 ;;
+                *) echo "--tokenize '${2-}': expected 13a, intl, zh, char or none" >&2; exit 2 ;;
+            esac ;;
         *) break ;;
     esac
 done

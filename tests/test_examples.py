@@ -192,6 +192,12 @@ def test_usage_of_the_recipe(small_corpus):
     corpus, output = small_corpus / "corpus", small_corpus / "out"
     done = run_small_corpus(small_corpus, corpus, "x", "z", output, status=2)
     assert done.stderr == f"{corpus / 'train.z'}: expected a file\n"
+    for value in (["moses"], []):  # before hours of training, not after
+        words = [corpus, "x", "y", output, "--tokenize", *value]
+        done = run_small_corpus(small_corpus, *words, status=2)
+        found = "".join(value)
+        expected = "13a, intl, zh, char or none"
+        assert done.stderr == f"--tokenize '{found}': expected {expected}\n"
     assert not output.exists()
 
 

@@ -5,6 +5,7 @@ import os
 
 from tf_transformer.command_line.command_options import (
     BLEU_TOKENIZERS,
+    MORE_BLEU_TOKENIZERS,
     file_name,
     file_path,
     text,
@@ -42,7 +43,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="names of the systems (default: those of the files)",
     )  # fmt: skip
     parser.add_argument(
-        "--tokenize", default="13a", choices=BLEU_TOKENIZERS,
+        "--tokenize", default="13a", choices=(*BLEU_TOKENIZERS, *MORE_BLEU_TOKENIZERS),
         help="sacreBLEU's tokenizer for BLEU; zh for Chinese (default: %(default)s)",
     )  # fmt: skip
     add_comparison(parser)

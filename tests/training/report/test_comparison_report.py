@@ -9,7 +9,7 @@ import re
 import pytest
 
 from tests.training.report.hostile import HOSTILE, NAME
-from tf_transformer.__main__ import main
+from tf_transformer.__main__ import main, make_parser
 from training.report.charts import NUM_COLORS, draw_bars, draw_intervals, draw_lines, draw_points
 from training.report.compared_texts import ComparedTexts
 from training.report.comparison_report import ComparisonSettings, compare
@@ -247,3 +247,8 @@ def test_files_of_one_name_in_two_folders(files):
     assert main(command) == 0
     names = json.loads(scores.read_text())["errors"]
     assert list(names) == [f"{files}/a", f"{files}/more.d/a"]
+
+
+def test_compare_has_the_tokenizers_of_evaluate():
+    words = ["compare", "ref", "a", "--tokenize", "flores200"]
+    assert make_parser().parse_args(words).tokenize == "flores200"
