@@ -17,6 +17,7 @@ set -eu
 [ $# -ge 4 ] || { sed -n 's/^# *sh /usage: sh /p' "$0" >&2; exit 2; }
 corpus=$1 from=$2 to=$3 output=$4
 shift 4
+case $output in -*) echo "OUTPUT: expected a folder, got $output" >&2; exit 2 ;; esac
 quick= tokenize=
 while :; do
     case ${1-} in

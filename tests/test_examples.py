@@ -192,6 +192,8 @@ def test_usage_of_the_recipe(small_corpus):
     corpus, output = small_corpus / "corpus", small_corpus / "out"
     done = run_small_corpus(small_corpus, corpus, "x", "z", output, status=2)
     assert done.stderr == f"{corpus / 'train.z'}: expected a file\n"
+    done = run_small_corpus(small_corpus, corpus, "x", "y", "--quick", status=2)
+    assert done.stderr == "OUTPUT: expected a folder, got --quick\n"
     for value in (["moses"], []):  # before hours of training, not after
         words = [corpus, "x", "y", output, "--tokenize", *value]
         done = run_small_corpus(small_corpus, *words, status=2)

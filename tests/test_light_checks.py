@@ -721,6 +721,10 @@ WRONG = {
         "evaluate --model-dir {model} --reference {text} --mbr",
         "--mbr is for translations; give a --source",
     ),
+    "evaluate, tokenizer without source": (
+        "evaluate --model-dir {model} --reference {text} --tokenize zh",
+        "--tokenize is for translations; give a --source",
+    ),
     "evaluate, nothing to tune": (
         "evaluate --model-dir {model} --source {text} --reference {text} --tune-weights",
         "--tune-weights is valid only with --rerank-reverse or --rerank-lm",

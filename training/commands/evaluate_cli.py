@@ -65,7 +65,9 @@ _LOCAL_OPTIONS = (
 _TRANSLATION_OPTIONS = (
     *("output", "report", "compare", "target_language", "source_language"),
     *("shortlist", "calibrate", "calibration_percentile", "xla", "perturb"),
-    *("tune_weights", "metrics", "sentence_scores", *COMET_OPTIONS, *RERANKING_OPTIONS),
+    *("tune_weights", "metrics", "tokenize", "sentence_scores"),
+    *COMET_OPTIONS,
+    *RERANKING_OPTIONS,
 )
 
 

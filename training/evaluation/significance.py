@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tabulate
+from sacrebleu.metrics.base import Metric as SacreBleuMetric
 from sacrebleu.significance import PairedTest
 
 from tf_transformer.errors import InputError
@@ -22,9 +23,9 @@ class Comparison:
 
     A p value is the probability of a difference at least as large if both systems were equally
     good. SacreBLEU counts only larger differences, and misses equal ones, which are frequent if few
-    sentences differ. Deviations from sacreBLEU: p is 1 if the scores are equal; and if k
-    translations differ, two of the 2^k permutations give the observed difference, so the p value of
-    the randomization is at least 2^(1 - k).
+    sentences differ. Deviations from sacreBLEU: p is 1 if the scores are equal; and if k sentences
+    differ in what the metric counts, two of the 2^k permutations give the observed difference, so
+    the p value of the randomization is at least 2^(1 - k).
 
     Args:
         system: name of the other system.
@@ -115,17 +116,17 @@ def compare_systems(
     """
     check_systems(systems, len(translations))
     named = [("model", translations), *systems.items()]
+    tested = {metric.name: metric.sacrebleu_metric(sources) for metric in metrics}
+    counted = [_remember_statistics(metric) for metric in tested.values()]
     tests: dict[str, Any] = {}
     for kind, samples in (("bs", resamples), ("ar", trials)):
-        # New ones, because each test adds its number of samples to their signatures.
-        tested = {metric.name: metric.sacrebleu_metric(sources) for metric in metrics}
         tests[kind] = PairedTest(named, tested, references, kind, n_samples=samples)()
     (bootstrap_signatures, bootstrap), (signatures, randomization) = tests["bs"], tests["ar"]
     comparisons = []
-    for index, system in enumerate(systems, 1):
-        num_different = sum(map(str.__ne__, translations, systems[system]))
-        least_p = min(1.0, 2.0 ** (1 - num_different))
-        for metric in signatures:
+    for index, (system, hypotheses) in enumerate(systems.items(), 1):
+        for metric, statistics in zip(signatures, counted, strict=True):
+            pairs = zip(statistics[id(translations)], statistics[id(hypotheses)], strict=True)
+            least_p = min(1.0, 2.0 ** (1 - sum(ours != theirs for ours, theirs in pairs)))
             ours, theirs = bootstrap[metric][0].score, bootstrap[metric][index].score
             comparison = Comparison(
                 system=system,
@@ -141,6 +142,19 @@ def compare_systems(
             )
             comparisons.append(comparison)
     return comparisons
+
+
+def _remember_statistics(metric: SacreBleuMetric) -> dict[int, list]:
+    """Lets a metric count each text once; returns what it counts, by the identity of the text."""
+    count, known = metric._extract_corpus_statistics, {}
+
+    def extract(hypotheses, references):
+        if id(hypotheses) not in known:
+            known[id(hypotheses)] = count(hypotheses, references)
+        return known[id(hypotheses)]
+
+    metric._extract_corpus_statistics = extract  # type: ignore[method-assign]
+    return known
 
 
 def _text(comparison, score, sign=""):

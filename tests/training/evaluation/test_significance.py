@@ -79,6 +79,18 @@ def test_systems_that_differ_in_few_sentences(texts, number, least):
         assert one.difference != 0.0 and one.randomization_p >= least
 
 
+def test_differences_that_the_metric_does_not_see(texts):
+    """TER ignores case by default, so one sentence differs for it, and all 30 for chrF."""
+    reference, ours, theirs = texts
+    shouted = [theirs[0].upper(), *(line.upper() for line in ours[1:])]
+    names = ("ter", "chrf")
+    ter, chrf = compare(
+        ours, {"shouted": shouted}, reference, names=names, resamples=20, trials=100
+    )
+    assert ter.difference != 0.0 and ter.randomization_p == 1.0
+    assert chrf.difference != 0.0 and chrf.randomization_p < 0.05
+
+
 def test_equal_and_clearly_different_systems(texts):
     reference, ours, _ = texts
     systems = {"same": ours, "perfect": reference}
