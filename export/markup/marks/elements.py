@@ -64,6 +64,7 @@ _NUMBER_IN_BRACKETS = re.compile(r"\[(?:[^\W\d_]{1,4}\.?\s)?[0-9]{1,3}[a-z]?[^\[
 _OPEN_BRACKET = re.compile(r"(.?)\[[0-9a-z,;\s–—-]*$", re.DOTALL)
 _CITATION = re.compile(r"(?i)\bcite|citation")
 _WORDS = re.compile(r"[^\W\d_ivxIVX]{2}")
+_WORD_OR_NUMBER = re.compile(r"(?:[^\W\d_]{3}|[0-9])$")
 _IN_PARENTHESES = re.compile(r"\([^()]+\)")
 # As behind the number of a verse.
 _FIRST_LETTERS = re.compile(r"[\"'“„«‘]*([^\W\d_a-z])[^\W\d_A-Z]")
@@ -122,7 +123,11 @@ def is_mark(element: Sequence[Token], before: str, after: str) -> bool:
         return is_citation and _touches(before)
     if any(map(is_lowered, starts)):
         has_space = any(map(str.isspace, text)) and _touches(before)
-        return is_pointing or has_space or (text.isdecimal() and before[-1:].isdecimal())
+        if is_pointing or has_space or (text.isdecimal() and before[-1:].isdecimal()):
+            return True
+        # Shorter words are symbols: x* and a[1] have an index.
+        is_no_index = is_bracketed(text) or set(text) <= set(NOTE_SIGNS)
+        return is_no_index and _WORD_OR_NUMBER.search(before) is not None
     if any(map(_is_small, starts)) and _touches(before) and text.isdecimal():
         return marks_by_raising(text, before, after)
     if is_sign(text):
