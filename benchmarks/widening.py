@@ -13,29 +13,31 @@ from tf_transformer import Transformer, TransformerConfig
 from tf_transformer.layers.positions import sinusoidal_positions
 
 
-def widen(model: Transformer, preset: str) -> Transformer:
+def widen(model: Transformer, preset: str, **sizes: int) -> Transformer:
     """Returns a model with the sizes of a preset and the outputs of the given model.
 
     Args:
         model: a model with pre-norm, sinusoids, and one matrix for embeddings and logits, whose
             sizes divide those of the preset.
         preset: name of the preset.
+        **sizes: settings with other sizes than the preset's.
 
     Raises:
         ValueError: the model has another structure.
     """
     own = model.config
-    sizes = TransformerConfig.preset(
+    config = TransformerConfig.preset(
         preset,
+        **sizes,
         source_vocab_size=own.source_vocab_size,
         target_vocab_size=own.target_vocab_size,
         norm_position="pre",
         positions="learned",
         max_length=own.max_length,
     )
-    wide = Transformer(sizes)
+    wide = Transformer(config)
     fits = all(
-        getattr(sizes, name) % getattr(own, name) == 0 for name in ("d_model", "d_ff", "num_heads")
+        getattr(config, name) % getattr(own, name) == 0 for name in ("d_model", "d_ff", "num_heads")
     )
     if own.norm_position != "pre" or own.tied_embeddings != "all" or not fits:
         raise ValueError(
@@ -45,7 +47,7 @@ def widen(model: Transformer, preset: str) -> Transformer:
     weights = {weight.path.partition("/")[2]: np.asarray(weight) for weight in model.weights}
     for weight in wide.weights:
         name = weight.path.partition("/")[2]
-        weight.assign(_widened(name, weight.shape, weights, own, sizes))
+        weight.assign(_widened(name, weight.shape, weights, own, config))
     return wide
 
 

@@ -37,6 +37,7 @@ COMMANDS = {
     "language_id": "--directory {work} --corpus en={data}/train.en de={data}/train.de "
     "--test en={data}/test.en de={data}/test.de --no-speed",
     "large_t5": "--layers 1 --d-model 32 --d-kv 16 --d-ff 64 --heads 2 --vocab-size 400",
+    "loops": f"{_MODEL} --source {{lines}} --sentences 2 --rounds 1",
     "load": "--saved-model {exported}/1 --requests 10 --callers 1 2",
     "markup": "--documents 20",
     "prepare": "--directory {work} --pairs 4000 --processes 1 --seconds 1",

@@ -1,13 +1,11 @@
-"""Removes redundant operations from the functions of a SavedModel, and keeps loops as they are.
+"""Removes redundant operations from the functions of a SavedModel, and keeps small loops as calls.
 
 Tracing adds the same constants and the same computations of shapes again for every layer, and an
 `Identity` wherever a value leaves a loop: together about half of all operations. TensorFlow's graph
 optimizer (Grappler) would remove them, too, but at every start of a server, and for each signature
 again. Only computations of shapes and choices by masks are merged, and they give the same values,
-so the results of the functions stay the same bit by bit.
-
-Loops stay calls of functions. TensorFlow would turn them into operations that pass each of a loop's
-variables, among them all weights, from step to step one by one.
+so the results of the functions stay the same bit by bit. In loops that are made calls of functions,
+products may round otherwise, see `graph_options.loops_are_calls`.
 """
 
 import pathlib
@@ -42,11 +40,12 @@ _ALWAYS_MERGED = frozenset(["Const", "Rank", "Shape", "Size", "SelectV2"])
 _SHAPE_TYPES = (types_pb2.DT_INT32, types_pb2.DT_INT64, types_pb2.DT_BOOL)
 
 
-def simplify_saved_model(folder: pathlib.Path) -> None:
+def simplify_saved_model(folder: pathlib.Path, *, loops_are_calls: bool) -> None:
     """Simplifies the functions of a SavedModel in place.
 
     Args:
         folder: the SavedModel, which nothing else may read at this time.
+        loops_are_calls: whether loops stay calls of functions.
 
     Raises:
         OSError: the file cannot be read or written.
@@ -57,6 +56,8 @@ def simplify_saved_model(folder: pathlib.Path) -> None:
         captured = _captured(graph)
         for function in graph.graph_def.library.function:
             simplify_function(function, captured.get(function.signature.name, ()))
+            if loops_are_calls:
+                _keep_calls(function)
         call_directly(graph)
     path.write_bytes(saved_model.SerializeToString(deterministic=True))
     # TensorFlow's hash of the former file; it is optional.
@@ -87,9 +88,6 @@ def simplify_function(function: FunctionDef, kept: Collection[str] = ()) -> None
     """
     if any(node.op in _CONTROL_FLOW for node in function.node_def):
         return
-    for node in function.node_def:
-        if node.op in _LOOPS:
-            node.attr["_lower_using_switch_merge"].b = False
     redundant = _Redundant(function, kept)
     nodes = [node for node in function.node_def if not redundant.add(node)]
     for node in nodes:  # inputs may have been found redundant later
@@ -102,6 +100,12 @@ def simplify_function(function: FunctionDef, kept: Collection[str] = ()) -> None
     nodes = _without_unused(nodes, [*results, *redundant.kept])
     del function.node_def[:]
     function.node_def.extend(nodes)
+
+
+def _keep_calls(function):
+    for node in function.node_def:
+        if node.op in _LOOPS:
+            node.attr["_lower_using_switch_merge"].b = False
 
 
 class _Redundant:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from export.saved_model.deployment import MODEL_NAME, write_deployment, write_model_card
 from export.saved_model.export_folder import check_export_folder
-from export.saved_model.graph_options import without_graph_optimizer
+from export.saved_model.graph_options import loops_are_calls, without_graph_optimizer
 from export.saved_model.graph_simplification import simplify_saved_model
 from export.saved_model.signatures import ServedTranslator
 from export.saved_model.verification import (
@@ -97,7 +97,7 @@ def export_translator(
     ):
         _log.info("Saving the SavedModel")
         write_saved_model(served, written, served.functions)
-        simplify_saved_model(written)
+        simplify_saved_model(written, loops_are_calls=loops_are_calls(translator.model))
         # Verified in a different folder, so that files that refer to the first one are found.
         temporary = written.rename(f"{written}.moved")
         texts, names = sample_texts(translator.tokenizers[0]), list(served.functions)

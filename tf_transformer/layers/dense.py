@@ -52,10 +52,14 @@ class Projection(keras.layers.Dense):
     def _outputs(self, inputs, training):
         if self.product is not None:
             return self.product(inputs)
+        return self.own_product(inputs, training)
+
+    def own_product(self, inputs: Any, training: bool | None = None) -> Any:
+        """Computes the layer from its weights, as if `product` were None."""
         if len(inputs.shape) > 2:
             # As a single product of two matrices, TensorFlow adds the bias in the same kernel.
             rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
-            outputs = self._outputs(rows, training)
+            outputs = self.own_product(rows, training)
             return ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
         if self.lora_enabled and self.activation is keras.activations.linear:
             scale = ops.cast(self.lora_alpha / self.lora_rank, self.compute_dtype)

@@ -116,8 +116,10 @@ class TokenEmbedding(keras.layers.Layer):
 
     def logits(self, hidden):
         """Returns `hidden E^T`: `(..., d_model)` to `(..., vocab_size)` float32."""
-        if self.product is not None:
-            return self.product(hidden)
+        return self.own_product(hidden) if self.product is None else self.product(hidden)
+
+    def own_product(self, hidden: Any) -> Any:
+        """Computes `logits` from the layer's weights, as if `product` were None."""
         if self.table is not None:
             return self.table(hidden)
         return times_transposed(ops.cast(hidden, "float32"), self.embeddings)

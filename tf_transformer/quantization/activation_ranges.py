@@ -7,11 +7,9 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import ops
 
 from tf_transformer.errors import InputError
 from tf_transformer.layers.dense import Projection
-from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import sublayers, tracker_unlocked
 
@@ -100,9 +98,7 @@ def _observing(layer, counts) -> Callable[[Any], Any]:
 
     def product(inputs):
         counts.add(inputs)
-        if isinstance(layer, TokenEmbedding):
-            return ops.matmul(inputs, ops.transpose(layer.embeddings))
-        return keras.layers.Dense.call(layer, inputs)
+        return layer.own_product(inputs)
 
     return product
 

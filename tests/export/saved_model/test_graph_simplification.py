@@ -2,13 +2,17 @@
 
 import collections
 import pathlib
+import shutil
 
 import pytest
 import tensorflow as tf
 from tensorflow.core.framework.function_pb2 import FunctionDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
+from export.saved_model.graph_options import loops_are_calls
 from export.saved_model.graph_simplification import simplify_function, simplify_saved_model
+from tf_transformer import Transformer, TransformerConfig
+from tf_transformer.storage.model_dir import dtype_to_load, prepare_for_decoding
 
 
 class Module(tf.Module):
@@ -79,7 +83,7 @@ def folders(tmp_path_factory):
         for name in ("looped", "in_place", "random"):
             functions[name] = getattr(module, name).get_concrete_function(vector)
         tf.saved_model.save(module, str(path), signatures=functions)
-    simplify_saved_model(paths[1])
+    simplify_saved_model(paths[1], loops_are_calls=True)
     return paths
 
 
@@ -185,7 +189,7 @@ def test_signatures_call_their_functions_without_wrappers(folders):
 def test_simplifying_again_changes_nothing(folders):
     path = folders[1] / "saved_model.pb"
     before = path.read_bytes()
-    simplify_saved_model(folders[1])
+    simplify_saved_model(folders[1], loops_are_calls=True)
     assert path.read_bytes() == before
 
 
@@ -254,7 +258,7 @@ def test_what_a_custom_gradient_uses_stays(tmp_path):
     specification = tf.TensorSpec([None], tf.float32)
     module.serve = tf.function(lambda values: triple(values), input_signature=[specification])
     tf.saved_model.save(module, str(tmp_path / "model"))
-    simplify_saved_model(tmp_path / "model")
+    simplify_saved_model(tmp_path / "model", loops_are_calls=False)
     loaded = tf.saved_model.load(str(tmp_path / "model"))
     values = tf.constant([1.0, 2.0])
     with tf.GradientTape() as tape:
@@ -264,10 +268,36 @@ def test_what_a_custom_gradient_uses_stays(tmp_path):
     assert tape.gradient(results, values).numpy().tolist() == [3.0, 3.0]
 
 
-def test_loops_stay_calls_of_functions(folders):
-    """So TensorFlow runs no operation for each variable of a loop and step."""
-    functions = read_graph(folders[1]).graph_def.library.function
+def loops_of(folder):
+    functions = read_graph(folder).graph_def.library.function
     nodes = [node for function in functions for node in function.node_def]
-    loops = [node for node in nodes if node.op.endswith("While")]
-    assert loops
-    assert not any(node.attr["_lower_using_switch_merge"].b for node in loops)
+    return [node for node in nodes if node.op.endswith("While")]
+
+
+def test_loops_become_calls_if_asked(folders, tmp_path):
+    """Then TensorFlow runs no operation for each variable of a loop and step."""
+    shutil.copytree(folders[0], tmp_path / "model")
+    simplify_saved_model(tmp_path / "model", loops_are_calls=False)
+    for folder, is_lowered in ((folders[1], False), (tmp_path / "model", True)):
+        loops = loops_of(folder)
+        assert loops
+        assert {node.attr["_lower_using_switch_merge"].b for node in loops} == {is_lowered}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "d_ff", "expected"),
+    [
+        ("float32", 64, True),
+        ("float32", 4096, False),  # 64 x 4096 weights
+        ("bfloat16", 64, False),
+        ("int8", 4096, True),
+    ],
+)
+def test_loops_of_small_and_8_bit_products_are_calls(dtype, d_ff, expected):
+    config = TransformerConfig(
+        source_vocab_size=30, target_vocab_size=30, num_encoder_layers=1, num_decoder_layers=1,
+        d_model=64, d_ff=d_ff, num_heads=2, max_length=8,
+    )  # fmt: skip
+    model = Transformer(config, dtype=dtype_to_load(dtype))
+    prepare_for_decoding(model, dtype)
+    assert loops_are_calls(model) is expected
