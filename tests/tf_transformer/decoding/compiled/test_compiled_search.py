@@ -11,7 +11,7 @@ from tf_transformer.decoding.translation_search import TranslationSearch
 SIZES = dict(
     source_vocab_size=40,
     target_vocab_size=50,
-    num_encoder_layers=2,
+    num_encoder_layers=1,
     num_decoder_layers=2,
     d_model=16,
     d_ff=24,
@@ -123,7 +123,7 @@ OPTIONS = {
 
 @pytest.fixture(scope="module")
 def searches():
-    return make_searches(make_model(), shapes=[(1, 8), (3, 8)], beam_size=3)
+    return make_searches(make_model(num_decoder_layers=1), shapes=[(1, 8), (3, 8)], beam_size=3)
 
 
 @pytest.mark.slow

@@ -103,18 +103,18 @@ def search_in_parts(search, size, with_options=False, with_prefix=False, num_row
     return found_ids, found_scores
 
 
-@pytest.fixture
-def without_drafts(monkeypatch):
-    """Makes searches that ignore the heads."""
+def search_without_drafts(search, size=NUM_ROWS, **given):
+    """The outputs of a search that ignores the heads."""
+    with pytest.MonkeyPatch.context() as patch:  # while the graph is traced
+        patch.setattr(draft_search, "MOST_ROWS", -1)
+        return search_in_parts(search, size, **given)
 
-    def make(model, *, with_options=False, **options):
-        search = TranslationSearch(model, **options)
-        with monkeypatch.context() as patch:  # while the graph is traced
-            patch.setattr(draft_search, "MOST_ROWS", -1)
-            search_in_parts(search, NUM_ROWS, with_options)
-        return search
 
-    return make
+@functools.cache
+def greedy_outputs(kind, given=False):
+    """Those of all sentences at once, without options and prefixes or with both."""
+    search = TranslationSearch(make_model(kind), beam_size=1)
+    return search_without_drafts(search, with_options=given, with_prefix=given)
 
 
 def check_equal(found, expected, tolerance=1e-4):
@@ -122,64 +122,61 @@ def check_equal(found, expected, tolerance=1e-4):
     np.testing.assert_allclose(found[1], expected[1], rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.representatives("relative positions-3", "ssru-1")
+@pytest.mark.representatives("relative positions-3-True", "ssru-1-False")
+@pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_outputs_are_those_of_greedy_search(kind, size, without_drafts):
-    model = make_model(kind)
-    for given in ({}, dict(with_options=True, with_prefix=True)):
-        plain = without_drafts(model, beam_size=1, with_options=bool(given))
-        search = TranslationSearch(model, beam_size=1)
-        expected = search_in_parts(plain, size, **given)
-        check_equal(search_in_parts(search, size, **given), expected)
-        assert len({len(ids) for ids in expected[0]}) > 3  # outputs of several lengths
+def test_outputs_are_those_of_greedy_search(kind, size, given):
+    """Without options and prefixes, and with both."""
+    search = TranslationSearch(make_model(kind), beam_size=1)
+    expected = greedy_outputs(kind, given)
+    check_equal(search_in_parts(search, size, given, given), expected)
+    assert len({len(ids) for ids in expected[0]}) > 3  # outputs of several lengths
 
 
 @pytest.mark.representatives("relative positions")
 @pytest.mark.parametrize("kind", KINDS)
-def test_compiled_for_one_sentence(kind, without_drafts):
-    model, given = make_model(kind), dict(with_options=True, with_prefix=True)
-    plain = without_drafts(model, beam_size=1, with_options=True)
-    search = TranslationSearch(model, beam_size=1, compiled_shapes=[(1, 12)])
-    check_equal(search_in_parts(search, 1, **given), search_in_parts(plain, 1, **given))
+def test_compiled_for_one_sentence(kind):
+    search = TranslationSearch(make_model(kind), beam_size=1, compiled_shapes=[(1, 12)])
+    check_equal(search_in_parts(search, 1, True, True), greedy_outputs(kind, True))
 
 
 @pytest.mark.representatives("plain")
 @pytest.mark.parametrize("shapes", [(), [(1, 12)]], ids=["plain", "xla"])
-def test_of_the_candidates_of_a_shortlist(shapes, without_drafts):
+def test_of_the_candidates_of_a_shortlist(shapes):
     by_source = [[4 + (piece + i) % 8 for i in range(4)] for piece in range(VOCAB)]
     table = ShortlistTable.from_lists(range(NUM_SPECIAL), by_source)
     model = make_model("post-norm")
-    plain = without_drafts(model, beam_size=1, shortlist=table)
+    # Alone, since the candidates are those of all sentences that are decoded together.
+    expected = search_without_drafts(TranslationSearch(model, beam_size=1, shortlist=table), 1)
     search = TranslationSearch(model, beam_size=1, shortlist=table, compiled_shapes=shapes)
-    check_equal(search_in_parts(search, 1), search_in_parts(plain, 1))
+    check_equal(search_in_parts(search, 1), expected)
 
 
 @pytest.mark.representatives("int8")
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [("bfloat16", 0.1), ("int8", 1e-4)], ids=["bfloat16", "int8"]
 )
-def test_of_other_dtypes(dtype, tolerance, without_drafts):
+def test_of_other_dtypes(dtype, tolerance):
     model = make_model("post-norm", dtype)
-    plain, search = without_drafts(model, beam_size=1), TranslationSearch(model, beam_size=1)
-    check_equal(search_in_parts(search, 1), search_in_parts(plain, 1), tolerance)
+    expected = search_without_drafts(TranslationSearch(model, beam_size=1), 1)
+    check_equal(search_in_parts(TranslationSearch(model, beam_size=1), 1), expected, tolerance)
 
 
-def test_of_tiled_weights(without_drafts, monkeypatch):
+def test_of_tiled_weights(monkeypatch):
     monkeypatch.setattr("tf_transformer.quantization.tiled_matmul._MIN_SIZE", 1)
     monkeypatch.setattr("tf_transformer.quantization.tiled_matmul._TILE_WIDTH", 8)
     model = make_model.__wrapped__("post-norm")  # one of its own, which is changed
-    expected = search_in_parts(without_drafts(model, beam_size=1), 1)
     tile_weights(model)
-    check_equal(search_in_parts(TranslationSearch(model, beam_size=1), 1), expected)
+    found = search_in_parts(TranslationSearch(model, beam_size=1), 1)
+    check_equal(found, greedy_outputs("post-norm"))
 
 
-def test_rows_of_a_beam_that_ask_for_greedy_search(without_drafts):
+def test_rows_of_a_beam_that_ask_for_greedy_search():
     """Their scores and hypotheses are those without drafts."""
     model = make_model("post-norm")
-    given = dict(with_options=True)
-    plain, search = without_drafts(model, beam_size=4, **given), TranslationSearch(model)
-    check_equal(search_in_parts(search, 2, **given), search_in_parts(plain, 2, **given))
+    expected = search_without_drafts(TranslationSearch(model), with_options=True)
+    check_equal(search_in_parts(TranslationSearch(model), 2, with_options=True), expected)
 
 
 def count_steps(search, monkeypatch, **given):
@@ -235,9 +232,9 @@ class Oracle:
 @pytest.mark.representatives("0.5-ssru", "1.0-relative positions")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share_right", [0.0, 0.5, 1.0])
-def test_more_right_drafts_take_fewer_steps(kind, share_right, without_drafts, monkeypatch):
-    model, few = make_model(kind), dict(num_rows=8)
-    expected = search_in_parts(without_drafts(model, beam_size=1), 1, **few)
+def test_more_right_drafts_take_fewer_steps(kind, share_right, monkeypatch):
+    model, few = make_model(kind), dict(num_rows=4)
+    expected = [part[:4] for part in greedy_outputs(kind)]
     num_tags = model.config.num_target_tags
     outputs = [[*text[:num_tags], *ids] for text, ids in zip(sources(), expected[0], strict=False)]
     tokens = sum(len(ids) + 1 for ids in outputs)  # with the ends
