@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from export.saved_model.graph_options import without_graph_optimizer
-from tests.export.saved_model.random_adapters import write_adapters
+from tests.conftest import build_once
+from tests.export.saved_model.random_adapters import ADAPTERS, adapter_path, write_adapters
 from tests.tf_transformer.language_id.reference import random_classifier
 from tf_transformer.__main__ import main
 from tf_transformer.confidence.calibration import Calibration, write_calibration
@@ -36,22 +37,28 @@ class ExportWithFiles:
 @pytest.fixture(scope="package")
 def with_files(talkative, tmp_path_factory) -> Iterator[ExportWithFiles]:
     """The export has verified it."""
-    place = tmp_path_factory.mktemp("with_files")
-    found = ExportWithFiles(
-        folder=place / "served",
-        model_dir=talkative,
-        adapters=write_adapters(talkative, place),
-        calibration=Calibration(0.5, 0.25, weights_digest(talkative)),
-        classifier=random_classifier(),
-    )
-    write_calibration(place / "confidence.json", found.calibration, {})
-    write_classifier(place / "classifier", found.classifier)
-    command = ["export", "--model-dir", str(talkative), "--output", str(found.folder)]
-    command += ["--signatures", *found.signatures, "--beam-size", str(found.beam_size)]
-    command += ["--document-languages", *found.document_languages]
-    command += ["--confidence", str(place / "confidence.json")]
-    command += ["--language-id", str(place / "classifier")]
-    command += ["--adapters", *(f"{name}={path}" for name, path in found.adapters.items())]
-    assert main(command) == 0
+    calibration = Calibration(0.5, 0.25, weights_digest(talkative))
+    options = ["--signatures", *ExportWithFiles.signatures]
+    options += ["--beam-size", str(ExportWithFiles.beam_size)]
+    options += ["--document-languages", *ExportWithFiles.document_languages]
+
+    def build(place):
+        place.mkdir()
+        adapters = write_adapters(talkative, place)
+        write_calibration(place / "confidence.json", calibration, {})
+        write_classifier(place / "classifier", random_classifier())
+        command = ["export", "--model-dir", str(talkative), "--output", str(place / "served")]
+        command += [*options, "--confidence", str(place / "confidence.json")]
+        command += ["--language-id", str(place / "classifier")]
+        command += ["--adapters", *(f"{name}={path}" for name, path in adapters.items())]
+        assert main(command) == 0
+
+    place = build_once(tmp_path_factory, "with_files", build)
     with without_graph_optimizer():  # as on a server
-        yield found
+        yield ExportWithFiles(
+            folder=place / "served",
+            model_dir=talkative,
+            adapters={name: adapter_path(place, name) for name in ADAPTERS},
+            calibration=calibration,
+            classifier=random_classifier(),
+        )

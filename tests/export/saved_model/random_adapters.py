@@ -12,6 +12,10 @@ from tf_transformer.storage.model_dir import load_model
 ADAPTERS = {"legal": (2, ""), "medical": (3, "decoder/"), "it": (1, "feed_forward")}
 
 
+def adapter_path(folder: pathlib.Path, name: str) -> pathlib.Path:
+    return folder / f"{name}.h5"
+
+
 def write_adapters(
     model_dir: pathlib.Path, folder: pathlib.Path, scale: float = 0.3
 ) -> dict[str, pathlib.Path]:
@@ -24,6 +28,6 @@ def write_adapters(
         random = np.random.default_rng(seed)
         for variable in lora_variables(model).values():
             variable.assign(random.normal(size=variable.shape, scale=scale))
-        paths[name] = folder / f"{name}.h5"
+        paths[name] = adapter_path(folder, name)
         write_adapter(paths[name], model)
     return paths

@@ -13,7 +13,7 @@ from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 
 ROOT = pathlib.Path(__file__).parents[3]
-SIGNATURES = ["nbest_options", "serving_default", "tokens"]
+SIGNATURES = ["nbest_options", "serving_default"]
 # What TF Serving calls without `--xla_cpu_compilation_enabled`, then a request as it runs one.
 WITHOUT_THE_FLAG = """
 import ctypes, pathlib, sys
