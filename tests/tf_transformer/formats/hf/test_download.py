@@ -4,6 +4,7 @@ import contextlib
 import json
 import sys
 
+import numpy as np
 import pytest
 from huggingface_hub import constants
 
@@ -62,8 +63,15 @@ def test_import_by_name(hub, published, tmp_path, capsys):
     import_model(published, tmp_path / "local")
     for file in (tmp_path / "local").iterdir():
         assert (tmp_path / "model" / file.name).read_bytes() == file.read_bytes(), file.name
-    expected = Translator.load(tmp_path / "local", beam_size=2)(SENTENCES)
-    assert Translator.load(NAME, beam_size=2)(SENTENCES) == expected
+    expected = Translator.load(tmp_path / "local", beam_size=1)(SENTENCES)
+    assert Translator.load(NAME, beam_size=1)(SENTENCES) == expected
+
+
+def check_same(one, other):
+    for ours, theirs in zip(one.model.weights, other.model.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    tokens = [x.source_tokenizer.tokenize(SENTENCES).to_list() for x in (one, other)]
+    assert tokens[0] == tokens[1]
 
 
 @pytest.mark.slow
@@ -71,10 +79,10 @@ def test_a_translator_is_imported_once(hub, tmp_path, monkeypatch):
     translator = Translator.load(NAME, beam_size=1)
     (model_dir,) = (tmp_path / "cache").glob(f"*/owner--opus-mt--{COMMIT}")
     written = {file: file.stat().st_mtime_ns for file in model_dir.iterdir()}
-    assert Translator.load(NAME, beam_size=1)(SENTENCES) == translator(SENTENCES)
+    check_same(Translator.load(NAME, beam_size=1), translator)
     assert {file: file.stat().st_mtime_ns for file in model_dir.iterdir()} == written
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert Translator.load(NAME, beam_size=1)(SENTENCES) == translator(SENTENCES)
+    check_same(Translator.load(NAME, beam_size=1), translator)
 
 
 def test_an_interrupted_download_goes_on(hub, monkeypatch):
