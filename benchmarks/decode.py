@@ -51,6 +51,8 @@ def write_models(options: argparse.Namespace) -> None:
 
     from benchmarks.where_time_goes import calibrate
     from benchmarks.widening import widen
+    from export.saved_model.graph_options import without_graph_optimizer
+    from export.saved_model.saved_model import write_graph
     from export.saved_model.signatures import ServedTranslator
     from tf_transformer import Transformer
     from tf_transformer.formats.writers.ctranslate2_writer import save_ctranslate2
@@ -95,9 +97,9 @@ def write_models(options: argparse.Namespace) -> None:
                 chunk_size=options.chunk_size,
                 compiled_shapes=compiled_shapes(options) if kind == "xla" else (),
             )
-            served = ServedTranslator(translator, ["tokens_options"])
-            path = directory / f"{kind}-beam{beam_size}"
-            tf.saved_model.save(served, str(path), signatures=served.functions)
+            with without_graph_optimizer():
+                served = ServedTranslator(translator, ["tokens_options"])
+                write_graph(served, own, directory / f"{kind}-beam{beam_size}")
 
 
 def compiled_shapes(options: argparse.Namespace) -> list[tuple[int, int]]:

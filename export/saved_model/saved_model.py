@@ -11,6 +11,8 @@ import shutil
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import keras
+
 from export.saved_model.deployment import MODEL_NAME, write_deployment, write_model_card
 from export.saved_model.export_folder import check_export_folder
 from export.saved_model.graph_options import loops_are_calls, without_graph_optimizer
@@ -96,8 +98,7 @@ def export_translator(
         _temporary_name(directory, is_locked) as written,
     ):
         _log.info("Saving the SavedModel")
-        write_saved_model(served, written, served.functions)
-        simplify_saved_model(written, loops_are_calls=loops_are_calls(translator.model))
+        write_graph(served, translator.model, written)
         # Verified in a different folder, so that files that refer to the first one are found.
         temporary = written.rename(f"{written}.moved")
         texts, names = sample_texts(translator.tokenizers[0]), list(served.functions)
@@ -116,6 +117,21 @@ def export_translator(
             if path.is_file():
                 sync_to_disk(path)  # before the rename, so that no power cut leaves half a version
         return _rename_to_next_version(temporary, directory)
+
+
+def write_graph(served: ServedTranslator, model: keras.Model, folder: pathlib.Path) -> None:
+    """Writes a SavedModel as a version of an export contains it.
+
+    Args:
+        served: the signatures, traced in `without_graph_optimizer`.
+        model: the model that they use.
+        folder: folder to write.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    write_saved_model(served, folder, served.functions)
+    simplify_saved_model(folder, loops_are_calls=loops_are_calls(model))
 
 
 def export_task(
