@@ -65,6 +65,22 @@ def test_commands_parse(page):
         assert callable(make_parser().parse_args(words).run), command
 
 
+def first_import(program, packages):
+    """Where a program first imports one of these packages."""
+    found = re.search(rf"^(?:import|from) (?:{packages})\b", program, re.MULTILINE)
+    return found.start() if found else None
+
+
+@PAGE
+def test_programs_import_this_project_before_tensorflow(page):
+    """It hides TensorFlow's messages."""
+    programs = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    for program in [*programs, (ROOT / "examples" / "custom_fit.py").read_text(encoding="utf-8")]:
+        own = first_import(program, "tf_transformer|training|export")
+        tensorflow = first_import(program, "keras|keras_hub|tensorflow")
+        assert own is None or tensorflow is None or own < tensorflow, program
+
+
 def protocols(text):
     """The default port of a command's server, and the protocol that it speaks, where it has one."""
     for command in re.findall(r"(?:tf-transformer|python -m) [^`\n#]+", text.replace("\\\n", " ")):
