@@ -3,11 +3,7 @@
 python examples/custom_fit.py
 """
 
-import keras
-import numpy as np
-import tensorflow as tf
-
-from tf_transformer import (
+from tf_transformer import (  # isort: skip  # before TensorFlow, to hide its messages
     LabelSmoothedCrossEntropy,
     NoamSchedule,
     Perplexity,
@@ -15,6 +11,10 @@ from tf_transformer import (
     Transformer,
     TransformerConfig,
 )
+
+import keras
+import numpy as np
+import tensorflow as tf
 
 BEGIN, END, VOCAB_SIZE = 2, 3, 14
 

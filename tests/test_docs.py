@@ -65,6 +65,62 @@ def test_commands_parse(page):
         assert callable(make_parser().parse_args(words).run), command
 
 
+def first_import(program, packages):
+    """Where a program first imports one of these packages."""
+    found = re.search(rf"^(?:import|from) (?:{packages})\b", program, re.MULTILINE)
+    return found.start() if found else None
+
+
+@PAGE
+def test_programs_import_this_project_before_tensorflow(page):
+    """It hides TensorFlow's messages."""
+    programs = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    for program in [*programs, (ROOT / "examples" / "custom_fit.py").read_text(encoding="utf-8")]:
+        own = first_import(program, "tf_transformer|training|export")
+        tensorflow = first_import(program, "keras|keras_hub|tensorflow")
+        assert own is None or tensorflow is None or own < tensorflow, program
+
+
+def protocols(text):
+    """The default port of a command's server, and the protocol that it speaks, where it has one."""
+    for command in re.findall(r"(?:tf-transformer|python -m) [^`\n#]+", text.replace("\\\n", " ")):
+        if port := re.search(r"--server \S+:(850[01])\b", command):
+            protocol = re.search(r"--protocol (\w+)", command)
+            yield port[1], protocol[1] if protocol else "rest"
+
+
+@PAGE
+def test_ports_are_those_of_the_protocol(page):
+    """TF Serving speaks gRPC on port 8500, and REST on 8501."""
+    found = set(protocols(page.read_text(encoding="utf-8")))
+    assert found <= {("8500", "grpc"), ("8501", "rest")}
+
+
+def test_there_are_ports_of_both_protocols():
+    texts = [page.read_text(encoding="utf-8") for page in PAGES]
+    assert {found for text in texts for found in protocols(text)} == {
+        ("8500", "grpc"),
+        ("8501", "rest"),
+    }
+    wrong = "echo x | tf-transformer translate --server 127.0.0.1:8500\n"
+    assert set(protocols(wrong)) == {("8500", "rest")}
+
+
+@pytest.mark.parametrize("name", ["quick-start.md", "published-model-served.md"])
+def test_servers_are_started_with_all_flags(name):
+    """Those of an export's README, see `export/saved_model/deployment.py`."""
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    (command,) = re.findall(r"^docker run(?:.*\\\n)*.*", text, re.MULTILINE)
+    flags = set(re.findall(r"--(\w+)", command)) - {"rm"}
+    assert flags == {
+        *("model_config_file", "enable_batching", "batching_parameters_file"),
+        *("grpc_max_threads", "tensorflow_session_config_file"),
+    }
+    assert "--xla" not in text.replace("--xla_cpu_compilation_enabled=true", "") or (
+        "--xla_cpu_compilation_enabled=true" in text
+    )
+
+
 def test_there_are_commands_to_parse():
     found = [command for page in PAGES for command in commands(page.read_text(encoding="utf-8"))]
     assert len(found) > 25

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tests.parity import hf_m2m100_model, hf_marian_model
-from tests.tf_transformer.formats.hf.test_added_tokens import TEXTS, WORDS
+from tests.tf_transformer.formats.hf.test_added_tokens import PARTS_OF_TAGS, TEXTS
+from tests.tf_transformer.formats.hf.test_added_tokens import WORDS as PLAIN_WORDS
 from tf_transformer import Translator, load_model
 from tf_transformer.formats.import_model import import_model
 from training.demo.corpus import generate_pairs
@@ -21,6 +22,7 @@ transformers = pytest.importorskip("transformers")
 pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
 LENGTH = 12
+WORDS = [*PLAIN_WORDS, *PARTS_OF_TAGS]
 # Spaces at the ends of a text, and words that only its normalization makes: see the documentation.
 DIFFERENT_IN_RUST = re.compile("^ +| +$|New  York|\uff23|\u0301|\u2581|\u00a0|na\u00efve")
 

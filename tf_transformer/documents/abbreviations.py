@@ -82,7 +82,8 @@ _LISTS = {
         "entspr allg ehem geb gest verh verw hrsg mult habil Dr Dres Prof Dipl Ing Mag Hr Hrn Fr "
         "Frl Fam St Skt Hl Hrsg Verf Bearb Abt Univ Priv Doz Bgm Präs Vors Stellv Insp Rev Hd "
         "Gebr Fa Gen Oblt Lt Hptm Maj Obstlt Ltn Ofw Uffz Gefr Adm Kpt Kptlt Pfr Msgr RA StB Kfm "
-        "Kffr Zeitschr Jb Tel apl Dkfm Frhr Hzg Kgl Vorst hl hll Inh",
+        "Kffr Zeitschr Jb Tel apl Dkfm Frhr Hzg Kgl Vorst hl hll Inh "
+        "Obering Oberlt Oberstlt StR OStR KommR",
         after_names="u._Co und_Co &_Co Co Mio Mrd Tsd Std Min Sek Stk Str *str Chr jun sen",
         before_numbers="Nr Nrn Art Abs Ziff Abb Tab Aufl Rn Rz Bd Bde Kap Vers Anm Fn Anh Bl Jg "
         "Kl Lfg Taf et_al Pos Pkt min mind max Jan Febr Feb Apr Aug Sept Okt Nov Dez",

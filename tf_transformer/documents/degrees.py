@@ -20,7 +20,8 @@ NEXT_PARTS = (
     "med dent vet univ phil nat rer pol oec soc medic publ jur iur utr theol sc hum techn scient "
     "agr mont paed pæd päd psych pharm ing disc math inform biol cult forest hort silv art arch "
     "real polyt merc aud it comm agric odont san sociol ed oecon polit philol philos øk ek farm "
-    "psyk stom wet ind civ mech мед техн физ мат физ.-мат экон ист пед психол биол хим юрид филол "
+    "psyk stom wet ind civ mech troph physiol biomed cur mus tech "
+    "мед техн физ мат физ.-мат экон ист пед психол биол хим юрид филол "
     "филос геогр геол архит полит социол екон іст біол хім філол філос "
     # Degrees and ranks
     "h.c habil des em mag dr kand lic stud hedersdr läk sjuksk psykoterap tandläk lekt tri lis "

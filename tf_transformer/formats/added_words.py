@@ -4,7 +4,8 @@ Transformers finds such words in the text before SentencePiece, and splits the t
 one by one, each with a space before it: `in Cologne.` is `▁in`, `Cologne`, `▁.`. Here a word is a
 user-defined piece, and a rule of the normalization puts the spaces around it. A mark at its end,
 which no other piece has, keeps it apart from the same word in the model's vocabulary; a rule of the
-denormalization removes it.
+denormalization removes it. Language tags have rules, too, since words may be parts of them, such as
+`eng` of `>>eng_Latn<<`.
 """
 
 from collections.abc import Sequence
@@ -44,7 +45,8 @@ def add_words(model: ModelProto, words: Sequence[AddedWord], tags: Sequence[str]
     Args:
         model: the model, which is changed.
         words: the words.
-        tags: the language tags, such as `>>fra_Latn<<`: a space after them is no piece of its own.
+        tags: the language tags, such as `>>fra_Latn<<`, in which no words are found. A space after
+            them is no piece of its own.
 
     Raises:
         InputError: the model has other rules for spaces, or a word cannot be found by a rule.
@@ -71,8 +73,10 @@ def add_words(model: ModelProto, words: Sequence[AddedWord], tags: Sequence[str]
         if word.splits_space:
             rules[f" {word.text}"] = f" {WORD_BEGIN}{word.text}{_MARK} "
             endings[f" {word.text}{_MARK}"] = word.text
-    if any(word.splits_space for word in words):
-        rules |= {f"{tag} ": f"{tag} " for tag in tags}
+    for tag in tags:
+        # The longest rule counts: each is longer than that of a word, with its spaces.
+        for kept in (tag, f" {tag}", f"{tag} ", f" {tag} "):
+            rules[kept] = kept
     normalizer.precompiled_charsmap = add_rules(normalizer.precompiled_charsmap, rules)
     denormalizer = model.denormalizer_spec  # of texts made of pieces
     denormalizer.add_dummy_prefix = False

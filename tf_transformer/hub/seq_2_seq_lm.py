@@ -17,8 +17,9 @@ from tf_transformer.hub.preprocessor import TransformerSeq2SeqLMPreprocessor
 from tf_transformer.hub.presets import check_preset, described, known_entries
 from tf_transformer.hub.tokenizer import TARGET_CONFIG, TransformerTokenizer
 from tf_transformer.hub.traced_weights import TracedWeights
-from tf_transformer.hub.training import TrainedOnText
+from tf_transformer.hub.training import TrainedOnText, check_arguments
 from tf_transformer.inference.translator import Translator
+from tf_transformer.known_names import check_names, keywords
 from tf_transformer.losses.label_smoothing import LabelSmoothedCrossEntropy
 from tf_transformer.losses.metrics import Perplexity, TokenAccuracy
 from tf_transformer.printable import shown
@@ -32,6 +33,9 @@ from tf_transformer.storage.model_dir import (
     save_model,
 )
 from tf_transformer.text.tokenizer import Tokenizer
+
+# Other arguments of the class, which are those of KerasHub's.
+_ARGUMENTS = ("name", "trainable", "compile")
 
 
 class _Logits(keras.layers.Layer):
@@ -69,10 +73,11 @@ class TransformerSeq2SeqLM(TrainedOnText):
     Args:
         backbone: the model.
         preprocessor: makes ids from strings; None if all inputs are ids.
-        **kwargs: those of `keras_hub.models.Seq2SeqLM`.
+        **kwargs: `name`, `trainable` and `compile`, as those of `keras_hub.models.Seq2SeqLM`.
 
     Raises:
-        InputError: `backbone` or `preprocessor` has another class, or they do not fit.
+        InputError: `backbone` or `preprocessor` has another class, they do not fit, or an argument
+            is unknown.
     """
 
     backbone_cls = TransformerBackbone
@@ -84,6 +89,7 @@ class TransformerSeq2SeqLM(TrainedOnText):
         preprocessor: TransformerSeq2SeqLMPreprocessor | None = None,
         **kwargs: Any,
     ):
+        check_names(kwargs, ("backbone", "preprocessor", *_ARGUMENTS), "argument")
         _check_parts(backbone, preprocessor)
         # KerasHub sets them before it makes the functional model.
         self.backbone = backbone
@@ -107,9 +113,10 @@ class TransformerSeq2SeqLM(TrainedOnText):
             **kwargs: those of the class.
 
         Raises:
-            InputError: a file is missing, damaged, or does not fit the others; or it is a language
-                model.
+            InputError: a file is missing, damaged, or does not fit the others; it is a language
+                model; or an argument is unknown.
         """
+        check_names(kwargs, ("model_dir", "dtype", *_ARGUMENTS), "argument")
         path = pathlib.Path(model_dir)
         config = read_config(path)
         source, target = read_tokenizers(path)
@@ -219,8 +226,9 @@ class TransformerSeq2SeqLM(TrainedOnText):
             **kwargs: those of `keras.Model.compile`.
 
         Raises:
-            InputError: nothing corresponds to `sampler`.
+            InputError: nothing corresponds to `sampler`, or an argument is unknown.
         """
+        check_arguments(kwargs, keras.Model.compile)
         self._generators.defaults = options_of_sampler(sampler)
         if _is_auto(optimizer):
             optimizer = keras.optimizers.Adam(1e-4, beta_2=0.98, epsilon=1e-9)
@@ -307,6 +315,9 @@ class TransformerSeq2SeqLM(TrainedOnText):
             InputError: an argument is out of range, or the task has no preprocessor or is
                 quantized.
         """
+        of_load = keywords(Translator.load)
+        known = [x for x in Translator.load_options() if x == "dtype" or x not in of_load]
+        check_names(options, known)
         tokenizers = self.tokenizers
         model = self.backbone.merged_transformer(dtype_to_load(dtype))
         prepare_for_decoding(model, dtype)

@@ -1,6 +1,7 @@
 """Training of the task on pairs of strings."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -11,7 +12,10 @@ import tensorflow as tf
 from tf_transformer.errors import InputError
 from tf_transformer.hub.preprocessor import check_parts
 from tf_transformer.hub.traced_weights import TracedWeights
+from tf_transformer.known_names import check_names
 from tf_transformer.text.texts import list_of_texts
+
+_NO_ARGUMENTS = ("self", "kwargs")
 
 
 class TrainedOnText(keras_hub.models.Seq2SeqLM):
@@ -43,9 +47,10 @@ class TrainedOnText(keras_hub.models.Seq2SeqLM):
             **kwargs: those of `keras.Model.fit`.
 
         Raises:
-            InputError: texts are missing or no strings, or there are not equally many sources,
-                targets and weights.
+            InputError: texts are missing or no strings, there are not equally many sources,
+                targets and weights, or an argument is unknown.
         """
+        check_arguments(kwargs, keras.Model.fit)
         if self.preprocessor is not None:
             if isinstance(validation_data, tuple | list | Mapping):
                 inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
@@ -62,7 +67,12 @@ class TrainedOnText(keras_hub.models.Seq2SeqLM):
         return super().fit(x, y, batch_size, sample_weight, validation_data, **kwargs)
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
-        """Computes loss and metrics on the data that `fit` takes."""
+        """Computes loss and metrics on the data that `fit` takes.
+
+        Raises:
+            InputError: as `fit`.
+        """
+        check_arguments(kwargs, keras.Model.evaluate)
         if self.preprocessor is not None and _is_text(x):
             x, y = text_tensors(x, y, sample_weight)
             x = _batches(x, y, sample_weight, batch_size)
@@ -77,6 +87,20 @@ class TrainedOnText(keras_hub.models.Seq2SeqLM):
 
     def make_predict_function(self, force=False):
         return super().make_predict_function(force or self._traced.changed("predict", self))
+
+
+def check_arguments(given: Mapping[str, Any], method: Callable[..., Any]) -> None:
+    """Checks that Keras' method has all arguments; names with an underscore are Keras' own.
+
+    Args:
+        given: the arguments.
+        method: the method.
+
+    Raises:
+        InputError: an argument is unknown.
+    """
+    known = [name for name in inspect.signature(method).parameters if name not in _NO_ARGUMENTS]
+    check_names([name for name in given if not name.startswith("_")], known, "argument")
 
 
 def _is_text(x):

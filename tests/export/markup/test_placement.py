@@ -1,11 +1,21 @@
 """Where elements come back, by alignments made by hand."""
 
+import itertools
+import random
 import re
+import xml.etree.ElementTree as ElementTree
 
 import pytest
 
 from export.markup import AlignedTranslation, MarkupTranslator
-from tests.export.markup.fake_translators import backwards, fixed, identity, unaligned, upper
+from tests.export.markup.fake_translators import (
+    backwards,
+    fixed,
+    identity,
+    reordered,
+    unaligned,
+    upper,
+)
 
 
 def html(document, translate):
@@ -44,6 +54,25 @@ def html(document, translate):
         ("a <a href=x>b</a> c d", "A BC D", "0-0 1-1 2-1 3-2", "A <a href=x>BC</a> D"),
         ("a <a href=x>b</a> <b>c</b> d", "A BC D", "0-0 1-1 2-1 3-2", "A <a href=x>BC</a> D"),
         ("<a href=x>a</a> <a href=y>b</a>", "AB", "0-0 1-0", "<a href=x>AB</a>"),
+        # Elements whose ranges cross have a part of their own words each.
+        ("He <a href=x>has seen</a> <a href=y>Anna</a> .", "Er hat Anna gesehen .",
+         "0-0 1-1 2-3 3-2 4-4", "Er <a href=x>hat</a> <a href=y>Anna</a> gesehen ."),
+        ("He <a href=x>has seen</a> <b>Anna</b> .", "Er hat Anna gesehen .",
+         "0-0 1-1 2-3 3-2 4-4", "Er <a href=x>hat</a> <b>Anna</b> gesehen ."),
+        ("He <b>has seen</b> <i>Anna</i> .", "Er hat Anna gesehen .",
+         "0-0 1-1 2-3 3-2 4-4", "Er <b>hat</b> <i>Anna</i> gesehen ."),
+        ("<a href=x>a b</a> <a href=y>c d</a> e", "A D B", "0-0 1-2 3-1",
+         "<a href=x>A</a> <a href=y>D</a> B"),
+        ("<b>a b c d</b> <i>e</i>", "A E B C D", "0-0 1-2 2-3 3-4 4-1", "A <i>E</i> <b>B C D</b>"),
+        # So have links in an element, which gets a word for each.
+        ("x <i><a href=x>the</a> <a href=y>horse</a></i>", "das Pferd", "0-0 2-1",
+         "<i><a href=x>das</a> <a href=y>Pferd</a></i>"),
+        ("x <i><b><a href=x>a</a></b> <a href=y>b</a> <a href=z>c</a></i>", "X , A , Y", "0-0 1-2",
+         "<i><b><a href=x>X</a></b> , <a href=y>A</a> , <a href=z>Y</a></i>"),
+        ("<i><a href=x>a b</a> <a href=y>c</a></i> d", "D B C A", "0-3 1-1 2-2 3-0",
+         "D <i><a href=x>B</a> <a href=y>C</a> A</i>"),
+        # A sign is enough if there is nothing else.
+        ("<a href=x>a</a> b <a href=y>c</a>", "A !", "0-0", "<a href=x>A</a> <a href=y>!</a>"),
         # Nested elements stay nested, and siblings beside each other.
         ("<b>a <i>b</i></b> c", "C B A", "0-2 1-1 2-0", "C <b><i>B</i> A</b>"),
         ("<b>a</b> <i>b</i> c", "B A C", "0-1 1-0 2-2", "<i>B</i> <b>A</b> C"),
@@ -55,7 +84,7 @@ def html(document, translate):
         ("a b<br>c", "A B C", "0-0 1-1 2-2", "A B<br>C"),
         ("a <!-- c --> b", "A B", "0-0 1-1", "A <!-- c --> B"),
     ],
-)
+)  # fmt: skip
 def test_by_hand(document, target, links, expected):
     import re
 
@@ -171,6 +200,75 @@ def test_signs():
     assert html(document, lambda texts: [translation]) == (
         "Er sagte <q>ja, nein</q>, dann (<b>vielleicht</b>)."
     )
+
+
+def _random_text(rng, words, depth, links):
+    """Returns a text with elements in it, and adds the addresses of its links to a list."""
+    chunks = []
+    for _ in range(rng.randint(1, 4)):
+        kind = rng.random()
+        if kind < 0.4 or not depth:
+            chunks.append(" ".join(next(words) for _ in range(rng.randint(1, 2))))
+        elif kind < 0.7:
+            links.append(len(links))
+            text = " ".join(next(words) for _ in range(rng.randint(1, 3)))
+            chunks.append(f'<a href="{links[-1]}">{text}</a>')
+        else:
+            name = rng.choice(("b", "i", "span"))
+            chunks.append(f"<{name}>{_random_text(rng, words, depth - 1, links)}</{name}>")
+    return " ".join(chunks)
+
+
+@pytest.mark.parametrize("share_of_links", [0, 0.3, 1, 2])
+def test_no_link_is_lost(share_of_links):
+    """Whatever the alignment says, if there are as many words as links."""
+    rng = random.Random(7)
+    num_crowded = 0
+    for _ in range(300):
+        links = []
+        words = (f"w{index}" + rng.choice(("", "", " ,")) for index in itertools.count())
+        document = f"<p>{_random_text(rng, words, 3, links)} end</p>"
+        source = re.sub("<[^>]*>", "", document).split()
+        num_words = len(links) + rng.choice((0, 0, 1, 5))
+        num_crowded += num_words == len(links) > 1
+        target = [f"t{index}" for index in range(num_words)] + ["."] * rng.randint(1, 3)
+        rng.shuffle(target)
+        pairs = [
+            (rng.randrange(len(source)), rng.randrange(len(target)))
+            for _ in range(int(share_of_links * len(target)))
+        ]
+        sides = ([f"▁{word}" for word in side] for side in (source, target))
+        translation = AlignedTranslation(" ".join(target), *sides, pairs)
+        found = html(document, lambda texts, found=translation: [found] * len(texts))
+        case = (document, translation, found)
+        assert "".join(ElementTree.fromstring(found).itertext()) == translation.text, case
+        texts = {
+            x.get("href"): "".join(x.itertext()) for x in ElementTree.fromstring(found).iter("a")
+        }
+        assert set(texts) == set(map(str, links)), case
+        assert found.count("<a ") == len(links), case
+    assert num_crowded > 50
+
+
+def test_a_copy_in_the_range_of_another_element_is_not_doubled():
+    source, target = "the bar foo sh", "A foo B sh"
+    document = "<a href=x>the bar</a> <code>foo</code> sh"
+    expected = "<a href=x>A</a> <code>foo</code> B sh"
+    assert html(document, fixed(source, target, "0-0 1-2 2-1 3-3")) == expected
+
+
+def test_links_of_a_long_text(monkeypatch):
+    """It is divided, and no link is lost or moved that was in order."""
+    document = " ".join(
+        f"w{i} <b><a href={i}>a{i}</a> <a href=x{i}>b{i}</a></b>" for i in range(80)
+    )
+    expected = html(document, upper)
+    noisy = reordered(lambda number: [max(i - (i % 3 == 2), 0) for i in range(number)])
+    crowded = html(document, noisy)
+    assert crowded.count("<a ") == expected.count("<a ") == 160
+    monkeypatch.setattr("export.markup.placement._MAX_PAIRS", 1000)
+    assert html(document, upper) == expected
+    assert html(document, noisy) == crowded
 
 
 def test_names_are_linked_to_themselves():

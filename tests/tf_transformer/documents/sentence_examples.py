@@ -118,6 +118,10 @@ Mag. art. Gruber, Mag. rer. soc. oec. Wolf, Mag. (FH) Berg und Mag. med. vet. Ro
 Dr. sc. hum. Klein, Dr. nat. techn. Kern, Dr. des. Berg, Ass. jur. Lenz und Prof. em. Dr. Kurz.
 Dr. rer. biol. hum. Lang, Dr. med. dent. h. c. Hof, Dr.-Ing. E. h. Kraus und Dr. scient. med. Roth.
 Stud. jur. Braun, cand. med. Schwarz, Bakk. phil. Lang, M. Eng. Kurz und M.Sc. Becker. | Alle kamen.
+Dr. troph. Winter, Dr. oec. troph. Sommer und Dr. rer. physiol. Herbst kamen. | Sie blieben.
+Dr. rer. cur. Vogel, Dr. sc. mus. Falke und Dr. rer. tech. Specht lehren. | Wir lernen.
+Obering. Stein, Oberlt. Sand, Oberstlt. Kies und KommR. Mörtel bauten. | Sie ruhten.
+Sie ist Dr. troph. | Er auch.
 Er ist Dr. phil. | Sie nicht. | Sie ist Mag. rer. nat. | Wir auch. | Ich mag Art. | Gruber malt.
 DR. MED. WEBER UND DIPL. ING. HUBER KAMEN. | SIE GINGEN.
 """,

@@ -348,6 +348,38 @@ def test_texts_that_do_not_fit(task, arguments, message):
             task.evaluate(*arguments, verbose=0)
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda task: TransformerSeq2SeqLM.from_model_dir("nowhere", dtyp="x"),
+         "argument: 'dtyp'; did you mean 'dtype'?"),
+        (lambda task: TransformerSeq2SeqLM.from_model_dir("nowhere", xyz=1),
+         "argument: 'xyz'. Known are model_dir, dtype, name, trainable, compile"),
+        (lambda task: TransformerSeq2SeqLM(None, preprocesor=None),
+         "argument: 'preprocesor'; did you mean 'preprocessor'?"),
+        (lambda task: task.translator(dtyp="int8"), "option: 'dtyp'; did you mean 'dtype'?"),
+        (lambda task: task.translator(beamsize=3), "option: 'beamsize'; did you mean 'beam_size'?"),
+        (lambda task: task.translator(xyz=3),
+         "option: 'xyz'. Known are num_best, chunk_size, end_pieces, beam_size, length_penalty, "
+         "max_length_factor, max_length_constant, compiled_shapes, dtype"),
+        (lambda task: task.generate(SOURCES, beamsize=3),
+         "option: 'beamsize'; did you mean 'beam_size'?"),
+        (lambda task: task.fit(SOURCES, TARGETS, batchsize=3),
+         "argument: 'batchsize'; did you mean 'batch_size'?"),
+        (lambda task: task.fit(SOURCES, TARGETS, epoch=3),
+         "argument: 'epoch'; did you mean 'epochs'?"),
+        (lambda task: task.evaluate(SOURCES, TARGETS, batchsize=3),
+         "argument: 'batchsize'; did you mean 'batch_size'?"),
+        (lambda task: task.compile(optimiser="adam"),
+         "argument: 'optimiser'; did you mean 'optimizer'?"),
+    ],
+)  # fmt: skip
+def test_unknown_arguments(task, call, message):
+    """In one line, and before any file is read."""
+    with pytest.raises(InputError, match=f"(?i)^unknown {re.escape(message)}$"):
+        call(task)
+
+
 def test_unequal_batches(task):
     with pytest.raises(InputError, match=r"there must be as many targets as sources\. Received"):
         task.train_on_batch(["a", "b"], ["c"])

@@ -74,6 +74,7 @@ class _Scanner:
         self._text = text
         self._where = where
         self._at = 0
+        self._has_tabs = "\t" in text
 
     def entries(self) -> Iterator[tuple[str, int]]:
         """Yields the pieces and their ids."""
@@ -101,7 +102,8 @@ class _Scanner:
         while self._at < len(self._text) and not self._is_document_end():
             if self._column() == first == 0 and (match := _USUAL.match(self._text, self._at)):
                 yield self._scalar(match[1]), int(match[2])
-                self._at = match.end()
+                self._at = match.end(2)
+                self._check_indentation(first)
                 self._skip_gap()
                 continue
             if self._column() != first or not self._begins_line():
@@ -121,6 +123,8 @@ class _Scanner:
                 self._at = match.end()
             self._skip_gap()
             yield piece, self._id(piece)
+            if self._text[self._at - 1].isdecimal():  # it is not in quotes
+                self._check_indentation(first)
             rest = _REST.match(self._text, self._at)
             if rest is None:
                 raise self._fault("expected a new line after an id")
@@ -192,6 +196,8 @@ class _Scanner:
             if self._at == len(text) or end.match(text, self._at):
                 break
             scalar = scalar[:kept]
+            if not quote:
+                self._check_indentation(indent - 1)
             self._skip(_BREAK)
             self._skip(_BLANKS)
             if _BREAK.match(text, self._at):
@@ -212,7 +218,7 @@ class _Scanner:
         return self._plain(written)
 
     def _plain(self, written: str) -> str:
-        text = written.strip(" \n")
+        text = written.strip(" \t\n")
         if text in _NULLS:
             raise self._fault(f"{text or 'nothing'} is no text without quotation marks")
         return text
@@ -227,6 +233,19 @@ class _Scanner:
         if 0xD800 <= code < 0xE000 or code > 0x10FFFF:
             raise self._fault(f"the escape {shown(match[0])} is no character")
         return chr(code)
+
+    def _check_indentation(self, column: int) -> None:
+        """Checks that no tab indents the line behind a scalar without quotes, as yaml-cpp does.
+
+        Args:
+            column: the column of the mapping. Behind more spaces, a tab is white space.
+        """
+        if not self._has_tabs:
+            return
+        indented = rf"[ \t]*(?:\r?\n(?! {{0,{column}}}\t)[ \t]*)*\r?\n {{0,{column}}}\t"
+        if match := re.compile(indented).match(self._text, self._at):
+            self._at = match.end() - 1
+            raise self._fault("a tab cannot indent a line")
 
     def _skip_gap(self) -> None:
         """Skips white space and comments."""

@@ -24,7 +24,8 @@ from tf_transformer.text.vocabulary import Vocabulary
 FIRST = 1 + NUM_PIECES  # the first id after those of the SentencePiece model
 LISTED = {"special_tokens_map.json": {"additional_special_tokens": CODES}}
 WORDS = ["Cologne", "New York", "<term>", "na\u00efve", "\u4f60\u597d", "\u04e7", "horse", "A-1"]
-NUM_ROWS = FIRST + len(WORDS) + 8
+PARTS_OF_TAGS = ["_", "eng", "Latn", ">>", "<<", "tyv", "_Latn", "deu_"]
+NUM_ROWS = FIRST + len(WORDS) + len(PARTS_OF_TAGS) + 8
 TEXTS = [
     "I love Cologne.", "Cologne is nice", "xCologne", "love Cologne is", "Cologne Cologne",
     "(Cologne) a", "a  Cologne  b ", "  Cologne ", "Colognes, b", "a <term> b", "New York",
@@ -33,6 +34,7 @@ TEXTS = [
     "ab\u4f60\u597dcd\u4f60\u597d",
     "x\u04e7y \u04e7", "A-1 and Cologne", "CologneCologne", "Cologne, New York, <term>.",
     "the <term>man</term> sleeps", "a New York horse in Cologne <term> b", "\ufb01 Cologne \u00bd",
+    "eng Latn a_b", "a >> b<<", "vulgar tyv", "a_Latn deu_",
     "The man buys 3 horses.", "A woman, Cologne! sleeps?", "<term> <term>", "Cologne\u0301 a",
     "\uff23ologne", "\u2581Cologne a", "a\u00a0Cologne", "New York Cologne", "", " ", "A dog runs.",
 ]  # fmt: skip
@@ -181,50 +183,66 @@ def reference(processor, text, words, splits_space):
     return ids
 
 
+# For each, a function from its words to its files or the settings of `rust`, and whether a space
+# before a word is a piece.
 TOKENIZERS = {
-    "in Python": ({"added_tokens.json": added()}, False),
-    "in Python, described": (described(added()), False),
-    "in Python, special": (described(added(), special=True, normalized=False, rstrip=True), False),
-    "in Rust": ({"tokenizer.json": rust}, True),
-    "in Rust, stripping": ({"tokenizer.json": rust, "options": dict(lstrip=True)}, False),
-    "in Rust, special": (
-        {"tokenizer.json": rust, "options": dict(special=True, normalized=False, strip=True)},
+    "in Python": (lambda words: {"added_tokens.json": words}, False),
+    "in Python, described": (described, False),
+    "in Python, special": (
+        lambda words: described(words, special=True, normalized=False, rstrip=True),
         False,
     ),
+    "in Rust": ({}, True),
+    "in Rust, stripping": (dict(lstrip=True), False),
+    "in Rust, special": (dict(special=True, normalized=False, strip=True), False),
 }
 
 
-@pytest.mark.parametrize("kind", TOKENIZERS)
-def test_words(write, kind):
+def check_ids(write, kind, words):
+    """Compares the ids of texts, and returns a tokenizer, and the texts with their ids."""
     files, splits_space = TOKENIZERS[kind]
-    files, words = dict(files), added()
-    options = files.pop("options", {})
-    if "tokenizer.json" in files:
-        del files["tokenizer.json"]
-        folder = write(LISTED | files)
+    folder = write(LISTED | (files(words) if callable(files) else {}))
+    if not callable(files):
         stated = {name: FIRST + i for i, name in enumerate([*CODES, "<mask>"])} | words
-        content = rust(stated, **options)(folder)
-        (folder / "tokenizer.json").write_text(json.dumps(content))
-    else:
-        folder = write(LISTED | files)
-    imported = HFM2M100().read(folder)
-    tokenizer = Tokenizer(imported.source_model)
+        (folder / "tokenizer.json").write_text(json.dumps(rust(stated, **files)(folder)))
+    tokenizer = Tokenizer(HFM2M100().read(folder).source_model)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / MODEL_NAME))
     rows = [1, 3, 0, 2, *range(4, NUM_ROWS)]
     # A white space that is no U+0020 belongs to the word, and spaces at the ends are removed.
     texts = [x for x in TEXTS if not splits_space or not re.search("\u00a0|^ +|[\u2581]", x)]
     expected = [reference(processor, text, words, splits_space) for text in texts]
-    tagged = [f">>eng_Latn<< {text}" for text in texts]
-    for ids in (tokenizer.tokenize(tagged).to_list(), tokenizer.encode(tagged)):
-        found = [[rows[token_id] for token_id in of_text[1:]] for of_text in ids]
-        assert found == expected
-    assert sum(words["Cologne"] in ids for ids in expected) > 15
-    back = [[rows.index(row) for row in ids] for ids in expected]
-    decoded = tokenizer.detokenize(tf.ragged.constant(back, dtype=tf.int32)).numpy()
-    decoded = dict(zip(texts, [text.decode() for text in decoded], strict=True))
-    if splits_space or "lstrip" not in options:
+    for number, tag in enumerate(CODES):
+        for space in ("", " "):
+            tagged = [f"{space}>>{tag}<< {text}" for text in texts]
+            for ids in (tokenizer.tokenize(tagged).to_list(), tokenizer.encode(tagged)):
+                found = [[rows[token_id] for token_id in of_text] for of_text in ids]
+                assert found == [[FIRST + number, *of_text] for of_text in expected]
+    return tokenizer, {
+        text: [rows.index(row) for row in ids] for text, ids in zip(texts, expected, strict=True)
+    }
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_words(write, kind):
+    files, splits_space = TOKENIZERS[kind]
+    words = added()
+    tokenizer, ids = check_ids(write, kind, words)
+    assert sum(words["Cologne"] in of_text for of_text in ids.values()) > 15
+    decoded = tokenizer.detokenize(tf.ragged.constant(list(ids.values()), dtype=tf.int32)).numpy()
+    decoded = dict(zip(ids, [text.decode() for text in decoded], strict=True))
+    if files != dict(lstrip=True):
         expected_texts = DECODED | ({"xCologne": "xCologne"} if splits_space else {})
         assert {text: decoded[text] for text in DECODED} == expected_texts
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_words_that_are_parts_of_tags(write, kind):
+    """They are found in texts, not in the tags before them."""
+    # Special tokens of three letters are languages.
+    names = [x for x in PARTS_OF_TAGS if "special" not in kind or x not in ("eng", "tyv")]
+    words = added(names=names)
+    _, ids = check_ids(write, kind, words)
+    assert set(words.values()) <= {token_id for of_text in ids.values() for token_id in of_text}
 
 
 NUM = FIRST + 3
