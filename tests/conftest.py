@@ -117,6 +117,11 @@ class Corpus:
             *("--validation-target", self.path("validation.de")),
         ]
 
+    @property
+    def target_options(self) -> list[str]:
+        """Those of a language model of the target, see `target_arguments`."""
+        return [*self.options[2:4], *self.options[6:]]
+
 
 SMALL_SETTINGS = {
     "model.num_encoder_layers": 1,
