@@ -16,7 +16,7 @@ from tf_transformer.storage.trained_models import TrainedModels
 from training.config import VocabularyConfig
 from training.data.vocabulary import train_sentencepiece
 
-STEPS = 60
+STEPS = 20
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,6 @@ def second(corpus, talkative, tmp_path_factory):
     settings = {name: x for name, x in SMALL_SETTINGS.items() if not name.startswith("vocab")}
     settings |= {
         "model.d_model": 24,
-        "model.num_decoder_layers": 2,
         "model.decoder_autoregression": "ssru",
         "optimization.steps": STEPS,
         "optimization.checkpoint_every": STEPS,
@@ -78,7 +77,7 @@ def test_the_digest_is_of_members_and_weights(talkative, second):
 @pytest.mark.slow
 def test_evaluate(corpus, talkative, second, tmp_path):
     """Its scores name the members, and belong to no model directory."""
-    source, reference = (corpus.path(f"test.{side}") for side in ("en", "de"))
+    source, reference = (corpus.path(f"validation.{side}") for side in ("en", "de"))
     command = ["evaluate", "--source", source, "--reference", reference, "--beam-size", "1"]
     stored = [(path / "scores.jsonl").exists() for path in (talkative, second)]
     json_path = tmp_path / "scores.json"

@@ -21,6 +21,7 @@ from tf_transformer.text.language_tags import (
     without_tags,
 )
 from tf_transformer.text.text_file import TextFile
+from training.checkpointing.validation_history import read_validation_scores
 
 
 def test_tags():
@@ -207,7 +208,7 @@ def test_synthetic_corpora_have_no_tags_of_teachers(model, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_evaluate_and_export(model, files, corpus, tmp_path, capsys):
+def test_evaluate_and_export(unverified, model, files, corpus, tmp_path, capsys):
     command = ["evaluate", "--model-dir", str(model), "--beam-size", "1"]
     command += ["--source", corpus.path("validation.en"), "--reference"]
     values = {}
@@ -229,6 +230,61 @@ def test_evaluate_and_export(model, files, corpus, tmp_path, capsys):
     assert main(command) == 0
     card = json.loads((tmp_path / "served" / "1" / "model.json").read_text())
     assert card["target_languages"] == ["de", "rev"]
+
+
+@pytest.mark.slow
+def test_training_with_tags_of_both_languages(corpus, tmp_path, capsys):
+    """German to translate to, and English backwards; then fine-tuning, and a sentence untagged."""
+    for split in ("train", "validation"):
+        english, german = (
+            (corpus.directory / f"{split}.{side}").read_text(encoding="utf-8").splitlines()
+            for side in ("en", "de")
+        )
+        source = [f">>de<< >>en<< {e}\n>>rev<< >>en<< {e}\n" for e in english]
+        target = [f"{g}\n{e[::-1]}\n" for e, g in zip(english, german, strict=True)]
+        (tmp_path / f"{split}.source").write_text("".join(source), encoding="utf-8")
+        (tmp_path / f"{split}.target").write_text("".join(target), encoding="utf-8")
+    settings = SMALL_SETTINGS | {
+        "model.language_tags": "source_and_target",
+        "vocabulary.languages": "['>>de<<', '>>rev<<', '>>en<<']",
+        "data.word_dropout": 0.1,
+        "optimization.steps": 200,
+        "optimization.checkpoint_every": 200,
+    }
+    texts = [
+        word
+        for option, name in (("", "train"), ("validation-", "validation"))
+        for side in ("source", "target")
+        for word in (f"--{option}{side}", str(tmp_path / f"{name}.{side}"))
+    ]
+    changes = [f"{name}={value}" for name, value in settings.items()]
+    command = ["train", *texts, "--model-dir", str(tmp_path / "model"), "--set"]
+    assert main([*command, *changes]) == 0
+    evaluate = ["evaluate", "--beam-size", "1", "--source", corpus.path("validation.en")]
+    evaluate += ["--reference", corpus.path("validation.de"), "--source-language", "en"]
+    values = {}
+    for language in ("de", "rev"):
+        options = ["--target-language", language, "--json", str(tmp_path / language)]
+        assert main([*evaluate, "--model-dir", str(tmp_path / "model"), *options]) == 0
+        values[language] = json.loads((tmp_path / language).read_text())["perplexity"]
+    assert values["de"] < 0.9 * values["rev"]
+    command = ["train", *texts, "--model-dir", str(tmp_path / "tuned"), "--init-from"]
+    command += [str(tmp_path / "model"), "--steps", "4", "--set", "data.batch_tokens=500"]
+    assert main(command) == 0
+    first, tuned = (
+        read_validation_scores(tmp_path / name)[-1]["perplexity"] for name in ("model", "tuned")
+    )
+    assert tuned == pytest.approx(first, rel=0.2)
+    capsys.readouterr()
+    (tmp_path / "validation.source").write_text(
+        (tmp_path / "validation.source").read_text(encoding="utf-8").replace(">>en<< ", "", 1),
+        encoding="utf-8",
+    )
+    command[command.index(str(tmp_path / "tuned"))] = str(tmp_path / "other")
+    assert main(command) == 2
+    expected = "validation.source:1: a source for this vocabulary must start with the tags of the"
+    assert expected in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_server_gets_the_tag_in_the_text(tmp_path):

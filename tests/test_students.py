@@ -28,7 +28,7 @@ TRAINING = {
     if not name.startswith(("model.", "vocabulary."))
 }
 STEPS = 30
-NUM_PAIRS = 200
+NUM_PAIRS = 60
 
 
 def test_marian_can_hold_a_student():

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import SMALL_SETTINGS
 from tests.tf_transformer.formats.random_model import SOURCES, TARGETS, write_random_model
 from tf_transformer import Translator
 from tf_transformer.__main__ import main
@@ -57,11 +56,11 @@ def folders(models, tmp_path_factory):
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def translators(folders):
     """The reference, whose limit includes the tag, and the translator to test.
 
-    Made for each test: random seeds that another one sets would end the tokenizers.
+    No test here may set random seeds, as training does: that would end the tokenizers.
     """
     options = dict(beam_size=3, num_best=3)
     return [
@@ -256,61 +255,6 @@ def test_commands(folders, tmp_path, capsys):
     assert main(["translate", *model, "--input", str(tmp_path / "in"), *both]) == 2
     assert "the model has no tags for source languages" in capsys.readouterr().err
     assert not (tmp_path / "refused").exists()
-
-
-@pytest.mark.slow
-def test_training(corpus, tmp_path, capsys):
-    """German to translate to, and English backwards; then fine-tuning, and a sentence untagged."""
-    for split in ("train", "validation"):
-        english, german = (
-            (corpus.directory / f"{split}.{side}").read_text(encoding="utf-8").splitlines()
-            for side in ("en", "de")
-        )
-        source = [f">>de<< >>en<< {e}\n>>rev<< >>en<< {e}\n" for e in english]
-        target = [f"{g}\n{e[::-1]}\n" for e, g in zip(english, german, strict=True)]
-        (tmp_path / f"{split}.source").write_text("".join(source), encoding="utf-8")
-        (tmp_path / f"{split}.target").write_text("".join(target), encoding="utf-8")
-    settings = SMALL_SETTINGS | {
-        "model.language_tags": "source_and_target",
-        "vocabulary.languages": "['>>de<<', '>>rev<<', '>>en<<']",
-        "data.word_dropout": 0.1,
-        "optimization.steps": 200,
-        "optimization.checkpoint_every": 200,
-    }
-    texts = [
-        word
-        for option, name in (("", "train"), ("validation-", "validation"))
-        for side in ("source", "target")
-        for word in (f"--{option}{side}", str(tmp_path / f"{name}.{side}"))
-    ]
-    changes = [f"{name}={value}" for name, value in settings.items()]
-    command = ["train", *texts, "--model-dir", str(tmp_path / "model"), "--set"]
-    assert main([*command, *changes]) == 0
-    evaluate = ["evaluate", "--beam-size", "1", "--source", corpus.path("validation.en")]
-    evaluate += ["--reference", corpus.path("validation.de"), "--source-language", "en"]
-    values = {}
-    for language in ("de", "rev"):
-        options = ["--target-language", language, "--json", str(tmp_path / language)]
-        assert main([*evaluate, "--model-dir", str(tmp_path / "model"), *options]) == 0
-        values[language] = json.loads((tmp_path / language).read_text())["perplexity"]
-    assert values["de"] < 0.9 * values["rev"]
-    command = ["train", *texts, "--model-dir", str(tmp_path / "tuned"), "--init-from"]
-    command += [str(tmp_path / "model"), "--steps", "4", "--set", "data.batch_tokens=500"]
-    assert main(command) == 0
-    options = ["--target-language", "de", "--json", str(tmp_path / "tuned.json")]
-    assert main([*evaluate, "--model-dir", str(tmp_path / "tuned"), *options]) == 0
-    tuned = json.loads((tmp_path / "tuned.json").read_text())["perplexity"]
-    assert tuned == pytest.approx(values["de"], rel=0.5)
-    capsys.readouterr()
-    (tmp_path / "validation.source").write_text(
-        (tmp_path / "validation.source").read_text(encoding="utf-8").replace(">>en<< ", "", 1),
-        encoding="utf-8",
-    )
-    command[command.index(str(tmp_path / "tuned"))] = str(tmp_path / "other")
-    assert main(command) == 2
-    expected = "validation.source:1: a source for this vocabulary must start with the tags of the"
-    assert expected in capsys.readouterr().err
-    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.exhaustive

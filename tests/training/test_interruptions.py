@@ -1,4 +1,7 @@
-"""What comes between: kills at bad moments, signals outside the steps, lost files."""
+"""What comes between: kills at bad moments, signals outside the steps, lost files.
+
+What is trained is the smallest model, a language model: none of this depends on its kind.
+"""
 
 import concurrent.futures
 import contextlib
@@ -22,6 +25,7 @@ from training.distributed.workers import Workers
 from training.trainer import train
 
 SETTINGS = {
+    "model__decoder_only": True,
     "optimization__steps": 10,
     "optimization__checkpoint_every": 5,
     "validation__report_every": 2,
@@ -32,16 +36,22 @@ class Killed(BaseException):
     """In place of SIGKILL: nothing in training catches it."""
 
 
+def go_on(corpus, model_dir, **changes):
+    config = small_config(**SETTINGS | changes)
+    return train(config, model_dir=model_dir, **corpus.target_arguments)
+
+
 @pytest.fixture(scope="module")
 def whole(corpus, tmp_path_factory):
-    """A model directory after 10 steps."""
+    """A model directory after 10 steps, trained in another thread.
+
+    Python takes signals in the main thread alone.
+    """
     model_dir = tmp_path_factory.mktemp("whole") / "model"
-    train(small_config(**SETTINGS), model_dir=model_dir, **corpus.arguments)
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        result = threads.submit(go_on, corpus, model_dir).result()
+    assert (result.step, result.stopped_by) == (10, None)
     return model_dir
-
-
-def go_on(corpus, model_dir, **changes):
-    return train(small_config(**SETTINGS | changes), model_dir=model_dir, **corpus.arguments)
 
 
 def kill_at(monkeypatch, name, step, after=False):
@@ -74,7 +84,7 @@ def steps_shown(model_dir, run, tag):
     return [event.step for event in accumulator.Tensors(tag)]
 
 
-@pytest.mark.representatives(every=3)
+@pytest.mark.representatives("training.callbacks.callbacks.write_trained_weights-False")
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(
@@ -124,20 +134,44 @@ def test_a_kill_during_validation_loses_no_step(corpus, tmp_path, monkeypatch):
     assert (model_dir / "checkpoints/step-5.index").exists()
 
 
-@pytest.mark.representatives("loss")
+def broken_off(corpus, model_dir, **changes):
+    """Goes on after a signal during the validation of step 5; returns all scores."""
+    assert read_validation_scores(model_dir) == []
+    assert go_on(corpus, model_dir, **changes).stopped_by is None
+    scores = read_validation_scores(model_dir)
+    assert [score["step"] for score in scores] == [5, 10]
+    assert steps_shown(model_dir, "validation", "loss") == [5, 10]
+    return scores
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["loss", "translation"])
-def test_a_signal_breaks_validation_off(corpus, whole, tmp_path, monkeypatch, part):
-    """While the loss is computed, or sentences are translated; the next call makes up for it."""
+def test_a_signal_breaks_validation_off(corpus, whole, tmp_path, monkeypatch):
+    """While the loss is computed; the next call makes up for it."""
     model_dir = tmp_path / "model"
-    translate = {"validation__translate_every": 1, "validation__sentences": 2}
+    original = ValidateAverage.on_test_begin
 
-    def tell_before(method):
-        def wrapper(*arguments):
-            os.kill(os.getpid(), signal.SIGTERM)
-            return method(*arguments)
+    def tell_before(*arguments):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return original(*arguments)
 
-        return wrapper
+    with monkeypatch.context() as patch:
+        patch.setattr(ValidateAverage, "on_test_begin", tell_before)
+        result = go_on(corpus, model_dir)
+    assert (result.step, result.stopped_by) == (5, signal.SIGTERM)
+    scores = broken_off(corpus, model_dir)
+    for ours, theirs in zip(scores, read_validation_scores(whole), strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_a_signal_breaks_translations_off(corpus, tmp_path, monkeypatch):
+    """While sentences are translated, by a model that can."""
+    changes = {"validation__translate_every": 1, "validation__sentences": 2}
+    changes |= {"model__decoder_only": False}
+    monkeypatch.setattr(Corpus, "target_arguments", Corpus.arguments)
+    go_on(corpus, tmp_path / "whole", **changes)
+    original, model_dir = Translator.translate_lines, tmp_path / "model"
 
     def tell(lines):
         for line in lines:
@@ -145,22 +179,15 @@ def test_a_signal_breaks_validation_off(corpus, whole, tmp_path, monkeypatch, pa
             yield line
 
     with monkeypatch.context() as patch:
-        if part == "translation":
-            original = Translator.translate_lines
-            patch.setattr(Translator, "translate_lines", lambda *x: tell(original(*x)))
-        else:
-            original = ValidateAverage.on_test_begin
-            patch.setattr(ValidateAverage, "on_test_begin", tell_before(original))
-        result = go_on(corpus, model_dir, **translate)
+        patch.setattr(Translator, "translate_lines", lambda *x: tell(original(*x)))
+        result = go_on(corpus, model_dir, **changes)
     assert (result.step, result.stopped_by) == (5, signal.SIGTERM)
-    assert read_validation_scores(model_dir) == []
-    assert go_on(corpus, model_dir, **translate).stopped_by is None
-    scores = read_validation_scores(model_dir)
-    assert [score["step"] for score in scores] == [5, 10] and all("bleu" in s for s in scores)
-    for tag in ("loss", "quality/BLEU"):
-        assert steps_shown(model_dir, "validation", tag) == [5, 10]
-    for ours, theirs in zip(scores, read_validation_scores(whole), strict=True):
+    scores = broken_off(corpus, model_dir, **changes)
+    assert steps_shown(model_dir, "validation", "quality/BLEU") == [5, 10]
+    expected = read_validation_scores(tmp_path / "whole")
+    for ours, theirs in zip(scores, expected, strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
+        assert ours["bleu"] == theirs["bleu"]
 
 
 def test_lost_checkpoints_are_not_begun_over(corpus, whole, tmp_path):
@@ -248,14 +275,6 @@ def test_hangups_that_are_ignored_or_handled_stay_so(hangup, handler):
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.has_received and signal.getsignal(signal.SIGHUP) == handler
     assert signal.getsignal(signal.SIGHUP) == handler
-
-
-@pytest.mark.slow
-def test_trains_in_another_thread(corpus, tmp_path):
-    """Python takes signals in the main thread alone."""
-    with concurrent.futures.ThreadPoolExecutor(1) as threads:
-        result = threads.submit(go_on, corpus, tmp_path / "model").result()
-    assert (result.step, result.stopped_by) == (10, None)
 
 
 def test_a_profile_of_steps_in_two_calls_of_fit(tmp_path, monkeypatch, caplog):

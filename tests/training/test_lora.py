@@ -243,10 +243,10 @@ def test_frozen_and_lora_are_refused_together():
 OPTIMIZATION = {"checkpoint_every": 4, "learning_rate_factor": 1.0, "warmup_steps": 10}
 
 
-def adapt(base, corpus, model_dir, steps=8, lora=None, **more):
+def adapt(base, corpus, model_dir, steps=8, lora=None, translate_every=0, **more):
     given = {"optimization": OPTIMIZATION | {"steps": steps} | more, "data": {"batch_tokens": 512}}
     given |= {
-        "validation": {"translate_every": 1, "sentences": 2},
+        "validation": {"translate_every": translate_every, "sentences": 2},
         "lora": {"rank": 3, "alpha": 6.0} | (lora or {}),
     }
     config = config_like(base, given)
@@ -257,7 +257,7 @@ def adapt(base, corpus, model_dir, steps=8, lora=None, **more):
 def tuned(talkative, corpus, tmp_path_factory):
     """A model directory with an adapter of `talkative`; tests only read it."""
     model_dir = tmp_path_factory.mktemp("tuned") / "model"
-    adapt(talkative, corpus, model_dir)
+    adapt(talkative, corpus, model_dir, translate_every=1)
     return model_dir
 
 
@@ -289,21 +289,20 @@ def test_the_model_is_the_merged_one(talkative, tuned):
 
 @pytest.mark.slow
 def test_the_file_adapts_the_base(talkative, tuned, corpus, tmp_path, capsys):
-    """In Python, `translate` and `evaluate`, in all dtypes, as the merged model does."""
+    """In Python and `evaluate`, and `translate` in int8, as the merged model does."""
     adapter = str(tuned / ADAPTER_NAME)
     lines = sentences(corpus)
     expected = Translator.load(tuned)(lines)
     assert Translator.load(talkative, adapter=adapter)(lines) == expected
     assert Translator.load(talkative)(lines) != expected
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
-    outputs = {}
-    for dtype in ("float32", "int8"):
-        for name, model in (("merged", [tuned]), ("adapted", [talkative, "--adapter", adapter])):
-            out = tmp_path / f"{name}.{dtype}"
-            options = ["--input", tmp_path / "in", "--output", out, "--dtype", dtype]
-            assert main(["translate", "--model-dir", *map(str, [*model, *options])]) == 0
-            outputs[name, dtype] = out.read_text()
-        assert outputs["merged", dtype] == outputs["adapted", dtype]
+    outputs = []
+    for number, model in enumerate(([tuned], [talkative, "--adapter", adapter])):
+        out = tmp_path / f"{number}.out"
+        options = ["--input", tmp_path / "in", "--output", out, "--dtype", "int8"]
+        assert main(["translate", "--model-dir", *map(str, [*model, *options])]) == 0
+        outputs.append(out.read_text())
+    assert outputs[0] == outputs[1]
     # The digest is that of the adapted model, so that scores and resumed outputs are not mixed up.
     one, both = TrainedModels((talkative,)), TrainedModels((talkative,), None, tuned / ADAPTER_NAME)
     assert one.digest() == weights_digest(talkative) != both.digest()
@@ -321,9 +320,12 @@ def test_the_file_adapts_the_base(talkative, tuned, corpus, tmp_path, capsys):
 @pytest.mark.representatives("None")
 @pytest.mark.slow
 @pytest.mark.parametrize("average", [None, 0.9])
-def test_resumed_equals_uninterrupted(talkative, corpus, tmp_path, average):
+def test_resumed_equals_uninterrupted(talkative, tuned, corpus, tmp_path, average):
     more = {} if average is None else {"average_decay": average}
-    adapt(talkative, corpus, tmp_path / "once", **more)
+    if average is None:
+        shutil.copytree(tuned, tmp_path / "once")
+    else:
+        adapt(talkative, corpus, tmp_path / "once", **more)
     for steps in (3, 8):
         adapt(talkative, corpus, tmp_path / "resumed", steps, **more)
     once, resumed = (

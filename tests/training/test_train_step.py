@@ -56,10 +56,18 @@ def train(model_class, config, dtype, num_micro_batches=1, r_drop=0.0):
     return updates, [history.history[name] for name in names]
 
 
+# Micro-batches and weight of R-Drop: neither and both, which differ in all that is computed.
+NEITHER_AND_BOTH, PARTS_ALONE = ((1, 0.0), (2, 5.0)), ((2, 0.0),)
+
+
 @pytest.mark.representatives(
-    *("mixed_bfloat16-{'tied_embeddings': 'all'}", "float32-{'decoder_only': True}")
+    "mixed_bfloat16-{'tied_embeddings': 'all'}-neither and both",
+    "float32-{'decoder_only': True}-neither and both",
 )
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "passes", [NEITHER_AND_BOTH, PARTS_ALONE], ids=["neither and both", "micro-batches"]
+)
 @pytest.mark.parametrize(
     "switches",
     [
@@ -72,7 +80,7 @@ def train(model_class, config, dtype, num_micro_batches=1, r_drop=0.0):
     ids=str,
 )
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_step_is_that_of_the_plain_loss(switches, dtype):
+def test_step_is_that_of_the_plain_loss(switches, dtype, passes):
     is_language_model = switches.get("decoder_only", False)
     config = TransformerConfig(
         **SIZES, **switches, source_vocab_size=None if is_language_model else VOCAB
@@ -83,7 +91,7 @@ def test_step_is_that_of_the_plain_loss(switches, dtype):
     # bfloat16 rounds what lies below the logits, in another order: 8 bits.
     tolerance = 1e-5 if dtype == "float32" else 2e-2
     # Without dropout, both passes of R-Drop are equal, and the update is that of one.
-    for num_micro_batches, r_drop in ((1, 0.0), (2, 0.0), (2, 5.0)):
+    for num_micro_batches, r_drop in passes:
         found, metrics = train(trained, config, dtype, num_micro_batches, r_drop)
         largest = max(np.abs(update).max() for update in expected)
         assert largest > 0.01
@@ -150,10 +158,13 @@ def plain_guided_updates(model, inputs, labels):
     return [-0.5 * np.asarray(tf.convert_to_tensor(gradient)) for gradient in gradients], mean
 
 
-@pytest.mark.representatives("float32")
+@pytest.mark.representatives("float32-neither and both")
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "passes", [NEITHER_AND_BOTH, PARTS_ALONE], ids=["neither and both", "micro-batches"]
+)
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_guided_step_is_that_of_the_plain_losses(dtype):
+def test_guided_step_is_that_of_the_plain_losses(dtype, passes):
     config = TransformerConfig(
         **SIZES, source_vocab_size=VOCAB, tied_embeddings="none", alignment_head=HEAD
     )
@@ -164,7 +175,7 @@ def test_guided_step_is_that_of_the_plain_losses(dtype):
     expected, mean = plain_guided_updates(model, inputs, labels)
     # The reference takes the logarithm of weights that are rounded to 8 bits.
     tolerance = 1e-5 if dtype == "float32" else 6e-2
-    for num_micro_batches, r_drop in ((1, 0.0), (2, 0.0), (2, 5.0)):
+    for num_micro_batches, r_drop in passes:
         trained = TrainableTransformer(config, dtype=dtype)
         trained.set_weights(start)
         trained.num_micro_batches, trained.r_drop = num_micro_batches, r_drop

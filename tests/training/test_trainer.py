@@ -50,8 +50,9 @@ def test_learns_to_copy(tmp_path):
         model__norm_position="pre",
         model__dropout_rate=0.0,
         vocabulary__size=300,
-        optimization__steps=1200,
-        optimization__checkpoint_every=1200,
+        optimization__learning_rate_factor=1.0,
+        optimization__steps=700,
+        optimization__checkpoint_every=700,
     )
     train(
         config,

@@ -16,6 +16,7 @@ from training.trainer import train
 fsspec = pytest.importorskip("fsspec")
 
 SETTINGS = {
+    "model__decoder_only": True,  # a backup does not depend on the kind of model
     "optimization__steps": 15,
     "optimization__checkpoint_every": 5,
     "optimization__average_decay": 0.9,
@@ -43,7 +44,7 @@ def test_a_lost_machine_changes_nothing(corpus, tmp_path, monkeypatch, url, capl
 
     def go_on(name, backup=url):
         config = small_config(**SETTINGS)
-        return train(config, model_dir=tmp_path / name, backup=backup, **corpus.arguments)
+        return train(config, model_dir=tmp_path / name, backup=backup, **corpus.target_arguments)
 
     caplog.set_level(logging.INFO, "training")
     go_on("whole", backup=None)
@@ -103,9 +104,9 @@ def test_uploads_that_fail_do_not_stop_training(corpus, tmp_path, monkeypatch, u
 
     monkeypatch.setattr(ObjectStore, "upload", fail_first)
     config = small_config(**SETTINGS | {"optimization__steps": 10})
-    train(config, model_dir=tmp_path / "model", backup=url, **corpus.arguments)
+    train(config, model_dir=tmp_path / "model", backup=url, **corpus.target_arguments)
     assert "The backup is not up to date" in caplog.text
-    train(config, model_dir=tmp_path / "new", backup=url, **corpus.arguments)
+    train(config, model_dir=tmp_path / "new", backup=url, **corpus.target_arguments)
     assert_same_model(tmp_path / "model", tmp_path / "new")
 
 
@@ -116,7 +117,12 @@ def test_a_backup_that_cannot_be_written_is_reported_first(corpus, tmp_path, mon
 
     monkeypatch.setattr(ObjectStore, "write", refuse)
     with pytest.raises(OSError, match="read-only"):
-        train(small_config(), model_dir=tmp_path / "model", backup=url, **corpus.arguments)
+        train(
+            small_config(**SETTINGS),
+            model_dir=tmp_path / "model",
+            backup=url,
+            **corpus.target_arguments,
+        )
     assert not list((tmp_path / "model").glob("checkpoints/*"))
 
 
@@ -125,6 +131,7 @@ def test_a_backup_that_cannot_be_written_is_reported_first(corpus, tmp_path, mon
 def test_the_drills_of_the_guide(corpus, tmp_path):
     """Two workers: one drained, one dead, and all lost with their folder."""
     settings = SETTINGS | {"optimization__steps": 45, "optimization__checkpoint_every": 15}
+    del settings["model__decoder_only"]
     command = train_command(corpus, tmp_path, **settings)
     position = command.index("--model-dir")
     del command[position : position + 2]

@@ -3,8 +3,8 @@
 import functools
 import json
 import re
+import runpy
 import shlex
-import subprocess
 import sys
 
 import pytest
@@ -40,8 +40,8 @@ def test_goes_the_whole_way_and_ends_with_translations(unverified, tmp_path, mon
     card = json.loads((tmp_path / "served" / "1" / "model.json").read_text())
     assert card["signatures"] == ["serving_default"]
     # The program stands by itself, and the commands of the last lines can be typed as they are.
-    again = subprocess.run([sys.executable, "-I", program], capture_output=True, text=True)
-    assert again.stdout.splitlines() == shown.splitlines()[:5]
+    runpy.run_path(program)
+    assert capfd.readouterr().out.splitlines() == shown.splitlines()[:5]
     *_, board, export, offer, web = output.splitlines()
     assert "http://localhost:8080" in offer
     assert web == f"$ tf-transformer web --model-dir {tmp_path / 'model'}"

@@ -33,10 +33,10 @@ def start_workers(command, count=2, **options):
     return load_local().start_workers(command, count, **pipes, **options)
 
 
-def train_command(corpus, model_dir, **changes):
+def train_command(corpus, model_dir, texts=None, **changes):
     settings = SMALL_SETTINGS | {key.replace("__", "."): value for key, value in changes.items()}
     return [
-        *(sys.executable, "-m", "tf_transformer", "train", *corpus.options),
+        *(sys.executable, "-m", "tf_transformer", "train", *(texts or corpus.options)),
         *("--model-dir", str(model_dir), "--deterministic"),
         *("--set", *(f"{name}={value}" for name, value in settings.items())),
     ]
