@@ -60,7 +60,7 @@ SHORTER = {
     "--output served  ": "--output served --signatures serving_default  ",
     "--output served_fit": "--output served_fit --signatures serving_default",
     '    "tiny", source_vocab_size=': f'    "tiny", {SIZES}, source_vocab_size=',
-    "steps_per_epoch=500,\n    epochs=26": "steps_per_epoch=2,\n    epochs=2",
+    "steps_per_epoch=500,\n    epochs=16": "steps_per_epoch=2,\n    epochs=2",
     "task.fit(english, german, batch_size=64)": "task.fit(english[:8], german[:8])",
     '"served_task", beam_size=4': '"served_task", signatures=["serving_default"]',
     '{"preset": "tiny", "optimization": {"steps": 4000}}': str(nested(SMALL_SETTINGS | TWO_STEPS)),
