@@ -179,7 +179,7 @@ def test_a_signal_breaks_translations_off(corpus, tmp_path, monkeypatch):
             yield line
 
     with monkeypatch.context() as patch:
-        patch.setattr(Translator, "translate_lines", lambda *x: tell(original(*x)))
+        patch.setattr(Translator, "translate_lines", lambda *x, **y: tell(original(*x, **y)))
         result = go_on(corpus, model_dir, **changes)
     assert (result.step, result.stopped_by) == (5, signal.SIGTERM)
     scores = broken_off(corpus, model_dir, **changes)

@@ -1,5 +1,7 @@
 """`train-confidence`: which words are right, and the command from text to file."""
 
+import contextlib
+import io
 import json
 
 import pytest
@@ -26,17 +28,24 @@ def test_right_words(words, reference, expected):
     assert right_words(words.split(), reference) == [bool(value) for value in expected]
 
 
-@pytest.mark.slow
-def test_the_command(talkative, corpus: Corpus, tmp_path, capsys):
-    """The confidences are better calibrated than the probabilities of a half-trained model."""
-    output = tmp_path / "confidence.json"
+@pytest.fixture(scope="module")
+def trained_facts(talkative, corpus: Corpus, tmp_path_factory):
+    """The facts of the test set, and what is printed."""
+    output = tmp_path_factory.mktemp("confidence") / "confidence.json"
     files = ["--source", corpus.path("test.en"), "--reference", corpus.path("test.de")]
     command = ["train-confidence", "--model-dir", str(talkative), *files, "--beam-size", "1"]
-    assert main([*command, "--output", str(output)]) == 0
-    facts = json.loads(output.read_text())["facts"]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main([*command, "--output", str(output)]) == 0
+    return json.loads(output.read_text())["facts"], printed.getvalue()
+
+
+@pytest.mark.slow
+def test_the_command(trained_facts):
+    """The confidences are better calibrated than the probabilities of a half-trained model."""
+    facts, printed = trained_facts
     assert 0 < facts["share_right"] < 1
     assert facts["errors"]["words, confidences"] < facts["errors"]["words, probabilities"]
-    assert "held-out words are right" in capsys.readouterr().out
+    assert "held-out words are right" in printed
 
 
 @pytest.mark.parametrize(
@@ -57,22 +66,19 @@ def test_files_that_do_not_fit(trained, tmp_path, capsys, source, message):
 
 
 @pytest.mark.slow
-def test_blank_lines_do_not_count(talkative, corpus: Corpus, tmp_path, capsys):
+def test_blank_lines_do_not_count(talkative, trained_facts, corpus: Corpus, tmp_path):
     """Also if every other line is blank, as in text with double spacing."""
-    facts = []
-    for name, space in (("plain", "\n"), ("spaced", "\n\n")):
-        command = ["train-confidence", "--model-dir", str(talkative), "--beam-size", "1"]
-        for option, side in (("--source", "en"), ("--reference", "de")):
-            lines = corpus.directory.joinpath(f"test.{side}").read_text().splitlines()[:40]
-            path = tmp_path / f"{name}.{side}"
-            if name == "spaced":  # and a source without a reference
-                lines.insert(0, "Two weeks" if side == "en" else " ")
-            path.write_text(space.join(lines) + "\n")
-            command += [option, str(path)]
-        assert main([*command, "--output", str(tmp_path / name)]) == 0
-        facts.append(json.loads((tmp_path / name).read_text())["facts"])
-    assert facts[0]["words"] == facts[1]["words"]
-    assert facts[0]["errors"] == pytest.approx(facts[1]["errors"], abs=1e-4)
+    command = ["train-confidence", "--model-dir", str(talkative), "--beam-size", "1"]
+    for option, side in (("--source", "en"), ("--reference", "de")):
+        lines = corpus.directory.joinpath(f"test.{side}").read_text().splitlines()
+        lines.insert(0, "Two weeks" if side == "en" else " ")  # a source without a reference
+        path = tmp_path / f"spaced.{side}"
+        path.write_text("\n\n".join(lines) + "\n")
+        command += [option, str(path)]
+    assert main([*command, "--output", str(tmp_path / "spaced")]) == 0
+    facts = json.loads((tmp_path / "spaced").read_text())["facts"]
+    assert facts["words"] == trained_facts[0]["words"]
+    assert facts["errors"] == pytest.approx(trained_facts[0]["errors"], abs=1e-4)
 
 
 def test_no_words(trained, tmp_path, capsys):

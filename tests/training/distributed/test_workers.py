@@ -58,12 +58,17 @@ def variables(model_dir):
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
 def test_workers_train_like_one_process(corpus, tmp_path, count):
-    """Without dropout; the same batches, so the same losses; the updates: test_distribution.py."""
+    """Without dropout; the same batches, so the same losses; the updates: test_distribution.py.
+
+    Two train the smallest model, a language model.
+    """
     changes = {"model__dropout_rate": 0.0, "optimization__steps": 10}
+    changes |= {"model__decoder_only": count == 2}
+    texts = corpus.target_options if count == 2 else corpus.options
     alone, together = tmp_path / "alone", tmp_path / "together"
-    subprocess.run(train_command(corpus, alone, **changes), check=True, capture_output=True)
+    subprocess.run(train_command(corpus, alone, texts, **changes), check=True, capture_output=True)
     local = [sys.executable, str(EXAMPLES / "local.py"), str(count)]
-    command = [*local, *train_command(corpus, together, **changes)]
+    command = [*local, *train_command(corpus, together, texts, **changes)]
     finished = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert finished.returncode == 0, finished.stderr[-2000:]
     assert finished.stdout.count("Trained for 10 steps") == 1  # the chief alone

@@ -77,6 +77,9 @@ def test_what_is_sound(folder):
     text.check_records()
 
 
+@pytest.mark.representatives(
+    *("-1-0", "0-1", "400-0", "4294967301-1", "-9223372036854775808-1")  # of each comparison
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("token", [-1, 0, SIZE, 2**31 + 5, 2**32 + 5, 2**62, -(2**63)])
