@@ -150,15 +150,12 @@ def small_config(**changes: object) -> TrainingConfig:
 
 @pytest.fixture(scope="module", autouse=True)
 def free_memory() -> Iterator[None]:
-    """Returns the memory of a module's tests: graphs are cycles, which Python collects late.
-
-    TensorFlow keeps the gradient of each `tf.custom_gradient` in a graph, and with it the graph.
-    """
+    """Returns the memory of a module's tests: graphs are cycles, which Python collects late."""
     yield
-    if ops := sys.modules.get("tensorflow.python.framework.ops"):
-        gradients = ops.gradient_registry._registry
-        for name in [name for name in gradients if name.startswith("CustomGradient-")]:
-            del gradients[name]
+    if "tensorflow.python.framework.ops" in sys.modules:
+        from training.tuning.memory import forget_gradients
+
+        forget_gradients()
     gc.collect()
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)

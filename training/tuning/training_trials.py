@@ -1,13 +1,11 @@
 """Trials of training settings: each trains a model in a model directory of its own."""
 
 import dataclasses
-import gc
 import math
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import keras
 import tensorflow as tf
 
 from tf_transformer.errors import InputError
@@ -22,6 +20,7 @@ from training.config import TrainingConfig
 from training.loop import TrainingResult
 from training.run import TrainingRun
 from training.trainer import train_run
+from training.tuning.memory import free_trained_models
 from training.tuning.space import Value
 from training.tuning.study import Result, StudyInterrupted
 
@@ -106,8 +105,7 @@ class TrainingTrials:
                 raise  # not the settings' fault, such as a text that has changed
             return _failed(error)
         finally:
-            keras.backend.clear_session()
-            gc.collect()
+            free_trained_models()
         if result.stopped_by is not None:
             raise StudyInterrupted(result.stopped_by)
         return self._result(model_dir, config, result, prune.is_pruned)
