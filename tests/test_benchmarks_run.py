@@ -43,6 +43,7 @@ COMMANDS = {
     "prepare": "--directory {work} --pairs 4000 --processes 1 --seconds 1",
     "products": "--shape 8 8 --rows 1 --megabytes 1",
     "row_rounding": "--inputs 8 --outputs 8 --rows 3",
+    "same_answers": f"--against HEAD {_MODEL} --source {{lines}} --sentences 4",
     "same_numbers": "--against HEAD",
     "same_speed": "--against HEAD --rounds 1 --presets tiny",
     "sentences": "en={data}/test.en --pysbd {work} --documents 4",

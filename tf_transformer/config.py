@@ -118,7 +118,8 @@ class TransformerConfig:
             distances, shared by the layers of a stack (T5, see `RelativeBias`); or "none".
         max_relative_distance: positions further apart than this share one vector, or bucket.
         relative_buckets: number of biases of each head, at least 4.
-        activation: of the feed-forward sublayers; what ends in "glu" is gated (Shazeer, 2020).
+        activation: of the feed-forward sublayers; those with "glu" in their name, such as
+            "geglu_tanh", are gated (Shazeer, 2020).
         decoder_autoregression: how a position of the decoder sees earlier ones: by masked
             "self_attention" as in the paper, or by the recurrent layer "ssru" (Kim et al., 2019),
             with which a step of decoding takes the same time for any length; see `SSRU`.

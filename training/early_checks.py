@@ -12,8 +12,6 @@ from tf_transformer.text.parallel_text import check_parallel
 from tf_transformer.text.text_file import TextFile
 from tf_transformer.word_alignment.pharaoh import check_alignments
 from training.config import TrainingConfig
-from training.prepared.prepared_folder import PreparedFolder, read_description
-from training.prepared.shard_checks import check_size
 
 # Training lines whose language tags and alignments are checked here; `train` checks all of them
 # later.
@@ -168,18 +166,6 @@ def check_lengths(source: TextFile | None, target: TextFile) -> None:
     lines = {count_lines(path, _NO_OFFSETS).lines for path in files}
     if len(lines) > 1 or lines == {0}:
         check_parallel(source or target, target)
-
-
-def check_shards(folders: Sequence[PreparedFolder]) -> None:
-    """Checks that the shards of prepared folders are there and have the right sizes.
-
-    Raises:
-        InputError: a folder is not prepared or unfinished, or a shard is missing or damaged.
-    """
-    for folder in folders:
-        for shard in read_description(folder.path)["shards"]:
-            if shard["pairs"]:
-                check_size(folder.path / shard["name"], shard["bytes"])
 
 
 def check_language_tags(

@@ -226,9 +226,9 @@ def _replace(values: dict[str, Any], names: list[str], value: Any) -> None:
     """Replaces one value in place, after checking the old one: an override cannot hide an error."""
     *sections, last = names
     for name in sections:
-        values = values.setdefault(name, {})
-        if values is None:  # a section that holds only comments
-            values = {}
+        if values.get(name) is None:  # missing, or a section that holds only comments
+            values[name] = {}
+        values = values[name]
         if not isinstance(values, dict):
             raise InputError(f"'{name}' is a single value and has no setting '{last}'")
     if last in values:

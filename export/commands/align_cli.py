@@ -16,7 +16,7 @@ from tf_transformer.command_line.command_options import (
     file_name,
     file_path,
     folder,
-    given_models,
+    parse_models,
     text,
 )
 from tf_transformer.command_line.interruption import interrupted_by_signals
@@ -171,7 +171,7 @@ def _model(options, stack: contextlib.ExitStack) -> "AlignmentModel":
     if options.model_dir is None:
         predictor = stack.enter_context(open_exported_model(options))
         return AlignmentModel(predictor, model_facts(options))
-    models = given_models(options)
+    models = parse_models(options)
     vocabulary, _ = check_translator(models)
     return AlignmentModel(
         functools.partial(load_models, models, options.dtype or "float32"),

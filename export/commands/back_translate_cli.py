@@ -19,8 +19,8 @@ from tf_transformer.command_line.command_options import (
     check_languages,
     check_translator,
     file_name,
-    given_models,
-    given_search,
+    parse_models,
+    parse_search,
     text,
 )
 from tf_transformer.command_line.interruption import interrupted_by_signals
@@ -32,7 +32,7 @@ from tf_transformer.command_line.predictor_options import (
     open_predictor,
     row_options,
 )
-from tf_transformer.command_line.tag_options import given_tags, prepare_with
+from tf_transformer.command_line.tag_options import parse_tags, prepare_with
 from tf_transformer.decoding.search_options import DEFAULT_SEARCH
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
@@ -86,7 +86,7 @@ def _run(options):
     from tf_transformer.text.parallel_text import digest
     from tf_transformer.text.text_file import TextFile
 
-    search = (DEFAULT_SEARCH if options.model_dir else {}) | given_search(options)
+    search = (DEFAULT_SEARCH if options.model_dir else {}) | parse_search(options)
     _check_sampling(options)
     check_languages(options)
     if not options.tag.isprintable() or options.tag != options.tag.strip():
@@ -100,11 +100,11 @@ def _run(options):
     check_corpus_output(options.output, read, [given.path])
     dtype, vocabulary, num_tags = options.dtype or "float32", None, 1
     if options.model_dir is not None:
-        models = given_models(options)
+        models = parse_models(options)
         vocabulary, _ = check_translator(models)
         num_tags = models.config().num_tags
     languages = vocabulary.languages if vocabulary else []
-    tags = given_tags(options, vocabulary, num_tags)
+    tags = parse_tags(options, vocabulary, num_tags)
     if languages and not tags:
         raise InputError(
             "the model is multilingual; name the language of the sources to write by "
@@ -120,7 +120,7 @@ def _run(options):
         sampling = Sampling(options.sample, temperature, options.top_k or 0)
 
     def load():
-        return load_models(given_models(options), dtype, **search)
+        return load_models(parse_models(options), dtype, **search)
 
     with open_predictor(options, load) as predictor:
         prepare = prepare_with(tags, languages, num_tags)

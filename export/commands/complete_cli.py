@@ -20,8 +20,8 @@ from tf_transformer.command_line.command_options import (
     add_xla,
     file_name,
     folder,
-    given_search,
-    given_xla,
+    parse_search,
+    parse_xla,
 )
 from tf_transformer.command_line.predictor_options import (
     add_exported_model,
@@ -72,7 +72,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 def _run_complete(options):
     check_place(options, ("adapter", "end_piece", "dtype", "xla"))
-    search, xla = given_search(options), given_xla(options)
+    search, xla = parse_search(options), parse_xla(options)
     if options.max_tokens < 1:
         raise InputError(f"--max-tokens {options.max_tokens}: expected at least 1")
     # An int32, and more than any model's limit.

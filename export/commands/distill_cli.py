@@ -15,7 +15,7 @@ from export.commands.options.synthetic_corpus import (
     check_corpus_output,
     report_corpus,
 )
-from tf_transformer.command_line.client_options import add_client_options, given_client_options
+from tf_transformer.command_line.client_options import add_client_options, parse_client_options
 from tf_transformer.command_line.command_options import (
     BLEU_TOKENIZERS,
     add_dtype,
@@ -23,7 +23,7 @@ from tf_transformer.command_line.command_options import (
     check_translator,
     file_name,
     folder,
-    given_search,
+    parse_search,
     text,
 )
 from tf_transformer.command_line.interruption import interrupted_by_signals
@@ -103,7 +103,7 @@ def _run(options):
     from tf_transformer.text.parallel_text import check_parallel, digest
     from tf_transformer.text.text_file import TextFile
 
-    search = given_search(options)
+    search = parse_search(options)
     if options.keep != "best" and search["beam_size"] < 2:
         raise InputError(
             f"--keep {options.keep} chooses among the hypotheses of the beam; expected a "
@@ -155,7 +155,7 @@ def _teacher(options, places: list[pathlib.Path], is_reverse: bool, stack) -> "T
         return _local_teacher(options, places, own, other, is_reverse)
     tags = "" if other is None else written_tags(other)
     load, facts = exported
-    return Teacher(load, facts, prepare_with(tags), tags, given_search(options), is_reverse)
+    return Teacher(load, facts, prepare_with(tags), tags, parse_search(options), is_reverse)
 
 
 def _exported(options, place: pathlib.Path, stack):
@@ -171,7 +171,7 @@ def _exported(options, place: pathlib.Path, stack):
         return None
     from tf_transformer.predictors.client import Client
 
-    client = stack.enter_context(Client(address, **given_client_options(options)))
+    client = stack.enter_context(Client(address, **parse_client_options(options)))
     return (lambda: client), server_facts(address, options)
 
 
@@ -186,7 +186,7 @@ def _local_teacher(options, folders, own, other, is_reverse) -> "Teacher":
     if vocabulary.languages and other is not None:
         tags = find_tags(other, own if num_tags > 1 else None, vocabulary.languages, num_tags)
     return Teacher(
-        functools.partial(load_models, models, options.dtype, **given_search(options)),
+        functools.partial(load_models, models, options.dtype, **parse_search(options)),
         {"weights_digest_blake2b": models.digest()},
         prepare_with(tags, vocabulary.languages, num_tags),
         tags,

@@ -12,11 +12,11 @@ import pathlib
 import re
 import sys
 
-from export.commands.options.documents import add_document_languages, given_document_languages
+from export.commands.options.documents import add_document_languages, parse_document_languages
 from export.commands.options.language_id import (
     add_language_id,
-    given_classifier,
     make_identifier,
+    parse_classifier,
 )
 from export.saved_model.export_folder import check_export_folder
 from export.saved_model.model_card import (
@@ -26,7 +26,7 @@ from export.saved_model.model_card import (
     training_facts,
 )
 from export.saved_model.signature_names import ALL, DOCUMENTS, OF_FILES, OPTIONAL, expand_signatures
-from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
+from tf_transformer.command_line.calibration_options import add_calibration, parse_calibration
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
@@ -35,9 +35,9 @@ from tf_transformer.command_line.command_options import (
     add_shortlist,
     file_path,
     folder,
-    given_models,
-    given_search,
-    given_shortlist,
+    parse_models,
+    parse_search,
+    parse_shortlist,
     search_shape,
     text,
 )
@@ -117,17 +117,17 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 @interrupted_by_signals()
 def _run_export(options):
-    given_search(options)
+    parse_search(options)
     if options.xla is not None and options.dtype == "int8":
         raise InputError("--xla: XLA cannot compile a model in int8; leave out --dtype int8")
     if options.device == "gpu" and options.dtype == "int8":
         raise InputError("--device gpu: int8 needs the CPU; leave out --dtype int8")
     row_adapters = _row_adapters(options)
-    document_languages = given_document_languages(options)
-    classifier = given_classifier(options)
+    document_languages = parse_document_languages(options)
+    classifier = parse_classifier(options)
     check_export_folder(options.output)
     check_folder(options.output)
-    models = dataclasses.replace(given_models(options), row_adapters=row_adapters)
+    models = dataclasses.replace(parse_models(options), row_adapters=row_adapters)
     if options.output.resolve() in [path.resolve() for path in models.directories]:
         raise InputError(
             f"--output {options.output}: is the model directory; expected another folder, for "
@@ -139,10 +139,10 @@ def _run_export(options):
         _check_language_model(options)
     target.end_ids(options.end_piece)
     _check_signatures(options, translates=source is not None)
-    shortlist = source and given_shortlist(options, (source, target))
+    shortlist = source and parse_shortlist(options, (source, target))
     config = models.config()
     confidence = options.confidence and read_calibration(options.confidence, models.digest())
-    calibration = source and given_calibration(options, source, config.num_tags)
+    int8_calibration = source and parse_calibration(options, source, config.num_tags)
     shapes = _compiled_shapes(options, config.max_length)
     facts = training_facts(models.directories, options.languages)
     scores = options.scores and read_evaluation(options.scores)
@@ -151,7 +151,7 @@ def _run_export(options):
     import_tensorflow(on_cpu=True)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("export").setLevel(logging.INFO)
-    engine, digest = _load_engine(options, models, shapes, shortlist, calibration)
+    engine, digest = _load_engine(options, models, shapes, shortlist, int8_calibration)
     facts["weights_digest_blake2b"] = digest
     if models.is_ensemble:
         facts["members"] = models.facts()
@@ -163,8 +163,8 @@ def _run_export(options):
         facts["document_languages"] = document_languages
     if confidence:
         facts["confidence"] = {"scale": confidence.scale, "offset": confidence.offset}
-    if calibration:
-        facts["calibration"] = calibration.facts
+    if int8_calibration:
+        facts["calibration"] = int8_calibration.facts
     identifier = make_identifier(classifier, facts)
     scores = scores or _scores_of(facts, options, models, shortlist)
     if scores:
@@ -307,7 +307,7 @@ def _load_engine(options, models, shapes, shortlist, calibration):
     from tf_transformer.inference.continuer import Continuer
     from tf_transformer.inference.translator import Translator
 
-    search = given_search(options)
+    search = parse_search(options)
     calibrate = functools.partial(calibration.input_ranges, **search) if calibration else None
     model, source, target, digest = models.load_with_digest(
         options.dtype, calibrate, tiled=options.device == "cpu"

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from export.commands.options.confidence import add_confidence, check_confidence, given_confidence
-from export.commands.options.documents import add_document_languages, given_document_languages
+from export.commands.options.confidence import add_confidence, check_confidence, read_confidence
+from export.commands.options.documents import add_document_languages, parse_document_languages
 from export.commands.options.predictors import load_model_predictor
 from export.commands.options.terms import (
     TermLines,
     add_term_options,
-    given_terms,
+    parse_terms,
     report_incomplete,
 )
 from export.commands.translate_in_bulk import is_bulk, run_bulk
@@ -48,30 +48,30 @@ from tf_transformer.command_line.command_options import (
     check_languages,
     check_translator,
     file_name,
-    given_models,
-    given_search,
-    given_shortlist,
-    given_xla,
+    parse_models,
+    parse_search,
+    parse_shortlist,
+    parse_xla,
 )
 from tf_transformer.command_line.predictor_options import (
     add_exported_model,
     add_output_options,
     check_place,
-    given_output_options,
     open_predictor,
+    parse_output_options,
     row_options,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.command_line.reranking_options import (
     add_reranking,
     check_reranking,
-    given_choice,
     is_reranking,
+    parse_choice,
 )
 from tf_transformer.command_line.tag_options import (
     Prepare,
-    given_languages,
-    given_tags,
+    parse_languages,
+    parse_tags,
     prepare_with,
 )
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, MAX_BEAM_SIZE
@@ -182,18 +182,18 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _run_translate(options):
     _check_options(options)
     check_markup(options)
-    terms = given_terms(options)
+    terms = parse_terms(options)
     check_confidence(options)
     if is_bulk(options):
         run_bulk(options)
         return
     if options.model_dir is None:
-        languages = given_languages(options)
-        choice = given_choice(options, len(languages))
-        prepare = prepare_with(given_tags(options))
+        languages = parse_languages(options)
+        choice = parse_choice(options, len(languages))
+        prepare = prepare_with(parse_tags(options))
         checked = _Checked(prepare, choice=choice, terms=terms, languages=languages)
     else:
-        checked = _check_models(options, given_models(options))._replace(terms=terms)
+        checked = _check_models(options, parse_models(options))._replace(terms=terms)
     if options.markup:
         load = functools.partial(_load_model, options, checked)
         run_markup(options, checked.prepare, checked.directories(), load, terms)
@@ -269,7 +269,7 @@ def _request(options, checked: _Checked) -> dict[str, Any]:
         if (value := getattr(options, name))
     }
     if options.document_languages:
-        request["document_languages"] = list(given_document_languages(options))
+        request["document_languages"] = list(parse_document_languages(options))
     if options.shard is not None:
         request["shard"] = "{}/{}".format(*options.shard)
     if options.saved_model is not None:
@@ -284,7 +284,7 @@ def _request(options, checked: _Checked) -> dict[str, Any]:
     if options.confidence is not None:
         calibration = checked.calibration
         request["confidence"] = True if calibration is None else calibration._asdict()
-    return request | given_search(options) | given_output_options(options)
+    return request | parse_search(options) | parse_output_options(options)
 
 
 def _check_options(options):
@@ -299,18 +299,18 @@ def _check_options(options):
             raise InputError(
                 f"--{name.replace('_', '-')} is valid only with --split-sentences or --markup"
             )
-    given_document_languages(options)
+    parse_document_languages(options)
     if options.split_sentences and options.n_best:
         raise InputError("--n-best is not valid with --split-sentences")
-    given_xla(options)
-    limit, name = given_search(options).get("beam_size", DEFAULT_BEAM_SIZE), "--beam-size"
+    parse_xla(options)
+    limit, name = parse_search(options).get("beam_size", DEFAULT_BEAM_SIZE), "--beam-size"
     check_reranking(options)
-    if (given := given_output_options(options)) and is_reranking(options):
+    if (given := parse_output_options(options)) and is_reranking(options):
         name = next(iter(given)).replace("_", "-")
         raise InputError(f"--{name} is not valid with reranking or minimum Bayes risk")
     if options.mbr_samples is not None:
         limit, name = options.mbr_samples, "--mbr-samples"
-    if options.model_dir is None and "beam_size" not in given_search(options):
+    if options.model_dir is None and "beam_size" not in parse_search(options):
         limit = MAX_BEAM_SIZE  # only the exported model knows
     if options.n_best is not None and not 1 <= options.n_best <= limit:
         expected = "at least 1" if options.n_best < 1 else f"at most the {name}, {limit}"
@@ -321,11 +321,11 @@ def _check_options(options):
 def _check_models(options, models: "TrainedModels") -> _Checked:
     """Checks the model directories and the languages."""
     source, target = check_translator(models, options.end_piece)
-    shortlist = given_shortlist(options, (source, target))
+    shortlist = parse_shortlist(options, (source, target))
     num_tags = models.config().num_tags
-    prepare = prepare_with(given_tags(options, source, num_tags), source.languages, num_tags)
-    choice = given_choice(options, num_tags if source.languages else 0)
-    calibration = given_confidence(options, models)
+    prepare = prepare_with(parse_tags(options, source, num_tags), source.languages, num_tags)
+    choice = parse_choice(options, num_tags if source.languages else 0)
+    calibration = read_confidence(options, models)
     return _Checked(
         prepare, models, shortlist, choice, calibration=calibration, languages=source.languages
     )
@@ -357,7 +357,7 @@ def _line_task(options, terms: TermLines | None) -> LineTask:
 def _load_model(options, checked: _Checked) -> "ModelPredictor":
     # Others are searched in more steps, which XLA does not compile.
     takes_more_steps = options.split_sentences or options.markup or checked.terms
-    xla = "off" if takes_more_steps else given_xla(options)
+    xla = "off" if takes_more_steps else parse_xla(options)
     return load_model_predictor(
         options, shortlist=checked.shortlist, calibration=checked.calibration, xla=xla
     )
@@ -373,7 +373,7 @@ def _load_choosing(
     reranker = Reranker(
         predictor(),
         choice,
-        given_search(options),
+        parse_search(options),
         languages=checked.languages,
         num_best=options.n_best or 1,
     )

@@ -8,10 +8,10 @@ import sys
 import time
 
 from tf_transformer.apache_beam.runner_options import check_runner, pipeline_options
-from tf_transformer.command_line.command_options import given_search
-from tf_transformer.command_line.predictor_options import given_output_options
+from tf_transformer.command_line.command_options import parse_search
+from tf_transformer.command_line.predictor_options import parse_output_options
 from tf_transformer.command_line.reranking_options import RERANKING_OPTIONS
-from tf_transformer.command_line.tag_options import given_tags
+from tf_transformer.command_line.tag_options import parse_tags
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable
 from tf_transformer.storage.json_files import read_json
@@ -76,7 +76,7 @@ def run_bulk(options: argparse.Namespace) -> None:
     # On one machine, a process for each core has one thread; elsewhere, TensorFlow knows better.
     num_threads = 1 if options.runner == "direct" else None
     handler = SavedModelHandler(folder, search, num_threads=num_threads)
-    tags = given_tags(options)
+    tags = parse_tags(options)
     request = {
         "model": model_digest(folder),
         "search": search,
@@ -109,11 +109,11 @@ def _with_tags(line: bytes, where: str, tags: str) -> bytes:
 
 def _checked_search(options, folder: pathlib.Path) -> dict:
     """Returns the given search options, which the exported model must be able to follow."""
-    search = given_search(options)
+    search = parse_search(options)
     largest = read_json(folder / "model.json").get("beam_size") if search else None
     if largest and search.get("beam_size", 0) > largest:
         raise InputError(
             f"--beam-size {search['beam_size']}: expected at most that of the exported model, "
             f"{largest}"
         )
-    return search | given_output_options(options)
+    return search | parse_output_options(options)

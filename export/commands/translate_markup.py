@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from export.commands.options.documents import given_document_languages
+from export.commands.options.documents import parse_document_languages
 from export.commands.options.terms import TermLines, report_incomplete
 from export.lines.line_batches import open_lines
 from export.lines.line_output import check_output, open_output
@@ -104,7 +104,7 @@ def run_markup(
                     glossary=glossary,
                     protect=protect,
                     keep_capitals=options.keep_capitals,
-                    is_english=given_document_languages(options) == ("en",),
+                    is_english=parse_document_languages(options) == ("en",),
                 )
                 return translate_texts(texts)
 
@@ -149,7 +149,7 @@ def _splitting(options) -> Callable[[str], Sequence[str]] | None:
 
     if options.split_sentences is False:
         return None
-    return sentence_splitter(given_document_languages(options))
+    return sentence_splitter(parse_document_languages(options))
 
 
 def _choosing(glossary: "Glossary | None") -> Callable[[Sequence[str]], Sequence[bool]]:

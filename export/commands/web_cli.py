@@ -7,18 +7,18 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from export.commands.options.confidence import add_confidence_file, given_confidence
-from export.commands.options.documents import add_document_languages, given_document_languages
+from export.commands.options.confidence import add_confidence_file, read_confidence
+from export.commands.options.documents import add_document_languages, parse_document_languages
 from export.commands.options.predictors import load_model_predictor
-from tf_transformer.command_line.client_options import add_client_options, given_client_options
+from tf_transformer.command_line.client_options import add_client_options, parse_client_options
 from tf_transformer.command_line.command_options import (
     add_dtype,
     add_end_pieces,
     add_model_dirs,
     add_search_options,
     check_translator,
-    given_models,
-    given_search,
+    parse_models,
+    parse_search,
     text,
 )
 from tf_transformer.command_line.interruption import interrupted_by_signals
@@ -105,12 +105,12 @@ def _port(value: str) -> int:
 
 @interrupted_by_signals()
 def _run_web(options):
-    from export.web.offered import find_offered
+    from export.web.offers import find_offers
     from export.web.settings import WebSettings
     from export.web.translation_request import check_translation
 
     calibration = _check_options(options)
-    given = given_client_options(options)
+    given = parse_client_options(options)
     settings = WebSettings(
         model=given.get("model", WebSettings().model),
         max_sentences=options.max_sentences,
@@ -119,9 +119,9 @@ def _run_web(options):
         target_languages=tuple(options.target_languages),
         source_languages=tuple(options.source_languages),
         splits_sentences=options.split_sentences,
-        document_languages=given_document_languages(options),
+        document_languages=parse_document_languages(options),
         allowed_hosts=tuple(options.allowed_hosts or _default_hosts(options.host)),
-        search=given_search(options),
+        search=parse_search(options),
     )
     settings.check()
     logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
@@ -137,19 +137,19 @@ def _run_web(options):
 
         found = predictor()
         if options.server is None:  # a server may be started later, and load another version
-            check_translation(find_offered(found.signatures, settings.search), settings)
+            check_translation(find_offers(found.signatures, settings.search), settings)
         run_server(found, settings, options.host, options.port, options.metrics_port)
 
 
 def _check_options(options) -> "Calibration | None":
     """Checks that the options go with where the model is, and reads the confidence."""
     check_place(options, ("ensemble_weights", "adapter", "end_piece", "dtype", "confidence"))
-    given_search(options)
+    parse_search(options)
     if options.model_dir is None:
         return None
-    models = given_models(options)
+    models = parse_models(options)
     check_translator(models, options.end_piece)
-    return given_confidence(options, models)
+    return read_confidence(options, models)
 
 
 def _default_hosts(host):

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from export.saved_model.deployment import MAX_BATCH_SIZE
 from tf_transformer.errors import InputError
 from tf_transformer.predictors.client.messages import data_type_name, make_tensor
 from tf_transformer.predictors.client.serving_pb2 import PredictionLog
 
-# The first request of a signature is slow, whatever its number of rows.
-_ONE_ROW = (1,)
-# A single row takes a compiled search, if there is one; several rows take the ordinary one.
-_WITH_COMPILED = (1, 8)
 _MAX_RECORDS = 1000  # TF Serving refuses more
 
 
@@ -25,10 +22,14 @@ def write_warm_up(
 ) -> int:
     """Writes `assets.extra/tf_serving_warmup_requests`.
 
+    The first request of a signature is slow, whatever its number of rows: one row warms it up. If
+    searches are compiled, a row takes one of these, and a request with more rows than any of them
+    has warms up the ordinary search.
+
     Args:
         version: folder of the SavedModel.
         model_name: the name the model is served under.
-        requests: `{signature: {input: array}}`, with at least 8 rows each.
+        requests: `{signature: {input: array}}`, with at least one row each.
         first: requests that are sent before them as they are, for compiled searches.
 
     Returns:
@@ -39,12 +40,16 @@ def write_warm_up(
     """
     folder = version / "assets.extra"
     folder.mkdir()
+    counts = [1]
+    if first:
+        largest = max(len(x) for part in first for inputs in part.values() for x in inputs.values())
+        counts.append(min(largest + 1, MAX_BATCH_SIZE))
     parts = [
         {
-            signature: {name: values[:rows] for name, values in inputs.items()}
+            signature: {name: _repeat(values, count) for name, values in inputs.items()}
             for signature, inputs in requests.items()
         }
-        for rows in (_WITH_COMPILED if first else _ONE_ROW)
+        for count in counts
     ]
     records = [
         _record(model_name, signature, inputs)
@@ -59,6 +64,11 @@ def write_warm_up(
         for record in records:
             writer.write(record)
     return len(records)
+
+
+def _repeat(values: np.ndarray, count: int) -> np.ndarray:
+    """Returns `count` rows: those of `values`, from the first again after the last."""
+    return np.take(values, np.arange(count), axis=0, mode="wrap")
 
 
 def _record(model_name, signature, inputs):

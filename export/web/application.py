@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from export.web.metrics import WebMetrics
-from export.web.offered import SENTENCE_TASKS, Offered
+from export.web.offers import SENTENCE_TASKS, Offers
 from export.web.refusals import HANDLERS, Refusal, refusal_of
 from export.web.security_headers import SecurityHeaders
 from export.web.served_model import ServedModel
@@ -168,7 +168,7 @@ class _Api:
             self._metrics.in_flight.set(self._num_in_flight)
             self._metrics.seconds.observe(time.perf_counter() - start)
 
-    def _translate(self, offered: Offered, request: TranslationRequest) -> bytes:
+    def _translate(self, offered: Offers, request: TranslationRequest) -> bytes:
         """Returns the body of the response; runs in a thread, since both parts take time."""
         start = time.perf_counter()
         results = translate(self._predictor, offered, request)

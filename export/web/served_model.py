@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from export.web.offered import Offered, find_offered
+from export.web.offers import Offers, find_offers
 from tf_transformer.predictors.client.daemon_threads import start_in_thread
 from tf_transformer.predictors.predictor import Predictor
 
@@ -20,14 +20,14 @@ class ServedModel:
 
     Args:
         predictor: what computes the model's tasks.
-        search: see `find_offered`.
+        search: see `find_offers`.
     """
 
     def __init__(self, predictor: Predictor, search: Mapping[str, Any]):
         self._predictor = predictor
         self._search = search
         self._lock = asyncio.Lock()
-        self._found: Offered | Exception = LookupError("the server has not been asked")
+        self._found: Offers | Exception = LookupError("the server has not been asked")
         self._expires = 0.0
 
     def expire(self) -> None:
@@ -35,7 +35,7 @@ class ServedModel:
         if not isinstance(self._found, Exception):
             self._expires = 0.0
 
-    async def read(self) -> Offered:
+    async def read(self) -> Offers:
         """Returns what the model offers.
 
         Raises:
@@ -55,4 +55,4 @@ class ServedModel:
         return self._found
 
     def _ask(self):
-        return find_offered(self._predictor.refresh_signatures(), self._search)
+        return find_offers(self._predictor.refresh_signatures(), self._search)

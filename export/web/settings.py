@@ -29,7 +29,7 @@ class WebSettings(NamedTuple):
         allowed_hosts: names of this server in a request's header `Host`; `*` allows all. With
             names, a page of another site cannot pass for this one by giving its own name this
             address (DNS rebinding).
-        search: search options of requests that give none, by name; see `find_offered`.
+        search: search options of requests that give none, by name; see `find_offers`.
     """
 
     model: str = "translator"

@@ -6,7 +6,7 @@ from typing import Any
 
 from export.web.alignment import parse_alignment
 from export.web.confidence import parse_confidence
-from export.web.offered import Offered, used_outputs
+from export.web.offers import Offers, used_outputs
 from export.web.translation_request import TranslationRequest, tasks_of
 from tf_transformer.documents.sentence_splitter import space_between
 from tf_transformer.predictors.answers import answer
@@ -15,7 +15,7 @@ from tf_transformer.tasks.nbest import NO_SCORE
 
 
 def translate(
-    predictor: Predictor, offered: Offered, request: TranslationRequest
+    predictor: Predictor, offered: Offers, request: TranslationRequest
 ) -> list[dict[str, Any] | None]:
     """Translates the lines of a request.
 

@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any, NamedTuple
 
-from export.web.offered import Offered
+from export.web.offers import Offers
 from export.web.settings import WebSettings
 from tf_transformer.argument_types import is_number, is_whole
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS, RowOption
@@ -46,7 +46,7 @@ class TranslationRequest(NamedTuple):
         return [sentence for line in self.lines for sentence in line]
 
 
-def parse_request(body: bytes, settings: WebSettings, offered: Offered) -> TranslationRequest:
+def parse_request(body: bytes, settings: WebSettings, offered: Offers) -> TranslationRequest:
     """Parses and checks the body of a request.
 
     Args:
@@ -191,7 +191,7 @@ def largest_value(option: RowOption) -> int | float:
     return _LARGEST_INT32 if option.largest is None else option.largest
 
 
-def check_translation(offered: Offered, settings: WebSettings) -> None:
+def check_translation(offered: Offers, settings: WebSettings) -> None:
     """Checks that the model translates what asks for nothing else.
 
     Args:
@@ -211,8 +211,8 @@ def _search_name(settings):
     return next((f"--{name.replace('_', '-')}" for name in settings.search), "")
 
 
-def tasks_of(request: TranslationRequest, offered: Offered, needed_by: str = "") -> list[str]:
-    """Returns the tasks of a request, which are those of `Offered`.
+def tasks_of(request: TranslationRequest, offered: Offers, needed_by: str = "") -> list[str]:
+    """Returns the tasks of a request, which are those of `Offers`.
 
     Args:
         request: the request.

@@ -561,6 +561,9 @@ def test_overrides_without_a_name(name):
 
 def test_sections_of_comments_alone(load):
     assert load("optimization:  # nothing yet\nvocabulary:") == load("{}")
+    nested = "data:\n  noise:  # nothing yet"
+    name = "data.noise.typos"
+    assert load(nested, **{name: 0.1}).data.noise.typos == 0.1
 
 
 def test_numbers_in_scientific_notation(load):

@@ -27,7 +27,7 @@ def add_calibration(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def given_calibration(
+def parse_calibration(
     options: argparse.Namespace, source: "Vocabulary", num_tags: int
 ) -> Calibration | None:
     """Reads the text of `--calibrate`.

@@ -34,12 +34,12 @@ def check_client_options(options: argparse.Namespace) -> None:
     Raises:
         InputError: they are given without one.
     """
-    for name in given_client_options(options):
+    for name in parse_client_options(options):
         if options.server is None:
             raise InputError(f"--{name.replace('_', '-')} is valid only with --server")
 
 
-def given_client_options(options: argparse.Namespace) -> dict[str, Any]:
+def parse_client_options(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the options that were given, as arguments of `Client` by name."""
     given = {name: getattr(options, name) for name in _NAMES}
     return {name: value for name, value in given.items() if value is not None}

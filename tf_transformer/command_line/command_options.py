@@ -117,7 +117,7 @@ def add_adapter(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def given_models(options: argparse.Namespace) -> "TrainedModels":
+def parse_models(options: argparse.Namespace) -> "TrainedModels":
     """Returns the models of `--model-dir`.
 
     Raises:
@@ -139,15 +139,16 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--beam-size", type=int, default=DEFAULT_BEAM_SIZE, metavar="N",
         help="number of hypotheses per sentence; 1 is greedy search "
-        f"(default: {DEFAULT_BEAM_SIZE})",
+        f"(default: {DEFAULT_BEAM_SIZE}, or that of an exported model)",
     )  # fmt: skip
     parser.add_argument(
         "--length-penalty", type=float, default=DEFAULT_LENGTH_PENALTY, metavar="A",
-        help=f"alpha of the GNMT length penalty (default: {DEFAULT_LENGTH_PENALTY})",
+        help=f"alpha of the GNMT length penalty (default: {DEFAULT_LENGTH_PENALTY}, or that of an "
+        "exported model)",
     )  # fmt: skip
 
 
-def given_search(options: argparse.Namespace) -> dict[str, Any]:
+def parse_search(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the search options that were given, by name.
 
     Args:
@@ -227,7 +228,7 @@ def add_shortlist(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def given_shortlist(
+def parse_shortlist(
     options: argparse.Namespace, vocabularies: "tuple[Vocabulary, Vocabulary]"
 ) -> "ShortlistTable | None":
     """Reads the file of `--shortlist`, if the option is given.
@@ -255,7 +256,7 @@ def add_xla(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def given_xla(options: argparse.Namespace) -> str:
+def parse_xla(options: argparse.Namespace) -> str:
     """Returns the value of `--xla`.
 
     Raises:

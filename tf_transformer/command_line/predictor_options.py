@@ -7,11 +7,11 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tf_transformer.command_line.client_options import check_client_options, given_client_options
+from tf_transformer.command_line.client_options import check_client_options, parse_client_options
 from tf_transformer.command_line.command_options import (
     folder,
-    given_models,
-    given_search,
+    parse_models,
+    parse_search,
     text,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
@@ -117,7 +117,7 @@ def open_exported_model(
         return
     from tf_transformer.predictors.client import Client
 
-    with Client(options.server, **given_client_options(options) | client_options) as client:
+    with Client(options.server, **parse_client_options(options) | client_options) as client:
         yield lambda: client
 
 
@@ -131,7 +131,7 @@ def model_facts(options: argparse.Namespace) -> dict[str, Any]:
         return server_facts(options.server, options)
     if options.saved_model is not None:
         return {"saved_model": model_digest(version_folder(options.saved_model))}
-    return {"weights_digest_blake2b": given_models(options).digest()}
+    return {"weights_digest_blake2b": parse_models(options).digest()}
 
 
 def server_facts(address: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def row_options(options: argparse.Namespace) -> dict[str, Any]:
         options: the parsed command line; a model directory is loaded for the beam size and the
             length penalty that it asks for, so that its rows need none.
     """
-    return ({} if options.model_dir else given_search(options)) | given_output_options(options)
+    return ({} if options.model_dir else parse_search(options)) | parse_output_options(options)
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -155,7 +155,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=what)
 
 
-def given_output_options(options: argparse.Namespace) -> dict[str, int]:
+def parse_output_options(options: argparse.Namespace) -> dict[str, int]:
     """Returns the options of `add_output_options` that were given, by name.
 
     Raises:

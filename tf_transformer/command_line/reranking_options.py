@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING, Any
 from tf_transformer.command_line.command_options import BLEU_TOKENIZERS, folder, text
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
 from tf_transformer.errors import InputError
+from tf_transformer.reranking.settings import (
+    DEFAULT_EPSILON,
+    DEFAULT_SEED,
+    DEFAULT_TEMPERATURE,
+    UTILITIES,
+)
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.reranking.settings import Choice, NoisyChannel
@@ -33,7 +39,7 @@ _MODELS = {"rerank_reverse": "rerank_reverse_weight", "rerank_lm": "rerank_lm_we
 def add_reranking(parser: argparse.ArgumentParser) -> None:
     """Adds `--mbr` and `--rerank-reverse`, and the options that belong to them."""
     parser.add_argument(
-        "--mbr", nargs="?", const="chrf", choices=("chrf", "bleu"), metavar="UTILITY",
+        "--mbr", nargs="?", const="chrf", choices=UTILITIES, metavar="UTILITY",
         help="minimum Bayes risk: choose the translation that is most similar to all candidates "
         "by sentence chrf (the default) or bleu; the candidates are the hypotheses of the beam",
     )  # fmt: skip
@@ -43,8 +49,8 @@ def add_reranking(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--mbr-epsilon", type=float, metavar="E",
-        help="draw samples from the tokens with at least this probability (default: 0.02; 0: "
-        "from all)",
+        help="draw samples from the tokens with at least this probability (default: "
+        f"{DEFAULT_EPSILON}; 0: from all)",
     )  # fmt: skip
     parser.add_argument(
         "--mbr-top-p", type=float, metavar="P",
@@ -53,9 +59,11 @@ def add_reranking(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--mbr-temperature", type=float, metavar="T",
-        help="divide the logits of samples by T (default: 1)",
+        help=f"divide the logits of samples by T (default: {DEFAULT_TEMPERATURE:g})",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of --mbr-samples (default: 1)")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help=f"seed of --mbr-samples (default: {DEFAULT_SEED})"
+    )
     parser.add_argument(
         "--mbr-tokenize", choices=BLEU_TOKENIZERS,
         help="sacreBLEU's tokenizer for --mbr bleu (default: 13a)",
@@ -149,7 +157,7 @@ def _check_ranges(options):
             raise InputError(f"{_option(name)} {value:g}: expected {least:g} to {largest:g}")
 
 
-def given_choice(options: argparse.Namespace, num_tags: int) -> "Choice | None":
+def parse_choice(options: argparse.Namespace, num_tags: int) -> "Choice | None":
     """Returns how to choose among candidates, after checks of the models without TensorFlow.
 
     Call `check_reranking` before.
@@ -165,7 +173,7 @@ def given_choice(options: argparse.Namespace, num_tags: int) -> "Choice | None":
         InputError: a model directory is not valid, or it needs other languages.
     """
     if options.mbr is None:
-        return _given_channel(options, num_tags)
+        return _parse_channel(options, num_tags)
     from tf_transformer.reranking.settings import MinimumBayesRisk
 
     epsilon = options.mbr_epsilon
@@ -185,7 +193,7 @@ def given_choice(options: argparse.Namespace, num_tags: int) -> "Choice | None":
     return MinimumBayesRisk(utility=options.mbr, **given)
 
 
-def _given_channel(options, num_source_tags) -> "NoisyChannel | None":
+def _parse_channel(options, num_source_tags) -> "NoisyChannel | None":
     if not options.rerank_reverse and options.rerank_lm is None:
         return None
     from tf_transformer.reranking.settings import NoisyChannel

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # `--help` must not import SentencePiece
 Prepare = Callable[[bytes, str], bytes]
 
 
-def given_tags(
+def parse_tags(
     options: argparse.Namespace, source: "Vocabulary | None" = None, num_tags: int = 1
 ) -> str:
     """Returns the tags of `--target-language` and `--source-language`, "" without them.
@@ -29,10 +29,10 @@ def given_tags(
     """
     if source is not None:
         return find_source_tags(options, source, num_tags) or ""
-    return written_tags(*given_languages(options))
+    return written_tags(*parse_languages(options))
 
 
-def given_languages(options: argparse.Namespace) -> list[str]:
+def parse_languages(options: argparse.Namespace) -> list[str]:
     """Returns the given ones of `--target-language` and `--source-language`, in this order."""
     languages = (options.target_language, options.source_language)
     return [language for language in languages if language is not None]

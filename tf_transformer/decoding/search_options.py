@@ -48,25 +48,28 @@ class RowOption(NamedTuple):
         return f"{'negative' if self.unset < 0 else f'{self.unset:g}'}: {self.unset_meaning}"
 
 
+_BEAM_SIZE = RowOption(
+    "beam_size",
+    "int32",
+    0,
+    "the exported one",
+    "beam size, at most the exported one",
+    (0, 1, 2, 3, 4, 5),
+    MAX_BEAM_SIZE,
+)
+_LENGTH_PENALTY = RowOption(
+    "length_penalty",
+    "float32",
+    -1.0,
+    "the exported one",
+    "alpha of Wu et al., 2016",
+    (-0.4, 0.0, 0.4, 0.8),
+    LARGEST_LENGTH_PENALTY,
+)
+
 SEARCH_OPTIONS = (
-    RowOption(
-        "beam_size",
-        "int32",
-        0,
-        "the exported one",
-        "beam size, at most the exported one",
-        (0, 1, 2, 3, 4, 5),
-        MAX_BEAM_SIZE,
-    ),
-    RowOption(
-        "length_penalty",
-        "float32",
-        -1.0,
-        "the exported one",
-        "alpha of Wu et al., 2016",
-        (-0.4, 0.0, 0.4, 0.8),
-        LARGEST_LENGTH_PENALTY,
-    ),
+    _BEAM_SIZE,
+    _LENGTH_PENALTY,
     RowOption(
         "max_length", "int32", 0, "derived from the source", "maximum number of tokens", (0, 7, 14)
     ),
@@ -85,7 +88,8 @@ SEARCH_OPTIONS = (
 
 # Of the continuation of a text by a language model.
 CONTINUATION_OPTIONS = (
-    *SEARCH_OPTIONS[:2],
+    _BEAM_SIZE,
+    _LENGTH_PENALTY,
     RowOption(
         "max_tokens",
         "int32",
@@ -96,15 +100,20 @@ CONTINUATION_OPTIONS = (
     ),
 )
 
+_TEMPERATURE = RowOption(
+    "temperature",
+    "float32",
+    0.0,
+    "the most probable token",
+    "divides the logits",
+    (0.0, 0.5, 1.0),
+)
+_SEED = RowOption(
+    "seed", "int64", 0, "seed 0", "the same seed gives the same sample", (0, 1, 2, 3, 4, 5, 6)
+)
+
 SAMPLING_OPTIONS = (
-    RowOption(
-        "temperature",
-        "float32",
-        0.0,
-        "the most probable token",
-        "divides the logits",
-        (0.0, 0.5, 1.0),
-    ),
+    _TEMPERATURE,
     RowOption(
         "top_k", "int32", 0, "all", "samples from the k most probable tokens", (0, 5, 10, 15)
     ),
@@ -116,14 +125,12 @@ SAMPLING_OPTIONS = (
         "samples from the most probable tokens with total probability p",
         (0.0, 0.45, 0.9),
     ),
-    RowOption(
-        "seed", "int64", 0, "seed 0", "the same seed gives the same sample", (0, 1, 2, 3, 4, 5, 6)
-    ),
+    _SEED,
 )
 
 # Without `top_k` and `top_p`, for which the vocabulary is sorted.
 EPSILON_OPTIONS = (
-    SAMPLING_OPTIONS[0],
+    _TEMPERATURE,
     RowOption(
         "epsilon",
         "float32",
@@ -132,5 +139,5 @@ EPSILON_OPTIONS = (
         "samples from the tokens with at least this probability",
         (0.0, 0.02, 0.1),
     ),
-    SAMPLING_OPTIONS[-1],
+    _SEED,
 )

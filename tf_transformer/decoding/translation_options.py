@@ -12,8 +12,8 @@ class TranslationOptions(NamedTuple):
 
     Attributes:
         beam_size: int32, up to the beam size of the search; 0 means the beam size of the search.
-        length_penalty: float32, alpha of `beam_search.length_penalty`; a negative value means the
-            length penalty of the search.
+        length_penalty: float32, alpha of `search_interface.length_penalty`; a negative value means
+            the length penalty of the search.
         max_length: int32, maximum number of tokens of the translation; 0 means the limit that
             follows from the source, see `TranslationSearch`.
         min_length: int32, minimum number of tokens.

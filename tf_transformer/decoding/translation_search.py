@@ -60,7 +60,7 @@ class TranslationSearch(tf.Module):
     Args:
         model: the model to search with.
         beam_size: width of the beam; 1 is greedy search.
-        length_penalty: alpha of `beam_search.length_penalty`.
+        length_penalty: alpha of `search_interface.length_penalty`.
         max_length_factor: factor of the source length in the limit of the output's length.
         max_length_constant: constant in the limit of the output's length.
         end_ids: tokens that end an output.

@@ -37,8 +37,8 @@ class ContinuationOptions(NamedTuple):
 
     Attributes:
         beam_size: int32, up to the beam size of the continuer; 0 means that.
-        length_penalty: float32, alpha of `beam_search.length_penalty`; a negative value means that
-            of the continuer.
+        length_penalty: float32, alpha of `search_interface.length_penalty`; a negative value means
+            that of the continuer.
         max_tokens: int32, maximum number of tokens of the continuation; 0 means that of the
             continuer.
     """
@@ -74,7 +74,7 @@ class Continuer(tf.Module):
         model: the language model.
         tokenizer: its tokenizer.
         beam_size: width of the beam; 1 is greedy search.
-        length_penalty: alpha of `beam_search.length_penalty`, applied to the continuation.
+        length_penalty: alpha of `search_interface.length_penalty`, applied to the continuation.
         max_new_tokens: maximum number of tokens of a continuation.
         end_pieces: pieces that end a continuation as the end id does; the continuation does not
             contain them.

@@ -54,7 +54,7 @@ class Completer:
         model: the language model.
         tokenizer: its tokenizer.
         beam_size: width of the beam; 1 is greedy search.
-        length_penalty: alpha of `beam_search.length_penalty`, applied to the continuation.
+        length_penalty: alpha of `search_interface.length_penalty`, applied to the continuation.
         max_new_tokens: maximum number of tokens of a continuation.
         end_pieces: pieces that end a continuation as the end id does; the continuation does not
             contain them.

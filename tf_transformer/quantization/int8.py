@@ -24,17 +24,17 @@ FEWEST_WEIGHTS = 2**18
 def quantize(
     model: DecoderModel,
     input_ranges: Mapping[keras.layers.Layer, float] | None = None,
-    fewest_weights: int = 0,
+    fewest_weights: int | None = None,
 ) -> None:
     """Replaces products with weights, and embeddings, by 8-bit ones, permanently.
 
-    Everything else stays float32.
+    Everything else stays float32, and so do small matrices, whose products are faster in it.
 
     Args:
         model: a float32 model.
         input_ranges: for each layer of `activation_ranges.products_of`, the range of its product's
             inputs, which makes their scales constant; None means a scale per row.
-        fewest_weights: matrices with fewer weights stay float32, too.
+        fewest_weights: matrices with fewer weights stay float32; None means `FEWEST_WEIGHTS`.
 
     Raises:
         InputError: TensorFlow uses a GPU, or this build of TensorFlow lacks the kernels.
@@ -48,9 +48,10 @@ def quantize(
         )
     check_kernels()
     ranges = input_ranges or {}
+    fewest = FEWEST_WEIGHTS if fewest_weights is None else fewest_weights
 
     def is_large(matrix):
-        return math.prod(matrix.shape) >= fewest_weights
+        return math.prod(matrix.shape) >= fewest
 
     for layer in sublayers(model):
         if isinstance(layer, Projection) and layer.product is None and is_large(layer.kernel):

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 from tf_transformer.errors import InputError
 
-_PREFIX = ".writing-"
-_NAME = re.compile(rf"{re.escape(_PREFIX)}([0-9]{{1,9}})(\..*)?", re.DOTALL)
+TEMPORARY_PREFIX = ".writing-"
+_NAME = re.compile(rf"{re.escape(TEMPORARY_PREFIX)}([0-9]{{1,9}})(\..*)?", re.DOTALL)
 
 
 @contextlib.contextmanager
@@ -48,7 +48,7 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
         real = pathlib.Path(os.path.realpath(path))
         # Processes of two machines can have the same number.
         unique = f"{os.getpid()}.{secrets.token_hex(4)}"
-        temporary = real.with_name(f"{_PREFIX}{unique}.{real.name}")
+        temporary = real.with_name(f"{TEMPORARY_PREFIX}{unique}.{real.name}")
         try:
             yield temporary
             sync_to_disk(temporary)  # before the rename, in case of a power failure
@@ -155,7 +155,7 @@ def check_folder(path: pathlib.Path) -> None:
     if not os.access(path, os.W_OK):
         raise PermissionError(f"{path}: not writable")
     try:  # file systems such as /proc refuse this although the permissions allow it
-        os.rmdir(tempfile.mkdtemp(prefix=_PREFIX, dir=path))
+        os.rmdir(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=path))
     except OSError as error:
         raise OSError(f"{path}: cannot create a folder there ({error.strerror})") from error
 
@@ -167,7 +167,7 @@ def is_found_by_tensorflow(path: str | pathlib.Path) -> bool:
 
 def remove_leftovers(directory: pathlib.Path) -> None:
     """Removes temporary files of `replacing` whose processes were killed."""
-    for path in directory.glob(f"{_PREFIX}*"):
+    for path in directory.glob(f"{TEMPORARY_PREFIX}*"):
         match = _NAME.fullmatch(path.name)
         if match and not _is_running(int(match[1])):
             if path.is_dir() and not path.is_symlink():

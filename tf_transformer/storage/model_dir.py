@@ -467,6 +467,6 @@ def prepare_for_decoding(
         if isinstance(layer, PositionalEncoding):
             layer.tabulate()
     if dtype == "int8":
-        int8.quantize(model, input_ranges, int8.FEWEST_WEIGHTS)
+        int8.quantize(model, input_ranges)
     if tiled or (tiled is None and not has_gpu()):
         tile_weights(model)

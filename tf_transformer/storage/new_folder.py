@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 
 from tf_transformer.errors import InputError
-from tf_transformer.storage.files import check_folder
+from tf_transformer.storage.files import TEMPORARY_PREFIX, check_folder
 
 
 def check_new_folder(path: pathlib.Path) -> None:
@@ -31,7 +31,7 @@ def new_folder(path: pathlib.Path) -> Iterator[pathlib.Path]:
         path: a path for which `check_new_folder` passes.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".writing-{os.getpid()}.{secrets.token_hex(8)}")
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}.{secrets.token_hex(8)}")
     temporary.mkdir()
     try:
         yield temporary

@@ -126,7 +126,7 @@ def _check_steps(model_dir, steps):
 
 def _has_trained(model_dir):
     return any((model_dir / name).exists() for name in (WEIGHTS_NAME, SCORES_NAME)) or any(
-        (model_dir / "checkpoints").glob("*step-*")
+        checkpoint_directory(model_dir).glob("*step-*")
     )
 
 

@@ -16,7 +16,7 @@ from tf_transformer.printable import printable
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.output_files import check_output_file
-from training.report.options import add_comparison, check_report, given_comparison
+from training.report.options import add_comparison, check_report, parse_comparison
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -64,7 +64,7 @@ def _run(options):
         for names in ([options.reference, *options.more_references], options.hypotheses)
     )
     source = options.source and TextFile.parse(options.source, default_column=1)
-    given = given_comparison(options, options.tokenize)
+    given = parse_comparison(options, options.tokenize)
     names = system_names(hypotheses, options.names)
     _check_outputs(options, [*references, *hypotheses, source, given["training_text"]])
     texts = ComparedTexts(

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from tf_transformer.command_line.calibration_options import add_calibration, given_calibration
+from tf_transformer.command_line.calibration_options import add_calibration, parse_calibration
 from tf_transformer.command_line.client_options import add_client_options
 from tf_transformer.command_line.command_options import (
     add_dtype,
@@ -18,10 +18,10 @@ from tf_transformer.command_line.command_options import (
     file_name,
     file_path,
     find_source_tags,
-    given_models,
-    given_search,
-    given_shortlist,
-    given_xla,
+    parse_models,
+    parse_search,
+    parse_shortlist,
+    parse_xla,
 )
 from tf_transformer.command_line.predictor_options import (
     add_exported_model,
@@ -34,10 +34,10 @@ from tf_transformer.command_line.reranking_options import (
     RERANKING_OPTIONS,
     add_reranking,
     check_reranking,
-    given_choice,
+    parse_choice,
 )
 from tf_transformer.command_line.standard_streams import standard_output
-from tf_transformer.command_line.tag_options import given_languages, given_tags
+from tf_transformer.command_line.tag_options import parse_languages, parse_tags
 from tf_transformer.decoding.search_options import DEFAULT_SEARCH
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
@@ -51,11 +51,11 @@ from training.commands.metric_options import (
     COMET_OPTIONS,
     add_metric_options,
     add_test_set_options,
-    given_measures,
-    given_test_set,
-    given_tokenizer,
+    parse_measures,
+    parse_test_set,
+    parse_tokenizer,
 )
-from training.report.options import add_comparison, check_report, given_comparison
+from training.report.options import add_comparison, check_report, parse_comparison
 
 # Options for a model directory, and those that a language model does not have.
 _LOCAL_OPTIONS = (
@@ -142,18 +142,18 @@ def _run_evaluate(options):
     from training.evaluation.settings import EvaluationTexts, SearchSettings
 
     perturbations = parse_perturbations(options.perturb)
-    search = DEFAULT_SEARCH | given_search(options)
+    search = DEFAULT_SEARCH | parse_search(options)
     check_reranking(options, needs_weights=not options.tune_weights)
     if options.tune_weights:
         _check_tuning(options)
-    xla = given_xla(options)
-    given = given_test_set(options)
+    xla = parse_xla(options)
+    given = parse_test_set(options)
     source, references = given["source"], given["references"]
     if source is None and len(references) > 1:
         raise InputError("several references are for translations; give a --source")
     systems = [TextFile.parse(name, default_column=2) for name in options.compare]
     calibrated = options.calibrate and TextFile.parse(options.calibrate)
-    report = given_comparison(options, given_tokenizer(options))
+    report = parse_comparison(options, parse_tokenizer(options))
     read = [source, *references, *systems, calibrated, report["training_text"]]
     inputs = [file.path for file in read if file]
     _check_outputs(options, [*inputs, *([options.adapter] if options.adapter else [])])
@@ -163,7 +163,7 @@ def _run_evaluate(options):
             **given,
             systems=systems,
             perturbations=perturbations,
-            bleu_tokenizer=given_tokenizer(options),
+            bleu_tokenizer=parse_tokenizer(options),
             target_language=options.target_language,
             source_language=options.source_language,
         )
@@ -171,10 +171,10 @@ def _run_evaluate(options):
     if options.model_dir is None:
         _evaluate_predictor(options, texts, report)
         return
-    models, dtype = given_models(options), options.dtype or "float32"
+    models, dtype = parse_models(options), options.dtype or "float32"
     check_own_file(models.directories[0] / SCORES_NAME)
     shortlist, calibration, choice = _check_models(options, models, source)
-    measures = given_measures(options) if texts else None
+    measures = parse_measures(options) if texts else None
     import_tensorflow(on_cpu=dtype == "int8")
     from training.evaluation.evaluation import evaluate, evaluate_language_model
 
@@ -228,11 +228,11 @@ def _write_report(options, texts, translations, given):
 
 def _evaluate_predictor(options, texts, report):
     """Evaluates a SavedModel or a server; the scores are stored only in `--json`."""
-    tags, search = given_tags(options), given_search(options)
-    languages = given_languages(options)
+    tags, search = parse_tags(options), parse_search(options)
+    languages = parse_languages(options)
     if tags:
         texts = texts.with_tags(tags)
-    measures = given_measures(options)
+    measures = parse_measures(options)
     import_tensorflow()  # which the modules of the evaluation import, also with a server
     from training.evaluation.evaluation import evaluate_predictor
 
@@ -242,7 +242,7 @@ def _evaluate_predictor(options, texts, report):
             model_facts(options),
             texts,
             search,
-            choice=given_choice(options, len(languages)),
+            choice=parse_choice(options, len(languages)),
             languages=languages,
             measures=measures,
             keep=_keep(options),
@@ -271,9 +271,9 @@ def _check_models(options, models, source):
     if find_source_tags(options, vocabulary, num_tags) is None:
         check_tags(source.lines(), vocabulary.languages, str(source), num_tags)
     return (
-        given_shortlist(options, vocabularies),
-        given_calibration(options, vocabulary, num_tags),
-        given_choice(options, num_tags if vocabulary.languages else 0),
+        parse_shortlist(options, vocabularies),
+        parse_calibration(options, vocabulary, num_tags),
+        parse_choice(options, num_tags if vocabulary.languages else 0),
     )
 
 

@@ -41,7 +41,7 @@ def add_test_set_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def given_test_set(options: argparse.Namespace) -> dict[str, Any]:
+def parse_test_set(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the texts of the options, as arguments of `EvaluationTexts`.
 
     Without a source, for a language model, there are references only.
@@ -102,7 +102,7 @@ def add_metric_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def given_tokenizer(options: argparse.Namespace) -> str:
+def parse_tokenizer(options: argparse.Namespace) -> str:
     """Returns the tokenizer for BLEU; with a test set, sacreBLEU's default for the language."""
     if options.tokenize is not None:
         return options.tokenize
@@ -113,7 +113,7 @@ def given_tokenizer(options: argparse.Namespace) -> str:
     return tokenizer_of_language(options.language_pair.rpartition("-")[2])
 
 
-def given_measures(options: argparse.Namespace) -> "Measures":
+def parse_measures(options: argparse.Namespace) -> "Measures":
     """Makes the metrics of the options, which checks that what they need is installed.
 
     Raises:
@@ -131,4 +131,4 @@ def given_measures(options: argparse.Namespace) -> "Measures":
         raise InputError("--sentence-scores needs metrics of sentences; name some with --metrics")
     if options.comet_gpus is not None and options.comet_gpus < 0:
         raise InputError(f"--comet-gpus {options.comet_gpus}: expected 0 or more")
-    return make_measures(names, bleu_tokenizer=given_tokenizer(options), **given)
+    return make_measures(names, bleu_tokenizer=parse_tokenizer(options), **given)

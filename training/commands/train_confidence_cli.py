@@ -8,7 +8,7 @@ from tf_transformer.command_line.command_options import (
     check_translator,
     file_name,
     file_path,
-    given_search,
+    parse_search,
 )
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
@@ -42,7 +42,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _run(options):
     from tf_transformer.text.text_file import TextFile
 
-    search = given_search(options)
+    search = parse_search(options)
     files = [TextFile.parse(options.source, 1), TextFile.parse(options.reference, 2)]
     check_writable(options.output)
     check_output_file(

@@ -16,7 +16,7 @@ from tf_transformer.command_line.command_options import (
     check_translator,
     file_path,
     folder,
-    given_models,
+    parse_models,
 )
 from tf_transformer.command_line.interruption import interrupted_by_signals
 from tf_transformer.command_line.quiet import import_tensorflow
@@ -176,7 +176,7 @@ def _prepare_search(options, space) -> _Tuning:
     if settings.keys() - {"validation"}:
         raise InputError("with --model-dir, expected no settings but those of validation")
     validation = make_config(settings).validation
-    models = given_models(options)
+    models = parse_models(options)
     check_translator(models)
     source = TextFile.parse(options.validation_source, 1)
     reference = TextFile.parse(options.validation_target, 2)

@@ -51,7 +51,7 @@ def check_report(options: argparse.Namespace) -> None:
     check_writable(options.report)
 
 
-def given_comparison(options: argparse.Namespace, bleu_tokenizer: str) -> dict[str, Any]:
+def parse_comparison(options: argparse.Namespace, bleu_tokenizer: str) -> dict[str, Any]:
     """Returns what the options say about the report, as arguments of `ComparisonSettings`.
 
     Args:

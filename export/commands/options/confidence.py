@@ -58,7 +58,7 @@ def check_confidence(options: argparse.Namespace) -> None:
         raise InputError(f"--confidence: expected {expected}")
 
 
-def given_confidence(
+def read_confidence(
     options: argparse.Namespace, models: "TrainedModels | None"
 ) -> Calibration | None:
     """Returns the calibration of a model directory; None without one, or without `--confidence`.

@@ -19,7 +19,7 @@ def add_document_languages(parser: argparse.ArgumentParser, where: str) -> None:
     )  # fmt: skip
 
 
-def given_document_languages(options: argparse.Namespace) -> tuple[str, ...]:
+def parse_document_languages(options: argparse.Namespace) -> tuple[str, ...]:
     """Returns the languages of the text, sorted if they are given.
 
     Raises:

@@ -19,7 +19,7 @@ def add_language_id(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def given_classifier(options: argparse.Namespace) -> LanguageClassifier | None:
+def parse_classifier(options: argparse.Namespace) -> LanguageClassifier | None:
     """Returns the classifier that the options name, if any.
 
     Raises:
@@ -38,7 +38,7 @@ def make_identifier(
     """Returns the identifier to export, if any.
 
     Args:
-        classifier: the result of `given_classifier`.
+        classifier: the result of `parse_classifier`.
         facts: entries of the model card, to which those of the classifier are added.
     """
     if classifier is None:

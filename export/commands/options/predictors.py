@@ -3,8 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from export.commands.options.documents import given_document_languages
-from tf_transformer.command_line.command_options import given_models, given_search
+from export.commands.options.documents import parse_document_languages
+from tf_transformer.command_line.command_options import parse_models, parse_search
 from tf_transformer.command_line.predictor_options import load_models
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
@@ -33,12 +33,12 @@ def load_model_predictor(
         InputError: the model cannot be loaded.
     """
     return load_models(
-        given_models(options),
+        parse_models(options),
         options.dtype or "float32",
         xla=xla,
         calibration=calibration,
-        document_languages=given_document_languages(options),
+        document_languages=parse_document_languages(options),
         shortlist=shortlist,
         end_pieces=options.end_piece,
-        **given_search(options),
+        **parse_search(options),
     )

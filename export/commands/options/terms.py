@@ -31,7 +31,7 @@ def add_term_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def given_terms(options: argparse.Namespace) -> "TermLines | None":
+def parse_terms(options: argparse.Namespace) -> "TermLines | None":
     """Returns the terms and protected spans, or None if none are given.
 
     Raises:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.commands.options.documents import given_document_languages
+from export.commands.options.documents import parse_document_languages
 from export.saved_model.signature_names import expand_signatures
 from tests.export.saved_model.guide_request import answer_to_the_guide
 from tests.served_functions import load_signatures
@@ -74,7 +74,7 @@ def test_lines_with_several_sentences(with_files, documents, tmp_path):
 def test_the_order_of_the_languages_is_none_of_the_request():
     """So that an interrupted `translate` resumes with another one."""
     options = argparse.Namespace(document_languages=["en", "de", "en"])
-    assert given_document_languages(options) == ("de", "en")
+    assert parse_document_languages(options) == ("de", "en")
 
 
 @pytest.mark.parametrize("options", [[], ["--beam-size", "2"], ["--keep-capitals"]])

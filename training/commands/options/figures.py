@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tf_transformer.command_line.command_options import check_translator, file_path, given_search
+from tf_transformer.command_line.command_options import check_translator, file_path, parse_search
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable, replacing
@@ -67,7 +67,7 @@ def load_translator(options: argparse.Namespace, texts: Sequence[str]) -> "Trans
     Raises:
         InputError: a text is blank, an option is not valid, or the model cannot be loaded.
     """
-    given = given_search(options)
+    given = parse_search(options)
     for text in texts:
         if not text.strip():
             raise InputError(f"--text {text!r}: expected a sentence")

@@ -19,7 +19,7 @@ _USED = {
 }
 
 
-class Offered(NamedTuple):
+class Offers(NamedTuple):
     """What a model can do for the page.
 
     Attributes:
@@ -82,7 +82,7 @@ def used_outputs(task: str) -> tuple[str, ...]:
     return _USED.get(task) or tuple(output.name for output in TASKS[task].outputs)
 
 
-def find_offered(signatures: Mapping[str, Signature], search: Mapping[str, Any]) -> Offered:
+def find_offers(signatures: Mapping[str, Signature], search: Mapping[str, Any]) -> Offers:
     """Returns what the page can offer.
 
     Signatures with other inputs or outputs than those of an export are ignored: a server is not
@@ -108,7 +108,7 @@ def find_offered(signatures: Mapping[str, Signature], search: Mapping[str, Any])
     )
     num_best = _num_best(signatures, plain, with_options)
     num_best = min(num_best, search.get("beam_size", num_best))
-    return Offered(plain, with_options, options, num_best, frozenset(signatures))
+    return Offers(plain, with_options, options, num_best, frozenset(signatures))
 
 
 def _described(option: RowOption, search: Mapping[str, Any]) -> RowOption:
