@@ -3,8 +3,9 @@
 import tensorflow as tf
 
 from tf_transformer.decoding.length_chunks import map_chunks
+from tf_transformer.inference.forced_attention import forced_attention
 from tf_transformer.inference.translator import Translator
-from tf_transformer.text.framing import end_and_pad, prepend_begin, split_tags
+from tf_transformer.text.framing import end_and_pad, split_tags
 from tf_transformer.text.special_ids import PAD_ID
 from tf_transformer.word_alignment.piece_words import group_by_word, word_indices
 
@@ -54,7 +55,9 @@ def _in_capitals(translator, source, text, spans):
         # The tags that are still before the source.
         source_words -= config.num_tags - config.num_target_tags
     target_words = word_indices(target, translator.target_tokenizer)
-    weights = _attention(translator.model, tags, source, target)
+    weights = forced_attention(
+        translator.model, tags, end_and_pad(source), target.to_tensor(PAD_ID)
+    )
     share = _share(weights, source_words, spans)
     share = tf.RaggedTensor.from_tensor(share, target.row_lengths())
     is_aligned = tf.reduce_mean(group_by_word(share, target_words), axis=2) > 0.5
@@ -68,13 +71,6 @@ def _in_capitals(translator, source, text, spans):
     upper = tf.strings.upper(words.flat_values, encoding="utf-8")
     changed = words.with_flat_values(tf.where(flags, upper, words.flat_values))
     return tf.strings.reduce_join(changed, axis=1, separator=" ")
-
-
-def _attention(model, tags, source, target):
-    """Returns what each target piece attends to, `(rows, target_length, source_length + 1)`."""
-    target = prepend_begin(tf.concat([tags, target.to_tensor(PAD_ID)], axis=1))
-    weights = model.alignment({"source": end_and_pad(source), "target": target})
-    return tf.cast(weights, tf.float32)[:, tf.shape(tags)[1] : -1]
 
 
 def _share(weights, words, spans):

@@ -6,9 +6,10 @@ import tensorflow as tf
 
 from tf_transformer.decoding.length_chunks import map_chunks
 from tf_transformer.decoding.translation_options import TranslationOptions
+from tf_transformer.inference.forced_attention import forced_attention
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.masks import padding_mask
-from tf_transformer.text.framing import end_and_pad, prepend_begin, split_tags
+from tf_transformer.text.framing import end_and_pad, split_tags
 
 
 class Alignments(NamedTuple):
@@ -138,7 +139,7 @@ class Aligner:
             target: `(rows, target_length)` ids without the end id, padded with 0.
             target_lengths: `(rows,)`.
         """
-        weights = self._cross_attention(source, tags, target)
+        weights = forced_attention(self._translator.model, tags, source, target)
         sides = (
             (self._translator.source_tokenizer, source, source_lengths),
             (self._translator.target_tokenizer, target, target_lengths),
@@ -155,16 +156,6 @@ class Aligner:
             _hard_alignment(weights, source, target_lengths),
             _soft_alignment(weights, source_lengths, target_lengths),
         )
-
-    def _cross_attention(self, source, tags, target):
-        """Returns the weights that each target piece after the tags was predicted with.
-
-        Returns:
-            `(rows, target_length, source_length)`.
-        """
-        inputs = {"source": source, "target": prepend_begin(tf.concat([tags, target], axis=1))}
-        weights = tf.cast(self._translator.model.alignment(inputs), tf.float32)
-        return weights[:, tf.shape(tags)[1] : -1]
 
 
 def _hard_alignment(weights, source, target_lengths):

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_transformer.decoding.length_chunks import map_chunks
+from tf_transformer.inference.forced_attention import forced_attention
 from tf_transformer.inference.translator import Translator
-from tf_transformer.text.framing import end_and_pad, prepend_begin, split_tags
+from tf_transformer.text.framing import end_and_pad, split_tags
 from tf_transformer.text.special_ids import PAD_ID
 from tf_transformer.text.tokenizer import Tokenizer
 from tf_transformer.word_alignment.piece_words import count_words, word_indices
@@ -84,10 +85,9 @@ def _link_chunk(translator, source, target):
     num_source_words, num_target_words = _num_words(source_words), _num_words(target_words)
     is_linked = ~_tag_words(source, source_words, num_source_words, translator.source_tokenizer)
     tags, rest = split_tags(source, num_tags)
-    ids = prepend_begin(tf.concat([tags, target.to_tensor(PAD_ID)], axis=1))
-    weights = translator.model.alignment({"source": end_and_pad(rest), "target": ids})
-    # Piece j was predicted from the position before its own: (batch, target, source), without ends
-    weights = tf.cast(weights, tf.float32)[:, num_tags:-1, :-1]
+    ids = target.to_tensor(PAD_ID)
+    # (batch, target, source), without the source's end
+    weights = forced_attention(translator.model, tags, end_and_pad(rest), ids)[:, :, :-1]
     # Sums over the pieces of words: (batch, target words, source words)
     of_source = tf.one_hot(source_words[:, num_tags:].to_tensor(-1), tf.shape(is_linked)[1])
     of_target = tf.one_hot(target_words.to_tensor(-1), tf.reduce_max(num_target_words))

@@ -18,6 +18,7 @@ from tf_transformer.storage.model_dir import (
 from tf_transformer.storage.score_log import SCORES_NAME, read_scores
 from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
 from training.checkpointing.validation_history import read_validation_scores
+from training.evaluation.metrics import METRICS
 from training.prepared.prepared_folder import DESCRIPTION_NAME, WORK_NAME
 from training.recorded_config import read_training_config
 
@@ -25,7 +26,7 @@ from training.recorded_config import read_training_config
 _MARKERS = {"target.spm", WEIGHTS_NAME, SCORES_NAME}
 _VALIDATION = ("loss", "perplexity", "accuracy")
 # Fields of a score that are shown.
-_METRICS = ("bleu", "chrf", "chrf++", "ter", "comet", "exact", "perplexity")
+_METRICS = (*METRICS, "perplexity")
 _NUMBERS = (*_METRICS, "beam_size", "length_penalty")
 _TEXTS = ("date", "dtype", "bleu_signature")
 
