@@ -54,7 +54,7 @@ def assert_as_usual(model_dir, usual):
         assert found[name] == pytest.approx(expected[name], rel=1e-5)
 
 
-@pytest.mark.representatives("float16")
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_training_under_another_floatx(floatx, usual, corpus, tmp_path):
     training.train(small_config(**CHANGES), model_dir=tmp_path, **corpus.arguments)

@@ -317,7 +317,7 @@ def test_the_file_adapts_the_base(talkative, tuned, corpus, tmp_path, capsys):
     assert first["perplexity"] == pytest.approx(second["perplexity"], rel=1e-4)
 
 
-@pytest.mark.representatives("None")
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("average", [None, 0.9])
 def test_resumed_equals_uninterrupted(talkative, tuned, corpus, tmp_path, average):

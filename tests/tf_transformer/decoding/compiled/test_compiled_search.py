@@ -81,7 +81,7 @@ def check_equal(ordinary, compiled, num_best):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.representatives("tags-3", "relative-1")
+@pytest.mark.representatives("tags-3")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "beam_size"), [*((name, 3) for name in VARIANTS), ("ssru", 1), ("relative", 1)]

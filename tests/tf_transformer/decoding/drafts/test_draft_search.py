@@ -163,6 +163,7 @@ def test_of_other_dtypes(dtype, tolerance):
     check_equal(search_in_parts(TranslationSearch(model, beam_size=1), 1), expected, tolerance)
 
 
+@pytest.mark.exhaustive
 def test_of_tiled_weights(monkeypatch):
     monkeypatch.setattr("tf_transformer.quantization.tiled_matmul._MIN_SIZE", 1)
     monkeypatch.setattr("tf_transformer.quantization.tiled_matmul._TILE_WIDTH", 8)
@@ -229,7 +230,7 @@ class Oracle:
         return tf.constant(logits)
 
 
-@pytest.mark.representatives("0.5-ssru", "1.0-relative positions")
+@pytest.mark.representatives("0.5-ssru")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share_right", [0.0, 0.5, 1.0])
 def test_more_right_drafts_take_fewer_steps(kind, share_right, monkeypatch):
