@@ -173,6 +173,7 @@ def test_best_says_how_many():
     assert not re.search(r"--best(?! \d)", TEXT)
 
 
+@pytest.mark.slow
 def test_sentences_are_known_to_the_demonstration(tmp_path):
     """Those that it prints, with right translations, and those to try on its model."""
     write_demonstration(tmp_path)

@@ -56,6 +56,7 @@ def test_the_heads_alone_are_trained(trained, with_heads):
     assert len(losses) == 2 and losses[1] < losses[0]
 
 
+@pytest.mark.slow
 def test_translations_stay_as_they_are(corpus, trained, with_heads):
     texts = (corpus.directory / "validation.en").read_text().splitlines()[:6]
     expected = Translator.load(trained, beam_size=1)
@@ -64,6 +65,7 @@ def test_translations_stay_as_they_are(corpus, trained, with_heads):
         assert found.translate([text]).text[0, 0] == expected.translate([text]).text[0, 0]
 
 
+@pytest.mark.slow
 def test_a_model_with_heads_as_the_start(corpus, with_heads, tmp_path):
     """Fine-tuning leaves the heads out, and new heads start anew."""
     assert config_like(with_heads, {}).transformer_config(400, 400).draft_heads == 0
@@ -155,6 +157,7 @@ def test_without_a_model_nothing_is_written(corpus, tmp_path, capsys):
     assert not model_dir.exists()
 
 
+@pytest.mark.slow
 def test_adapters_and_pieces_need_the_model_without_heads(with_heads):
     with pytest.raises(InputError, match="give the model that they were trained on"):
         config_like(with_heads, {"lora": {"rank": 2}})

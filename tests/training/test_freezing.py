@@ -105,6 +105,7 @@ def matches(name, pattern):
     return not rest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patterns", [["encoder/*", "*embedding*"], ["*embedding*"]])
 def test_no_gradient_is_computed(patterns):
     """Frozen parts below all trained ones have no operations of a backward pass."""

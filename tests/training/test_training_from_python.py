@@ -179,6 +179,7 @@ def test_workers_stop_only_when_all_have_agreed():
     assert [step for step, stops in seen if stops] == [AGREE_EVERY]
 
 
+@pytest.mark.slow
 def test_columns_of_a_table(corpus, trained, tmp_path):
     """The source is the first one, the target the second; the batches are those of two files."""
     for name in ("train", "validation"):

@@ -60,6 +60,7 @@ def expected_links(model, source_tokenizer, target_tokenizer, source, target):
     return {(int(np.argmax(row)), j) for j, row in enumerate(table)}, table
 
 
+@pytest.mark.slow
 def test_links_by_definition(talkative, files, tmp_path, capsys):
     """In several chunks: there are more pairs than a translator decodes together."""
     output = tmp_path / "out"

@@ -130,6 +130,7 @@ def test_options_that_are_not_utf8(trained, option, capsys):
     assert "'caf\ufffd'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_names_that_are_not_utf8(trained, tmp_path):
     shutil.copytree(trained, tmp_path / NAME)
     done = run("runs", f"{tmp_path}/caf*")

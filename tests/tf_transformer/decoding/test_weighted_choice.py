@@ -37,6 +37,7 @@ def test_zero_weights_are_never_chosen():
     assert (weights[rows, indices[rows]] > 0).all()
 
 
+@pytest.mark.slow
 def test_shares_of_many_draws():
     random = np.random.default_rng(2)
     weights = random.random(300) ** 4

@@ -125,6 +125,7 @@ def test_other_documents(document, expected):
     assert sentences(document) == expected
 
 
+@pytest.mark.slow
 @hypothesis.settings(deadline=None, max_examples=60)
 @hypothesis.given(
     strategies.lists(

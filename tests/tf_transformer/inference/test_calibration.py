@@ -128,6 +128,7 @@ def test_the_order_of_rows_changes_no_translation(talkative, corpus, sentences):
     assert np.mean(one == other) > 0.9
 
 
+@pytest.mark.slow
 def test_activations_that_are_not_finite_are_an_error(trained, sentences):
     model, *tokenizers = load_model(trained)
     inner = next(x for x in model._flatten_layers() if x.name == "inner")

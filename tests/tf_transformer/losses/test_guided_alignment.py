@@ -86,6 +86,7 @@ def test_packed_weights_are_those_of_the_states(make, changes, layer):
     np.testing.assert_array_equal(hidden, model.hidden_at(INPUTS, padding_mask(TARGET)))
 
 
+@pytest.mark.slow
 def test_alignment_without_a_head_is_the_mean(make):
     model, guided = make(alignment_head=None), make()
     guided.set_weights(model.get_weights())
@@ -123,6 +124,7 @@ def test_gradient_reaches_one_head_and_what_is_below(make, alignment):
         assert all(np.abs(gradient).max() > 0 for gradient in kernels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 def test_small_weights_in_half_precision(make, alignment, dtype):
     """Where the weight of a link underflows, the loss and its gradient are still finite."""

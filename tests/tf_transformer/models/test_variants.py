@@ -267,6 +267,7 @@ def test_encoder_states(rng):
     np.testing.assert_array_equal(states.hidden[-1], model.encode(SOURCE))
 
 
+@pytest.mark.slow
 def test_head_masks(rng):
     """A head that is taken out is one whose part of the output projection is zero."""
     model = make_model({}, rng)
@@ -406,6 +407,7 @@ def test_begin_embedding(rng, begin_embedding, decoder_only):
         np.testing.assert_array_equal(now, former)
 
 
+@pytest.mark.slow
 def test_a_source_without_its_end(rng):
     """Outputs are those of sources in which padding stands for the end, but for an empty source."""
     model = make_model(dict(source_end=False, tied_embeddings="none"), rng)

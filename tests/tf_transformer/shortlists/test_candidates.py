@@ -106,6 +106,7 @@ def searches(model):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengths", [[5], [7, 3, 1], [12, 11, 2, 9, 6, 6]])
 def test_default_options(searches, lengths):
     ordinary, short = searches
@@ -113,6 +114,7 @@ def test_default_options(searches, lengths):
     check_equal(expected(ordinary, source, num_best=3), short.run(source, num_best=3), 3)
 
 
+@pytest.mark.slow
 @pytest.mark.representatives(every=5)
 @pytest.mark.parametrize("prefix", [None, PREFIXES])
 @pytest.mark.parametrize("case", OPTIONS)
@@ -143,6 +145,7 @@ def test_only_candidates_are_found(searches):
         assert set(row.flatten()) <= {0, *np.flatnonzero(mask)}
 
 
+@pytest.mark.slow
 def test_all_pieces_as_candidates_change_nothing(model):
     everything = ShortlistTable.from_lists(list(range(4, 50)), [[] for _ in range(40)])
     arguments = dict(beam_size=3, end_ids=END_IDS, **LIMITS)
@@ -171,6 +174,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.representatives("float32-logits bias", "int8-ssru")
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("dtype", ["float32", "int8"])

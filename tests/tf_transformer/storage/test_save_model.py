@@ -34,6 +34,7 @@ def model():
     return make_model(make_config())
 
 
+@pytest.mark.slow
 def test_a_saved_model_comes_back(model, tmp_path):
     """In an empty folder, too; and nothing else is written."""
     for name in ("new/folder", "empty"):

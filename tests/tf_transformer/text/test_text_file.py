@@ -294,6 +294,7 @@ except ValueError as error:
     assert int(grown) < 60_000  # KiB
 
 
+@pytest.mark.slow
 def test_zstandard_is_decompressed_little_by_little(tmp_path):
     path = tmp_path / "text.zst"
     path.write_bytes(zstandard.compress(bytes(2**28)))

@@ -81,6 +81,7 @@ def test_blank_lines_do_not_count(talkative, trained_facts, corpus: Corpus, tmp_
     assert facts["errors"] == pytest.approx(trained_facts[0]["errors"], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_no_words(trained, tmp_path, capsys):
     (tmp_path / "text").write_text("\n\n\n")
     files = ["--source", str(tmp_path / "text"), "--reference", str(tmp_path / "text")]

@@ -62,6 +62,7 @@ def links_of(line):
     return {tuple(map(int, link.replace("?", "-").split("-"))) for link in line.split()}
 
 
+@pytest.mark.slow
 @pytest.mark.representatives("0.3-0.5")
 @pytest.mark.parametrize("subword_dropout", [0.0, 0.5])
 @pytest.mark.parametrize("word_dropout", [0.0, 0.3])

@@ -70,6 +70,7 @@ def test_wrong_languages_are_dropped(corpus, tmp_path, capsys):
     }
 
 
+@pytest.mark.slow
 def test_one_side_alone(corpus, tmp_path):
     folder, source, target = corpus
     words = ["--language-id", folder / "classifier", *SETTINGS]
@@ -109,6 +110,7 @@ def test_tags_are_no_text(corpus, tmp_path):
     assert found["faults"]["in another language"] == 0
 
 
+@pytest.mark.slow
 def test_another_filter_is_another_preparation(corpus, tmp_path, capsys):
     folder, source, target = corpus
     filtered(corpus, tmp_path / "out")

@@ -384,6 +384,7 @@ def test_a_second_process_leaves_the_first_alone(prepared, capsys):
     assert contents(output) == before
 
 
+@pytest.mark.slow
 def test_a_source_without_its_tag_is_left_out(tmp_path):
     tags = ["<2de> ", "", "<2fr> "] * 100
     pairs = [(tag + source, target) for tag, (source, target) in zip(tags, PAIRS, strict=False)]

@@ -192,6 +192,7 @@ def test_epochs_visit_no_shard_twice_and_all_in_turn(directory):
     assert len({tuple(epoch) for epoch in epochs}) == 10
 
 
+@pytest.mark.slow
 def test_folders_of_usual_shards_are_in_every_epoch(directory, tmp_path):
     """Also with a small weight: `prepare` makes several shards of a short text."""
     files = [[directory / f"second.{language}"] for language in ("en", "de")]

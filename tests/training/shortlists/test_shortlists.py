@@ -54,6 +54,7 @@ def shortlist(talkative, corpus, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_alignments_are_those_of_the_attention(talkative, corpus, tmp_path):
     """The table, computed pair by pair."""
     for side in ("en", "de"):
@@ -120,6 +121,7 @@ def test_coverage_of_another_text(talkative, corpus, tmp_path, capsys):
     assert f"{100 * covered / pieces:.2f} % of the target pieces of the validation text" in report
 
 
+@pytest.mark.slow
 def test_the_commands_use_it(shortlist, talkative, corpus, tmp_path):
     """translate, evaluate and the SavedModel give the translations of `Translator`."""
     lines = (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:30]

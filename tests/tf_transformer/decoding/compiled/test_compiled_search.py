@@ -152,6 +152,7 @@ def test_no_rows(searches):
     assert searches[1].run(sources([])).scores.shape == (0, 3)
 
 
+@pytest.mark.slow
 def test_which_search_runs():
     """The smallest compiled one that is large enough, or the ordinary one, whose scores are < 0."""
     _, search = make_searches(make_model(), beam_size=2, max_length_constant=5)

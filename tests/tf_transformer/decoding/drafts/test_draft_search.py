@@ -122,6 +122,7 @@ def check_equal(found, expected, tolerance=1e-4):
     np.testing.assert_allclose(found[1], expected[1], rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.representatives("relative positions-3-True", "ssru-1-False")
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("size", [1, 3])
@@ -134,6 +135,7 @@ def test_outputs_are_those_of_greedy_search(kind, size, given):
     assert len({len(ids) for ids in expected[0]}) > 3  # outputs of several lengths
 
 
+@pytest.mark.slow
 @pytest.mark.representatives("relative positions")
 @pytest.mark.parametrize("kind", KINDS)
 def test_compiled_for_one_sentence(kind):
@@ -141,6 +143,7 @@ def test_compiled_for_one_sentence(kind):
     check_equal(search_in_parts(search, 1, True, True), greedy_outputs(kind, True))
 
 
+@pytest.mark.slow
 @pytest.mark.representatives("plain")
 @pytest.mark.parametrize("shapes", [(), [(1, 12)]], ids=["plain", "xla"])
 def test_of_the_candidates_of_a_shortlist(shapes):
@@ -153,6 +156,7 @@ def test_of_the_candidates_of_a_shortlist(shapes):
     check_equal(search_in_parts(search, 1), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.representatives("int8")
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [("bfloat16", 0.1), ("int8", 1e-4)], ids=["bfloat16", "int8"]
@@ -163,6 +167,7 @@ def test_of_other_dtypes(dtype, tolerance):
     check_equal(search_in_parts(TranslationSearch(model, beam_size=1), 1), expected, tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.exhaustive
 def test_of_tiled_weights(monkeypatch):
     monkeypatch.setattr("tf_transformer.quantization.tiled_matmul._MIN_SIZE", 1)
@@ -173,6 +178,7 @@ def test_of_tiled_weights(monkeypatch):
     check_equal(found, greedy_outputs("post-norm"))
 
 
+@pytest.mark.slow
 def test_rows_of_a_beam_that_ask_for_greedy_search():
     """Their scores and hypotheses are those without drafts."""
     model = make_model("post-norm")
@@ -230,6 +236,7 @@ class Oracle:
         return tf.constant(logits)
 
 
+@pytest.mark.slow
 @pytest.mark.representatives("0.5-ssru")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share_right", [0.0, 0.5, 1.0])
@@ -264,6 +271,7 @@ def test_what_needs_all_tokens_so_far_is_searched_without_drafts(monkeypatch):
     assert len(pairs) == len(set(pairs))
 
 
+@pytest.mark.slow
 def test_empty_sentences():
     search = TranslationSearch(make_model("post-norm"), beam_size=1)
     found = search.run(tf.ragged.constant([[], [5, 6]], dtype=tf.int32, ragged_rank=1))

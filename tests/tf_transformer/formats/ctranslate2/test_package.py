@@ -56,6 +56,7 @@ def test_an_archive_and_its_folders_are_the_same(package, tmp_path):
     assert found[0]["model.weights.h5"] == (package / "ours" / "model.weights.h5").read_bytes()
 
 
+@pytest.mark.slow
 def test_nothing_else_is_unpacked(package, tmp_path, monkeypatch):
     """Not what is outside of the folder, however it is named."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

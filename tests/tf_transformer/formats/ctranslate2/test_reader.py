@@ -78,6 +78,7 @@ def test_what_was_written_comes_back(case, tmp_path):
         np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "tolerance"), [("float16", 1e-3), ("bfloat16", 1e-2), ("int8", 1e-2), ("int16", 1e-3)]
 )
@@ -96,6 +97,7 @@ def test_types_of_weights(kind, tolerance, both, tmp_path):
         assert np.abs(found[name] - array).max() <= tolerance * scale, name
 
 
+@pytest.mark.slow
 def test_vocabularies_as_text(folder, both, tmp_path):
     """As older versions write them."""
     pieces = json.loads((folder / "shared_vocabulary.json").read_text(encoding="utf-8"))
@@ -108,6 +110,7 @@ def test_vocabularies_as_text(folder, both, tmp_path):
     assert all(np.array_equal(found[name], array) for name, array in expected.items())
 
 
+@pytest.mark.slow
 def test_version_5_has_no_config(folder, both, tmp_path):
     """Its special tokens are the usual ones, unless variables name others."""
     (folder / "config.json").unlink()

@@ -724,6 +724,7 @@ def number_of_tokens(value):
 TEXTS = st.text(st.sampled_from('"\\,[{a\n\0é😀'), max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     value=st.recursive(
