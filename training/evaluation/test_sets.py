@@ -159,7 +159,8 @@ def _rows(annotations: Sequence[str], pattern: re.Pattern[str], name: str) -> fr
         some = ", ".join(map(printable, itertools.islice(dict.fromkeys(annotations), 10)))
         known = f"it has, among others, {some}" if some else "its sentences have no documents"
         raise InputError(
-            f"--subset {printable(pattern.pattern)}: no sentence of test set {name} matches; {known}"
+            f"--subset {printable(pattern.pattern)}: no sentence of test set {name} matches; "
+            f"{known}"
         )
     return rows
 
