@@ -400,6 +400,11 @@ WRONG = {
         "--sentence-scores {none}",
         "--sentence-scores needs metrics of sentences",
     ),
+    "evaluate, nothing to compare": (
+        "evaluate --model-dir {model} --source {text} --reference {text} --metrics exact "
+        "perplexity --compare {text}",
+        "--compare needs another metric than exact and perplexity, or --report",
+    ),
     "evaluate, second reference": (
         "evaluate --model-dir {model} --source {text} --reference {text} {two}",
         "must have the same number of lines",

@@ -22,4 +22,7 @@ def read_training_config(model_dir: pathlib.Path) -> TrainingConfig | None:
     try:
         return make_config(read_json(path)["settings"])
     except (ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path}: damaged ({repr(error)[:400]})") from error
+        # An error of the file names it, too.
+        is_input = isinstance(error, InputError)
+        reason = str(error).removeprefix(f"{path}: ") if is_input else repr(error)
+        raise InputError(f"{path}: damaged ({reason[:400]})") from error

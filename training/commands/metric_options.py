@@ -129,6 +129,8 @@ def parse_measures(options: argparse.Namespace) -> "Measures":
             raise InputError(f"--{name.replace('_', '-')} is valid only with --metrics comet")
     if options.sentence_scores and set(names) == {"perplexity"}:
         raise InputError("--sentence-scores needs metrics of sentences; name some with --metrics")
+    if options.compare and not options.report and not {*names} - {"exact", "perplexity"}:
+        raise InputError("--compare needs another metric than exact and perplexity, or --report")
     if options.comet_gpus is not None and options.comet_gpus < 0:
         raise InputError(f"--comet-gpus {options.comet_gpus}: expected 0 or more")
     return make_measures(names, bleu_tokenizer=parse_tokenizer(options), **given)

@@ -107,6 +107,7 @@ def open_test_set(name: str, language_pair: str, subset: str | None = None) -> N
         OSError: the cache cannot be written.
     """
     check_test_set(name, language_pair)
+    pattern = None if subset is None else _pattern(subset)  # before a download
     dataset = DATASETS[name]
     files = _cached_files(dataset, language_pair)
     source = TextFile(files["src"])
@@ -115,9 +116,9 @@ def open_test_set(name: str, language_pair: str, subset: str | None = None) -> N
     facts = {"name": name, "language_pair": language_pair}
     if not references:
         raise InputError(f"test set {name} has no reference for {language_pair}")
-    if subset is None:
+    if subset is None or pattern is None:
         return NamedTestSet(facts, source, references, documents)
-    rows = _rows(_annotations(name, files, documents), subset, name)
+    rows = _rows(_annotations(name, files, documents), pattern, name)
 
     def select(text):
         return SelectedText(text.path, rows=rows, selection=f"subset {printable(subset, 100)}")
@@ -143,19 +144,23 @@ def _annotations(name: str, files: dict[str, Any], documents: list[str]) -> list
     return documents
 
 
-def _rows(annotations: Sequence[str], subset: str, name: str) -> frozenset[int]:
+def _pattern(subset: str) -> re.Pattern[str]:
     try:
-        pattern = re.compile(subset.removeprefix("country:"))
+        return re.compile(subset.removeprefix("country:"))
     except re.error as error:
         raise InputError(f"--subset {printable(subset)}: not a regular expression: {error}") from (
             error
         )
+
+
+def _rows(annotations: Sequence[str], pattern: re.Pattern[str], name: str) -> frozenset[int]:
     rows = frozenset(row for row, text in enumerate(annotations) if pattern.search(text))
     if not rows:
         some = ", ".join(map(printable, itertools.islice(dict.fromkeys(annotations), 10)))
         known = f"it has, among others, {some}" if some else "its sentences have no documents"
         raise InputError(
-            f"--subset {printable(subset)}: no sentence of test set {name} matches; {known}"
+            f"--subset {printable(pattern.pattern)}: no sentence of test set {name} matches; "
+            f"{known}"
         )
     return rows
 
@@ -170,7 +175,8 @@ def _cached_files(dataset: Dataset, language_pair: str) -> dict[str, Any]:
                 path.unlink()  # a download that was interrupted
         paths = list(map(pathlib.Path, dataset.get_files(language_pair)))
         fields = dataset.fieldnames(language_pair)
-        references = list(map(pathlib.Path, dataset.get_reference_files(language_pair)))
+        # SacreBLEU's order of translators is that of a set of strings: another in each process.
+        references = sorted(map(pathlib.Path, dataset.get_reference_files(language_pair)))
     return {**dict(zip(fields, paths, strict=True)), "references": references}
 
 

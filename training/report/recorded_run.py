@@ -2,8 +2,10 @@
 
 import dataclasses
 import math
+import re
 from typing import Any
 
+from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
 from training.checkpointing.run_files import LOGS_NAME
 from training.checkpointing.validation_history import read_validation_scores
@@ -47,7 +49,7 @@ def read_recorded_run(run: Run) -> RecordedRun:
     """Reads more of a model directory; reports what is damaged in `fault` and reads all else."""
     values: dict[str, Any] = {}
     faults = []
-    for read in (_read_settings, _read_validation, _read_logs):
+    for read in (_read_settings, _read_validation, _read_logs, _check_logs):
         try:
             values |= read(run.path)
         except Exception as error:  # TensorBoard's of a damaged file are of any class
@@ -86,6 +88,27 @@ def _read_logs(path):
         "samples": samples,
         "attention": attention,
     }
+
+
+def _check_logs(path):
+    """Finds damaged records, which TensorBoard leaves out silently with all that follow.
+
+    An incomplete last one is normal: the training is writing it, or was killed.
+    """
+    from tensorflow import data, errors
+
+    for file in sorted((path / LOGS_NAME).glob("*/*tfevents*")):
+        if not file.is_file():
+            continue  # `_read_logs` reports it
+        try:
+            for _ in data.TFRecordDataset(str(file)):
+                pass
+        except errors.DataLossError as error:
+            if found := re.search(r"corrupted record at (\d+)", str(error)):
+                raise InputError(
+                    f"{file}: damaged at byte {found[1]}; what follows is not shown"
+                ) from error
+    return {}
 
 
 def _points(values):

@@ -466,6 +466,14 @@ def test_training_settings_of_wrong_types(model_dir, values):
         read_training_config(model_dir)
 
 
+def test_damaged_training_settings_are_named_once(model_dir):
+    path = model_dir / "training.json"
+    path.write_text("xx")
+    with pytest.raises(ValueError) as raised:
+        read_training_config(model_dir)
+    assert str(raised.value).startswith(f"{path}: damaged (not JSON (Expecting value")
+
+
 # ---- Tokenizers ----
 
 

@@ -163,6 +163,16 @@ def test_subsets(sets, name, subset, rows):
     assert found.facts["subset"] == subset
 
 
+def test_the_order_of_references_is_always_the_same(sets, monkeypatch):
+    """SacreBLEU's is that of a set of strings, which depends on the process."""
+    whole = open_test_set("own24", "en-de")
+    files = DATASETS["own24"].get_reference_files("en-de")
+    for order in (files, files[::-1]):
+        monkeypatch.setattr(DATASETS["own24"], "get_reference_files", lambda _, order=order: order)
+        assert open_test_set("own24", "en-de").references == whole.references
+    assert [next(reference.lines()) for reference in whole.references] == ["A One.", "B One."]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words"), [("own24/two", []), ("own24", []), ("own24", ["--subset", "n.w"])]
@@ -200,6 +210,7 @@ def test_what_is_refused(sets):
     with pytest.raises(InputError, match="Unknown language pair of wmt14/full: 'en-xx'"):
         check_test_set("wmt14/full", "en-xx")
     assert "--subset (: not a regular expression" in refusal("own24", "en-de", "(")
+    assert not cache.exists()  # all of these before a download
     assert "matches; it has, among others, news, speech" in refusal("own24", "en-de", "sport")
     raw = cache / "own24" / "raw" / "own.xml"
     raw.write_text("<dataset>")

@@ -90,6 +90,19 @@ def test_what_a_model_directory_records(runs):
     assert worn.fault.count("validation_scores.json") == 1
 
 
+def test_damaged_logs_are_reported(tmp_path):
+    """TensorBoard shows what is before the damage, silently. A killed run is not damaged."""
+    lines = _write_logs(tmp_path)
+    (file,) = (tmp_path / "logs" / "validation").glob("*.v2")
+    data = file.read_bytes()
+    file.write_bytes(data[:-3])
+    assert read_recorded_run(Run(tmp_path)).fault is None
+    file.write_bytes(data[:-200] + bytes(100) + data[-100:])
+    recorded = read_recorded_run(Run(tmp_path))
+    assert re.fullmatch(rf"{file}: damaged at byte \d+; what follows .*", recorded.fault)
+    assert [sample.source for sample in recorded.samples] == lines
+
+
 @pytest.mark.slow
 def test_runs_report(runs, tmp_path, capsys):
     report = tmp_path / "runs.html"
