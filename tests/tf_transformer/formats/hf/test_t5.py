@@ -107,6 +107,14 @@ FAULTS = {
         "feed_forward_proj='gated-tanh' is not supported, only relu, gelu",
     ),
     "two widths": (edit("config.json", hidden_size=17), "are the same setting"),
+    "padding that is text": (
+        edit("config.json", pad_token_id=5),
+        r"pad_token_id must be a special id\. Received: 5, which is '",
+    ),
+    "a start that is text": (
+        edit("config.json", decoder_start_token_id=7),
+        r"decoder_start_token_id must be a special id\. Received: 7, which is '",
+    ),
     "no width": (
         edit("config.json", d_model=0),
         r"config\.json: d_model: Input should be greater.*\. Received: d_model=0",
