@@ -111,7 +111,8 @@ def test_files_of_an_index_are_downloaded(hub):
 
 
 def test_offline_without_a_file_of_an_index(hub, monkeypatch):
-    folder, shards = hub.repositories["owner/opus-mt"], ["model-1.safetensors", "model-2.safetensors"]
+    folder = hub.repositories["owner/opus-mt"]
+    shards = ["model-1.safetensors", "model-2.safetensors"]
     (folder / "model.safetensors").rename(folder / shards[0])
     index = {"weight_map": dict(zip("ab", shards, strict=True))}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
