@@ -340,6 +340,7 @@ def test_tags_of_an_exported_model(tmp_path, target, source, tags):
         ([">>fra<<"], {}, "fra", "en", "no tags for source languages"),
         ([">>fra<<"], MANY, "fra", None, "needs a tag for the source language, too"),
         ([], {}, "fra", None, "it is not multilingual"),
+        ([], MANY, "fra", None, "it is not multilingual"),
     ],
 )
 def test_languages_that_an_exported_model_lacks(

@@ -85,6 +85,8 @@ def find_tags(target: str, source: str | None, languages: Sequence[str], number:
     Raises:
         InputError: the model needs another number of tags, or has no such tag.
     """
+    if not languages:  # as in BART, whose settings have two tags
+        find_language(target, languages)
     if number == 1 and source is not None:
         raise InputError("the model has no tags for source languages; name the target's only")
     if number == 2 and source is None:
