@@ -117,6 +117,12 @@ def test_export(imported, tmp_path, dtype, signatures, shapes):
     expected = Translator.load(model_dir, dtype=dtype, beam_size=2).n_best(sources)
     assert [x.decode() for x in answer["translation"].numpy()] == [x[0].text for x in expected]
     np.testing.assert_allclose(answer["score"], [x[0].score for x in expected], rtol=1e-3)
+    (tmp_path / "source").write_text("".join(f"{line}\n" for line in SOURCES[:4]))
+    command = ["translate", "--saved-model", str(tmp_path / "served"), *LANGUAGES[name]]
+    command += ["--input", str(tmp_path / "source"), "--output", str(tmp_path / "translated")]
+    assert main(command) == 0
+    lines = (tmp_path / "translated").read_text(encoding="utf-8").splitlines()
+    assert lines == [x[0].text for x in expected]
 
 
 @pytest.mark.exhaustive

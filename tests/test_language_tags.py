@@ -1,16 +1,22 @@
 """One model for several target languages, from the corpus to the export."""
 
+import argparse
+import functools
 import json
 
 import pytest
 import tensorflow as tf
 
+from export.web.settings import WebSettings
 from tests.conftest import SMALL_SETTINGS, small_config
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
+from tf_transformer.command_line.tag_options import parse_tags
+from tf_transformer.errors import InputError
 from tf_transformer.inference.scorer import score_pairs
 from tf_transformer.inference.translator import Translator
 from tf_transformer.storage.model_dir import read_tokenizers
+from tf_transformer.storage.saved_model import exported_languages
 from tf_transformer.text.language_tags import (
     add_tags,
     check_tags,
@@ -293,6 +299,67 @@ def test_a_server_gets_the_tag_in_the_text(tmp_path):
         command = ["translate", "--server", address, "--input", str(tmp_path / "in")]
         assert main([*command, "--output", str(tmp_path / "out"), "--target-language", "de"]) == 0
     assert (tmp_path / "out").read_text() == "<2DE> TEN HORSES\n\n"
+
+
+def exported(folder, languages, **model):
+    """The folder of an exported model, as far as its languages go."""
+    folder.mkdir()
+    (folder / "saved_model.pb").touch()
+    card = {"model": model} | ({"target_languages": languages} if languages else {})
+    (folder / "model.json").write_text(json.dumps(card))
+    return folder
+
+
+MANY = dict(language_tags="end_and_begin")
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "tags"),
+    [
+        ("de_DE", "en_XX", ">>de_DE<< >>en_XX<< "),
+        (">>de_DE<<", ">>en_XX<<", ">>de_DE<< >>en_XX<< "),
+        (None, None, ""),
+    ],
+)
+def test_tags_of_an_exported_model(tmp_path, target, source, tags):
+    """Those that the model has, as with `--model-dir`, and what a server gets."""
+    folder = exported(tmp_path / "1", [">>de_DE<<", ">>en_XX<<"], **MANY)
+    for place in (folder, None):
+        options = argparse.Namespace(
+            saved_model=place, target_language=target, source_language=source
+        )
+        assert parse_tags(options) == tags
+
+
+@pytest.mark.parametrize(
+    ("languages", "model", "target", "source", "expected"),
+    [
+        (["de"], {}, "de", None, "<2de> "),
+        ([">>fra<<"], {}, "fra", None, ">>fra<< "),
+        ([">>fra<<"], {}, "deu", None, "the model has no tag for the language 'deu'"),
+        ([">>fra<<"], {}, "fra", "en", "no tags for source languages"),
+        ([">>fra<<"], MANY, "fra", None, "needs a tag for the source language, too"),
+        ([], {}, "fra", None, "it is not multilingual"),
+        ([], MANY, "fra", None, "it is not multilingual"),
+    ],
+)
+def test_languages_that_an_exported_model_lacks(
+    tmp_path, languages, model, target, source, expected
+):
+    folder = exported(tmp_path / "1", languages, **model)
+    options = argparse.Namespace(saved_model=folder, target_language=target, source_language=source)
+    settings = WebSettings(
+        target_languages=(target,),
+        source_languages=(source,) if source else (),
+        known_languages=exported_languages(folder),
+    )
+    if expected.endswith(("> ", "< ")):
+        assert parse_tags(options) == expected
+        settings.check()
+        return
+    for check in (functools.partial(parse_tags, options), settings.check):
+        with pytest.raises(InputError, match=expected):
+            check()
 
 
 def test_misuse(files, corpus, trained, tmp_path, capsys):

@@ -34,8 +34,13 @@ from tf_transformer.command_line.predictor_options import (
 )
 from tf_transformer.command_line.tag_options import prepare_with
 from tf_transformer.errors import InputError
-from tf_transformer.storage.saved_model import is_saved_model, model_digest, version_folder
-from tf_transformer.text.language_tags import find_tags, written_tags
+from tf_transformer.storage.saved_model import (
+    exported_languages,
+    is_saved_model,
+    model_digest,
+    version_folder,
+)
+from tf_transformer.text.language_tags import find_tags, tags_of_known
 
 if TYPE_CHECKING:
     from export.synthesis.teacher import Teacher
@@ -153,9 +158,14 @@ def _teacher(options, places: list[pathlib.Path], is_reverse: bool, stack) -> "T
     exported = _exported(options, places[0], stack) if len(places) == 1 else None
     if exported is None:
         return _local_teacher(options, places, own, other, is_reverse)
-    tags = "" if other is None else written_tags(other)
+    known = exported_languages(places[0]) if is_saved_model(places[0]) else None
+    languages = [x for x in (other, own if known and known.num_tags > 1 else None) if x]
+    if known and not known.languages:
+        languages = []
+    tags = tags_of_known(languages, known)
     load, facts = exported
-    return Teacher(load, facts, prepare_with(tags), tags, parse_search(options), is_reverse)
+    prepare = prepare_with(tags, *(known or ()))
+    return Teacher(load, facts, prepare, tags, parse_search(options), is_reverse)
 
 
 def _exported(options, place: pathlib.Path, stack):

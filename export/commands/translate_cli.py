@@ -70,6 +70,7 @@ from tf_transformer.command_line.reranking_options import (
 )
 from tf_transformer.command_line.tag_options import (
     Prepare,
+    parse_exported,
     parse_languages,
     parse_tags,
     prepare_with,
@@ -190,7 +191,8 @@ def _run_translate(options):
     if options.model_dir is None:
         languages = parse_languages(options)
         choice = parse_choice(options, len(languages))
-        prepare = prepare_with(parse_tags(options))
+        tags = parse_tags(options)
+        prepare = prepare_with(tags, *(parse_exported(options) or ()))
         checked = _Checked(prepare, choice=choice, terms=terms, languages=languages)
     else:
         checked = _check_models(options, parse_models(options))._replace(terms=terms)

@@ -27,7 +27,9 @@ from tf_transformer.command_line.predictor_options import (
     check_place,
     open_predictor,
 )
+from tf_transformer.command_line.tag_options import parse_exported
 from tf_transformer.errors import InputError
+from tf_transformer.storage.saved_model import ExportedLanguages
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.confidence.calibration import Calibration
@@ -109,7 +111,7 @@ def _run_web(options):
     from export.web.settings import WebSettings
     from export.web.translation_request import check_translation
 
-    calibration = _check_options(options)
+    calibration, known_languages = _check_options(options)
     given = parse_client_options(options)
     settings = WebSettings(
         model=given.get("model", WebSettings().model),
@@ -118,6 +120,7 @@ def _run_web(options):
         max_concurrent=options.max_concurrent,
         target_languages=tuple(options.target_languages),
         source_languages=tuple(options.source_languages),
+        known_languages=known_languages,
         splits_sentences=options.split_sentences,
         document_languages=parse_document_languages(options),
         allowed_hosts=tuple(options.allowed_hosts or _default_hosts(options.host)),
@@ -141,15 +144,16 @@ def _run_web(options):
         run_server(found, settings, options.host, options.port, options.metrics_port)
 
 
-def _check_options(options) -> "Calibration | None":
-    """Checks that the options go with where the model is, and reads the confidence."""
+def _check_options(options) -> "tuple[Calibration | None, ExportedLanguages | None]":
+    """Checks that the options go with where the model is; reads the confidence and languages."""
     check_place(options, ("ensemble_weights", "adapter", "end_piece", "dtype", "confidence"))
     parse_search(options)
     if options.model_dir is None:
-        return None
+        return None, parse_exported(options)
     models = parse_models(options)
-    check_translator(models, options.end_piece)
-    return read_confidence(options, models)
+    source, _ = check_translator(models, options.end_piece)
+    languages = ExportedLanguages(list(source.languages), models.config().num_tags)
+    return read_confidence(options, models), languages
 
 
 def _default_hosts(host):

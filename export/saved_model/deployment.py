@@ -22,10 +22,10 @@ from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.storage.files import replacing
 from tf_transformer.storage.json_files import write_json
+from tf_transformer.storage.saved_model import CARD_NAME
 
 MODEL_NAME = "translator"
 MAX_BATCH_SIZE = 32
-CARD_NAME = "model.json"
 SESSION_NAME = "session_config.txt"
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.errors import InputError
-from tf_transformer.text.language_tags import language_tag
+from tf_transformer.storage.saved_model import ExportedLanguages
+from tf_transformer.text.language_tags import language_tag, tags_of_known
 
 _HOST = re.compile(r"\*|(\*\.)?[A-Za-z0-9.-]+|\[?[0-9A-Fa-f:.]+\]?")
 
@@ -19,6 +20,7 @@ class WebSettings(NamedTuple):
         model: name of the model, shown on the page.
         max_sentences: maximum number of sentences per request.
         max_characters: maximum number of characters per request, over all its sentences.
+        known_languages: the model's languages; None if they are not known, as a server's.
         max_concurrent: maximum number of requests that are translated at a time; others are
             refused with status 503.
         target_languages: languages to choose from, for a multilingual model, whose tags are added
@@ -38,6 +40,7 @@ class WebSettings(NamedTuple):
     max_concurrent: int = 8
     target_languages: tuple[str, ...] = ()
     source_languages: tuple[str, ...] = ()
+    known_languages: ExportedLanguages | None = None
     splits_sentences: bool = True
     document_languages: tuple[str, ...] = LANGUAGES
     allowed_hosts: tuple[str, ...] = ("*",)
@@ -67,3 +70,6 @@ class WebSettings(NamedTuple):
                 )
         if self.source_languages and not self.target_languages:
             raise InputError("--source-languages is valid only with --target-languages")
+        for target in self.target_languages:
+            for source in self.source_languages or (None,):
+                tags_of_known([x for x in (target, source) if x], self.known_languages)

@@ -11,7 +11,7 @@ from tf_transformer.decoding.search_options import SEARCH_OPTIONS, RowOption
 from tf_transformer.documents.sentence_splitter import sentence_splitter
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
-from tf_transformer.text.language_tags import check_untagged, written_tags
+from tf_transformer.text.language_tags import check_untagged, tags_of_known
 
 _LARGEST_INT32 = 2**31 - 1
 _FLAGS = {"alignment": "align", "confidence": "confidence"}  # and the tasks that they need
@@ -157,7 +157,7 @@ def _tags(lines, fields, settings) -> str:
         return ""
     for number, line in enumerate(lines, 1):
         check_untagged(line, f"line {number}")
-    return written_tags(*languages)
+    return tags_of_known(languages, settings.known_languages)
 
 
 def _options(given, offered) -> dict[str, int | float]:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tf_transformer.command_line.command_options import find_source_tags
-from tf_transformer.text.language_tags import add_tags, check_tag, written_tags
+from tf_transformer.storage.saved_model import ExportedLanguages, exported_languages
+from tf_transformer.text.language_tags import add_tags, check_tag, tags_of_known
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.text.vocabulary import Vocabulary
@@ -21,7 +22,8 @@ def parse_tags(
 
     Args:
         options: the parsed command line.
-        source: the model's vocabulary of sources; None: only the exported model knows its tags.
+        source: the model's vocabulary of sources; None: the model is that of `--saved-model`,
+            whose description has its tags, or of a server, which alone knows them.
         num_tags: number of tags that a source needs.
 
     Raises:
@@ -29,7 +31,16 @@ def parse_tags(
     """
     if source is not None:
         return find_source_tags(options, source, num_tags) or ""
-    return written_tags(*parse_languages(options))
+    return tags_of_known(parse_languages(options), parse_exported(options))
+
+
+def parse_exported(options: argparse.Namespace) -> ExportedLanguages | None:
+    """Returns the languages of `--saved-model`; None if they are not known, as a server's.
+
+    Raises:
+        InputError: there is no such model.
+    """
+    return None if options.saved_model is None else exported_languages(options.saved_model)
 
 
 def parse_languages(options: argparse.Namespace) -> list[str]:

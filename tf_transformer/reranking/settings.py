@@ -2,11 +2,12 @@
 
 import dataclasses
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import InputError
-from tf_transformer.storage.model_dir import weights_digest
-from tf_transformer.storage.trained_models import TrainedModels
+
+if TYPE_CHECKING:  # `--help` must not import SentencePiece
+    from tf_transformer.storage.trained_models import TrainedModels
 
 UTILITIES = ("chrf", "bleu")
 # The probability below which tokens are not drawn (Freitag et al., 2023).
@@ -83,7 +84,7 @@ class NoisyChannel:
             the text that the reverse model scores.
     """
 
-    reverse: TrainedModels | None = None
+    reverse: "TrainedModels | None" = None
     reverse_weight: float = 0.0
     reverse_tags: str = ""
     language_model: pathlib.Path | None = None
@@ -111,6 +112,8 @@ class NoisyChannel:
         Raises:
             InputError: weights are missing or damaged.
         """
+        from tf_transformer.storage.model_dir import weights_digest
+
         facts: dict[str, Any] = {}
         if self.reverse is not None:
             facts["reverse_weights_digest_blake2b"] = self.reverse.digest()

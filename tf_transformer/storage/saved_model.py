@@ -6,16 +6,30 @@ import os
 import pathlib
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tf_transformer.errors import InputError
+from tf_transformer.storage.json_files import read_json
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
+CARD_NAME = "model.json"  # of the file that describes an exported model
 _NAME = "saved_model.pb"
 # The part of TensorFlow's error messages that names the failed operation.
 _OPERATION = re.compile(r"\{\{\w+ [^{}]*\}\}\s*| \[Op.*", re.DOTALL)
+
+
+class ExportedLanguages(NamedTuple):
+    """The languages of an exported model.
+
+    Attributes:
+        languages: those of which a source needs tags; none if the model is not multilingual.
+        num_tags: number of tags that a source needs.
+    """
+
+    languages: list[str]
+    num_tags: int
 
 
 def write_saved_model(
@@ -59,6 +73,24 @@ def version_folder(folder: pathlib.Path) -> pathlib.Path:
 def is_saved_model(folder: pathlib.Path) -> bool:
     """Returns whether a folder is that of a SavedModel, or of its versions."""
     return (folder / _NAME).exists() or bool(_versions(folder))
+
+
+def exported_languages(folder: pathlib.Path) -> ExportedLanguages | None:
+    """Returns the languages of an exported model; None if it does not say them.
+
+    Args:
+        folder: a version of an exported model, or the folder of the versions.
+
+    Raises:
+        InputError: there is no SavedModel, or its description is damaged.
+    """
+    path = version_folder(folder) / CARD_NAME
+    card: dict[str, Any] = read_json(path) if path.exists() else {}
+    model, languages = card.get("model"), card.get("target_languages", [])
+    if not isinstance(model, dict) or not isinstance(languages, list):
+        return None
+    num_tags = 1 if model.get("language_tags", "source") == "source" else 2
+    return ExportedLanguages(list(map(str, languages)), num_tags)
 
 
 def _versions(folder):

@@ -85,6 +85,8 @@ def find_tags(target: str, source: str | None, languages: Sequence[str], number:
     Raises:
         InputError: the model needs another number of tags, or has no such tag.
     """
+    if not languages:  # as in BART, whose settings have two tags
+        find_language(target, languages)
     if number == 1 and source is not None:
         raise InputError("the model has no tags for source languages; name the target's only")
     if number == 2 and source is None:
@@ -95,6 +97,27 @@ def find_tags(target: str, source: str | None, languages: Sequence[str], number:
 def written_tags(*languages: str) -> str:
     """Returns the tags of languages, each with a space."""
     return "".join(f"{language_tag(language)} " for language in languages)
+
+
+def tags_of_known(languages: Sequence[str], known: tuple[Sequence[str], int] | None) -> str:
+    """Returns the tags to put before a sentence, each with a space, of a model that may be unknown.
+
+    Without the model's languages, as those of a server, tags of both languages are taken for ones
+    such as `>>de<<`, and that of the target alone for one such as `<2de>`.
+
+    Args:
+        languages: the languages of translation and sentence, or the former, or none.
+        known: the model's languages, and the number of tags that it needs.
+
+    Raises:
+        InputError: the model has no such tag, or needs another number of tags.
+    """
+    if known is not None and languages:
+        source = languages[1] if len(languages) > 1 else None
+        return find_tags(languages[0], source, *known)
+    if len(languages) == 2:
+        languages = [x if x.startswith(TAG_BEGIN) else f">>{x}<<" for x in languages]
+    return written_tags(*languages)
 
 
 def _some(names: Sequence[str]) -> str:

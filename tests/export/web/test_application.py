@@ -153,7 +153,7 @@ def test_languages(make_web, behaviour):
     lines = ["hello", "", "world"]
     body = {"lines": lines, "target_language": "fr", "source_language": "en"}
     found = translations(post(web, **body))
-    assert behaviour.requests == [[b"<2fr> <2en> hello", b"<2fr> <2en> world"]]
+    assert behaviour.requests == [[b">>fr<< >>en<< hello", b">>fr<< >>en<< world"]]
     assert found[1] is None
     for wrong in (None, "xx", ["fr"]):
         message = refused(post(web, **body | {"target_language": wrong}), 400)

@@ -104,6 +104,7 @@ def test_what_is_not_http():
 
 def test_an_export_without_search_options(tmp_path, monkeypatch, capsys):
     """It is refused before the page is served, and without the options it is not."""
+    (tmp_path / "saved_model.pb").touch()
     found = types.SimpleNamespace(signatures={name: signature_of_task(name) for name in ["nbest"]})
     monkeypatch.setattr(predictor_options, "load_saved_model", lambda _: found)
     monkeypatch.setattr("export.web.server.run_server", lambda *_: print("served"))

@@ -66,6 +66,8 @@ def read_tokens(folder: pathlib.Path, version: int, scalars: Mapping[str, Any]) 
     """
     path = folder / CONFIG_NAME
     if version >= 6:
+        if not path.exists():
+            raise InputError(f"{path}: missing; expected it beside the weights")
         values = read_json(path, unique_keys=True)
     else:
         names = {"add_source_bos": "with_source_bos", "add_source_eos": "with_source_eos"}

@@ -157,9 +157,17 @@ def _cached(model):
         model.repository, CONFIG_NAME, revision=model.revision
     )
     folder = pathlib.Path(config).parent if isinstance(config, str) else None
-    if folder is None or not any((folder / name).exists() for name in WEIGHTS_NAMES):
+    if folder is None or not _has_weights(folder):
         raise InputError(f"{model}: not complete in the cache, and HF_HUB_OFFLINE is set")
     return folder
+
+
+def _has_weights(folder):
+    """Returns whether all files of weights are there, which are downloaded last."""
+    path = next((folder / name for name in WEIGHTS_NAMES if (folder / name).exists()), None)
+    if path is None or not path.name.endswith(".index.json"):
+        return path is not None
+    return all((folder / name).exists() for name in _shards(path))
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ from tf_transformer.formats.vocabulary_rows import VocabularyRows
 from tf_transformer.printable import shown
 from tf_transformer.storage.regular_files import read_regular
 from tf_transformer.text.language_tags import is_tag
+from tf_transformer.text.sentencepiece_model_pb2 import ModelProto
 from tf_transformer.text.vocabulary import MAX_MODEL_BYTES
 
 MODEL_NAME = "spiece.model"
@@ -73,13 +74,21 @@ class SpieceVocabulary(NamedTuple):
             end: its id of the end.
 
         Raises:
-            InputError: one of them is no id, the end is another special id, or there is no `<unk>`.
+            InputError: one of them is no id, or that of a piece of text, the end is another special
+                id, or there is no `<unk>`.
         """
+        pieces = ModelProto.FromString(self.model).pieces
+        of_text = {piece.piece for piece in pieces if piece.type == piece.NORMAL}
         for name, token_id in (("pad", pad), ("decoder_start", begin), ("eos", end)):
             if not 0 <= token_id < len(self.names):
                 raise InputError(
                     f"{self.folder}: {name}_token_id must be one of the {len(self.names)} ids. "
                     f"Received: {token_id}"
+                )
+            if self.names[token_id] in of_text:  # texts with this piece would lose it
+                raise InputError(
+                    f"{self.folder}: {name}_token_id must be a special id. Received: {token_id}, "
+                    f"which is {shown(self.names[token_id])}"
                 )
         if "<unk>" not in self.names:
             raise InputError(f"{self.folder}: expected the piece <unk>")

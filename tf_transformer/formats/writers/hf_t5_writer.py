@@ -106,13 +106,12 @@ def write_t5_weights(weights: pathlib.Path, config: TransformerConfig, path: pat
     names = t5_names(config.activation in GATED_ACTIVATIONS)
     shapes = weight_shapes(config)
     copies_embedding = config.tied_embeddings == "all" and not config.scaled_embeddings
-    written = {
-        published_name(name): shape
-        for name, shape in reverted_shapes(names, shapes).items()
-        if name != LOGITS_BIAS
-    }
-    if copies_embedding:
-        written[LOGITS] = written[EMBEDDING]
+    written = {}  # in the order of `arrays`
+    for name, shape in reverted_shapes(names, shapes).items():
+        if name != LOGITS_BIAS:
+            written[published_name(name)] = shape
+        if name == EMBEDDING and copies_embedding:
+            written[LOGITS] = shape
 
     def arrays() -> Iterator[tuple[str, np.ndarray]]:
         ours = ((name, _reverted(name, x, config)) for name, x in read_arrays(weights, shapes))
@@ -149,5 +148,5 @@ def _check_bias(bias: np.ndarray) -> None:
     if np.delete(bias, SUPPRESSED_IDS).any():
         raise InputError(
             f"the format {_NAME} cannot hold a T5 whose logits have a bias, as after training of "
-            "all weights; train with --lora, or with model.logits_bias=false"
+            "all weights; fine-tune with --lora, or --set \"optimization.frozen=['*logits*bias']\""
         )

@@ -91,7 +91,17 @@ def empty(path):
         pass
 
 
+def without_settings(path):
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in contents.items():
+            if not name.endswith("model/config.json"):
+                archive.writestr(name, content)
+
+
 REFUSED = {
+    "no settings": (without_settings, r"a\.argosmodel: .*config\.json: missing"),
     "cut off": (cut_off, "no directory is at the end"),
     "damaged": (damage, "damaged"),
     "no archive": (no_zip, "damaged"),

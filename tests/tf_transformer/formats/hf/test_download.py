@@ -110,6 +110,19 @@ def test_files_of_an_index_are_downloaded(hub):
     assert "pytorch_model.bin" not in names
 
 
+def test_offline_without_a_file_of_an_index(hub, monkeypatch):
+    folder = hub.repositories["owner/opus-mt"]
+    shards = ["model-1.safetensors", "model-2.safetensors"]
+    (folder / "model.safetensors").rename(folder / shards[0])
+    index = {"weight_map": dict(zip("ab", shards, strict=True))}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(InputError, match="there is no file model-2"):
+        download(parse(NAME))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match="not complete in the cache, and HF_HUB_OFFLINE is set"):
+        download(parse(NAME))
+
+
 @pytest.mark.parametrize("file", ["../../evil", "/etc/passwd", "a/b", ".hidden", ""])
 def test_an_index_names_files_beside_it_only(file, hub):
     folder = hub.repositories["owner/opus-mt"]

@@ -1,5 +1,6 @@
 """Import of T5 without Transformers: what is written, and faults."""
 
+import fnmatch
 import json
 import math
 
@@ -14,8 +15,13 @@ from tests.tf_transformer.formats.hf.t5_folder import (
     write_t5,
     write_weights,
 )
+from tests.tf_transformer.formats.random_model import train_vocabularies, write_random_model
 from tf_transformer.errors import InputError
+from tf_transformer.formats.convert_model import convert_model
 from tf_transformer.formats.import_model import read_model
+from tf_transformer.storage.model_dir import WEIGHTS_NAME, read_config
+from tf_transformer.storage.weight_shapes import weight_shapes
+from tf_transformer.storage.weights_file import read_arrays
 from tf_transformer.text.tokenizer import Tokenizer
 
 LOGITS, EMBEDDING = "lm_head.weight", "shared.weight"
@@ -83,6 +89,35 @@ def test_logits_scaled_apart_from_the_embedding(folder, is_tied):
         np.testing.assert_allclose(weights["logits_projection/kernel"][:, 4], expected, rtol=1e-6)
 
 
+OURS = dict(norm_position="pre", norm_type="rms", positions="none", dense_bias=False)
+OURS |= dict(relative_positions="buckets", tied_embeddings="all", scaled_embeddings=False)
+
+
+def test_one_matrix_whose_logits_are_not_scaled_is_converted(tmp_path):
+    """Its copy is written where the logits' matrix is."""
+    write_random_model(tmp_path / "ours", train_vocabularies(True), logits_bias=False, **OURS)
+    convert_model(tmp_path / "ours", "hf", tmp_path / "theirs")
+    imported = read_model(tmp_path / "theirs")
+    assert (imported.config.tied_embeddings, imported.config.scaled_embeddings) == ("all", False)
+    shapes = weight_shapes(read_config(tmp_path / "ours"))
+    expected = dict(read_arrays(tmp_path / "ours" / WEIGHTS_NAME, shapes))
+    for name, array in imported.weights:
+        if name in expected:
+            np.testing.assert_allclose(array, expected[name], rtol=1e-6, err_msg=name)
+
+
+def test_a_trained_bias_cannot_be_converted(tmp_path):
+    """The error names what keeps it out of training."""
+    vocabularies = train_vocabularies(True)
+    write_random_model(tmp_path / "ours", vocabularies, end_bias=1.0, logits_bias=True, **OURS)
+    with pytest.raises(InputError, match=r"or --set .optimization\.frozen=\['(.*)'\]") as error:
+        convert_model(tmp_path / "ours", "hf", tmp_path / "theirs")
+    pattern = str(error.value).split("'")[1]
+    names = weight_shapes(read_config(tmp_path / "ours"))
+    assert [name for name in names if fnmatch.fnmatchcase(name, pattern)] == ["logits_bias"]
+    assert fnmatch.fnmatchcase("logits_projection/bias", pattern)
+
+
 def test_sentinels(folder):
     write_t5(folder)
     imported = read_model(folder)
@@ -107,6 +142,14 @@ FAULTS = {
         "feed_forward_proj='gated-tanh' is not supported, only relu, gelu",
     ),
     "two widths": (edit("config.json", hidden_size=17), "are the same setting"),
+    "padding that is text": (
+        edit("config.json", pad_token_id=5),
+        r"pad_token_id must be a special id\. Received: 5, which is '",
+    ),
+    "a start that is text": (
+        edit("config.json", decoder_start_token_id=7),
+        r"decoder_start_token_id must be a special id\. Received: 7, which is '",
+    ),
     "no width": (
         edit("config.json", d_model=0),
         r"config\.json: d_model: Input should be greater.*\. Received: d_model=0",
