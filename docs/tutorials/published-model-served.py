@@ -172,7 +172,7 @@ version = export.export_translator(translator, pathlib.Path("served"), ["serving
 translate = tf.saved_model.load(str(version)).signatures["serving_default"]
 answer = translate(text=tf.constant(SENTENCES))
 assert [text.decode() for text in answer["translation"].numpy()] == translator(SENTENCES)
-print({name: tensor.shape.as_list() for name, tensor in answer.items()})
+print({name: answer[name].shape.as_list() for name in sorted(answer)})
 
 # %% [markdown]
 # ## 6. Serve

@@ -12,7 +12,13 @@ import tqdm
 
 from tf_transformer.errors import InputError
 from tf_transformer.formats.checkpoints.opennmt_tf import OpenNMTTF
-from tf_transformer.formats.hf.download import download, is_hub_name, parse
+from tf_transformer.formats.hf.download import (
+    PREFIX,
+    download,
+    is_hub_name,
+    lacks_prefix,
+    parse,
+)
 from tf_transformer.formats.imported_model import SHORTLIST_NAME, ImportedModel
 from tf_transformer.formats.recognition import find_format
 from tf_transformer.printable import shown
@@ -67,9 +73,17 @@ def local_path(path: str | os.PathLike) -> pathlib.Path:
     """Returns the path of a model, which is downloaded if it has a name of the Hub.
 
     Raises:
-        InputError: as `parse` and `download`.
+        InputError: as `parse` and `download`; or there is no such file, and it looks like a name of
+            the Hub without its prefix.
     """
-    return download(parse(path)) if is_hub_name(path) else pathlib.Path(path)
+    if is_hub_name(path):
+        return download(parse(path))
+    if lacks_prefix(path):
+        raise InputError(
+            f"{path}: no such file or folder; the model of this name on the Hugging Face Hub is "
+            f"{PREFIX}{path}"
+        )
+    return pathlib.Path(path)
 
 
 def read_model(

@@ -6,6 +6,7 @@ HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE. What is downloaded is what the readers of
 
 import contextlib
 import functools
+import os
 import pathlib
 import re
 import sys
@@ -62,6 +63,15 @@ class HubModel(NamedTuple):
 def is_hub_name(value: Any) -> TypeGuard[str]:
     """Returns whether a value is the name of a model of the Hub, and no path."""
     return isinstance(value, str) and value.startswith(PREFIX)
+
+
+def lacks_prefix(value: Any) -> TypeGuard[str]:
+    """Returns whether a value is no path, and with the prefix would be a name of the Hub."""
+    return (
+        isinstance(value, str)
+        and _NAME.fullmatch(PREFIX + value) is not None
+        and not os.path.lexists(value)
+    )
 
 
 def parse(name: str) -> HubModel:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import sys
 
 import numpy as np
@@ -40,6 +41,21 @@ def test_names(name, expected):
 def test_what_is_no_name(name, hub):
     with pytest.raises(InputError, match="expected hf:OWNER/NAME or hf:OWNER/NAME@REVISION"):
         import_model(name, "model")
+    assert hub.sent == []
+
+
+def test_a_name_without_the_prefix(hub, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    message = (
+        "a/b: no such file or folder; the model of this name on the Hugging Face Hub is hf:a/b"
+    )
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        import_model("a/b", "model")
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"a/b: not recognized"):
+        import_model("a/b", "model")
+    with pytest.raises(FileNotFoundError):
+        import_model("b/c/d", "model")
     assert hub.sent == []
 
 
