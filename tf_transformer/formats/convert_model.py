@@ -60,7 +60,7 @@ def convert_model(
     source, target = check_model_dir(model_dir)
     if source is None:
         raise InputError(f"{model_dir}: a LanguageModel cannot be converted, only a translator")
-    if format_name != "keras-hub" and (source.is_byte_level or target.is_byte_level):
+    if format_name not in ("hf", "keras-hub") and (source.is_byte_level or target.is_byte_level):
         raise InputError(
             f"the format {format_name} cannot hold the byte-level BPE of BART's vocabulary, which "
             "is no SentencePiece model"

@@ -17,7 +17,7 @@ IMPORTED = {
 }
 EXPORTED = {
     "ctranslate2": "folder for ctranslate2.Translator",
-    "hf": "folder of Transformers: Marian, M2M100, mBART-50, Pegasus or T5",
+    "hf": "folder of Transformers: Marian, M2M100, BART, mBART-50, Pegasus or T5",
     "keras-hub": "preset for tf_transformer.hub.TransformerSeq2SeqLM",
     "litert": "folder with model.tflite for LiteRT, on phones and embedded CPUs",
     "marian": "folder with model.npz for marian-decoder",

@@ -42,7 +42,7 @@ WRITERS = {
             getattr(hf_architectures, name).supported,
             {"first_position", "begin_embedding"},
         )
-        for name in ("_MARIAN", "_M2M100", "_MBART", "_PEGASUS")
+        for name in ("_MARIAN", "_M2M100", "_BART", "_MBART", "_PEGASUS")
     },
 }
 

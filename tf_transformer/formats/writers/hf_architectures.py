@@ -84,6 +84,23 @@ _MBART = Architecture(
     stores_positions=True,
     unused_positions=2,
 )
+_BART = Architecture(
+    "BartForConditionalGeneration",
+    "bart",
+    _SUPPORTED
+    | {
+        "norm_position": ["post"],
+        "final_norm": [False],
+        "embedding_norm": [True],
+        "positions": ["learned"],
+        "tied_embeddings": ["all"],
+        "begin_embedding": ["end"],
+        "language_tags": ["source_and_target"],
+    },
+    has_bias=True,
+    stores_positions=True,
+    unused_positions=2,
+)
 _PEGASUS = Architecture(
     "PegasusForConditionalGeneration",
     "pegasus",
@@ -104,8 +121,9 @@ _PEGASUS = Architecture(
 
 def architecture_of(config: TransformerConfig) -> Architecture:
     """Returns the class that can hold a model, or nearly can: see `Architecture.supported`."""
+    is_post_norm = config.side("encoder").norm_position == "post"
     if config.embedding_norm:
-        return _MBART
-    if config.side("encoder").norm_position == "post":
+        return _BART if is_post_norm else _MBART
+    if is_post_norm:
         return _MARIAN
     return _PEGASUS if config.positions == "marian" else _M2M100

@@ -1,12 +1,13 @@
 """Conversion of a model directory to Hugging Face's format.
 
-Post-norm models become Marian, pre-norm models M2M100. Both get the files of Marian's tokenizer,
-which holds any SentencePiece models and any ids.
+Post-norm models become Marian, pre-norm models M2M100, and others what they were imported from.
+They get the files of Marian's tokenizer, which holds any SentencePiece models and any ids; a BART,
+whose vocabulary is byte-level BPE, gets those of its own.
 """
 
 import itertools
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from tf_transformer.formats.hf.weights import (
 from tf_transformer.formats.naming import revert_weights, reverted_shapes
 from tf_transformer.formats.position_tables import SINUSOIDS, Layout, sinusoid_table
 from tf_transformer.formats.supported import ModelToConvert, check_equal_heads, check_supported
+from tf_transformer.formats.writers.byte_level_writer import TOKENS, write_byte_level
 from tf_transformer.formats.writers.hf_architectures import architecture_of
 from tf_transformer.formats.writers.hf_t5_writer import (
     check_t5,
@@ -64,10 +66,10 @@ _EPSILON = 1e-5  # of Transformers, not a setting
 def write_hf(model: ModelToConvert, output: pathlib.Path) -> list[str]:
     """Writes the files that a model of Transformers and `MarianTokenizer` load.
 
-    The model is an `MBartForConditionalGeneration` if its embeddings are normalized, otherwise with
-    the norms before the sublayers a `PegasusForConditionalGeneration` or
-    `M2M100ForConditionalGeneration`, by its positions, and with the norms behind them a
-    `MarianMTModel`. Models with `relative_positions="buckets"` are a `T5ForConditionalGeneration`.
+    If its embeddings are normalized, the model is an `MBartForConditionalGeneration` with the norms
+    before the sublayers, and a `BartForConditionalGeneration` with the norms behind them; otherwise
+    a `PegasusForConditionalGeneration` or `M2M100ForConditionalGeneration`, by its positions, or
+    a `MarianMTModel`. With `relative_positions="buckets"` it is a `T5ForConditionalGeneration`.
 
     Args:
         model: the model.
@@ -81,6 +83,7 @@ def write_hf(model: ModelToConvert, output: pathlib.Path) -> list[str]:
     """
     model_dir, config, source, target = model
     check_convertible(config)
+    _check_tokenizer(config, target)
     is_shared = config.tied_embeddings in ("all", "inputs")
     if is_shared and _names(source) != _names(target):
         raise InputError(
@@ -88,20 +91,26 @@ def write_hf(model: ModelToConvert, output: pathlib.Path) -> list[str]:
             "the same pieces in source.spm and target.spm"
         )
     own = t5_settings(config) if is_t5(config) else _settings(config)
-    write_json(output / CONFIG_NAME, own | _ids(config))
-    write_json(output / "generation_config.json", _generation(config))
+    rows = _rows(config, target)
+    ids = _ids(config, target, rows)
+    sizes = {"vocab_size": len(_rows(config, source)), "decoder_vocab_size": len(rows)}
+    own |= {name: size for name, size in sizes.items() if name in own}
+    write_json(output / CONFIG_NAME, own | ids)
+    write_json(output / "generation_config.json", _generation(config, rows) | ids)
     write_json(output / "tokenizer_config.json", _tokenizer(config, target))
-    for name, vocabulary in ((SOURCE_MODEL_NAME, source), (TARGET_MODEL_NAME, target)):
-        (output / name).write_bytes(vocabulary.model)
-    order = _order(config)
-    _write_vocabulary(output / VOCABULARY_NAME, source, order)
-    if not is_shared:
-        _write_vocabulary(output / TARGET_VOCABULARY_NAME, target, order)
+    if target.is_byte_level:
+        write_byte_level(output, target, rows)
+    else:
+        for name, vocabulary in ((SOURCE_MODEL_NAME, source), (TARGET_MODEL_NAME, target)):
+            (output / name).write_bytes(vocabulary.model)
+        _write_vocabulary(output / VOCABULARY_NAME, source, _rows(config, source))
+        if not is_shared:
+            _write_vocabulary(output / TARGET_VOCABULARY_NAME, target, rows)
     if is_t5(config):
         write_t5_weights(model_dir / WEIGHTS_NAME, config, output / WEIGHTS_NAMES[0])
     else:
-        _write_weights(model_dir, config, output / WEIGHTS_NAMES[0])
-    return _changes(config)
+        _write_weights(model_dir, config, output / WEIGHTS_NAMES[0], rows)
+    return _changes(config, target)
 
 
 def check_convertible(config: TransformerConfig) -> None:
@@ -125,6 +134,15 @@ def check_convertible(config: TransformerConfig) -> None:
         raise InputError(
             f"the format {_NAME} cannot hold a model with layer_norm_epsilon="
             f"{config.layer_norm_epsilon}, only up to {_EPSILON}"
+        )
+
+
+def _check_tokenizer(config: TransformerConfig, target: Vocabulary) -> None:
+    """Checks that byte-level BPE is that of a BART: other models have no such tokenizer."""
+    if target.is_byte_level and (is_t5(config) or architecture_of(config).model_type != "bart"):
+        raise InputError(
+            f"the format {_NAME} cannot hold byte-level BPE in any model but BART's, which has "
+            "norm_position='post' and embedding_norm=True"
         )
 
 
@@ -169,26 +187,44 @@ def _order(config: TransformerConfig) -> list[int]:
     return [UNKNOWN_ID, PAD_ID] if is_second else [PAD_ID, UNKNOWN_ID]
 
 
-def _ids(config: TransformerConfig) -> dict[str, Any]:
-    return {
-        "pad_token_id": _order(config).index(PAD_ID),
-        "bos_token_id": BEGIN_ID,
-        "decoder_start_token_id": END_ID if config.begin_embedding == "end" else BEGIN_ID,
-        "eos_token_id": END_ID,
-        "forced_eos_token_id": END_ID,
-    }
+def _rows(config: TransformerConfig, vocabulary: Vocabulary) -> list[int]:
+    """Returns our id of each written id.
+
+    A BART has no row for the begin id, whose embedding is that of the end id.
+    """
+    order = _order(config)
+    rows = [*order, *range(len(order), vocabulary.vocab_size)]
+    return [row for row in rows if row != BEGIN_ID] if vocabulary.is_byte_level else rows
 
 
-def _generation(config: TransformerConfig) -> dict[str, Any]:
+def _ids(config: TransformerConfig, target: Vocabulary, rows: Sequence[int]) -> dict[str, Any]:
+    end = rows.index(END_ID)
+    ids = {"pad_token_id": rows.index(PAD_ID), "eos_token_id": end, "forced_eos_token_id": end}
+    if target.is_byte_level:  # the output begins with its <s>
+        begin = rows.index(target.pieces.index(TOKENS["bos_token"], END_ID + 1))
+        return ids | {
+            "bos_token_id": begin,
+            "decoder_start_token_id": end,
+            "forced_bos_token_id": begin,
+        }
+    begin = rows.index(BEGIN_ID)
+    start = end if config.begin_embedding == "end" else begin
+    return ids | {"bos_token_id": begin, "decoder_start_token_id": start}
+
+
+def _generation(config: TransformerConfig, rows: Sequence[int]) -> dict[str, Any]:
     """Returns settings of `generate`: what this project's search never produces is suppressed."""
-    return _ids(config) | {
+    return {
         "max_length": config.max_length,
         "num_beams": DEFAULT_BEAM_SIZE,
-        "suppress_tokens": list(SUPPRESSED_IDS),
+        "suppress_tokens": [row for row, own in enumerate(rows) if own in SUPPRESSED_IDS],
     }
 
 
 def _tokenizer(config: TransformerConfig, target: Vocabulary) -> dict[str, Any]:
+    if target.is_byte_level:
+        length = {"model_max_length": config.max_length}
+        return {"tokenizer_class": "BartTokenizer", "add_prefix_space": False} | length | TOKENS
     return {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": config.tied_embeddings not in ("all", "inputs"),
@@ -206,13 +242,14 @@ def _names(vocabulary: Vocabulary) -> list[str]:
     ]
 
 
-def _write_vocabulary(path: pathlib.Path, vocabulary: Vocabulary, order: list[int]) -> None:
+def _write_vocabulary(path: pathlib.Path, vocabulary: Vocabulary, rows: Sequence[int]) -> None:
     names = _names(vocabulary)
-    names[: len(order)] = [names[token_id] for token_id in order]
-    write_json(path, {name: token_id for token_id, name in enumerate(names)})
+    write_json(path, {names[row]: written for written, row in enumerate(rows)})
 
 
-def _write_weights(model_dir: pathlib.Path, config: TransformerConfig, path: pathlib.Path) -> None:
+def _write_weights(
+    model_dir: pathlib.Path, config: TransformerConfig, path: pathlib.Path, rows: Sequence[int]
+) -> None:
     shapes = weight_shapes(config)
     added = {}
     architecture = architecture_of(config)
@@ -222,17 +259,19 @@ def _write_weights(model_dir: pathlib.Path, config: TransformerConfig, path: pat
         layout = Layout(config.positions, config.first_position)
         table = sinusoid_table(layout, config.max_length, config.d_model)
         added |= dict.fromkeys(POSITIONS, table)
-    as_row = (1, config.target_vocab_size)  # of the bias
+    as_row = (1, len(rows))  # of the bias
 
     def arrays() -> Iterator[tuple[str, np.ndarray]]:
         weights = read_arrays(model_dir / WEIGHTS_NAME, shapes)
         for name, array in itertools.chain(revert_weights(NAMES, weights), added.items()):
             if name == TARGET_EMBEDDING:
-                array = _embedding(array, config)
+                array = _embedding(array, config, rows)
+            if name == LOGITS_BIAS:
+                array = array[rows].reshape(as_row)
             if name in learned:
                 array = np.pad(array, ((architecture.unused_positions, 0), (0, 0)))
             for written_name in renamed.get(name, [name]):
-                yield written_name, array.reshape(as_row) if name == LOGITS_BIAS else array
+                yield written_name, array
 
     renamed = _TIED_NAMES.get(config.tied_embeddings, {})
     learned = POSITIONS if config.positions == "learned" else ()
@@ -240,6 +279,7 @@ def _write_weights(model_dir: pathlib.Path, config: TransformerConfig, path: pat
     for name in learned:
         length, width = original[name]
         original[name] = (length + architecture.unused_positions, width)
+    original[TARGET_EMBEDDING] = (len(rows), *original[TARGET_EMBEDDING][1:])
     written = {
         written_name: as_row if name == LOGITS_BIAS else shape
         for name, shape in original.items()
@@ -248,17 +288,15 @@ def _write_weights(model_dir: pathlib.Path, config: TransformerConfig, path: pat
     write_safetensors(path, written, arrays())
 
 
-def _embedding(matrix: np.ndarray, config: TransformerConfig) -> np.ndarray:
+def _embedding(matrix: np.ndarray, config: TransformerConfig, rows: Sequence[int]) -> np.ndarray:
     """Returns the rows of the target embedding in the order of the written ids."""
-    order = _order(config)
-    matrix = matrix.copy()
-    matrix[: len(order)] = matrix[order]
+    matrix = matrix[rows]
     if config.begin_embedding == "zero":
-        matrix[BEGIN_ID] = 0
+        matrix[rows.index(BEGIN_ID)] = 0
     return matrix
 
 
-def _changes(config: TransformerConfig) -> list[str]:
+def _changes(config: TransformerConfig, target: Vocabulary) -> list[str]:
     changes = ["Transformers divides scores by length ** length_penalty, not ((5 + length) / 6)."]
     if is_t5(config):
         return [*changes, "The logits of the begin id, which starts the decoder, count."]
@@ -266,6 +304,6 @@ def _changes(config: TransformerConfig) -> list[str]:
         changes.append(f"layer_norm_epsilon={config.layer_norm_epsilon} becomes {_EPSILON}.")
     if config.begin_embedding == "zero":
         changes.append("The embedding of the begin id is zero in the logits, too.")
-    if config.num_target_tags:
+    if config.num_target_tags and not target.is_byte_level:
         changes.append("`generate` needs the tag of the target language as forced_bos_token_id.")
     return changes

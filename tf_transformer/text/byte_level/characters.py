@@ -23,6 +23,11 @@ def from_gpt2(name: str) -> str:
     return name.replace(_GPT2_SPACE, SPACE)
 
 
+def to_gpt2(piece: str) -> str:
+    """Returns the name of a piece in a file, see `from_gpt2`."""
+    return piece.replace(SPACE, _GPT2_SPACE)
+
+
 def text_of(piece: str) -> str:
     """Returns the text of a piece, in which `SPACE` still stands for a space.
 
