@@ -39,13 +39,15 @@ def main() -> None:
         path = pathlib.Path(folder, "report.html")
         write_page(path, page)
         size = path.stat().st_size
-        print(f"{len(texts):,} sentences, {options.systems} systems: {size / 1e6:.2f} MB")
-        print(f"made in {made:.1f} s")
-        if not (chromium := shutil.which("chromium") or shutil.which("google-chrome")):
-            print("not opened: Chromium is not installed")
-            return
-        seconds = open_times(path, chromium, options.opens)
-    print(f"opened in {statistics.median(seconds):.2f} s (longest {max(seconds):.2f} s)")
+        opened = "Chromium is not installed | "
+        if chromium := shutil.which("chromium") or shutil.which("google-chrome"):
+            seconds = open_times(path, chromium, options.opens)
+            opened = f"{statistics.median(seconds):.2f} | {max(seconds):.2f}"
+    print(
+        "| sentences | systems | MB | made, s | opened, s | longest, s |\n|---|---|---|---|---|---|"
+    )
+    cells = f"{len(texts):,} | {options.systems} | {size / 1e6:.2f} | {made:.1f} | {opened}"
+    print(f"| {cells} |")
 
 
 def make_texts(sentences: int, systems: int, text: TextFile | None) -> ComparedTexts:

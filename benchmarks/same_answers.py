@@ -96,7 +96,7 @@ def open_worker(name: str, version: pathlib.Path, model_dir: pathlib.Path) -> Wo
 
 def main() -> None:
     """Translates with both versions and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--against", metavar="COMMIT")
     parser.add_argument("--model-dir", type=pathlib.Path, required=True)
     parser.add_argument("--source", type=pathlib.Path)

@@ -42,6 +42,7 @@ COMMANDS = {
     "markup": "--documents 20",
     "prepare": "--directory {work} --pairs 4000 --processes 1 --seconds 1",
     "products": "--shape 8 8 --rows 1 --megabytes 1",
+    "report_page": "--sentences 20 --systems 2 --opens 1",
     "row_rounding": "--inputs 8 --outputs 8 --rows 3",
     "same_answers": f"--against HEAD {_MODEL} --source {{lines}} --sentences 4",
     "same_numbers": "--against HEAD",
