@@ -26,7 +26,7 @@ EVERYWHERE = {
 }
 # They are written, or checked apart from the table.
 WRITTEN = {"tied_embeddings", "logits_bias", "layer_norm_epsilon", "scaled_embeddings"}
-BUCKETS = {"max_relative_distance", "relative_buckets"}  # without effect if there are none
+BUCKETS = {"max_relative_distance", "relative_buckets"}  # written, or without effect
 WRITERS = {
     "ctranslate2": (
         ctranslate2_writer._SUPPORTED,
@@ -35,7 +35,7 @@ WRITERS = {
     "marian": (marian_writer._SUPPORTED, {"norm_position", "final_norm", "decoder_autoregression"}),
     "t5": (
         hf_t5_writer._SUPPORTED,
-        {"relative_positions", "head_dim", "first_position", *BUCKETS},
+        {"relative_positions", "head_dim", "first_position"},
     ),
     **{
         name.lower(): (

@@ -4,7 +4,6 @@ import itertools
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tf_transformer.formats.hf.byte_vocabulary import MERGES_NAME
 from tf_transformer.formats.hf.tokenizer import MASK, SPECIAL, VOCABULARY_NAME
@@ -61,7 +60,7 @@ def _ranks(vocabulary: Vocabulary) -> dict[str, float]:
     }
 
 
-def _pair(piece: str, ranks: Mapping[str, float]) -> tuple[Any, ...]:
+def _pair(piece: str, ranks: Mapping[str, float]) -> tuple[str, str]:
     """Returns the two pieces that are merged to this one."""
     symbols = list(piece)
     while len(symbols) > 2:
@@ -73,7 +72,8 @@ def _pair(piece: str, ranks: Mapping[str, float]) -> tuple[Any, ...]:
         if rank >= ranks[piece]:  # merges of a longer text lead to it: any pair of pieces does
             return _split(piece, ranks)
         symbols[index : index + 2] = ["".join(symbols[index : index + 2])]
-    return tuple(symbols)
+    first, second = symbols
+    return first, second
 
 
 def _split(piece: str, ranks: Mapping[str, float]) -> tuple[str, str]:

@@ -67,19 +67,17 @@ _M2M100 = Architecture(
     has_bias=False,
     stores_positions=False,
 )
+_BARTS = _SUPPORTED | {
+    "embedding_norm": [True],
+    "positions": ["learned"],
+    "tied_embeddings": ["all"],
+    "begin_embedding": ["end"],
+    "language_tags": ["source_and_target"],
+}
 _MBART = Architecture(
     "MBartForConditionalGeneration",
     "mbart",
-    _SUPPORTED
-    | {
-        "norm_position": ["pre"],
-        "final_norm": [True],
-        "embedding_norm": [True],
-        "positions": ["learned"],
-        "tied_embeddings": ["all"],
-        "begin_embedding": ["end"],
-        "language_tags": ["source_and_target"],
-    },
+    _BARTS | {"norm_position": ["pre"], "final_norm": [True]},
     has_bias=True,
     stores_positions=True,
     unused_positions=2,
@@ -87,16 +85,7 @@ _MBART = Architecture(
 _BART = Architecture(
     "BartForConditionalGeneration",
     "bart",
-    _SUPPORTED
-    | {
-        "norm_position": ["post"],
-        "final_norm": [False],
-        "embedding_norm": [True],
-        "positions": ["learned"],
-        "tied_embeddings": ["all"],
-        "begin_embedding": ["end"],
-        "language_tags": ["source_and_target"],
-    },
+    _BARTS | {"norm_position": ["post"], "final_norm": [False]},
     has_bias=True,
     stores_positions=True,
     unused_positions=2,

@@ -90,11 +90,9 @@ def write_hf(model: ModelToConvert, output: pathlib.Path) -> list[str]:
             f"{model_dir}: source and target share an embedding, so that the format {_NAME} needs "
             "the same pieces in source.spm and target.spm"
         )
-    own = t5_settings(config) if is_t5(config) else _settings(config)
-    rows = _rows(config, target)
+    source_rows, rows = _rows(config, source), _rows(config, target)
+    own = t5_settings(config) if is_t5(config) else _settings(config, len(source_rows), len(rows))
     ids = _ids(config, target, rows)
-    sizes = {"vocab_size": len(_rows(config, source)), "decoder_vocab_size": len(rows)}
-    own |= {name: size for name, size in sizes.items() if name in own}
     write_json(output / CONFIG_NAME, own | ids)
     write_json(output / "generation_config.json", _generation(config, rows) | ids)
     write_json(output / "tokenizer_config.json", _tokenizer(config, target))
@@ -103,7 +101,7 @@ def write_hf(model: ModelToConvert, output: pathlib.Path) -> list[str]:
     else:
         for name, vocabulary in ((SOURCE_MODEL_NAME, source), (TARGET_MODEL_NAME, target)):
             (output / name).write_bytes(vocabulary.model)
-        _write_vocabulary(output / VOCABULARY_NAME, source, _rows(config, source))
+        _write_vocabulary(output / VOCABULARY_NAME, source, source_rows)
         if not is_shared:
             _write_vocabulary(output / TARGET_VOCABULARY_NAME, target, rows)
     if is_t5(config):
@@ -146,15 +144,17 @@ def _check_tokenizer(config: TransformerConfig, target: Vocabulary) -> None:
         )
 
 
-def _settings(config: TransformerConfig) -> dict[str, Any]:
+def _settings(
+    config: TransformerConfig, source_vocab_size: int, target_vocab_size: int
+) -> dict[str, Any]:
     encoder, decoder = config.side("encoder"), config.side("decoder")
     architecture = architecture_of(config)
     return {
         "architectures": [architecture.class_name],
         "model_type": architecture.model_type,
         "is_encoder_decoder": True,
-        "vocab_size": config.source_vocab_size,
-        "decoder_vocab_size": config.target_vocab_size,
+        "vocab_size": source_vocab_size,
+        "decoder_vocab_size": target_vocab_size,
         "share_encoder_decoder_embeddings": config.tied_embeddings in ("all", "inputs"),
         "tie_word_embeddings": config.logits_tied,
         "d_model": config.d_model,
