@@ -29,6 +29,7 @@ from tf_transformer.config_checks import (
     VocabSize,
     check_fields,
     check_relations,
+    count_tags,
 )
 from tf_transformer.errors import InputError
 from tf_transformer.known_names import check_names, nearest, suggest_fields
@@ -274,7 +275,7 @@ class TransformerConfig:
     @property
     def num_tags(self) -> int:
         """Number of tags at the start of a source, if the vocabulary has languages."""
-        return 1 if self.language_tags == "source" else 2
+        return count_tags(self.language_tags)
 
     @property
     def num_target_tags(self) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pydantic
 
 from tf_transformer.config import TransformerConfig
+from tf_transformer.config_checks import count_tags
 from tf_transformer.decoding.search_options import DEFAULT_LENGTH_PENALTY, LARGEST_LENGTH_PENALTY
 from tf_transformer.errors import InputError
 from tf_transformer.known_names import suggest_fields
@@ -283,7 +284,7 @@ class TrainingConfig:
     @property
     def num_tags(self) -> int:
         """Number of tags that a source starts with, if the vocabulary has languages."""
-        return 1 if self.model.get("language_tags", "source") == "source" else 2
+        return count_tags(self.model.get("language_tags", "source"))
 
     def transformer_config(
         self, source_vocab_size: int | None, target_vocab_size: int

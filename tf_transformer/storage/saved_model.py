@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tf_transformer.config_checks import count_tags
 from tf_transformer.errors import InputError
 from tf_transformer.storage.json_files import read_json
 
@@ -89,7 +90,7 @@ def exported_languages(folder: pathlib.Path) -> ExportedLanguages | None:
     model, languages = card.get("model"), card.get("target_languages", [])
     if not isinstance(model, dict) or not isinstance(languages, list):
         return None
-    num_tags = 1 if model.get("language_tags", "source") == "source" else 2
+    num_tags = count_tags(model.get("language_tags", "source"))
     return ExportedLanguages(list(map(str, languages)), num_tags)
 
 
