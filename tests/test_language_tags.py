@@ -362,6 +362,22 @@ def test_languages_that_an_exported_model_lacks(
             check()
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("back-translate --input in --output out", "name the language of the sources to write by"),
+        ("evaluate --source in --reference in", "in:1: a source for this vocabulary must start"),
+    ],
+)
+def test_an_exported_model_without_the_tag(tmp_path, monkeypatch, capsys, command, expected):
+    """Is refused before the model is loaded, as with `--model-dir`."""
+    exported(tmp_path / "1", [">>fra<<"])
+    (tmp_path / "in").write_text("ten horses\n")
+    monkeypatch.chdir(tmp_path)
+    assert main([*command.split(), "--saved-model", "1"]) == 2
+    assert expected in capsys.readouterr().err
+
+
 def test_misuse(files, corpus, trained, tmp_path, capsys):
     with pytest.raises(ValueError, match=r"'vocabulary.languages': expected the name"):
         small_config(vocabulary__languages=["d e"])

@@ -32,7 +32,7 @@ from tf_transformer.command_line.predictor_options import (
     open_predictor,
     row_options,
 )
-from tf_transformer.command_line.tag_options import parse_tags, prepare_with
+from tf_transformer.command_line.tag_options import parse_exported, parse_tags, prepare_with
 from tf_transformer.decoding.search_options import DEFAULT_SEARCH
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
@@ -98,13 +98,15 @@ def _run(options):
     given = TextFile.parse(options.input, 1)
     read = options.model_dir or [place for place in [options.saved_model] if place]
     check_corpus_output(options.output, read, [given.path])
-    dtype, vocabulary, num_tags = options.dtype or "float32", None, 1
-    if options.model_dir is not None:
+    dtype = options.dtype or "float32"
+    if options.model_dir is None:
+        languages, num_tags = parse_exported(options) or ([], 1)
+        tags = parse_tags(options)
+    else:
         models = parse_models(options)
         vocabulary, _ = check_translator(models)
-        num_tags = models.config().num_tags
-    languages = vocabulary.languages if vocabulary else []
-    tags = parse_tags(options, vocabulary, num_tags)
+        languages, num_tags = vocabulary.languages, models.config().num_tags
+        tags = parse_tags(options, vocabulary, num_tags)
     if languages and not tags:
         raise InputError(
             "the model is multilingual; name the language of the sources to write by "

@@ -80,6 +80,7 @@ from tf_transformer.errors import InputError
 from tf_transformer.predictors.predictor import Predictor
 from tf_transformer.printable import shown
 from tf_transformer.storage.saved_model import model_digest, version_folder
+from tf_transformer.text.language_tags import tags_of_known
 
 if TYPE_CHECKING:  # `--help` must not import SentencePiece
     from tf_transformer.confidence.calibration import Calibration
@@ -191,8 +192,8 @@ def _run_translate(options):
     if options.model_dir is None:
         languages = parse_languages(options)
         choice = parse_choice(options, len(languages))
-        tags = parse_tags(options)
-        prepare = prepare_with(tags, *(parse_exported(options) or ()))
+        known = parse_exported(options)
+        prepare = prepare_with(tags_of_known(languages, known), *(known or ()))
         checked = _Checked(prepare, choice=choice, terms=terms, languages=languages)
     else:
         checked = _check_models(options, parse_models(options))._replace(terms=terms)

@@ -37,7 +37,7 @@ from tf_transformer.command_line.reranking_options import (
     parse_choice,
 )
 from tf_transformer.command_line.standard_streams import standard_output
-from tf_transformer.command_line.tag_options import parse_languages, parse_tags
+from tf_transformer.command_line.tag_options import parse_exported, parse_languages, parse_tags
 from tf_transformer.decoding.search_options import DEFAULT_SEARCH
 from tf_transformer.errors import InputError
 from tf_transformer.printable import printable
@@ -228,9 +228,10 @@ def _write_report(options, texts, translations, given):
 
 def _evaluate_predictor(options, texts, report):
     """Evaluates a SavedModel or a server; the scores are stored only in `--json`."""
-    tags, search = parse_tags(options), parse_search(options)
-    languages = parse_languages(options)
-    if tags:
+    search, languages = parse_search(options), parse_languages(options)
+    if known := parse_exported(options):
+        texts = texts.tagged(*known)
+    elif tags := parse_tags(options):
         texts = texts.with_tags(tags)
     measures = parse_measures(options)
     import_tensorflow()  # which the modules of the evaluation import, also with a server
