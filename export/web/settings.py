@@ -20,12 +20,12 @@ class WebSettings(NamedTuple):
         model: name of the model, shown on the page.
         max_sentences: maximum number of sentences per request.
         max_characters: maximum number of characters per request, over all its sentences.
-        known_languages: the model's languages; None if they are not known, as a server's.
         max_concurrent: maximum number of requests that are translated at a time; others are
             refused with status 503.
         target_languages: languages to choose from, for a multilingual model, whose tags are added
             to every sentence; empty if the model needs no tags.
         source_languages: the same for a model that needs the tag of the source language, too.
+        known_languages: the model's languages; None if they are not known, as a server's.
         splits_sentences: whether the sentences of a line are translated on their own.
         document_languages: languages of the text, whose abbreviations end no sentence.
         allowed_hosts: names of this server in a request's header `Host`; `*` allows all. With

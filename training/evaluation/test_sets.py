@@ -107,7 +107,7 @@ def open_test_set(name: str, language_pair: str, subset: str | None = None) -> N
         OSError: the cache cannot be written.
     """
     check_test_set(name, language_pair)
-    pattern = None if subset is None else _pattern(subset)  # before a download
+    pattern = _pattern(subset or "")  # before a download
     dataset = DATASETS[name]
     files = _cached_files(dataset, language_pair)
     source = TextFile(files["src"])
@@ -116,7 +116,7 @@ def open_test_set(name: str, language_pair: str, subset: str | None = None) -> N
     facts = {"name": name, "language_pair": language_pair}
     if not references:
         raise InputError(f"test set {name} has no reference for {language_pair}")
-    if subset is None or pattern is None:
+    if subset is None:
         return NamedTestSet(facts, source, references, documents)
     rows = _rows(_annotations(name, files, documents), pattern, name)
 
