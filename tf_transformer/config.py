@@ -29,10 +29,10 @@ from tf_transformer.config_checks import (
     VocabSize,
     check_fields,
     check_relations,
-    count_tags,
 )
 from tf_transformer.errors import InputError
 from tf_transformer.known_names import check_names, nearest, suggest_fields
+from tf_transformer.language_tags import count_tags
 from tf_transformer.presets import PRESETS
 from tf_transformer.printable import shown
 

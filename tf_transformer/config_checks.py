@@ -53,15 +53,6 @@ GATED_ACTIVATIONS = ("glu", "reglu", "geglu", "geglu_tanh", "swiglu")
 TiedEmbeddings = Literal["none", "target", "inputs", "all"]
 
 
-def count_tags(language_tags: str) -> int:
-    """Returns the number of tags that a source starts with, if the vocabulary has languages.
-
-    Args:
-        language_tags: the setting of this name, see `TransformerConfig`.
-    """
-    return 1 if language_tags == "source" else 2
-
-
 def check_choice(name: str, value: Any, choices: Any) -> None:
     """Checks an argument of a layer that is one of several words.
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pydantic
 
 from tf_transformer.config import TransformerConfig
-from tf_transformer.config_checks import count_tags
 from tf_transformer.decoding.search_options import DEFAULT_LENGTH_PENALTY, LARGEST_LENGTH_PENALTY
 from tf_transformer.errors import InputError
 from tf_transformer.known_names import suggest_fields
+from tf_transformer.language_tags import count_tags
 from tf_transformer.presets import PRESETS
 from tf_transformer.storage.adapter_file import LARGEST_ALPHA, LARGEST_RANK
 

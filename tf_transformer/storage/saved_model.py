@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tf_transformer.config_checks import count_tags
 from tf_transformer.errors import InputError
+from tf_transformer.language_tags import count_tags
 from tf_transformer.storage.json_files import read_json
 
 if TYPE_CHECKING:
